@@ -1,0 +1,173 @@
+"""Kafka's record batch, format version 2, as a view over bytes.
+
+A batch stays opaque: its 61-byte header is read, its checksum verified, and its base offset and
+leader epoch (which stand before the checksummed region) are patched in place.
+Layout: https://kafka.apache.org/documentation/#recordbatch
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from goqueue.model.errors import CorruptBatch, InvalidRecord
+
+HEADER_BYTES: Final = 61
+# The length field counts what follows it: everything but base offset (8) and itself (4).
+LENGTH_PREFIX_BYTES: Final = 12
+MAGIC_V2: Final = 2
+MAGIC_POSITION: Final = 16
+CRC_POSITION: Final = 17
+CHECKSUMMED_FROM: Final = 21
+
+NO_PRODUCER_ID: Final = -1
+NO_SEQUENCE: Final = -1
+NO_TIMESTAMP: Final = -1
+
+COMPRESSION_MASK: Final = 0x07
+TIMESTAMP_TYPE_BIT: Final = 0x08
+TRANSACTIONAL_BIT: Final = 0x10
+CONTROL_BIT: Final = 0x20
+DELETE_HORIZON_BIT: Final = 0x40
+
+COMPRESSION_NAMES: Final = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
+
+_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+
+_LEADER_EPOCH: Final = struct.Struct(">i")
+_CRC: Final = struct.Struct(">I")
+
+assert _HEADER.size == HEADER_BYTES
+
+Buffer = bytes | bytearray | memoryview
+
+
+class BatchHeader(NamedTuple):
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp_ms: int
+    max_timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size_bytes(self) -> int:
+        return self.length + LENGTH_PREFIX_BYTES
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def compression(self) -> int:
+        return self.attributes & COMPRESSION_MASK
+
+    @property
+    def uses_append_time(self) -> bool:
+        return bool(self.attributes & TIMESTAMP_TYPE_BIT)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL_BIT)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL_BIT)
+
+    @property
+    def has_producer(self) -> bool:
+        return self.producer_id != NO_PRODUCER_ID
+
+
+def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """Read the header at `position`; the caller knows that 61 bytes are there."""
+    return BatchHeader._make(_HEADER.unpack_from(buffer, position))
+
+
+def check_batch(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """Return the header of the whole, undamaged batch at `position`, else raise `CorruptBatch`."""
+    available = len(buffer) - position
+    if available < HEADER_BYTES:
+        raise CorruptBatch(f"{available} bytes are too few for a batch header of {HEADER_BYTES}")
+    header = BatchHeader._make(_HEADER.unpack_from(buffer, position))
+    size = header.length + LENGTH_PREFIX_BYTES
+    if header.magic != MAGIC_V2:
+        raise CorruptBatch(f"batch has format version {header.magic}; only {MAGIC_V2} is stored")
+    if size < HEADER_BYTES or size > available:
+        raise CorruptBatch(f"batch length {header.length} does not fit the {available} bytes given")
+    computed = crc32c(memoryview(buffer)[position + CHECKSUMMED_FROM : position + size])
+    if computed != header.crc:
+        raise CorruptBatch(f"batch checksum is {header.crc:#010x}, computed {computed:#010x}")
+    return header
+
+
+def iterate_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
+    """Yield (position, header) of each batch; raise `CorruptBatch` at the first bad one."""
+    position = 0
+    end = len(buffer)
+    while position < end:
+        header = check_batch(buffer, position)
+        yield position, header
+        position += header.length + LENGTH_PREFIX_BYTES
+
+
+def check_produced(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """`check_batch`, and that the header is one a producer may send (else `InvalidRecord`)."""
+    if len(buffer) - position > MAGIC_POSITION:
+        magic = buffer[position + MAGIC_POSITION]
+        if magic < MAGIC_V2:
+            raise InvalidRecord(
+                f"message format {magic} is not supported; send record batches of format 2"
+            )
+    header = check_batch(buffer, position)
+    if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
+        raise InvalidRecord(
+            f"batch says {header.record_count} records and last offset delta "
+            f"{header.last_offset_delta}; the delta must be the count less one, and the count ≥ 1"
+        )
+    if header.is_control:
+        raise InvalidRecord("control batches are written by the broker only")
+    if header.compression >= len(COMPRESSION_NAMES):
+        raise InvalidRecord(f"compression type {header.compression} is unknown")
+    if header.has_producer and (header.base_sequence < 0 or header.producer_epoch < 0):
+        raise InvalidRecord(
+            f"producer {header.producer_id} sent epoch {header.producer_epoch} and sequence "
+            f"{header.base_sequence}; both must be 0 or more"
+        )
+    if not header.has_producer and header.is_transactional:
+        raise InvalidRecord("a transactional batch must carry a producer id")
+    return header
+
+
+def assign(buffer: bytearray, position: int, base_offset: int, leader_epoch: int) -> None:
+    """Give the batch at `position` its place in the log; its checksum stays valid."""
+    struct.pack_into(">q", buffer, position, base_offset)
+    _LEADER_EPOCH.pack_into(buffer, position + LENGTH_PREFIX_BYTES, leader_epoch)
+
+
+def stamp_append_time(buffer: bytearray, position: int, header: BatchHeader, now_ms: int) -> None:
+    """Mark the batch as stamped by the broker (`message.timestamp.type=LogAppendTime`)."""
+    struct.pack_into(
+        ">hiqq",
+        buffer,
+        position + CHECKSUMMED_FROM,
+        header.attributes | TIMESTAMP_TYPE_BIT,
+        header.last_offset_delta,
+        header.base_timestamp_ms,
+        now_ms,
+    )
+    end = position + header.size_bytes
+    computed = crc32c(memoryview(buffer)[position + CHECKSUMMED_FROM : end])
+    _CRC.pack_into(buffer, position + CRC_POSITION, computed)

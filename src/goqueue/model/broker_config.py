@@ -1,0 +1,203 @@
+"""What can be set per broker. One table serves the command line, the file and the environment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from goqueue.model.settings import INT32_MAX, Setting, SettingTable, SettingType, Value
+from goqueue.model.topic_config import TOPIC_SETTINGS
+
+_INT = SettingType.INT
+
+BROKER_SETTINGS: Final = SettingTable(
+    (
+        Setting(
+            name="node.id",
+            type=_INT,
+            default=0,
+            minimum=0,
+            maximum=INT32_MAX,
+            doc="This broker's number, unique in its cluster.",
+        ),
+        Setting(
+            name="data.dir",
+            type=SettingType.STRING,
+            default="data",
+            doc="Folder of everything that is stored.",
+        ),
+        Setting(
+            name="host",
+            type=SettingType.STRING,
+            default="127.0.0.1",
+            doc="Address to listen on; the default is reachable from this machine only.",
+        ),
+        Setting(
+            name="advertised.host",
+            type=SettingType.STRING,
+            default="",
+            doc="Address told to Kafka clients; empty means the address listened on.",
+        ),
+        Setting(
+            name="advertised.kafka.port",
+            type=_INT,
+            default=0,
+            minimum=0,
+            maximum=65535,
+            doc="Port told to Kafka clients; 0 means the port listened on.",
+        ),
+        Setting(
+            name="kafka.port",
+            type=_INT,
+            default=9092,
+            minimum=0,
+            maximum=65535,
+            doc="Port for Kafka clients; 0 picks a free one.",
+        ),
+        Setting(
+            name="http.port",
+            type=_INT,
+            default=8080,
+            minimum=0,
+            maximum=65535,
+            doc="Port for HTTP; 0 picks a free one.",
+        ),
+        Setting(
+            name="auto.create.topics.enable",
+            type=SettingType.BOOLEAN,
+            default=True,
+            doc="Make a topic when a client asks for one that is not there.",
+        ),
+        Setting(
+            name="num.partitions",
+            type=_INT,
+            default=3,
+            minimum=1,
+            maximum=10_000,
+            doc="Partitions of a topic that is made without a count.",
+        ),
+        Setting(
+            name="max.partitions.per.topic",
+            type=_INT,
+            default=10_000,
+            minimum=1,
+            maximum=100_000,
+            doc="The largest partition count a topic may have.",
+        ),
+        Setting(
+            name="retention.check.interval.ms",
+            type=_INT,
+            default=30_000,
+            minimum=10,
+            maximum=INT32_MAX,
+            doc="How often old segments are looked for.",
+        ),
+        Setting(
+            name="max.connections",
+            type=_INT,
+            default=10_000,
+            minimum=1,
+            maximum=1_000_000,
+            doc="Kafka connections open at once; a further one is closed at once.",
+        ),
+        Setting(
+            name="connections.max.idle.ms",
+            type=_INT,
+            default=600_000,
+            minimum=1_000,
+            maximum=INT32_MAX,
+            doc="A Kafka connection silent for this long is closed.",
+        ),
+        Setting(
+            name="socket.request.max.bytes",
+            type=_INT,
+            default=104_857_600,
+            minimum=1_024,
+            maximum=INT32_MAX,
+            doc="The largest Kafka request that is read; a larger one closes the connection.",
+        ),
+        Setting(
+            name="max.requests.in.flight.per.connection",
+            type=_INT,
+            default=64,
+            minimum=1,
+            maximum=10_000,
+            doc="Requests of one connection under way at once; then reading from it pauses.",
+        ),
+        Setting(
+            name="queued.max.request.bytes",
+            type=SettingType.LONG,
+            default=536_870_912,
+            minimum=1_048_576,
+            doc="Bytes of unanswered Kafka requests held in memory; then reading pauses.",
+        ),
+        Setting(
+            name="fetch.max.bytes",
+            type=_INT,
+            default=57_671_680,
+            minimum=1_024,
+            maximum=INT32_MAX,
+            doc="The most record bytes one fetch answers with, whatever the client asks for.",
+        ),
+        Setting(
+            name="max.incremental.fetch.session.cache.slots",
+            type=_INT,
+            default=1_000,
+            minimum=0,
+            maximum=1_000_000,
+            doc="Fetch sessions remembered; beyond, the least recently used goes.",
+        ),
+        Setting(
+            name="http.request.max.bytes",
+            type=_INT,
+            default=104_857_600,
+            minimum=1_024,
+            maximum=INT32_MAX,
+            doc="The largest HTTP request body that is read.",
+        ),
+    )
+)
+
+# A topic setting is also a broker setting under `topic.` + its name: the default for all topics.
+TOPIC_DEFAULT_PREFIX: Final = "topic."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """The settings of one broker, parsed, with defaults filled in."""
+
+    node_id: int
+    data_dir: Path
+    host: str
+    advertised_host: str
+    advertised_kafka_port: int
+    kafka_port: int
+    http_port: int
+    auto_create_topics_enable: bool
+    num_partitions: int
+    max_partitions_per_topic: int
+    retention_check_interval_ms: int
+    max_connections: int
+    connections_max_idle_ms: int
+    socket_request_max_bytes: int
+    max_requests_in_flight_per_connection: int
+    queued_max_request_bytes: int
+    fetch_max_bytes: int
+    max_incremental_fetch_session_cache_slots: int
+    http_request_max_bytes: int
+    topic_defaults: Mapping[str, Value]
+
+
+def broker_config(texts: Mapping[str, str]) -> BrokerConfig:
+    """Parse a broker's settings given as text by dotted name."""
+    own = {k: v for k, v in texts.items() if not k.startswith(TOPIC_DEFAULT_PREFIX)}
+    for_topics = {
+        k.removeprefix(TOPIC_DEFAULT_PREFIX): v
+        for k, v in texts.items()
+        if k.startswith(TOPIC_DEFAULT_PREFIX)
+    }
+    values: dict[str, Value] = {name: setting.default for name, setting in BROKER_SETTINGS.items()}
+    values.update(BROKER_SETTINGS.parse(own))
+    fields: dict[str, object] = {name.replace(".", "_"): value for name, value in values.items()}
+    fields["data_dir"] = Path(str(values["data.dir"]))
+    return BrokerConfig(**fields, topic_defaults=TOPIC_SETTINGS.parse(for_topics))  # type: ignore[arg-type]

@@ -1,0 +1,169 @@
+"""One tree of errors. The class says what went wrong, whose fault it is and whether to retry.
+
+Doors map classes to their protocol's codes; nothing below a door knows such a code.
+"""
+
+from typing import ClassVar
+
+
+class GoQueueError(Exception):
+    """Base of everything the broker reports. `code` is stable and shown to HTTP users."""
+
+    code: ClassVar[str] = "internal"
+    retriable: ClassVar[bool] = False
+
+    @property
+    def message(self) -> str:
+        return str(self)
+
+
+# --- the caller's fault -------------------------------------------------------------------
+
+
+class InvalidRequest(GoQueueError):
+    """The request makes no sense; the message names the field and the limit."""
+
+    code = "invalid_request"
+
+
+class InvalidTopicName(InvalidRequest):
+    code = "invalid_topic_name"
+
+
+class InvalidPartitions(InvalidRequest):
+    code = "invalid_partitions"
+
+
+class InvalidReplicationFactor(InvalidRequest):
+    code = "invalid_replication_factor"
+
+
+class InvalidReplicaAssignment(InvalidRequest):
+    code = "invalid_replica_assignment"
+
+
+class InvalidConfig(InvalidRequest):
+    code = "invalid_config"
+
+
+class InvalidRecord(InvalidRequest):
+    """A record or batch that must not be stored. `record_index` points at it where known."""
+
+    code = "invalid_record"
+
+    def __init__(self, message: str, record_index: int | None = None) -> None:
+        super().__init__(message)
+        self.record_index = record_index
+
+
+class InvalidTimestamp(InvalidRecord):
+    code = "invalid_timestamp"
+
+
+class UnsupportedCompression(InvalidRequest):
+    code = "unsupported_compression"
+
+
+class RecordTooLarge(InvalidRequest):
+    code = "record_too_large"
+
+
+class InvalidRequiredAcks(InvalidRequest):
+    code = "invalid_required_acks"
+
+
+class TopicExists(GoQueueError):
+    code = "topic_exists"
+
+
+class UnknownTopic(GoQueueError):
+    code = "unknown_topic"
+    retriable = True
+
+
+class UnknownTopicId(GoQueueError):
+    code = "unknown_topic_id"
+    retriable = True
+
+
+class UnknownPartition(GoQueueError):
+    code = "unknown_partition"
+    retriable = True
+
+
+class OffsetOutOfRange(GoQueueError):
+    code = "offset_out_of_range"
+
+
+class PolicyViolation(GoQueueError):
+    """Allowed in form, refused by a rule of this broker (such as touching an internal topic)."""
+
+    code = "policy_violation"
+
+
+# --- the broker's side --------------------------------------------------------------------
+
+
+class FencedLeaderEpoch(GoQueueError):
+    """The caller's leader epoch is older than the partition's."""
+
+    code = "fenced_leader_epoch"
+    retriable = True
+
+
+class UnknownLeaderEpoch(GoQueueError):
+    """The caller's leader epoch is newer than the partition's."""
+
+    code = "unknown_leader_epoch"
+    retriable = True
+
+
+class NotLeader(GoQueueError):
+    code = "not_leader"
+    retriable = True
+
+
+class RequestTimedOut(GoQueueError):
+    code = "request_timed_out"
+    retriable = True
+
+
+class CorruptBatch(GoQueueError):
+    """Bytes that are not what was once written, or were damaged on the way here."""
+
+    code = "corrupt_batch"
+    retriable = True
+
+
+class PartitionOffline(GoQueueError):
+    """Storage failed for this partition; others go on. The message says what failed."""
+
+    code = "partition_offline"
+    retriable = True
+
+
+class ShuttingDown(GoQueueError):
+    code = "shutting_down"
+    retriable = True
+
+
+# --- start-up -----------------------------------------------------------------------------
+
+
+class DataDirectoryError(GoQueueError):
+    """The data directory cannot be used: locked, of an unknown format, not writable."""
+
+    code = "data_directory"
+
+
+class MetadataCorrupt(GoQueueError):
+    """The metadata log is damaged where it cannot be repaired without losing something."""
+
+    code = "metadata_corrupt"
+
+
+class Conflict(GoQueueError):
+    """A compare-and-set found another revision than expected."""
+
+    code = "conflict"
+    retriable = True

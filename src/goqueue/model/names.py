@@ -1,0 +1,45 @@
+"""Names and numbers that identify things, as distinct types."""
+
+import re
+from typing import NamedTuple, NewType
+
+from goqueue.model.errors import InvalidTopicName
+
+TopicName = NewType("TopicName", str)
+PartitionIndex = NewType("PartitionIndex", int)
+Offset = NewType("Offset", int)
+LeaderEpoch = NewType("LeaderEpoch", int)
+NodeId = NewType("NodeId", int)
+
+# Kafka's limit: a partition's folder is `<topic>-<partition>`, and file names end at 255 bytes.
+TOPIC_NAME_MAX_LENGTH = 249
+_LEGAL_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
+
+
+class TopicPartition(NamedTuple):
+    topic: TopicName
+    partition: PartitionIndex
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def topic_partition(topic: str, partition: int) -> TopicPartition:
+    return TopicPartition(TopicName(topic), PartitionIndex(partition))
+
+
+def check_topic_name(name: str) -> TopicName:
+    """Return `name` as a topic name, or raise `InvalidTopicName` saying which rule it breaks."""
+    if not name:
+        raise InvalidTopicName("topic name is empty; give it 1 to 249 characters")
+    if name in (".", ".."):
+        raise InvalidTopicName(f"topic name {name!r} is not allowed")
+    if len(name) > TOPIC_NAME_MAX_LENGTH:
+        raise InvalidTopicName(
+            f"topic name has {len(name)} characters; the limit is {TOPIC_NAME_MAX_LENGTH}"
+        )
+    if not _LEGAL_TOPIC_NAME.fullmatch(name):
+        raise InvalidTopicName(
+            f"topic name {name!r} has a character outside a-z, A-Z, 0-9, '.', '_' and '-'"
+        )
+    return TopicName(name)

@@ -1,0 +1,113 @@
+"""Settings as typed tables: name, type, default, limits, doc. Bad values are refused by name."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from goqueue.model.errors import InvalidConfig
+
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+
+
+class SettingType(Enum):
+    """The types DescribeConfigs knows, by Kafka's numbers (KIP-569)."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+Value = bool | int | float | str | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    name: str
+    type: SettingType
+    default: Value
+    doc: str
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+
+    def parse(self, text: str) -> Value:
+        """Turn `text` into a value, or raise `InvalidConfig` naming the setting and its limits."""
+        try:
+            value = _PARSERS[self.type](text.strip())
+        except ValueError as error:
+            raise InvalidConfig(
+                f"{self.name}: {text!r} is not a valid {self.type.name.lower()}"
+            ) from error
+        self._check(value)
+        return value
+
+    def format(self, value: Value) -> str:
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, tuple):
+            return ",".join(value)
+        return str(value)
+
+    def _check(self, value: Value) -> None:
+        if self.choices:
+            for item in value if isinstance(value, tuple) else (value,):
+                if item not in self.choices:
+                    raise InvalidConfig(
+                        f"{self.name}: {item!r} is not one of {', '.join(self.choices)}"
+                    )
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            if self.minimum is not None and value < self.minimum:
+                raise InvalidConfig(f"{self.name}: {value} is below the minimum {self.minimum}")
+            if self.maximum is not None and value > self.maximum:
+                raise InvalidConfig(f"{self.name}: {value} is above the maximum {self.maximum}")
+
+
+def _parse_bool(text: str) -> bool:
+    lowered = text.lower()
+    if lowered not in ("true", "false"):
+        raise ValueError(text)
+    return lowered == "true"
+
+
+def _parse_list(text: str) -> tuple[str, ...]:
+    return tuple(item.strip() for item in text.split(",") if item.strip())
+
+
+_PARSERS: Final[dict[SettingType, Callable[[str], Value]]] = {
+    SettingType.BOOLEAN: _parse_bool,
+    SettingType.STRING: str,
+    SettingType.INT: int,
+    SettingType.LONG: int,
+    SettingType.DOUBLE: float,
+    SettingType.LIST: _parse_list,
+}
+
+
+class SettingTable(Mapping[str, Setting]):
+    """Settings by name."""
+
+    def __init__(self, settings: Iterable[Setting]) -> None:
+        self._by_name = {setting.name: setting for setting in settings}
+
+    def __getitem__(self, name: str) -> Setting:
+        return self._by_name[name]
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def parse(self, texts: Mapping[str, str]) -> dict[str, Value]:
+        """Parse every given text; an unknown name is refused like a bad value."""
+        values: dict[str, Value] = {}
+        for name, text in texts.items():
+            if name not in self._by_name:
+                raise InvalidConfig(f"{name}: no such setting")
+            values[name] = self._by_name[name].parse(text)
+        return values

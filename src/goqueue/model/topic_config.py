@@ -1,0 +1,208 @@
+"""What can be set per topic, under Kafka's names where Kafka has one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, cast
+
+from goqueue.model.errors import InvalidConfig
+from goqueue.model.settings import INT32_MAX, INT64_MAX, Setting, SettingTable, SettingType, Value
+
+_DAY_MS: Final = 24 * 60 * 60 * 1000
+
+TOPIC_SETTINGS: Final = SettingTable(
+    (
+        Setting(
+            name="cleanup.policy",
+            type=SettingType.LIST,
+            default=("delete",),
+            choices=("delete", "compact"),
+            doc="What happens to old data: delete by age and size, compact by key, or both.",
+        ),
+        Setting(
+            name="compression.type",
+            type=SettingType.STRING,
+            default="producer",
+            choices=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
+            doc="Compression of stored batches; 'producer' keeps what the producer chose.",
+        ),
+        Setting(
+            name="delete.retention.ms",
+            type=SettingType.LONG,
+            default=_DAY_MS,
+            minimum=0,
+            doc="How long compaction keeps tombstones and transaction markers.",
+        ),
+        Setting(
+            name="file.delete.delay.ms",
+            type=SettingType.LONG,
+            default=60_000,
+            minimum=0,
+            doc="How long a removed segment's file stays before it is deleted from disk.",
+        ),
+        Setting(
+            name="flush.ms",
+            type=SettingType.LONG,
+            default=1_000,
+            minimum=1,
+            doc="With fsync.policy=interval: how long an append may wait for its fsync.",
+        ),
+        Setting(
+            name="fsync.policy",
+            type=SettingType.STRING,
+            default="interval",
+            choices=("always", "interval", "never"),
+            doc="When appends reach the disk: before the answer, every flush.ms, or when the "
+            "operating system likes.",
+        ),
+        Setting(
+            name="index.interval.bytes",
+            type=SettingType.INT,
+            default=4096,
+            minimum=0,
+            maximum=INT32_MAX,
+            doc="Bytes of log between two index entries.",
+        ),
+        Setting(
+            name="max.compaction.lag.ms",
+            type=SettingType.LONG,
+            default=INT64_MAX,
+            minimum=1,
+            doc="A record is compacted at the latest this long after it was written.",
+        ),
+        Setting(
+            name="max.message.bytes",
+            type=SettingType.INT,
+            default=1_048_588,
+            minimum=0,
+            maximum=INT32_MAX,
+            doc="The largest record batch that is taken.",
+        ),
+        Setting(
+            name="message.timestamp.after.max.ms",
+            type=SettingType.LONG,
+            default=3_600_000,
+            minimum=0,
+            doc="How far a record's timestamp may lie in the future.",
+        ),
+        Setting(
+            name="message.timestamp.before.max.ms",
+            type=SettingType.LONG,
+            default=INT64_MAX,
+            minimum=0,
+            doc="How far a record's timestamp may lie in the past.",
+        ),
+        Setting(
+            name="message.timestamp.type",
+            type=SettingType.STRING,
+            default="CreateTime",
+            choices=("CreateTime", "LogAppendTime"),
+            doc="Whether records keep the producer's timestamp or get the broker's.",
+        ),
+        Setting(
+            name="min.cleanable.dirty.ratio",
+            type=SettingType.DOUBLE,
+            default=0.5,
+            minimum=0,
+            maximum=1,
+            doc="Share of the log that must be uncompacted before compaction runs.",
+        ),
+        Setting(
+            name="min.compaction.lag.ms",
+            type=SettingType.LONG,
+            default=0,
+            minimum=0,
+            doc="A record stays uncompacted at least this long.",
+        ),
+        Setting(
+            name="min.insync.replicas",
+            type=SettingType.INT,
+            default=1,
+            minimum=1,
+            maximum=INT32_MAX,
+            doc="In-sync replicas that an append with acks=all needs.",
+        ),
+        Setting(
+            name="retention.bytes",
+            type=SettingType.LONG,
+            default=-1,
+            minimum=-1,
+            doc="A partition larger than this loses its oldest segments; -1 is no limit.",
+        ),
+        Setting(
+            name="retention.ms",
+            type=SettingType.LONG,
+            default=7 * _DAY_MS,
+            minimum=-1,
+            doc="Segments whose newest record is older than this go; -1 is no limit.",
+        ),
+        Setting(
+            name="segment.bytes",
+            type=SettingType.INT,
+            default=64 * 1024 * 1024,
+            minimum=14,
+            maximum=INT32_MAX,
+            doc="A segment is closed before it grows over this.",
+        ),
+        Setting(
+            name="segment.index.bytes",
+            type=SettingType.INT,
+            default=10 * 1024 * 1024,
+            minimum=4,
+            maximum=INT32_MAX,
+            doc="A segment is closed when its offset or time index is this large.",
+        ),
+        Setting(
+            name="segment.ms",
+            type=SettingType.LONG,
+            default=7 * _DAY_MS,
+            minimum=1,
+            doc="A segment is closed when its first record is this old.",
+        ),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfig:
+    """The settings of one topic, parsed, with defaults filled in."""
+
+    cleanup_policy: tuple[str, ...]
+    compression_type: str
+    delete_retention_ms: int
+    file_delete_delay_ms: int
+    flush_ms: int
+    fsync_policy: str
+    index_interval_bytes: int
+    max_compaction_lag_ms: int
+    max_message_bytes: int
+    message_timestamp_after_max_ms: int
+    message_timestamp_before_max_ms: int
+    message_timestamp_type: str
+    min_cleanable_dirty_ratio: float
+    min_compaction_lag_ms: int
+    min_insync_replicas: int
+    retention_bytes: int
+    retention_ms: int
+    segment_bytes: int
+    segment_index_bytes: int
+    segment_ms: int
+
+    @property
+    def is_compacted(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def is_deleted_by_retention(self) -> bool:
+        return "delete" in self.cleanup_policy
+
+
+def topic_config(
+    texts: Mapping[str, str], defaults: Mapping[str, Value] | None = None
+) -> TopicConfig:
+    """Parse a topic's own settings; `defaults` are the broker's, over the table's."""
+    values: dict[str, Value] = {name: setting.default for name, setting in TOPIC_SETTINGS.items()}
+    values.update(defaults or {})
+    values.update(TOPIC_SETTINGS.parse(texts))
+    if cast(int, values["min.compaction.lag.ms"]) > cast(int, values["max.compaction.lag.ms"]):
+        raise InvalidConfig("min.compaction.lag.ms: must not be above max.compaction.lag.ms")
+    return TopicConfig(**{name.replace(".", "_"): value for name, value in values.items()})  # type: ignore[arg-type]
