@@ -155,6 +155,20 @@ BROKER_SETTINGS: Final = SettingTable(
             maximum=INT32_MAX,
             doc="The largest HTTP request body that is read.",
         ),
+        Setting(
+            name="log.level",
+            type=SettingType.STRING,
+            default="info",
+            choices=("debug", "info", "warning", "error"),
+            doc="The least severe log lines that are written to standard error.",
+        ),
+        Setting(
+            name="log.format",
+            type=SettingType.STRING,
+            default="text",
+            choices=("text", "json"),
+            doc="Log lines for people, or one JSON object per line for log collectors.",
+        ),
     )
 )
 
@@ -185,6 +199,8 @@ class BrokerConfig:
     fetch_max_bytes: int
     max_incremental_fetch_session_cache_slots: int
     http_request_max_bytes: int
+    log_level: str
+    log_format: str
     topic_defaults: Mapping[str, Value]
 
 
