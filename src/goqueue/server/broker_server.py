@@ -1,0 +1,164 @@
+"""A broker with its doors, on the event loop that runs it."""
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from goqueue.broker.service import Broker
+from goqueue.doors.http import HttpDoor
+from goqueue.doors.kafka import KafkaDoor
+from goqueue.model.broker_config import BrokerConfig
+from goqueue.model.errors import GoQueueError
+
+log = logging.getLogger(__name__)
+
+_WILDCARD_HOSTS: Final = ("0.0.0.0", "::", "")
+
+# Of the two seconds a shutdown may take, connections get this long to end by themselves.
+DOOR_STOP_TIMEOUT_SECONDS: Final = 1.0
+
+
+class StartFailed(GoQueueError):
+    """The broker cannot start; the message says why and what to do next."""
+
+    code = "start_failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Where a broker listens."""
+
+    kafka_host: str
+    kafka_port: int
+    http_host: str
+    http_port: int
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"{_reachable(self.kafka_host)}:{self.kafka_port}"
+
+    @property
+    def http_url(self) -> str:
+        return f"http://{_reachable(self.http_host)}:{self.http_port}"
+
+
+class _Door(Protocol):
+    async def start(self) -> tuple[str, int]: ...
+    async def stop(self) -> None: ...
+
+
+class BrokerServer:
+    """Opens a broker and its doors, and closes them in the opposite order."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self.config = config
+        self._broker: Broker | None = None
+        self._doors: list[tuple[str, _Door]] = []
+
+    @property
+    def broker(self) -> Broker:
+        if self._broker is None:
+            raise StartFailed("the broker is not running; call start first")
+        return self._broker
+
+    async def start(self) -> Addresses:
+        try:
+            self._broker = await Broker.open(self.config)
+        except OSError as error:
+            raise StartFailed(
+                f"data directory {self.config.data_dir}: {error.strerror or error}; "
+                "choose another with --data-dir, or correct its owner and permissions"
+            ) from error
+        try:
+            return await self._open_doors(self._broker)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _open_doors(self, broker: Broker) -> Addresses:
+        # HTTP first: its readiness answer turns positive only after `announce`.
+        http = await self._open("HTTP", "--http-port", HttpDoor(broker, self.config))
+        kafka = await self._open("Kafka", "--kafka-port", KafkaDoor(broker, self.config))
+        host, port = self._advertised(*kafka)
+        await broker.announce(host, port, http[1])
+        return Addresses(
+            kafka_host=kafka[0], kafka_port=kafka[1], http_host=http[0], http_port=http[1]
+        )
+
+    async def _open(self, name: str, option: str, door: _Door) -> tuple[str, int]:
+        try:
+            address = await door.start()
+        except OSError as error:
+            raise StartFailed(_listen_failure(name, option, self.config, error)) from error
+        self._doors.append((name, door))
+        return address
+
+    def _advertised(self, host: str, port: int) -> tuple[str, int]:
+        advertised = self.config.advertised_host
+        if not advertised and host in _WILDCARD_HOSTS:
+            advertised = _own_name()
+            log.warning(
+                "listening on every address, and clients are told to connect to %s; "
+                "set advertised.host if they reach this machine by another name",
+                advertised,
+            )
+        return advertised or host, self.config.advertised_kafka_port or port
+
+    async def stop(self) -> None:
+        """Close the doors, then the broker; what was acknowledged is on its way to disk."""
+        doors, self._doors = self._doors, []
+        await asyncio.gather(*(_stop_door(name, door) for name, door in doors))
+        broker, self._broker = self._broker, None
+        if broker is not None:
+            await broker.close()
+
+
+async def _stop_door(name: str, door: _Door) -> None:
+    try:
+        async with asyncio.timeout(DOOR_STOP_TIMEOUT_SECONDS):
+            await door.stop()
+    except TimeoutError:
+        log.warning(
+            "%s connections did not end within %g s; dropped", name, DOOR_STOP_TIMEOUT_SECONDS
+        )
+    except Exception:
+        # The broker must still be closed, or the next start has to recover.
+        log.exception("%s door failed while stopping", name)
+
+
+def _listen_failure(name: str, option: str, config: BrokerConfig, error: OSError) -> str:
+    port = config.http_port if option == "--http-port" else config.kafka_port
+    where = f"{name} port {port} on {config.host}"
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"{where} is in use by another program; stop that program "
+            f"or choose another port with {option} (0 picks a free one)"
+        )
+    if error.errno == errno.EACCES:
+        return f"{where} needs more rights; choose a port above 1023 with {option}"
+    if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
+        return f"{where}: this machine has no such address; choose another with --host"
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return f"{where}: {reason}; choose another with --host or {option}"
+
+
+def _own_name() -> str:
+    name = socket.gethostname()
+    try:
+        socket.getaddrinfo(name, None)
+    except OSError:
+        return "127.0.0.1"
+    return name
+
+
+def _reachable(host: str) -> str:
+    """The address a program on this machine connects to."""
+    if host in ("0.0.0.0", ""):
+        return "127.0.0.1"
+    if host == "::":
+        return "[::1]"
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,60 @@
+"""Log lines on standard error: one concise line per event, for people or as JSON."""
+
+import json
+import logging
+import sys
+import time
+from typing import Final
+
+_LEVELS: Final = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+
+
+def configure_logging(*, level: str, line_format: str) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLine() if line_format == "json" else TextLine())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    # Libraries are heard from only when something is wrong; the level is about our own lines.
+    root.setLevel(logging.WARNING)
+    logging.getLogger("goqueue").setLevel(_LEVELS[level])
+    # A full pipe or a closed terminal must not turn a log line into a traceback.
+    logging.raiseExceptions = False
+
+
+class TextLine(logging.Formatter):
+    """`2030-01-31T08:15:00.123Z INFO broker: message`"""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = (
+            f"{_utc(record.created)} {record.levelname} {_area(record.name)}: {record.getMessage()}"
+        )
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+class JsonLine(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        event = {
+            "time": _utc(record.created),
+            "level": record.levelname.lower(),
+            "area": _area(record.name),
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            event["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(event, ensure_ascii=False)
+
+
+def _utc(seconds: float) -> str:
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    return f"{whole}.{int(seconds * 1000) % 1000:03d}Z"
+
+
+def _area(logger_name: str) -> str:
+    return logger_name.removeprefix("goqueue.")
