@@ -101,6 +101,36 @@ class PolicyViolation(GoQueueError):
     code = "policy_violation"
 
 
+class InvalidProducerEpoch(GoQueueError):
+    """A newer producer with this id has written here; the caller was fenced."""
+
+    code = "invalid_producer_epoch"
+
+
+class OutOfOrderSequence(GoQueueError):
+    """A producer's batch does not follow its last one."""
+
+    code = "out_of_order_sequence"
+
+
+class DuplicateSequence(GoQueueError):
+    """A batch that was stored before, so long ago that its offset is no longer known."""
+
+    code = "duplicate_sequence"
+
+
+class InvalidTransactionState(GoQueueError):
+    """A write that does not fit the state of its producer's transaction."""
+
+    code = "invalid_transaction_state"
+
+
+class TransactionCoordinatorFenced(GoQueueError):
+    """A transaction marker from a coordinator that has been replaced."""
+
+    code = "transaction_coordinator_fenced"
+
+
 # --- the broker's side --------------------------------------------------------------------
 
 
