@@ -1,0 +1,347 @@
+"""Administration of topics: list, create, describe, alter, delete."""
+
+import asyncio
+import datetime
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Final, Self
+
+from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
+from kio.schema.create_partitions.v3.response import CreatePartitionsResponse
+from kio.schema.create_topics.v7.request import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from kio.schema.create_topics.v7.response import CreateTopicsResponse
+from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
+from kio.schema.delete_topics.v6.response import DeleteTopicsResponse
+from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
+from kio.schema.describe_configs.v4.response import DescribeConfigsResponse
+from kio.schema.describe_log_dirs.v4.request import DescribeLogDirsRequest
+from kio.schema.describe_log_dirs.v4.response import DescribeLogDirsResponse
+from kio.schema.errors import ErrorCode
+from kio.schema.incremental_alter_configs.v1.request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kio.schema.incremental_alter_configs.v1.response import IncrementalAlterConfigsResponse
+from kio.schema.list_offsets.v7.request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from kio.schema.list_offsets.v7.response import ListOffsetsResponse
+from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
+from kio.schema.metadata.v12.response import MetadataResponse, MetadataResponseTopic
+from kio.schema.types import BrokerId, TopicName
+from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
+
+from goqueue.client.connection import BrokerUnreachable, Connection
+from goqueue.client.topic_facts import PartitionFacts, TopicFacts, TopicSetting
+from goqueue.model.errors import GoQueueError
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+# How long the broker may work on one change; our own time-out is longer.
+_CHANGE_TIMEOUT: Final = i32Timedelta.parse(datetime.timedelta(seconds=30))
+_TOPIC_RESOURCE: Final = i8(2)
+# Kafka's numbers for the operations of IncrementalAlterConfigs (KIP-339).
+_SET: Final = i8(0)
+_DELETE: Final = i8(1)
+# Where a value comes from, in DescribeConfigs' numbers (KIP-226).
+_SOURCE_TOPIC: Final = 1
+_SOURCE_DEFAULT: Final = 5
+_ANY_REPLICA: Final = BrokerId(-1)
+
+# (topic, partition) -> offset or size
+_ByPartition = dict[tuple[str, int], int]
+
+
+class RequestRefused(GoQueueError):
+    """The broker said no. `kafka_code` is Kafka's error code."""
+
+    code = "request_refused"
+
+    def __init__(self, message: str, kafka_code: int) -> None:
+        super().__init__(message)
+        self.kafka_code = kafka_code
+
+
+class KafkaAdmin:
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._bootstrap = parse_addresses(bootstrap_servers)
+        self._entrance: Connection | None = None
+        self._by_node: dict[int, Connection] = {}
+
+    async def __aenter__(self) -> Self:
+        failure: BrokerUnreachable | None = None
+        for host, port in self._bootstrap:
+            try:
+                self._entrance = await Connection.open(host, port)
+                return self
+            except BrokerUnreachable as error:
+                failure = failure or error
+        assert failure is not None, "parse_addresses returns at least one"
+        raise failure
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        connections = [*self._by_node.values(), *([self._entrance] if self._entrance else [])]
+        await asyncio.gather(*(connection.close() for connection in connections))
+
+    @property
+    def _any_broker(self) -> Connection:
+        assert self._entrance is not None, "use `async with`"
+        return self._entrance
+
+    async def topic_names(self) -> list[str]:
+        found = await self._metadata(None)
+        return sorted(topic.name for topic in found.topics if topic.name is not None)
+
+    async def describe_topics(self, names: Sequence[str] | None = None) -> list[TopicFacts]:
+        """Facts of the named topics (all if None), by name; an unknown one is refused."""
+        found = await self._metadata(names)
+        for topic in found.topics:
+            _check(topic.error_code, None, f"topic {topic.name!r}")
+        nodes = {int(node.node_id): (node.host, int(node.port)) for node in found.brokers}
+        await self._connect(nodes, found.topics)
+        starts, ends, sizes = (
+            await self._offsets(found.topics, EARLIEST),
+            await self._offsets(found.topics, LATEST),
+            await self._sizes(),
+        )
+        return sorted(
+            (_topic_facts(topic, starts, ends, sizes) for topic in found.topics),
+            key=lambda topic: topic.name,
+        )
+
+    async def describe_settings(self, topic: str) -> list[TopicSetting]:
+        response = await self._any_broker.call(
+            DescribeConfigsRequest(
+                resources=(
+                    DescribeConfigsResource(
+                        resource_type=_TOPIC_RESOURCE, resource_name=topic, configuration_keys=None
+                    ),
+                )
+            ),
+            DescribeConfigsResponse,
+        )
+        result = response.results[0]
+        _check(result.error_code, result.error_message, f"topic {topic!r}")
+        return [
+            TopicSetting(
+                name=entry.name,
+                value=entry.value or "",
+                is_default=entry.config_source == _SOURCE_DEFAULT,
+                is_own=entry.config_source == _SOURCE_TOPIC,
+            )
+            for entry in sorted(result.configs, key=lambda entry: entry.name)
+        ]
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        replication_factor: int | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """None leaves a count to the broker's defaults (KIP-464)."""
+        response = await self._any_broker.call(
+            CreateTopicsRequest(
+                topics=(
+                    CreatableTopic(
+                        name=TopicName(name),
+                        num_partitions=i32(-1 if partitions is None else partitions),
+                        replication_factor=i16(
+                            -1 if replication_factor is None else replication_factor
+                        ),
+                        assignments=(),
+                        configs=tuple(
+                            CreatableTopicConfig(name=key, value=value)
+                            for key, value in (settings or {}).items()
+                        ),
+                    ),
+                ),
+                timeout=_CHANGE_TIMEOUT,
+            ),
+            CreateTopicsResponse,
+        )
+        result = response.topics[0]
+        _check(result.error_code, result.error_message, f"topic {name!r}")
+
+    async def delete_topic(self, name: str) -> None:
+        response = await self._any_broker.call(
+            DeleteTopicsRequest(
+                topics=(DeleteTopicState(name=TopicName(name), topic_id=None),),
+                timeout=_CHANGE_TIMEOUT,
+            ),
+            DeleteTopicsResponse,
+        )
+        result = response.responses[0]
+        _check(result.error_code, result.error_message, f"topic {name!r}")
+
+    async def add_partitions(self, name: str, total: int) -> None:
+        response = await self._any_broker.call(
+            CreatePartitionsRequest(
+                topics=(
+                    CreatePartitionsTopic(name=TopicName(name), count=i32(total), assignments=None),
+                ),
+                timeout=_CHANGE_TIMEOUT,
+                validate_only=False,
+            ),
+            CreatePartitionsResponse,
+        )
+        result = response.results[0]
+        _check(result.error_code, result.error_message, f"topic {name!r}")
+
+    async def alter_settings(
+        self, topic: str, *, changed: Mapping[str, str], removed: Sequence[str] = ()
+    ) -> None:
+        """Change some settings of a topic; a removed one takes the broker's default again."""
+        changes = [
+            AlterableConfig(name=name, config_operation=_SET, value=value)
+            for name, value in changed.items()
+        ]
+        changes += [
+            AlterableConfig(name=name, config_operation=_DELETE, value=None) for name in removed
+        ]
+        response = await self._any_broker.call(
+            IncrementalAlterConfigsRequest(
+                resources=(
+                    AlterConfigsResource(
+                        resource_type=_TOPIC_RESOURCE, resource_name=topic, configs=tuple(changes)
+                    ),
+                ),
+                validate_only=False,
+            ),
+            IncrementalAlterConfigsResponse,
+        )
+        result = response.responses[0]
+        _check(result.error_code, result.error_message, f"topic {topic!r}")
+
+    async def _metadata(self, names: Sequence[str] | None) -> MetadataResponse:
+        wanted = (
+            None
+            if names is None
+            else tuple(MetadataRequestTopic(topic_id=None, name=TopicName(name)) for name in names)
+        )
+        return await self._any_broker.call(
+            MetadataRequest(
+                topics=wanted,
+                allow_auto_topic_creation=False,
+                include_topic_authorized_operations=False,
+            ),
+            MetadataResponse,
+        )
+
+    async def _connect(
+        self, nodes: Mapping[int, tuple[str, int]], topics: Sequence[MetadataResponseTopic]
+    ) -> None:
+        leaders = {int(p.leader_id) for topic in topics for p in topic.partitions}
+        for node in leaders & nodes.keys() - self._by_node.keys():
+            self._by_node[node] = await Connection.open(*nodes[node])
+
+    async def _offsets(
+        self, topics: Sequence[MetadataResponseTopic], timestamp: int
+    ) -> _ByPartition:
+        by_leader: dict[int, list[ListOffsetsTopic]] = defaultdict(list)
+        for topic in topics:
+            partitions: dict[int, list[ListOffsetsPartition]] = defaultdict(list)
+            for partition in topic.partitions:
+                partitions[int(partition.leader_id)].append(
+                    ListOffsetsPartition(
+                        partition_index=partition.partition_index, timestamp=i64(timestamp)
+                    )
+                )
+            for leader, wanted in partitions.items():
+                by_leader[leader].append(
+                    ListOffsetsTopic(name=TopicName(topic.name or ""), partitions=tuple(wanted))
+                )
+        offsets: _ByPartition = {}
+        for leader, connection in self._by_node.items():
+            if leader not in by_leader:
+                continue
+            response = await connection.call(
+                ListOffsetsRequest(
+                    replica_id=_ANY_REPLICA, isolation_level=i8(0), topics=tuple(by_leader[leader])
+                ),
+                ListOffsetsResponse,
+            )
+            for answered in response.topics:
+                for listed in answered.partitions:
+                    if listed.error_code is ErrorCode.none:
+                        offsets[answered.name, int(listed.partition_index)] = int(listed.offset)
+        return offsets
+
+    async def _sizes(self) -> _ByPartition:
+        """Bytes on the leaders' disks."""
+        sizes: _ByPartition = {}
+        for connection in self._by_node.values():
+            response = await connection.call(
+                DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse
+            )
+            for directory in response.results:
+                for topic in directory.topics:
+                    for partition in topic.partitions:
+                        place = (str(topic.name), int(partition.partition_index))
+                        sizes[place] = max(sizes.get(place, 0), int(partition.partition_size))
+        return sizes
+
+
+def parse_addresses(bootstrap_servers: str) -> list[tuple[str, int]]:
+    """`host:port,host:port`; the port may be left out, an IPv6 host stands in brackets."""
+    addresses = []
+    for text in filter(None, (part.strip() for part in bootstrap_servers.split(","))):
+        host, colon, port = text.rpartition(":")
+        if not colon or text.endswith("]"):
+            host, port = text, "9092"
+        if not port.isdigit() or not 0 < int(port) <= 65535 or not host:
+            raise BrokerUnreachable(f"{text!r} is not an address; write host:port")
+        addresses.append((host.strip("[]"), int(port)))
+    if not addresses:
+        raise BrokerUnreachable("no broker address given; write host:port")
+    return addresses
+
+
+def _topic_facts(
+    topic: MetadataResponseTopic, starts: _ByPartition, ends: _ByPartition, sizes: _ByPartition
+) -> TopicFacts:
+    name = str(topic.name)
+    return TopicFacts(
+        name=name,
+        id=str(topic.topic_id),
+        is_internal=topic.is_internal,
+        partitions=tuple(
+            PartitionFacts(
+                partition=int(p.partition_index),
+                leader=int(p.leader_id),
+                leader_epoch=int(p.leader_epoch),
+                replicas=tuple(int(node) for node in p.replica_nodes),
+                in_sync=tuple(int(node) for node in p.isr_nodes),
+                start_offset=starts.get((name, int(p.partition_index))),
+                end_offset=ends.get((name, int(p.partition_index))),
+                size_bytes=sizes.get((name, int(p.partition_index))),
+            )
+            for p in sorted(topic.partitions, key=lambda p: p.partition_index)
+        ),
+    )
+
+
+def _check(code: ErrorCode, message: str | None, subject: str) -> None:
+    if code is ErrorCode.none:
+        return
+    plain = {
+        ErrorCode.unknown_topic_or_partition: f"there is no {subject}",
+        ErrorCode.topic_already_exists: f"{subject} exists already",
+    }
+    reason = plain.get(code) or message or code.name.replace("_", " ")
+    raise RequestRefused(reason, int(code))
