@@ -1,0 +1,26 @@
+"""What one partition remembers of its producers: sequences, epochs and open transactions.
+
+Purpose: exactly-once appends (KIP-98, KIP-360, KIP-890) and the last stable offset.
+State: each partition owns one `PartitionProducers`, rebuilt from a snapshot and the batch headers
+after it. Concurrency: pure and single-threaded; the partition calls it on the event loop.
+"""
+
+from goqueue.state.producers.partition import (
+    SEQUENCE_WINDOW_BATCHES,
+    AbortedTransaction,
+    Duplicate,
+    PartitionProducers,
+    ProducerView,
+)
+from goqueue.state.producers.snapshot import SnapshotCorrupt
+from goqueue.state.producers.verification import ALREADY_ONGOING
+
+__all__ = [
+    "ALREADY_ONGOING",
+    "SEQUENCE_WINDOW_BATCHES",
+    "AbortedTransaction",
+    "Duplicate",
+    "PartitionProducers",
+    "ProducerView",
+    "SnapshotCorrupt",
+]
