@@ -197,3 +197,26 @@ class Conflict(GoQueueError):
 
     code = "conflict"
     retriable = True
+
+
+class MetadataUnavailable(GoQueueError):
+    """The metadata store cannot write any more; what was answered before is safe."""
+
+    code = "metadata_unavailable"
+
+
+class CompactedRevision(GoQueueError):
+    """A watch asks for history that is gone. Read the prefix again and watch from there."""
+
+    code = "compacted_revision"
+    retriable = True
+
+    def __init__(self, message: str, oldest_revision: int) -> None:
+        super().__init__(message)
+        self.oldest_revision = oldest_revision
+
+
+class LeaseNotFound(GoQueueError):
+    """The lease expired, was revoked or never was."""
+
+    code = "lease_not_found"

@@ -1,0 +1,106 @@
+"""Reads over many partitions at once, waiting until there is enough."""
+
+from collections.abc import Callable, Sequence
+
+from goqueue.broker.messages import EpochEnd, FetchedPart, FetchPart, Isolation
+from goqueue.broker.partition import Partition
+from goqueue.broker.waiting import FetchWaiter
+from goqueue.model.errors import GoQueueError
+
+Finder = Callable[[str, int], Partition]
+
+
+async def fetch(
+    find: Finder,
+    wanted: Sequence[FetchPart],
+    *,
+    max_wait_ms: int,
+    min_bytes: int,
+    max_bytes: int,
+    isolation: Isolation,
+) -> list[FetchedPart]:
+    """Answer in the order asked. Returns at once on enough bytes or any error."""
+    waiter: FetchWaiter | None = None
+    while True:
+        parts = await _collect(find, wanted, max_bytes=max_bytes, isolation=isolation)
+        have_bytes = sum(len(part.data) for part in parts)
+        settled = have_bytes >= min_bytes or any(
+            part.error is not None or part.diverging is not None for part in parts
+        )
+        if settled or max_wait_ms <= 0 or waiter is not None or not wanted:
+            return parts
+        waiter = FetchWaiter(min_bytes - have_bytes)
+        watched = [find(part.topic, part.index) for part in wanted]
+        if any(
+            partition.readable_end(isolation) != _seen_end(part, isolation)
+            for partition, part in zip(watched, parts, strict=True)
+        ):
+            waiter = None  # something arrived while a cold read was under way: look again
+            continue
+        await waiter.wait(watched, max_wait_ms)
+
+
+def _seen_end(part: FetchedPart, isolation: Isolation) -> int:
+    if isolation is Isolation.READ_COMMITTED:
+        return part.last_stable_offset
+    return part.high_watermark
+
+
+async def _collect(
+    find: Finder, wanted: Sequence[FetchPart], *, max_bytes: int, isolation: Isolation
+) -> list[FetchedPart]:
+    parts: list[FetchedPart] = []
+    left_bytes = max_bytes
+    any_data = False
+    for part in wanted:
+        fetched = await _read_part(
+            find, part, min(part.max_bytes, left_bytes), isolation, at_least_one=not any_data
+        )
+        any_data = any_data or bool(fetched.data)
+        left_bytes -= len(fetched.data)
+        parts.append(fetched)
+    return parts
+
+
+async def _read_part(
+    find: Finder, part: FetchPart, max_bytes: int, isolation: Isolation, *, at_least_one: bool
+) -> FetchedPart:
+    partition: Partition | None = None
+    try:
+        partition = find(part.topic, part.index)
+        partition.check_leader_epoch(part.leader_epoch)
+        diverging = partition.divergence(part.offset, part.last_fetched_epoch)
+        if diverging is not None:
+            return _result(partition, part, diverging=diverging)
+        # The first readable batch is sent even when it is larger than the limits (KIP-74).
+        found = await partition.read(
+            part.offset,
+            max(max_bytes, 1 if at_least_one else 0),
+            isolation=isolation,
+            at_least_one=at_least_one,
+        )
+        return _result(partition, part, data=found.data)
+    except GoQueueError as error:
+        return _result(partition, part, error=error)
+
+
+def _result(
+    partition: Partition | None,
+    part: FetchPart,
+    *,
+    data: bytes = b"",
+    error: GoQueueError | None = None,
+    diverging: EpochEnd | None = None,
+) -> FetchedPart:
+    if partition is None:
+        return FetchedPart(part.topic, part.index, error)
+    return FetchedPart(
+        part.topic,
+        part.index,
+        error,
+        data,
+        partition.high_watermark,
+        partition.last_stable_offset,
+        partition.log_start_offset,
+        diverging=diverging,
+    )

@@ -1,0 +1,96 @@
+"""When appended bytes reach the disk.
+
+`always`: an append asks for a flush at once; those that arrive while one runs share the next
+(group commit). `interval`: the first unflushed append starts a timer. `never`: nothing.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, Protocol
+
+from goqueue.model.errors import PartitionOffline
+
+# fdatasync releases the interpreter; a few at once keep one slow file from delaying the others.
+FLUSH_THREADS: Final = 4
+
+
+class FlushableLog(Protocol):
+    @property
+    def log_end_offset(self) -> int: ...
+    @property
+    def flushed_offset(self) -> int: ...
+    def flush(self) -> int: ...
+
+
+class Flusher:
+    """The threads that wait for the disk, shared by all partitions of a broker."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(FLUSH_THREADS, thread_name_prefix="goqueue-flush")
+
+    def submit(self, log: FlushableLog) -> asyncio.Future[int]:
+        return asyncio.get_running_loop().run_in_executor(self._threads, log.flush)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=True)
+
+
+class FlushSchedule:
+    """Decides when one log is flushed. At most one flush of a log runs at a time."""
+
+    __slots__ = ("_failed", "_flushed", "_flusher", "_log", "_running", "_timer")
+
+    def __init__(
+        self,
+        log: FlushableLog,
+        flusher: Flusher,
+        *,
+        flushed: Callable[[], None],
+        failed: Callable[[PartitionOffline], None],
+    ) -> None:
+        self._log = log
+        self._flusher = flusher
+        self._flushed = flushed
+        self._failed = failed
+        self._running: asyncio.Future[int] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def appended(self, policy: str, flush_ms: int) -> None:
+        if policy == "always":
+            self.start()
+        elif policy == "interval" and self._timer is None and self._running is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(flush_ms / 1000, self._due)
+
+    def start(self) -> None:
+        if self._running is None:
+            self._running = self._flusher.submit(self._log)
+            self._running.add_done_callback(self._done)
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def settle(self) -> None:
+        """Wait for a flush under way; then the log may be closed."""
+        self.cancel()
+        if self._running is not None:
+            await asyncio.wait([self._running])
+
+    def _due(self) -> None:
+        self._timer = None
+        self.start()
+
+    def _done(self, future: asyncio.Future[int]) -> None:
+        self._running = None
+        if future.cancelled():
+            return
+        error = future.exception()
+        if error is None:
+            self._flushed()
+        elif isinstance(error, PartitionOffline):
+            self._failed(error)
+        else:
+            self._failed(PartitionOffline(f"flush failed: {error}"))

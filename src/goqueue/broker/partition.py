@@ -1,0 +1,325 @@
+"""One partition of a topic on this node: a log, and how far its readers may see.
+
+Single writer: every method runs on the event loop. On a cluster of one, everything durable under
+the topic's fsync policy is committed, so the high watermark is the durable end of the log.
+"""
+
+import asyncio
+import heapq
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+from goqueue.broker.flushing import Flusher, FlushSchedule
+from goqueue.broker.intake import PlacedBatch, admit, place
+from goqueue.broker.messages import Appended, EpochEnd, Isolation, ListedOffset
+from goqueue.broker.waiting import FetchWaiter, credit_all, wake_all
+from goqueue.model.batch import NO_TIMESTAMP, Buffer, read_header
+from goqueue.model.errors import (
+    FencedLeaderEpoch,
+    OffsetOutOfRange,
+    PartitionOffline,
+    RequestTimedOut,
+    UnknownLeaderEpoch,
+)
+from goqueue.model.names import TopicPartition
+from goqueue.model.topic_config import TopicConfig
+from goqueue.storage.log import LogRead, PartitionLog
+
+logger = logging.getLogger(__name__)
+
+LATEST_TIMESTAMP = -1
+EARLIEST_TIMESTAMP = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL_TIMESTAMP = -4
+LATEST_TIERED_TIMESTAMP = -5
+
+NO_OFFSET = -1
+
+
+class Partition:
+    def __init__(
+        self,
+        log: PartitionLog,
+        *,
+        leader_epoch: int,
+        flusher: Flusher,
+        readers: Executor,
+        clock_ms: Callable[[], int],
+    ) -> None:
+        self.log = log
+        self.leader_epoch = leader_epoch
+        self.waiters: dict[FetchWaiter, None] = {}
+        # Called when the high watermark moved, and when the partition went offline.
+        self.commit_listeners: list[Callable[[], None]] = []
+        self.messages_in = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self._readers = readers
+        self._clock_ms = clock_ms
+        self._offline: PartitionOffline | None = None
+        self._committing: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._commit_ticket = 0
+        self._flushes = FlushSchedule(
+            log, flusher, flushed=self._flush_done, failed=self._go_offline
+        )
+        self._high_watermark = log.log_end_offset
+        if log.offline_reason is not None:
+            self._offline = PartitionOffline(log.offline_reason)
+        elif log.epochs.latest is None or log.epochs.latest < leader_epoch:
+            log.epochs.assign(leader_epoch, log.log_end_offset)
+
+    @property
+    def name(self) -> TopicPartition:
+        return self.log.name
+
+    @property
+    def config(self) -> TopicConfig:
+        return self.log.config
+
+    @property
+    def high_watermark(self) -> int:
+        return self._high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self._high_watermark
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.log.log_end_offset
+
+    @property
+    def offline_reason(self) -> str | None:
+        return None if self._offline is None else str(self._offline)
+
+    def check_online(self) -> None:
+        if self._offline is not None:
+            raise self._offline
+
+    def check_leader_epoch(self, epoch: int) -> None:
+        """Refuse a caller that knows an older or newer leader than us (KIP-320); -1 is any."""
+        if epoch in (-1, self.leader_epoch):
+            return
+        known = f"{self.name} is at leader epoch {self.leader_epoch}, the request at {epoch}"
+        raise FencedLeaderEpoch(known) if epoch < self.leader_epoch else UnknownLeaderEpoch(known)
+
+    # --- writing --------------------------------------------------------------------------
+
+    def append(self, records: Buffer) -> Appended:
+        """Append produced batches to the page cache. `wait_committed` says when they are safe."""
+        self.check_online()
+        now_ms = self._clock_ms()
+        data, batches = admit(records, self.log.config, now_ms)
+        return self._write(data, batches, now_ms)
+
+    def append_own(self, batch: bytearray) -> Appended:
+        """Append one batch that the broker made itself: state records and markers."""
+        self.check_online()
+        return self._write(batch, [(0, read_header(batch))], self._clock_ms())
+
+    def _write(self, data: bytearray, batches: list[PlacedBatch], now_ms: int) -> Appended:
+        config = self.log.config
+        base_offset = self.log.log_end_offset
+        placed = place(data, batches, base_offset=base_offset, leader_epoch=self.leader_epoch)
+        try:
+            self.log.append(data, placed, now_ms=now_ms)
+        except PartitionOffline as error:
+            if self.log.offline_reason is not None:
+                self._go_offline(error)
+            raise
+        end_offset = self.log.log_end_offset
+        self.messages_in += end_offset - base_offset
+        self.bytes_in += len(data)
+        self._flushes.appended(config.fsync_policy, config.flush_ms)
+        self._advance(len(data))
+        stamped = config.message_timestamp_type == "LogAppendTime"
+        return Appended(base_offset, end_offset - 1, now_ms if stamped else NO_TIMESTAMP)
+
+    async def wait_committed(self, offset: int, timeout_ms: int) -> None:
+        """Return once everything below `offset` is committed: durable, later also replicated."""
+        self.check_online()
+        if offset <= self._high_watermark:
+            return
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        self._commit_ticket += 1
+        heapq.heappush(self._committing, (offset, self._commit_ticket, future))
+        timer = loop.call_later(timeout_ms / 1000, _time_out, future, self.name, timeout_ms)
+        try:
+            await future
+        finally:
+            timer.cancel()
+
+    def _flush_done(self) -> None:
+        log = self.log
+        config = log.config
+        if log.flushed_offset < log.log_end_offset:
+            self._flushes.appended(config.fsync_policy, config.flush_ms)
+        self._advance(0)
+
+    def _advance(self, appended_bytes: int) -> None:
+        log = self.log
+        always = log.config.fsync_policy == "always"
+        durable_offset = log.flushed_offset if always else log.log_end_offset
+        if durable_offset <= self._high_watermark:
+            return
+        newly_readable = durable_offset - self._high_watermark
+        self._high_watermark = durable_offset
+        while self._committing and self._committing[0][0] <= durable_offset:
+            _, _, future = heapq.heappop(self._committing)
+            if not future.done():
+                future.set_result(None)
+        for listener in tuple(self.commit_listeners):
+            listener()
+        if self.waiters:
+            # A flush does not know its bytes; one message is at least one byte, and a waiter woken
+            # early finds too little and answers with that at its time-out at the latest.
+            credit_all(self.waiters, appended_bytes or newly_readable)
+
+    def _go_offline(self, error: PartitionOffline) -> None:
+        if self._offline is not None:
+            return
+        logger.error("partition %s is offline: %s", self.name, error)
+        self._turn_away(error)
+
+    # --- reading --------------------------------------------------------------------------
+
+    def readable_end(self, isolation: Isolation) -> int:
+        if isolation is Isolation.READ_COMMITTED:
+            return self.last_stable_offset
+        return self._high_watermark
+
+    async def read(
+        self, offset: int, max_bytes: int, *, isolation: Isolation, at_least_one: bool
+    ) -> LogRead:
+        """Whole batches from the one that holds `offset`, as they are stored."""
+        self.check_online()
+        up_to = self.readable_end(isolation)
+        if not self.log.log_start_offset <= offset <= self.log.log_end_offset:
+            raise OffsetOutOfRange(
+                f"{self.name}: offset {offset} is outside {self.log.log_start_offset} to "
+                f"{self.log.log_end_offset}"
+            )
+        if offset >= up_to or max_bytes <= 0:
+            return LogRead(b"", offset)
+        try:
+            found = self.log.read(
+                offset, max_bytes, up_to=up_to, at_least_one=at_least_one, may_block=False
+            )
+        except BlockingIOError:
+            loop = asyncio.get_running_loop()
+            found = await loop.run_in_executor(
+                self._readers, self._read_cold, offset, max_bytes, up_to, at_least_one
+            )
+        self.bytes_out += len(found.data)
+        return found
+
+    def _read_cold(self, offset: int, max_bytes: int, up_to: int, at_least_one: bool) -> LogRead:
+        return self.log.read(
+            offset, max_bytes, up_to=up_to, at_least_one=at_least_one, may_block=True
+        )
+
+    async def list_offset(self, timestamp: int, *, isolation: Isolation) -> ListedOffset:
+        self.check_online()
+        log = self.log
+        up_to = self.readable_end(isolation)
+        if timestamp == LATEST_TIMESTAMP:
+            return ListedOffset(up_to, NO_TIMESTAMP, self.leader_epoch)
+        if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
+            epoch = log.epochs.epoch_for(log.log_start_offset)
+            return ListedOffset(log.log_start_offset, NO_TIMESTAMP, epoch)
+        if timestamp == LATEST_TIERED_TIMESTAMP:
+            return ListedOffset(NO_OFFSET, NO_TIMESTAMP, -1)
+        loop = asyncio.get_running_loop()
+        if timestamp == MAX_TIMESTAMP:
+            found = await loop.run_in_executor(self._readers, log.max_timestamp)
+        else:
+            found = await loop.run_in_executor(
+                self._readers, lambda: log.offset_for_timestamp(timestamp, up_to=up_to)
+            )
+        if found is None or found.offset >= up_to:
+            return ListedOffset(NO_OFFSET, NO_TIMESTAMP, -1)
+        return ListedOffset(found.offset, found.timestamp_ms, found.leader_epoch)
+
+    def end_of_epoch(self, epoch: int) -> EpochEnd:
+        found = self.log.epochs.end_offset_for(epoch, self.log.log_end_offset)
+        return EpochEnd(*found)
+
+    def divergence(self, offset: int, last_fetched_epoch: int) -> EpochEnd | None:
+        """Where a reader that saw `last_fetched_epoch` up to `offset` left our log (KIP-595)."""
+        if last_fetched_epoch < 0:
+            return None
+        end = self.end_of_epoch(last_fetched_epoch)
+        if end.epoch < last_fetched_epoch or end.end_offset < offset:
+            return end
+        return None
+
+    # --- upkeep ---------------------------------------------------------------------------
+
+    def delete_records(self, before_offset: int) -> int:
+        self.check_online()
+        target = self._high_watermark if before_offset == -1 else before_offset
+        if not 0 <= target <= self._high_watermark:
+            raise OffsetOutOfRange(
+                f"{self.name}: cannot delete before offset {before_offset}; the high watermark is "
+                f"{self._high_watermark}"
+            )
+        if target > self.log.log_start_offset:
+            self.log.advance_start(target)
+        return self.log.log_start_offset
+
+    def apply_retention(self) -> int:
+        if self._offline is not None:
+            return 0
+        now_ms = self._clock_ms()
+        try:
+            freed_bytes = self.log.apply_retention(now_ms)
+            self.log.purge_deleted(now_ms)
+        except PartitionOffline as error:
+            self._go_offline(error)
+            return 0
+        return freed_bytes
+
+    def reconfigure(self, config: TopicConfig) -> None:
+        self.log.reconfigure(config)
+        self._flushes.cancel()
+        if self.log.flushed_offset < self.log.log_end_offset:
+            self._flushes.appended(config.fsync_policy, config.flush_ms)
+
+    def wake_readers(self) -> None:
+        wake_all(self.waiters)
+
+    async def close(self) -> None:
+        await self._retire()
+        self.log.close()
+
+    async def delete(self) -> None:
+        await self._retire()
+        self.log.delete()
+
+    async def _retire(self) -> None:
+        self._turn_away(self._offline or PartitionOffline(f"{self.name} is closed"))
+        await self._flushes.settle()
+
+    def _turn_away(self, error: PartitionOffline) -> None:
+        """From now on every request gets `error`, and those that wait get it at once."""
+        self._offline = error
+        for _, _, future in self._committing:
+            if not future.done():
+                future.set_exception(error)
+        self._committing.clear()
+        for listener in tuple(self.commit_listeners):
+            listener()
+        wake_all(self.waiters)
+
+
+def _time_out(future: "asyncio.Future[None]", name: TopicPartition, timeout_ms: int) -> None:
+    if not future.done():
+        future.set_exception(
+            RequestTimedOut(f"{name}: append was not committed within {timeout_ms} ms")
+        )

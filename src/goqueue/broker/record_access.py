@@ -1,0 +1,126 @@
+"""Publishing and reading single records, for doors that do not speak in batches."""
+
+import random
+from collections.abc import Sequence
+from typing import Protocol
+
+from goqueue.broker.messages import (
+    FetchedPart,
+    FetchPart,
+    Isolation,
+    Produced,
+    Published,
+    RecordPage,
+)
+from goqueue.model.batch import iterate_batches
+from goqueue.model.errors import InvalidRequest, UnknownPartition
+from goqueue.model.partitioner import partition_for_key
+from goqueue.model.records import NewRecord, decode_records, encode_records
+
+PUBLISH_TIMEOUT_MS = 30_000
+
+
+class Log(Protocol):
+    """The part of the broker that this file needs."""
+
+    async def produce(
+        self, topic: str, index: int, records: bytearray, *, acks: int, timeout_ms: int
+    ) -> Produced: ...
+
+    async def fetch(
+        self,
+        wanted: Sequence[FetchPart],
+        *,
+        max_wait_ms: int,
+        min_bytes: int,
+        max_bytes: int,
+        isolation: Isolation,
+    ) -> list[FetchedPart]: ...
+
+
+async def publish(
+    log: Log,
+    topic: str,
+    records: Sequence[NewRecord],
+    *,
+    partition: int | None,
+    partition_count: int,
+    acks: int,
+    now_ms: int,
+) -> list[Published]:
+    """Append records, each to its partition, and answer in the order given.
+
+    Records of one partition form one batch: they are stored together or not at all.
+    """
+    if not records:
+        raise InvalidRequest("messages: at least one is needed")
+    if partition is not None and not 0 <= partition < partition_count:
+        raise UnknownPartition(
+            f"partition {partition} is not one of topic {topic!r}: it has {partition_count}"
+        )
+    # Records without a key stick to one partition per call, so that they share a batch (KIP-480).
+    sticky = random.randrange(partition_count)
+    by_partition: dict[int, list[int]] = {}
+    for position, record in enumerate(records):
+        index = partition
+        if index is None:
+            index = sticky if record.key is None else partition_for_key(record.key, partition_count)
+        by_partition.setdefault(index, []).append(position)
+    published: list[Published | None] = [None] * len(records)
+    for index, positions in by_partition.items():
+        batch = encode_records([records[position] for position in positions], now_ms=now_ms)
+        produced = await log.produce(topic, index, batch, acks=acks, timeout_ms=PUBLISH_TIMEOUT_MS)
+        for delta, position in enumerate(positions):
+            own_ms = records[position].timestamp_ms
+            created_ms = now_ms if own_ms is None else own_ms
+            stamped = produced.append_time_ms >= 0
+            published[position] = Published(
+                index,
+                produced.base_offset + delta,
+                produced.append_time_ms if stamped else created_ms,
+            )
+    return [item for item in published if item is not None]
+
+
+async def read_records(
+    log: Log,
+    topic: str,
+    index: int,
+    offset: int,
+    *,
+    limit: int,
+    max_bytes: int,
+    max_wait_ms: int,
+    isolation: Isolation,
+) -> RecordPage:
+    """Records from `offset` on. `next_offset` is where to go on, also past what was left out."""
+    part = FetchPart(topic, index, offset, max_bytes)
+    [found] = await log.fetch(
+        [part], max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=max_bytes, isolation=isolation
+    )
+    if found.error is not None:
+        raise found.error
+    records = []
+    next_offset = offset
+    view = memoryview(found.data)
+    for position, header in iterate_batches(found.data):
+        if len(records) >= limit:
+            break
+        if header.is_control:
+            next_offset = header.next_offset
+            continue
+        for record in decode_records(view[position : position + header.size_bytes]):
+            if record.offset < offset:
+                continue
+            if len(records) >= limit:
+                break
+            records.append(record)
+            next_offset = record.offset + 1
+        else:
+            next_offset = max(next_offset, header.next_offset)
+    return RecordPage(
+        records=records,
+        next_offset=next_offset,
+        high_watermark=found.high_watermark,
+        log_start_offset=found.log_start_offset,
+    )

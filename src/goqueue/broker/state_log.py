@@ -1,0 +1,59 @@
+"""A state log read as a table: the last value of every key, in the order of the last change."""
+
+from aiokafka.record.default_records import DefaultRecordBatch
+
+from goqueue.model.batch import check_batch
+from goqueue.storage.log import PartitionLog
+from goqueue.storage.state_snapshot import read_newest_snapshot, write_snapshot
+
+# Bounds what one read holds in memory while a long log is replayed.
+READ_BYTES = 4 * 1024 * 1024
+
+
+class StateTable:
+    """Grows along the log. Snapshots are tables written down; loading starts from one."""
+
+    def __init__(self, next_offset: int, entries: dict[bytes, bytes]) -> None:
+        self.next_offset = next_offset
+        self.entries = entries
+
+    @classmethod
+    def load(cls, log: PartitionLog, *, up_to: int) -> "StateTable":
+        """Blocking: the newest snapshot and the log after it."""
+        snapshot = read_newest_snapshot(log.path, log_start=log.log_start_offset, log_end=up_to)
+        if snapshot is None:
+            table = cls(log.log_start_offset, {})
+        else:
+            table = cls(snapshot.next_offset, snapshot.entries)
+        table.follow(log, up_to=up_to)
+        return table
+
+    def follow(self, log: PartitionLog, *, up_to: int) -> None:
+        """Blocking: take in the log up to an offset."""
+        while self.next_offset < up_to:
+            found = log.read(
+                self.next_offset, READ_BYTES, up_to=up_to, at_least_one=True, may_block=True
+            )
+            if not found.data:
+                break
+            self._take(found.data)
+            self.next_offset = found.next_offset
+
+    def save(self, log: PartitionLog) -> None:
+        """Blocking: write this table as a snapshot beside the log."""
+        write_snapshot(log.path, self.next_offset, self.entries)
+
+    def _take(self, data: bytes) -> None:
+        entries = self.entries
+        position = 0
+        while position < len(data):
+            header = check_batch(data, position)
+            end = position + header.size_bytes
+            if not header.is_control:
+                for record in DefaultRecordBatch(data[position:end]):
+                    key = record.key
+                    value = record.value
+                    entries.pop(key, None)
+                    if value is not None:
+                        entries[key] = value
+            position = end

@@ -1,0 +1,53 @@
+"""Fetches that wait for more bytes. Appends wake them; nothing polls."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Protocol
+
+
+class Watched(Protocol):
+    """Something a fetch can wait on: it calls `credit` on each of its waiters."""
+
+    waiters: dict["FetchWaiter", None]
+
+
+class FetchWaiter:
+    """Waits until enough bytes became readable in any of the watched partitions."""
+
+    __slots__ = ("_future", "_needed_bytes")
+
+    def __init__(self, needed_bytes: int) -> None:
+        self._needed_bytes = needed_bytes
+        self._future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def credit(self, readable_bytes: int) -> None:
+        self._needed_bytes -= readable_bytes
+        if self._needed_bytes <= 0:
+            self.wake()
+
+    def wake(self) -> None:
+        """Answer now, with what there is: also on errors, deletions and shutdown."""
+        if not self._future.done():
+            self._future.set_result(None)
+
+    async def wait(self, watched: Iterable[Watched], max_wait_ms: int) -> None:
+        partitions = tuple(watched)
+        for partition in partitions:
+            partition.waiters[self] = None
+        timer = asyncio.get_running_loop().call_later(max_wait_ms / 1000, self.wake)
+        try:
+            await self._future
+        finally:
+            timer.cancel()
+            for partition in partitions:
+                partition.waiters.pop(self, None)
+
+
+def credit_all(waiters: dict[FetchWaiter, None], readable_bytes: int) -> None:
+    for waiter in tuple(waiters):
+        waiter.credit(readable_bytes)
+
+
+def wake_all(waiters: dict[FetchWaiter, None]) -> None:
+    for waiter in tuple(waiters):
+        waiter.wake()
