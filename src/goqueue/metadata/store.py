@@ -1,0 +1,203 @@
+"""The interface every metadata store has, with etcd v3's semantics.
+
+A store has one revision that grows by one with every transaction that changes something; all
+changes of a transaction share it. Answers are linearizable: whatever a read or a transaction
+shows is durable, and a later read sees it or something newer.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple, NewType, Protocol, Self
+
+LeaseId = NewType("LeaseId", int)
+
+NO_LEASE = LeaseId(0)
+
+
+class KeyValue(NamedTuple):
+    """A key as it stands: `version` counts puts since it was created, from 1."""
+
+    key: str
+    value: bytes
+    create_revision: int
+    mod_revision: int
+    version: int
+    lease: LeaseId = NO_LEASE
+
+
+class CompareTarget(Enum):
+    VERSION = "version"
+    CREATE_REVISION = "create_revision"
+    MOD_REVISION = "mod_revision"
+    VALUE = "value"
+
+
+class CompareOp(Enum):
+    EQUAL = "=="
+    NOT_EQUAL = "!="
+    LESS = "<"
+    GREATER = ">"
+
+
+class Compare(NamedTuple):
+    """A condition on one key. A missing key has version and revisions 0, and no value at all:
+
+    a comparison of its value is false whatever the operator.
+    """
+
+    key: str
+    target: CompareTarget
+    op: CompareOp
+    value: int | bytes
+
+    @classmethod
+    def missing(cls, key: str) -> "Compare":
+        return cls(key, CompareTarget.VERSION, CompareOp.EQUAL, 0)
+
+    @classmethod
+    def exists(cls, key: str) -> "Compare":
+        return cls(key, CompareTarget.VERSION, CompareOp.GREATER, 0)
+
+    @classmethod
+    def unchanged(cls, key: str, mod_revision: int) -> "Compare":
+        """The key was last written at `mod_revision`; 0 means that it is missing."""
+        return cls(key, CompareTarget.MOD_REVISION, CompareOp.EQUAL, mod_revision)
+
+
+class Put(NamedTuple):
+    """Write a key. It leaves the lease it had, and joins `lease` unless that is 0."""
+
+    key: str
+    value: bytes
+    lease: LeaseId = NO_LEASE
+
+
+class Delete(NamedTuple):
+    key: str
+
+
+class DeletePrefix(NamedTuple):
+    prefix: str
+
+
+class Get(NamedTuple):
+    key: str
+
+
+class GetPrefix(NamedTuple):
+    prefix: str
+
+
+Op = Put | Delete | DeletePrefix | Get | GetPrefix
+
+
+class Read(NamedTuple):
+    """What a read found, ordered by key, and the store's revision at that moment."""
+
+    kvs: tuple[KeyValue, ...]
+    revision: int
+
+    @property
+    def one(self) -> KeyValue | None:
+        return self.kvs[0] if self.kvs else None
+
+
+class TxnResult(NamedTuple):
+    """`responses` has one entry for each operation of the branch that ran: what a get found,
+
+    what a delete removed, what a put replaced.
+    """
+
+    succeeded: bool
+    revision: int
+    responses: tuple[tuple[KeyValue, ...], ...]
+
+
+class EventKind(Enum):
+    PUT = "put"
+    DELETE = "delete"
+
+
+class Event(NamedTuple):
+    """One change. A deleted key's `kv` has no value, and the deletion's revision."""
+
+    kind: EventKind
+    kv: KeyValue
+    prev: KeyValue | None
+
+
+class WatchBatch(NamedTuple):
+    """All changes of one revision under the watched prefix, never empty."""
+
+    revision: int
+    events: tuple[Event, ...]
+
+    @property
+    def changes(self) -> tuple[tuple[str, bytes | None], ...]:
+        """Key and new value, None where it was deleted: what `MetadataImage.apply` takes."""
+        return tuple(
+            (event.kv.key, event.kv.value if event.kind is EventKind.PUT else None)
+            for event in self.events
+        )
+
+
+class Watch(Protocol):
+    """Batches in order of revision, none missed and none twice. Ends when the store is closed.
+
+    Cancelling a wait for the next batch loses nothing. One task at a time may wait.
+    """
+
+    def __aiter__(self) -> Self: ...
+
+    async def __anext__(self) -> WatchBatch: ...
+
+    async def aclose(self) -> None: ...
+
+
+class MetadataStore(Protocol):
+    """Cancelling a call leaves open whether it took effect, as a lost connection does."""
+
+    async def get(self, key: str) -> Read: ...
+
+    async def get_prefix(self, prefix: str) -> Read: ...
+
+    async def transact(
+        self,
+        compares: Sequence[Compare],
+        success_ops: Sequence[Op],
+        failure_ops: Sequence[Op] = (),
+    ) -> TxnResult:
+        """Run `success_ops` if all of `compares` hold, else `failure_ops`: all or nothing.
+
+        A get sees what operations before it in the list did. A key may be written only once in
+        a list: two puts, or a put and a delete that covers it, are refused (`InvalidRequest`).
+        """
+        ...
+
+    def watch(self, prefix: str, from_revision: int) -> Watch:
+        """Changes from `from_revision` on, itself included: read, then watch `revision + 1`.
+
+        Waiting for the next batch raises `CompactedRevision` where history is gone.
+        """
+        ...
+
+    async def grant_lease(self, ttl_ms: int) -> LeaseId: ...
+
+    async def keep_alive(self, lease: LeaseId) -> int:
+        """Start the lease's time again and return it in ms; `LeaseNotFound` if it is gone."""
+        ...
+
+    async def revoke(self, lease: LeaseId) -> None:
+        """End the lease now. Its keys go in one revision, as they do when it expires."""
+        ...
+
+    async def close(self) -> None: ...
+
+    async def put(self, key: str, value: bytes, lease: LeaseId = NO_LEASE) -> int:
+        """Write one key, whatever was there. Returns the revision."""
+        return (await self.transact((), (Put(key, value, lease),))).revision
+
+    async def delete(self, key: str) -> KeyValue | None:
+        """Remove one key. Returns what it was, None if it was not there."""
+        result = await self.transact((), (Delete(key),))
+        return result.responses[0][0] if result.responses[0] else None
