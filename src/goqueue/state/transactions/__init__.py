@@ -1,0 +1,58 @@
+"""The transaction coordinator as a pure machine (KIP-98, KIP-360, KIP-588, KIP-890).
+
+Purpose: who may write under a transactional id, what a transaction covers, and how it ends.
+State: `TransactionMachine` owns the transactional ids of one partition of `__transaction_state`.
+Concurrency: none of its own; the runtime calls one command at a time and replays its records.
+Left out on purpose: two-phase commit by outside coordinators (KIP-939).
+"""
+
+from goqueue.state.transactions.errors import TransactionError
+from goqueue.state.transactions.machine import (
+    TransactionMachine,
+    TransactionOutcome,
+    TransactionSettings,
+)
+from goqueue.state.transactions.messages import (
+    AddOffsets,
+    AddOffsetsAnswer,
+    AddPartitions,
+    AddPartitionsAnswer,
+    DescribeTransaction,
+    EndTransaction,
+    InitProducerId,
+    ListedTransaction,
+    ListTransactions,
+    ListTransactionsAnswer,
+    MarkerResult,
+    MarkersWritten,
+    ProducerIdAnswer,
+    TransactionDescription,
+    WriteMarkers,
+)
+from goqueue.state.transactions.producer_ids import ProducerIds
+from goqueue.state.transactions.transaction import Transaction, TransactionState
+
+__all__ = [
+    "AddOffsets",
+    "AddOffsetsAnswer",
+    "AddPartitions",
+    "AddPartitionsAnswer",
+    "DescribeTransaction",
+    "EndTransaction",
+    "InitProducerId",
+    "ListTransactions",
+    "ListTransactionsAnswer",
+    "ListedTransaction",
+    "MarkerResult",
+    "MarkersWritten",
+    "ProducerIdAnswer",
+    "ProducerIds",
+    "Transaction",
+    "TransactionDescription",
+    "TransactionError",
+    "TransactionMachine",
+    "TransactionOutcome",
+    "TransactionSettings",
+    "TransactionState",
+    "WriteMarkers",
+]

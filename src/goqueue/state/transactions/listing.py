@@ -1,0 +1,71 @@
+"""ListTransactions and DescribeTransactions: reading, never changing."""
+
+import re
+from collections.abc import Iterable
+
+from goqueue.state.transactions.errors import TransactionError
+from goqueue.state.transactions.messages import (
+    ListedTransaction,
+    ListTransactions,
+    ListTransactionsAnswer,
+    TransactionDescription,
+)
+from goqueue.state.transactions.transaction import NOT_STARTED_MS, Transaction, TransactionState
+
+_STATES = {state.label: state for state in TransactionState}
+
+
+def list_matching(
+    transactions: Iterable[Transaction], request: ListTransactions, now_ms: int
+) -> ListTransactionsAnswer:
+    try:
+        pattern = None if not request.id_pattern else re.compile(request.id_pattern)
+    except re.error:
+        return ListTransactionsAnswer(error=TransactionError.INVALID_REGULAR_EXPRESSION)
+    states = {_STATES[name] for name in request.states if name in _STATES}
+
+    def matches(transaction: Transaction) -> bool:
+        if request.states and transaction.state not in states:
+            return False
+        if request.producer_ids and transaction.producer_id not in request.producer_ids:
+            return False
+        if request.running_longer_than_ms >= 0 and not (
+            transaction.start_ms != NOT_STARTED_MS
+            and now_ms - transaction.start_ms > request.running_longer_than_ms
+        ):
+            return False
+        return pattern is None or pattern.fullmatch(transaction.transactional_id) is not None
+
+    return ListTransactionsAnswer(
+        error=TransactionError.NONE,
+        unknown_states=tuple(sorted(request.states - _STATES.keys())),
+        transactions=tuple(
+            ListedTransaction(
+                transactional_id=transaction.transactional_id,
+                producer_id=transaction.producer_id,
+                state=transaction.state.label,
+            )
+            for transaction in transactions
+            if matches(transaction)
+        ),
+    )
+
+
+def describe_one(transactional_id: str, transaction: Transaction | None) -> TransactionDescription:
+    if transaction is None:
+        error = (
+            TransactionError.TRANSACTIONAL_ID_NOT_FOUND
+            if transactional_id
+            else TransactionError.INVALID_REQUEST
+        )
+        return TransactionDescription(error=error, transactional_id=transactional_id)
+    return TransactionDescription(
+        error=TransactionError.NONE,
+        transactional_id=transactional_id,
+        state=transaction.state.label,
+        timeout_ms=transaction.timeout_ms,
+        start_ms=transaction.start_ms,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        partitions=transaction.partitions,
+    )

@@ -1,0 +1,345 @@
+"""The transaction coordinator: one machine per partition of `__transaction_state`."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from goqueue.model.names import TopicPartition
+from goqueue.state.machine import Deadlines, Outcome, StateRecord
+from goqueue.state.transactions.ending import complete, end, fence
+from goqueue.state.transactions.errors import TransactionError
+from goqueue.state.transactions.initialising import (
+    TakeProducerId,
+    begin_epoch,
+    begin_id,
+    check_claim,
+    check_request,
+)
+from goqueue.state.transactions.listing import describe_one, list_matching
+from goqueue.state.transactions.markers import PendingMarkers
+from goqueue.state.transactions.messages import (
+    AddOffsets,
+    AddOffsetsAnswer,
+    AddPartitions,
+    AddPartitionsAnswer,
+    DescribeTransaction,
+    EndTransaction,
+    InitProducerId,
+    ListTransactions,
+    MarkerResult,
+    MarkersWritten,
+    ProducerIdAnswer,
+    WriteMarkers,
+)
+from goqueue.state.transactions.transaction import (
+    Transaction,
+    TransactionState,
+    from_record,
+    to_record,
+    to_tombstone,
+)
+
+# Bounds one call of `on_deadline`; the rest stays due and is taken by the next call.
+DUE_PER_CALL: Final = 500
+
+OffsetsPartition = Callable[[str], TopicPartition]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionSettings:
+    # `transaction.max.timeout.ms`
+    max_timeout_ms: int = 900_000
+    # `transactional.id.expiration.ms`: a week without a transaction.
+    id_expiration_ms: int = 604_800_000
+
+
+@dataclass(slots=True)
+class TransactionOutcome(Outcome):
+    # To be carried out once the records are committed; see `WriteMarkers`.
+    markers: list[WriteMarkers] = field(default_factory=list)
+
+
+class TransactionMachine:
+    """Decides for the transactional ids of one partition of the state topic.
+
+    `coordinator_epoch` is that partition's leader epoch. `next_producer_id` returns None when no
+    id is at hand. `offsets_partition` says where a group keeps its offsets.
+    """
+
+    def __init__(
+        self,
+        *,
+        coordinator_epoch: int,
+        next_producer_id: TakeProducerId,
+        offsets_partition: OffsetsPartition,
+        settings: TransactionSettings | None = None,
+    ) -> None:
+        self._coordinator_epoch = coordinator_epoch
+        self._next_producer_id = next_producer_id
+        self._offsets_partition = offsets_partition
+        self._settings = settings or TransactionSettings()
+        self._transactions: dict[str, Transaction] = {}
+        # Per id the one thing it waits for: time-out when ongoing, expiry when idle, the next
+        # try of its failed markers when prepared.
+        self._deadlines: Deadlines[str] = Deadlines()
+        self._pending: dict[str, PendingMarkers] = {}
+
+    @property
+    def transactions(self) -> Mapping[str, Transaction]:
+        """The durable state, to read only."""
+        return self._transactions
+
+    # --- commands -------------------------------------------------------------------------
+
+    def init_producer_id(
+        self, request: InitProducerId, *, ticket: int, now_ms: int
+    ) -> TransactionOutcome:
+        outcome = TransactionOutcome()
+        error = check_request(request, self._settings.max_timeout_ms)
+        if error is TransactionError.NONE:
+            if request.transactional_id is None:
+                outcome.reply(ticket, self._plain_producer_id())
+                return outcome
+            decided = self._decide_init(request, request.transactional_id, outcome, now_ms)
+            if isinstance(decided, Transaction):
+                outcome.records.append(to_record(decided))
+                outcome.reply(
+                    ticket,
+                    ProducerIdAnswer(
+                        error=TransactionError.NONE,
+                        producer_id=decided.producer_id,
+                        producer_epoch=decided.producer_epoch,
+                    ),
+                )
+                return outcome
+            error = decided
+        outcome.reply(ticket, ProducerIdAnswer(error=error))
+        return outcome
+
+    def _plain_producer_id(self) -> ProducerIdAnswer:
+        producer_id = self._next_producer_id()
+        if producer_id is None:
+            return ProducerIdAnswer(error=TransactionError.COORDINATOR_LOAD_IN_PROGRESS)
+        return ProducerIdAnswer(
+            error=TransactionError.NONE, producer_id=producer_id, producer_epoch=0
+        )
+
+    def _decide_init(
+        self,
+        request: InitProducerId,
+        transactional_id: str,
+        outcome: TransactionOutcome,
+        now_ms: int,
+    ) -> Transaction | TransactionError:
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None:
+            return begin_id(request, transactional_id, self._next_producer_id, now_ms)
+        if transaction.state.is_prepared:
+            return TransactionError.CONCURRENT_TRANSACTIONS
+        error = check_claim(transaction, request)
+        if error is not TransactionError.NONE:
+            return error
+        if transaction.state is TransactionState.ONGOING:
+            # The epoch of the abort is never given out: the caller comes again and gets the next.
+            self._prepare(fence(transaction, now_ms), outcome, now_ms)
+            return TransactionError.CONCURRENT_TRANSACTIONS
+        return begin_epoch(transaction, request, self._next_producer_id, now_ms)
+
+    def add_partitions(
+        self, request: AddPartitions, *, ticket: int, now_ms: int
+    ) -> TransactionOutcome:
+        outcome = TransactionOutcome()
+        if request.verify_only:
+            errors = self._verify(request)
+        else:
+            error = self._add(request, request.partitions, outcome, now_ms)
+            errors = dict.fromkeys(request.partitions, error)
+        outcome.reply(
+            ticket, AddPartitionsAnswer(transactional_id=request.transactional_id, errors=errors)
+        )
+        return outcome
+
+    def add_offsets(self, request: AddOffsets, *, ticket: int, now_ms: int) -> TransactionOutcome:
+        outcome = TransactionOutcome()
+        partition = self._offsets_partition(request.group_id)
+        error = self._add(request, frozenset({partition}), outcome, now_ms)
+        outcome.reply(ticket, AddOffsetsAnswer(error=error))
+        return outcome
+
+    def _add(
+        self,
+        request: AddPartitions | AddOffsets,
+        partitions: frozenset[TopicPartition],
+        outcome: TransactionOutcome,
+        now_ms: int,
+    ) -> TransactionError:
+        transaction = self._find(request)
+        if isinstance(transaction, TransactionError):
+            return transaction
+        if transaction.state is TransactionState.ONGOING:
+            if partitions <= transaction.partitions:
+                return TransactionError.NONE
+            start_ms = transaction.start_ms
+        else:
+            start_ms = now_ms
+        outcome.records.append(
+            to_record(
+                transaction.moved(
+                    TransactionState.ONGOING,
+                    partitions=transaction.partitions | partitions,
+                    start_ms=start_ms,
+                    updated_ms=now_ms,
+                )
+            )
+        )
+        return TransactionError.NONE
+
+    def _verify(self, request: AddPartitions) -> dict[TopicPartition, TransactionError]:
+        transaction = self._find(request)
+        if isinstance(transaction, TransactionError):
+            return dict.fromkeys(request.partitions, transaction)
+        return {
+            partition: TransactionError.NONE
+            if partition in transaction.partitions
+            else TransactionError.TRANSACTION_ABORTABLE
+            for partition in request.partitions
+        }
+
+    def _find(self, request: AddPartitions | AddOffsets) -> Transaction | TransactionError:
+        """The caller's transaction, if the caller owns it and it is not about to end."""
+        if not request.transactional_id:
+            return TransactionError.INVALID_REQUEST
+        transaction = self._transactions.get(request.transactional_id)
+        if transaction is None:
+            return TransactionError.INVALID_PRODUCER_ID_MAPPING
+        if transaction.state.is_prepared:
+            # Before the rest, for its completion may bring the id that the caller uses already.
+            return TransactionError.CONCURRENT_TRANSACTIONS
+        if transaction.producer_id != request.producer_id:
+            return TransactionError.INVALID_PRODUCER_ID_MAPPING
+        if transaction.producer_epoch != request.producer_epoch:
+            return TransactionError.PRODUCER_FENCED
+        return transaction
+
+    def end_transaction(
+        self, request: EndTransaction, *, ticket: int, now_ms: int
+    ) -> TransactionOutcome:
+        """Prepares the end and answers at once; the markers follow."""
+        outcome = TransactionOutcome()
+        transaction = self._transactions.get(request.transactional_id)
+        if not request.transactional_id:
+            ended: Transaction | TransactionError = TransactionError.INVALID_REQUEST
+        elif transaction is None:
+            ended = TransactionError.INVALID_PRODUCER_ID_MAPPING
+        else:
+            ended = end(transaction, request, self._next_producer_id, now_ms)
+        if isinstance(ended, Transaction):
+            self._prepare(ended, outcome, now_ms)
+            answer = self._next_identity(request, complete(ended, now_ms))
+        elif ended is TransactionError.NONE and transaction is not None:
+            answer = self._next_identity(request, transaction)
+        else:
+            assert isinstance(ended, TransactionError)
+            answer = ProducerIdAnswer(error=ended)
+        outcome.reply(ticket, answer)
+        return outcome
+
+    @staticmethod
+    def _next_identity(request: EndTransaction, transaction: Transaction) -> ProducerIdAnswer:
+        if not request.bumps_epoch:
+            return ProducerIdAnswer(error=TransactionError.NONE)
+        return ProducerIdAnswer(
+            error=TransactionError.NONE,
+            producer_id=transaction.producer_id,
+            producer_epoch=transaction.producer_epoch,
+        )
+
+    def _prepare(self, prepared: Transaction, outcome: TransactionOutcome, now_ms: int) -> None:
+        outcome.records.append(to_record(prepared))
+        if prepared.partitions:
+            outcome.markers.append(PendingMarkers(prepared, self._coordinator_epoch).effect())
+        else:
+            outcome.records.append(to_record(complete(prepared, now_ms)))
+
+    def markers_written(self, report: MarkersWritten, *, now_ms: int) -> TransactionOutcome:
+        outcome = TransactionOutcome()
+        transactional_id = report.transactional_id
+        pending = self._pending.get(transactional_id)
+        owner = (transactional_id, report.producer_id, report.producer_epoch)
+        if pending is None or pending.owner != owner:
+            return outcome
+        if MarkerResult.FENCED in report.results.values():
+            # Whoever fenced us finishes the transaction; going on could only do harm.
+            del self._pending[transactional_id]
+            self._deadlines.cancel(transactional_id)
+            return outcome
+        pending.settle(report.results)
+        if pending.is_done:
+            transaction = self._transactions[transactional_id]
+            outcome.records.append(to_record(complete(transaction, now_ms)))
+        elif pending.failed and transactional_id not in self._deadlines:
+            self._deadlines.set(transactional_id, now_ms + pending.retry_after_ms())
+        return outcome
+
+    def list_transactions(
+        self, request: ListTransactions, *, ticket: int, now_ms: int
+    ) -> TransactionOutcome:
+        outcome = TransactionOutcome()
+        outcome.reply(ticket, list_matching(self._transactions.values(), request, now_ms))
+        return outcome
+
+    def describe_transaction(
+        self, request: DescribeTransaction, *, ticket: int
+    ) -> TransactionOutcome:
+        outcome = TransactionOutcome()
+        transaction = self._transactions.get(request.transactional_id)
+        outcome.reply(ticket, describe_one(request.transactional_id, transaction))
+        return outcome
+
+    # --- the machine ----------------------------------------------------------------------
+
+    def replay(self, record: StateRecord) -> None:
+        transactional_id, transaction = from_record(record)
+        self._pending.pop(transactional_id, None)
+        if transaction is None:
+            self._transactions.pop(transactional_id, None)
+            self._deadlines.cancel(transactional_id)
+            return
+        self._transactions[transactional_id] = transaction
+        if transaction.state is TransactionState.ONGOING:
+            self._deadlines.set(transactional_id, transaction.start_ms + transaction.timeout_ms)
+        elif transaction.state.is_prepared:
+            self._pending[transactional_id] = PendingMarkers(transaction, self._coordinator_epoch)
+            self._deadlines.cancel(transactional_id)
+        else:
+            expires_ms = transaction.updated_ms + self._settings.id_expiration_ms
+            self._deadlines.set(transactional_id, expires_ms)
+
+    def loaded(self, now_ms: int) -> TransactionOutcome:
+        """Writes the markers of what was prepared before the crash, all of them again."""
+        outcome = TransactionOutcome()
+        for transactional_id, pending in self._pending.items():
+            if pending.is_done:
+                prepared = self._transactions[transactional_id]
+                outcome.records.append(to_record(complete(prepared, now_ms)))
+            else:
+                outcome.markers.append(pending.effect())
+        return outcome
+
+    def snapshot(self) -> Iterable[StateRecord]:
+        return [to_record(transaction) for transaction in self._transactions.values()]
+
+    def next_deadline_ms(self) -> int | None:
+        return self._deadlines.next_ms()
+
+    def on_deadline(self, now_ms: int) -> TransactionOutcome:
+        outcome = TransactionOutcome()
+        for transactional_id in self._deadlines.pop_due(now_ms, DUE_PER_CALL):
+            transaction = self._transactions[transactional_id]
+            if transaction.state is TransactionState.ONGOING:
+                self._prepare(fence(transaction, now_ms), outcome, now_ms)
+            elif transaction.state.is_prepared:
+                outcome.markers.append(self._pending[transactional_id].retry())
+            else:
+                outcome.records.append(to_tombstone(transactional_id))
+        return outcome
