@@ -1,0 +1,389 @@
+"""One client's connection: bytes to requests, and answers to bytes in the order of the requests.
+
+Requests of a connection run one after another, as Kafka runs them, so a pipelined request sees
+what the one before it did. Only operations that overlap (produce: it appends before it first
+waits) run side by side.
+"""
+
+import asyncio
+import logging
+import struct
+from collections import deque
+from typing import Final, cast
+
+from goqueue.doors.kafka.open_connections import OpenConnections
+from goqueue.doors.kafka.operation import (
+    ANONYMOUS,
+    CloseConnection,
+    DoorServices,
+    Operation,
+    RequestContext,
+)
+from goqueue.doors.kafka.request_memory import RequestMemory
+from goqueue.doors.kafka.wire.reading import Malformed
+from goqueue.doors.kafka.wire.request_header import RequestHeader, read_request_header
+from goqueue.doors.kafka.wire.schema import Schema, load_schema
+from goqueue.doors.kafka.wire.writing import Chunks, Message, join_small
+
+log = logging.getLogger(__name__)
+
+# Frames up to this size are taken out of a buffer that all connections share.
+SCRATCH_BYTES: Final = 64 * 1024
+# Reserved at first for a larger frame; it doubles as bytes really arrive, whatever was declared.
+FRAME_RESERVE_BYTES: Final = 1024 * 1024
+# Unsent answer bytes from which on no further request of the connection is started.
+WRITE_HIGH_WATER_BYTES: Final = 1024 * 1024
+
+_FRAME_LENGTH: Final = struct.Struct(">i")
+
+
+class Exchange:
+    """A request and, later, its answer."""
+
+    __slots__ = (
+        "answer",
+        "body",
+        "failure",
+        "header",
+        "is_done",
+        "operation",
+        "size_bytes",
+        "task",
+    )
+
+    def __init__(self, header: RequestHeader, operation: Operation, body: memoryview) -> None:
+        self.header = header
+        self.operation = operation
+        self.body: memoryview | None = body
+        self.size_bytes = len(body)
+        self.task: asyncio.Task[None] | None = None
+        self.answer: Chunks | None = None
+        self.failure: str | None = None
+        self.is_done = False
+
+
+class Connection(asyncio.BufferedProtocol):
+    def __init__(
+        self,
+        services: DoorServices,
+        memory: RequestMemory,
+        scratch: memoryview,
+        connections: OpenConnections["Connection"],
+    ) -> None:
+        self._services = services
+        self._memory = memory
+        self._scratch = scratch
+        self._connections = connections
+        self._max_in_flight = services.config.max_requests_in_flight_per_connection
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._unread = b""
+        self._frame: bytearray | None = None
+        self._frame_bytes = 0
+        self._filled_bytes = 0
+        self._unanswered: deque[Exchange] = deque()
+        self._queued: deque[Exchange] = deque()
+        self._running: set[Exchange] = set()
+        self._holds: set[str] = set()
+        self._failure: str | None = None
+        self._is_ending = False
+        self.client_host = ""
+        self.principal = ANONYMOUS
+        self.last_active_seconds = self._loop.time()
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._running)
+
+    # --- asyncio's side -------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.client_host = str(peer[0]) if isinstance(peer, tuple) else "local"
+        if self._connections.is_full:
+            log.warning(
+                "connection from %s closed: max.connections is %d",
+                self.client_host,
+                self._connections.limit,
+            )
+            self._is_ending = True
+            self._transport.abort()
+            return
+        self._connections.add(self)
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._is_ending = True
+        self._transport = None
+        self._connections.discard(self)
+        self._memory.forget(self)
+        self._drop_frame()
+        self._drop_queued()
+        for exchange in self._running:
+            if exchange.operation.waits and exchange.task is not None:
+                exchange.task.cancel()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._hold("unsent answers")
+
+    def resume_writing(self) -> None:
+        self._release("unsent answers")
+        self._start_queued()
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        if self._frame is None:
+            return self._scratch
+        return memoryview(self._frame)[self._filled_bytes :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.last_active_seconds = self._loop.time()
+        if self._is_ending:
+            return
+        if self._frame is None:
+            self._take(self._scratch[:nbytes])
+        else:
+            self._fill(nbytes)
+        self._start_queued()
+
+    # --- bytes to requests ----------------------------------------------------------------
+
+    def _take(self, arrived: memoryview) -> None:
+        """Cut frames from what arrived. The buffer is shared, so what is kept is copied."""
+        data = memoryview(self._unread + bytes(arrived)) if self._unread else arrived
+        position = 0
+        while len(data) - position >= _FRAME_LENGTH.size and not self._holds:
+            (size,) = _FRAME_LENGTH.unpack_from(data, position)
+            start = position + _FRAME_LENGTH.size
+            if not self._is_sane(size):
+                return
+            if len(data) - start < size:
+                self._begin_frame(size, data[start:])
+                position = len(data)
+                break
+            position = start + size
+            self._memory.take(size)
+            self._accept(memoryview(bytearray(data[start:position])))
+            if self._failure is not None:
+                return
+        self._unread = bytes(data[position:])
+
+    def _is_sane(self, size: int) -> bool:
+        limit = self._services.config.socket_request_max_bytes
+        if 0 <= size <= limit:
+            return True
+        self._fail(f"frame of {size} bytes; socket.request.max.bytes is {limit}")
+        return False
+
+    def _begin_frame(self, size: int, beginning: memoryview) -> None:
+        self._frame = bytearray(min(size, FRAME_RESERVE_BYTES))
+        self._frame[: len(beginning)] = beginning
+        self._frame_bytes = size
+        self._filled_bytes = len(beginning)
+        self._memory.take(len(self._frame))
+
+    def _fill(self, nbytes: int) -> None:
+        frame = self._frame
+        assert frame is not None
+        self._filled_bytes += nbytes
+        if self._filled_bytes == self._frame_bytes:
+            self._frame = None
+            self._accept(memoryview(frame))
+        elif self._filled_bytes == len(frame):
+            grown = bytearray(min(self._frame_bytes, 2 * len(frame)))
+            grown[: len(frame)] = frame
+            self._memory.take(len(grown) - len(frame))
+            self._frame = grown
+
+    def _drop_frame(self) -> None:
+        if self._frame is not None:
+            self._memory.give_back(len(self._frame))
+            self._frame = None
+
+    def _accept(self, frame: memoryview) -> None:
+        """Queue the request in `frame`, whose bytes are already counted."""
+        try:
+            header, operation = self._recognise(frame)
+        except Malformed as error:
+            self._memory.give_back(len(frame))
+            self._fail(str(error))
+            return
+        exchange = Exchange(header, operation, frame)
+        self._unanswered.append(exchange)
+        self._queued.append(exchange)
+        if len(self._unanswered) >= self._max_in_flight:
+            self._hold("requests in flight")
+        if self._memory.is_full:
+            self._hold("memory")
+            self._memory.wait(self)
+
+    def _recognise(self, frame: memoryview) -> tuple[RequestHeader, Operation]:
+        header = read_request_header(frame)
+        operation = self._services.operations.get(header.api_key)
+        if operation is None:
+            raise Malformed(f"unknown API key {header.api_key}")
+        if operation.min_version <= header.version <= operation.max_version:
+            return header, operation
+        if operation.answers_newer_versions and header.version > operation.max_version:
+            return header, operation
+        raise Malformed(f"{operation.name} version {header.version} is not served")
+
+    # --- running --------------------------------------------------------------------------
+
+    def _start_queued(self) -> None:
+        while self._queued and not self._is_ending:
+            exchange = self._queued[0]
+            if self._running:
+                side_by_side = exchange.operation.overlaps and all(
+                    other.operation.overlaps for other in self._running
+                )
+                if not side_by_side:
+                    return
+            if "unsent answers" in self._holds:
+                return
+            self._queued.popleft()
+            self._running.add(exchange)
+            exchange.task = self._loop.create_task(self._run(exchange))
+
+    async def _run(self, exchange: Exchange) -> None:
+        try:
+            exchange.answer = await self._answer(exchange)
+        except (Malformed, CloseConnection) as error:
+            exchange.failure = f"{exchange.operation.name}: {error}"
+        except asyncio.CancelledError:
+            # The client is gone, so there is nobody to wait for.
+            exchange.failure = "cancelled"
+        except Exception:
+            log.exception(
+                "%s from %s failed; its connection is closed",
+                exchange.operation.name,
+                self.client_host,
+            )
+            exchange.failure = "internal error"
+        exchange.is_done = True
+        exchange.body = None
+        self._running.discard(exchange)
+        self._memory.give_back(exchange.size_bytes)
+        self._send_answers()
+        self._start_queued()
+
+    async def _answer(self, exchange: Exchange) -> Chunks | None:
+        header, operation = exchange.header, exchange.operation
+        is_known = header.version <= operation.max_version
+        version = header.version if is_known else 0
+        schema = load_schema(operation.api_key, version, operation.max_version)
+        request = None
+        assert exchange.body is not None
+        if is_known:
+            position = header.body_position(exchange.body, schema.has_tagged_request_header)
+            request = schema.read_request(exchange.body, position)
+        # The handler holds the parts of the frame that it needs.
+        exchange.body = None
+        context = RequestContext(
+            services=self._services,
+            version=version,
+            correlation_id=header.correlation_id,
+            client_id=header.client_id,
+            client_host=self.client_host,
+            principal=self.principal,
+        )
+        message = await operation.handle(context, request)
+        if message is None:
+            return None
+        return _framed(schema, header.correlation_id, message)
+
+    def _send_answers(self) -> None:
+        ready: Chunks = []
+        while self._unanswered and self._unanswered[0].is_done:
+            exchange = self._unanswered.popleft()
+            if exchange.failure is not None:
+                self._write(ready)
+                self._end(exchange.failure)
+                return
+            if exchange.answer is not None:
+                ready += exchange.answer
+        self._write(ready)
+        if self._failure is not None and not self._unanswered:
+            self._end(self._failure)
+        elif self._is_ending and not self._running:
+            self._close_transport()
+        elif len(self._unanswered) < self._max_in_flight:
+            self._release("requests in flight")
+
+    def _write(self, chunks: Chunks) -> None:
+        if chunks and self._transport is not None:
+            self.last_active_seconds = self._loop.time()
+            self._transport.writelines(chunks)
+
+    # --- holding back ---------------------------------------------------------------------
+
+    def _hold(self, reason: str) -> None:
+        if not self._holds and self._transport is not None:
+            self._transport.pause_reading()
+        self._holds.add(reason)
+
+    def _release(self, reason: str) -> None:
+        if reason not in self._holds:
+            return
+        self._holds.discard(reason)
+        if self._holds or self._is_ending or self._transport is None:
+            return
+        if self._unread and self._frame is None:
+            self._take(memoryview(b""))
+        if not self._holds:
+            self._transport.resume_reading()
+
+    def memory_freed(self) -> None:
+        self._release("memory")
+        self._start_queued()
+
+    # --- ending ---------------------------------------------------------------------------
+
+    def _fail(self, reason: str) -> None:
+        """No way to go on reading: answer what came before, then close."""
+        self._failure = reason
+        self._unread = b""
+        self._drop_frame()
+        self._hold("failure")
+        if not self._unanswered:
+            self._end(reason)
+
+    def _end(self, reason: str) -> None:
+        if self._is_ending:
+            self._close_transport()
+            return
+        log.info("connection from %s closed: %s", self.client_host, reason)
+        self._is_ending = True
+        self._drop_queued()
+        self._close_transport()
+
+    def _drop_queued(self) -> None:
+        for exchange in self._queued:
+            self._memory.give_back(exchange.size_bytes)
+        self._queued.clear()
+
+    def _close_transport(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def finish(self) -> None:
+        """Stop reading, let what runs finish, then close."""
+        self._is_ending = True
+        self._hold("shutdown")
+        self._drop_queued()
+        if not self._running:
+            self._close_transport()
+
+    def abort(self) -> None:
+        self._is_ending = True
+        if self._transport is not None:
+            self._transport.abort()
+
+
+def _framed(schema: Schema, correlation_id: int, message: Message) -> Chunks:
+    chunks = schema.write_response(correlation_id, message)
+    size = sum(map(len, chunks))
+    return join_small((_FRAME_LENGTH.pack(size), *chunks))

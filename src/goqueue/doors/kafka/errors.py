@@ -1,0 +1,47 @@
+"""The one place where the broker's errors become Kafka's error codes."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from kio.schema.errors import ErrorCode
+
+from goqueue.model import errors
+
+_CODES: Final[Mapping[type[errors.GoQueueError], ErrorCode]] = {
+    errors.GoQueueError: ErrorCode.unknown_server_error,
+    errors.InvalidRequest: ErrorCode.invalid_request,
+    errors.InvalidTopicName: ErrorCode.invalid_topic_exception,
+    errors.InvalidPartitions: ErrorCode.invalid_partitions,
+    errors.InvalidReplicationFactor: ErrorCode.invalid_replication_factor,
+    errors.InvalidReplicaAssignment: ErrorCode.invalid_replica_assignment,
+    errors.InvalidConfig: ErrorCode.invalid_config,
+    errors.InvalidRecord: ErrorCode.invalid_record,
+    errors.InvalidTimestamp: ErrorCode.invalid_timestamp,
+    errors.UnsupportedCompression: ErrorCode.unsupported_compression_type,
+    errors.RecordTooLarge: ErrorCode.message_too_large,
+    errors.InvalidRequiredAcks: ErrorCode.invalid_required_acks,
+    errors.TopicExists: ErrorCode.topic_already_exists,
+    errors.UnknownTopic: ErrorCode.unknown_topic_or_partition,
+    errors.UnknownTopicId: ErrorCode.unknown_topic_id,
+    errors.UnknownPartition: ErrorCode.unknown_topic_or_partition,
+    errors.OffsetOutOfRange: ErrorCode.offset_out_of_range,
+    errors.PolicyViolation: ErrorCode.policy_violation,
+    errors.FencedLeaderEpoch: ErrorCode.fenced_leader_epoch,
+    errors.UnknownLeaderEpoch: ErrorCode.unknown_leader_epoch,
+    errors.NotLeader: ErrorCode.not_leader_or_follower,
+    errors.RequestTimedOut: ErrorCode.request_timed_out,
+    errors.CorruptBatch: ErrorCode.corrupt_message,
+    errors.PartitionOffline: ErrorCode.kafka_storage_error,
+    # Makes clients look for the leader again, and so find this broker once it is back.
+    errors.ShuttingDown: ErrorCode.not_leader_or_follower,
+    # Another writer was faster; clients try an operation that timed out once more.
+    errors.Conflict: ErrorCode.request_timed_out,
+}
+
+
+def error_code(error: errors.GoQueueError) -> ErrorCode:
+    for kind in type(error).__mro__:
+        code = _CODES.get(kind)
+        if code is not None:
+            return code
+    return ErrorCode.unknown_server_error

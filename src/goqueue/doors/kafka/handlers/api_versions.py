@@ -1,0 +1,54 @@
+"""ApiVersions: what this door serves (KIP-35), also for clients newer than it (KIP-511)."""
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from kio.schema.errors import ErrorCode
+
+from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.wire.writing import Message
+
+if TYPE_CHECKING:
+    from kio.schema.api_versions.v4.request import ApiVersionsRequest
+
+# KIP-511: the software's name and version end up in metrics and logs.
+_SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_FIRST_VERSION_WITH_SOFTWARE: Final = 3
+
+
+async def handle(context: RequestContext, request: "ApiVersionsRequest | None") -> Message:
+    api_keys = _api_keys(context.services.operations)
+    if request is None:
+        return {"error_code": ErrorCode.unsupported_version, "api_keys": api_keys}
+    if context.version >= _FIRST_VERSION_WITH_SOFTWARE and not (
+        _SOFTWARE_NAME.fullmatch(request.client_software_name)
+        and _SOFTWARE_NAME.fullmatch(request.client_software_version)
+    ):
+        return {"error_code": ErrorCode.invalid_request, "api_keys": ()}
+    return {"error_code": ErrorCode.none, "api_keys": api_keys}
+
+
+def _api_keys(operations: Mapping[int, Operation]) -> list[Message]:
+    return [
+        {
+            "api_key": operation.api_key,
+            "min_version": (
+                operation.min_version
+                if operation.advertised_min_version is None
+                else operation.advertised_min_version
+            ),
+            "max_version": operation.max_version,
+        }
+        for operation in operations.values()
+    ]
+
+
+OPERATION = Operation(
+    api_key=18,
+    name="ApiVersions",
+    min_version=0,
+    max_version=4,
+    handle=handle,
+    answers_newer_versions=True,
+)

@@ -1,0 +1,105 @@
+"""CreateTopics: each topic of the request succeeds or fails by itself."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from kio.schema.errors import ErrorCode
+
+from goqueue.broker.messages import NewTopic
+from goqueue.doors.kafka.errors import error_code
+from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.wire.writing import Message
+from goqueue.model.errors import (
+    GoQueueError,
+    InvalidConfig,
+    InvalidReplicaAssignment,
+    InvalidRequest,
+)
+
+if TYPE_CHECKING:
+    from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
+
+# KIP-464: the broker's default count or factor.
+_BROKER_DEFAULT: Final = -1
+
+
+async def handle(context: RequestContext, request: "CreateTopicsRequest") -> Message:
+    asked = Counter(topic.name for topic in request.topics)
+    answers = [
+        _refusal(name, InvalidRequest(f"topic {name!r} is asked for {count} times"))
+        for name, count in asked.items()
+        if count > 1
+    ]
+    answers += [
+        await _created(context, topic, validate_only=request.validate_only)
+        for topic in request.topics
+        if asked[topic.name] == 1
+    ]
+    return {"topics": answers}
+
+
+async def _created(
+    context: RequestContext, asked: "CreatableTopic", *, validate_only: bool
+) -> Message:
+    try:
+        topic = await context.broker.create_topic(_new_topic(asked), validate_only=validate_only)
+    except GoQueueError as error:
+        return _refusal(asked.name, error)
+    configs = [] if validate_only else context.broker.describe_topic_config(topic.name)
+    return {
+        "name": topic.name,
+        "topic_id": None if validate_only else topic.id,
+        "error_code": ErrorCode.none,
+        "error_message": None,
+        "num_partitions": len(topic.partitions),
+        "replication_factor": len(topic.partitions[0].replicas),
+        "configs": [
+            {
+                "name": entry.name,
+                "value": entry.value,
+                "read_only": entry.read_only,
+                "config_source": entry.source.value,
+                "is_sensitive": False,
+            }
+            for entry in configs
+        ],
+    }
+
+
+def _new_topic(asked: "CreatableTopic") -> NewTopic:
+    for config in asked.configs:
+        if config.value is None:
+            raise InvalidConfig(f"{config.name}: null is not a value")
+    by_hand = bool(asked.assignments)
+    if by_hand and asked.num_partitions != _BROKER_DEFAULT:
+        raise InvalidRequest("num_partitions must be -1 when replicas are assigned by hand")
+    if by_hand and asked.replication_factor != _BROKER_DEFAULT:
+        raise InvalidRequest("replication_factor must be -1 when replicas are assigned by hand")
+    assignments: dict[int, Sequence[int]] = {
+        item.partition_index: item.broker_ids for item in asked.assignments
+    }
+    if len(assignments) < len(asked.assignments):
+        raise InvalidReplicaAssignment("a partition is assigned more than once")
+    return NewTopic(
+        name=asked.name,
+        partitions=None if asked.num_partitions == _BROKER_DEFAULT else asked.num_partitions,
+        replication_factor=(
+            None if asked.replication_factor == _BROKER_DEFAULT else asked.replication_factor
+        ),
+        assignments=assignments if by_hand else None,
+        config={config.name: config.value or "" for config in asked.configs},
+    )
+
+
+def _refusal(name: str, error: GoQueueError) -> Message:
+    return {
+        "name": name,
+        "topic_id": None,
+        "error_code": error_code(error),
+        "error_message": error.message,
+        "configs": (),
+    }
+
+
+OPERATION = Operation(api_key=19, name="CreateTopics", min_version=2, max_version=7, handle=handle)

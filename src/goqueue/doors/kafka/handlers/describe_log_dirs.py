@@ -1,0 +1,48 @@
+"""DescribeLogDirs (KIP-113): how much each partition takes on disk."""
+
+from typing import TYPE_CHECKING
+
+from kio.schema.errors import ErrorCode
+
+from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.wire.writing import Message
+
+if TYPE_CHECKING:
+    from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
+
+
+async def handle(context: RequestContext, request: "DescribeLogDirsRequest") -> Message:
+    view = context.broker.log_dirs()
+    asked = (
+        None
+        if request.topics is None
+        else {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    )
+    topics: dict[str, list[Message]] = {}
+    for part in view.partitions:
+        if asked is None or (part.topic, part.index) in asked:
+            topics.setdefault(part.topic, []).append(
+                {
+                    "partition_index": part.index,
+                    "partition_size": part.size_bytes,
+                    "offset_lag": 0,
+                    "is_future_key": False,
+                }
+            )
+    return {
+        "error_code": ErrorCode.none,
+        "results": [
+            {
+                "error_code": ErrorCode.none,
+                "log_dir": view.path,
+                "topics": [{"name": name, "partitions": parts} for name, parts in topics.items()],
+                "total_bytes": view.total_bytes,
+                "usable_bytes": view.usable_bytes,
+            }
+        ],
+    }
+
+
+OPERATION = Operation(
+    api_key=35, name="DescribeLogDirs", min_version=1, max_version=5, handle=handle
+)

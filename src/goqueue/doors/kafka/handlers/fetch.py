@@ -1,0 +1,168 @@
+"""Fetch: record batches as they are stored, with sessions (KIP-227) and topic ids (KIP-516)."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from goqueue.broker.messages import FetchedPart, FetchPart, Isolation
+from goqueue.doors.kafka.errors import error_code
+from goqueue.doors.kafka.fetch_sessions import (
+    FetchPlan,
+    PartitionKey,
+    SentState,
+    SessionError,
+    WantedPart,
+)
+from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.wire.reading import Malformed
+from goqueue.doors.kafka.wire.writing import Message
+from goqueue.model.errors import GoQueueError, UnknownTopicId
+
+if TYPE_CHECKING:
+    from kio.schema.fetch.v18.request import FetchRequest
+
+FIRST_VERSION_WITH_TOPIC_ID: Final = 13
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+_Answered = tuple[PartitionKey, FetchedPart]
+
+
+async def handle(context: RequestContext, request: "FetchRequest") -> Message:
+    by_id = context.version >= FIRST_VERSION_WITH_TOPIC_ID
+    try:
+        plan = context.services.fetch_sessions.plan(
+            request.session_id,
+            request.session_epoch,
+            dict(_wanted(request)),
+            _forgotten(request),
+            uses_topic_ids=by_id,
+        )
+    except SessionError as error:
+        return {"error_code": error.code, "session_id": 0, "responses": ()}
+    answered = await _fetch(context, request, plan)
+    return {
+        "error_code": ErrorCode.none,
+        "session_id": plan.session_id,
+        "responses": _by_topic(_with_news(plan, answered), by_id=by_id),
+    }
+
+
+def _wanted(request: "FetchRequest") -> Iterator[tuple[PartitionKey, WantedPart]]:
+    for topic in request.topics:
+        # The name stands in the request up to version 12, the id from then on.
+        name = getattr(topic, "topic", "")
+        for part in topic.partitions:
+            key = PartitionKey(topic.topic_id, name, part.partition)
+            yield (
+                key,
+                WantedPart(
+                    part.fetch_offset,
+                    part.partition_max_bytes,
+                    part.current_leader_epoch,
+                    part.last_fetched_epoch,
+                ),
+            )
+
+
+def _forgotten(request: "FetchRequest") -> list[PartitionKey]:
+    return [
+        PartitionKey(topic.topic_id, getattr(topic, "topic", ""), index)
+        for topic in request.forgotten_topics_data
+        for index in topic.partitions
+    ]
+
+
+async def _fetch(
+    context: RequestContext, request: "FetchRequest", plan: FetchPlan
+) -> list[_Answered]:
+    refused: list[_Answered] = []
+    keys: list[PartitionKey] = []
+    wanted: list[FetchPart] = []
+    for key, part in plan.parts.items():
+        try:
+            name = _name(context, key)
+        except UnknownTopicId as error:
+            refused.append((key, FetchedPart(key.topic, key.partition, error)))
+            continue
+        keys.append(key)
+        wanted.append(FetchPart(name, key.partition, *part))
+    if not wanted:
+        return refused
+    max_bytes = min(request.max_bytes, context.services.config.fetch_max_bytes)
+    fetched = await context.broker.fetch(
+        wanted,
+        max_wait_ms=max(0, request.max_wait // _MILLISECOND),
+        min_bytes=min(request.min_bytes, max_bytes),
+        max_bytes=max_bytes,
+        isolation=isolation_level(request.isolation_level),
+    )
+    return [*zip(keys, fetched, strict=True), *refused]
+
+
+def isolation_level(number: int) -> Isolation:
+    try:
+        return Isolation(number)
+    except ValueError:
+        raise Malformed(f"isolation level {number}; it must be 0 or 1") from None
+
+
+def _name(context: RequestContext, key: PartitionKey) -> str:
+    if key.topic:
+        return key.topic
+    if key.topic_id is None:
+        raise UnknownTopicId("topic id is empty")
+    return str(context.broker.topic_by_id(key.topic_id).name)
+
+
+def _with_news(plan: FetchPlan, answered: list[_Answered]) -> Iterator[_Answered]:
+    session = plan.session
+    for key, part in answered:
+        has_news = session is None or session.has_news(
+            key,
+            SentState(part.high_watermark, part.last_stable_offset, part.log_start_offset),
+            has_data=bool(part.data) or part.diverging is not None,
+            is_error=part.error is not None,
+        )
+        if has_news or not plan.is_incremental:
+            yield key, part
+
+
+def _by_topic(answered: Iterator[_Answered], *, by_id: bool) -> list[Message]:
+    topics: dict[Any, list[Message]] = {}
+    for key, part in answered:
+        topic = key.topic_id if by_id else key.topic
+        topics.setdefault(topic, []).append(_answer(key.partition, part))
+    name = "topic_id" if by_id else "topic"
+    return [{name: topic, "partitions": parts} for topic, parts in topics.items()]
+
+
+def _answer(index: int, part: FetchedPart) -> Message:
+    error: GoQueueError | None = part.error
+    answer: dict[str, Any] = {
+        "partition_index": index,
+        "error_code": ErrorCode.none if error is None else error_code(error),
+        "high_watermark": part.high_watermark,
+        "last_stable_offset": part.last_stable_offset,
+        "log_start_offset": part.log_start_offset,
+        "aborted_transactions": (
+            None
+            if part.aborted is None
+            else [
+                {"producer_id": a.producer_id, "first_offset": a.first_offset} for a in part.aborted
+            ]
+        ),
+        "records": part.data,
+    }
+    if part.diverging is not None:
+        answer["diverging_epoch"] = {
+            "epoch": part.diverging.epoch,
+            "end_offset": part.diverging.end_offset,
+        }
+    return answer
+
+
+OPERATION = Operation(
+    api_key=1, name="Fetch", min_version=4, max_version=18, handle=handle, waits=True
+)

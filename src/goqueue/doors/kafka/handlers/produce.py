@@ -1,0 +1,128 @@
+"""Produce: one record batch per partition, appended in the order the requests came."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from kio.schema.errors import ErrorCode
+
+from goqueue.broker.messages import Produced
+from goqueue.doors.kafka.errors import error_code
+from goqueue.doors.kafka.operation import CloseConnection, Operation, RequestContext
+from goqueue.doors.kafka.produced_batch import check_one_batch
+from goqueue.doors.kafka.wire.writing import Message
+from goqueue.model.errors import (
+    GoQueueError,
+    InvalidRecord,
+    InvalidRequiredAcks,
+    InvalidTopicName,
+    PolicyViolation,
+    UnknownTopicId,
+)
+
+if TYPE_CHECKING:
+    from kio.schema.produce.v13.request import PartitionProduceData, ProduceRequest
+
+FIRST_VERSION_WITH_TOPIC_ID: Final = 13
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+_Outcome = Produced | GoQueueError
+
+
+async def handle(context: RequestContext, request: "ProduceRequest") -> Message | None:
+    timeout_ms = max(0, request.timeout // _MILLISECOND)
+    pending: list[asyncio.Task[_Outcome]] = []
+    topics: list[tuple[Message, list[PartitionProduceData]]] = []
+    by_id = context.version >= FIRST_VERSION_WITH_TOPIC_ID
+    loop = asyncio.get_running_loop()
+    for topic in request.topic_data:
+        # The name stands in the request up to version 12, the id from then on (KIP-516).
+        named = {"topic_id": topic.topic_id} if by_id else {"name": getattr(topic, "name", "")}
+        topics.append((named, list(topic.partition_data)))
+        for part in topic.partition_data:
+            # A task each, even for one: all appends then happen in the order of the requests.
+            append = _append(context, named, part, acks=request.acks, timeout_ms=timeout_ms)
+            pending.append(loop.create_task(append))
+    outcomes = await asyncio.gather(*pending)
+    if request.acks == 0:
+        _close_on_error(outcomes)
+        return None
+    remaining = iter(outcomes)
+    return {
+        "responses": [
+            {**named, "partition_responses": [_answer(p.index, next(remaining)) for p in parts]}
+            for named, parts in topics
+        ]
+    }
+
+
+async def _append(
+    context: RequestContext,
+    named: Message,
+    part: "PartitionProduceData",
+    *,
+    acks: int,
+    timeout_ms: int,
+) -> _Outcome:
+    try:
+        if acks not in (-1, 0, 1):
+            raise InvalidRequiredAcks(f"acks is {acks}; it must be -1, 0 or 1")
+        records = check_one_batch(part.records, context.version)
+        name = named.get("name")
+        if name is None:
+            topic_id = named["topic_id"]
+            if topic_id is None:
+                raise UnknownTopicId("topic id is empty")
+            name = context.broker.topic_by_id(topic_id).name
+        return await context.broker.produce(
+            name, part.index, records, acks=acks, timeout_ms=timeout_ms
+        )
+    except PolicyViolation as error:
+        # Kafka's name for a topic that only the broker writes.
+        return InvalidTopicName(error.message)
+    except GoQueueError as error:
+        return error
+
+
+def _close_on_error(outcomes: Sequence[_Outcome]) -> None:
+    """With acks=0 the end of the connection is the only way to tell of an error."""
+    for outcome in outcomes:
+        if isinstance(outcome, GoQueueError):
+            raise CloseConnection(f"acks=0, and {outcome.message}")
+
+
+def _answer(index: int, outcome: _Outcome) -> Message:
+    if isinstance(outcome, Produced):
+        return {
+            "index": index,
+            "error_code": ErrorCode.none,
+            "base_offset": outcome.base_offset,
+            "log_append_time": outcome.append_time_ms,
+            "log_start_offset": outcome.log_start_offset,
+            "record_errors": (),
+        }
+    at_fault = outcome.record_index if isinstance(outcome, InvalidRecord) else None
+    return {
+        "index": index,
+        "error_code": error_code(outcome),
+        "base_offset": -1,
+        "record_errors": (
+            ()
+            if at_fault is None
+            else ({"batch_index": at_fault, "batch_index_error_message": outcome.message},)
+        ),
+        "error_message": outcome.message,
+    }
+
+
+OPERATION = Operation(
+    api_key=0,
+    name="Produce",
+    min_version=3,
+    max_version=13,
+    handle=handle,
+    # librdkafka takes a broker without version 0 for one that cannot compress (KAFKA-18659).
+    advertised_min_version=0,
+    overlaps=True,
+)

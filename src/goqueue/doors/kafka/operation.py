@@ -1,0 +1,65 @@
+"""What one operation of the protocol is to this door, and what its handler gets to see."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from goqueue.broker.service import Broker
+from goqueue.doors.kafka.fetch_sessions import FetchSessions
+from goqueue.doors.kafka.wire.writing import Message
+from goqueue.model.broker_config import BrokerConfig
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+
+
+class CloseConnection(Exception):
+    """A handler's way to end the connection where the protocol has no answer to give."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoorServices:
+    """What all requests share."""
+
+    broker: Broker
+    config: BrokerConfig
+    operations: Mapping[int, "Operation"]
+    fetch_sessions: FetchSessions
+
+
+@dataclass(slots=True, kw_only=True)
+class RequestContext:
+    """Where a request comes from, and what it may use."""
+
+    services: DoorServices
+    version: int
+    correlation_id: int
+    client_id: str | None
+    client_host: str
+    principal: str
+
+    @property
+    def broker(self) -> Broker:
+        return self.services.broker
+
+
+# A request is typed by its handler as kio's newest version of it. An answer of None sends nothing.
+Handle = Callable[[RequestContext, Any], Awaitable[Message | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    api_key: int
+    name: str
+    min_version: int
+    max_version: int
+    handle: Handle
+    # Where clients want to see a lower version than is served.
+    advertised_min_version: int | None = None
+    # A version above the newest is answered in version 0 instead of ending the connection; the
+    # handler then gets no request.
+    answers_newer_versions: bool = False
+    # May run while earlier requests of the connection that also overlap are still running.
+    overlaps: bool = False
+    # Waits for something else to happen, so there is no point in finishing it for a client that
+    # left.
+    waits: bool = False

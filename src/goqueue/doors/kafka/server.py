@@ -1,0 +1,86 @@
+"""Listens for Kafka clients."""
+
+import asyncio
+import contextlib
+import logging
+from typing import Final
+
+from goqueue.broker.service import Broker
+from goqueue.doors.kafka.connection import SCRATCH_BYTES, Connection
+from goqueue.doors.kafka.fetch_sessions import FetchSessions
+from goqueue.doors.kafka.handlers import OPERATIONS
+from goqueue.doors.kafka.open_connections import OpenConnections
+from goqueue.doors.kafka.operation import DoorServices
+from goqueue.doors.kafka.request_memory import RequestMemory
+from goqueue.model.broker_config import BrokerConfig
+
+log = logging.getLogger(__name__)
+
+# Running requests get this long to finish at shutdown; the whole process has two seconds.
+FINISH_TIMEOUT_SECONDS: Final = 0.5
+LISTEN_BACKLOG: Final = 1024
+# Idle connections are looked for this many times per idle time-out, within the limits below.
+IDLE_SWEEPS_PER_TIMEOUT: Final = 4
+IDLE_SWEEP_MIN_SECONDS: Final = 0.1
+IDLE_SWEEP_MAX_SECONDS: Final = 30.0
+
+
+class KafkaDoor:
+    def __init__(self, broker: Broker, config: BrokerConfig) -> None:
+        self._config = config
+        self._services = DoorServices(
+            broker=broker,
+            config=config,
+            operations=OPERATIONS,
+            fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots),
+        )
+        self._memory = RequestMemory(config.queued_max_request_bytes)
+        self._scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self._connections: OpenConnections[Connection] = OpenConnections(config.max_connections)
+        self._server: asyncio.Server | None = None
+        self._idle_sweep: asyncio.Task[None] | None = None
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    async def start(self) -> tuple[str, int]:
+        """Listen, and return the address listened on."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            self._connection, self._config.host, self._config.kafka_port, backlog=LISTEN_BACKLOG
+        )
+        self._idle_sweep = loop.create_task(self._close_idle())
+        return self._config.host, self._server.sockets[0].getsockname()[1]
+
+    def _connection(self) -> Connection:
+        return Connection(self._services, self._memory, self._scratch, self._connections)
+
+    async def stop(self) -> None:
+        """Stop listening, let running requests finish briefly, close every connection."""
+        if self._server is not None:
+            self._server.close()
+        if self._idle_sweep is not None:
+            self._idle_sweep.cancel()
+        for connection in self._connections:
+            connection.finish()
+        self._services.broker.wake_readers()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FINISH_TIMEOUT_SECONDS):
+                await self._connections.wait_none_open()
+        for connection in self._connections:
+            connection.abort()
+        self._server = None
+
+    async def _close_idle(self) -> None:
+        idle_seconds = self._config.connections_max_idle_ms / 1000
+        interval = idle_seconds / IDLE_SWEEPS_PER_TIMEOUT
+        interval = min(max(interval, IDLE_SWEEP_MIN_SECONDS), IDLE_SWEEP_MAX_SECONDS)
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(interval)
+            oldest = loop.time() - idle_seconds
+            for connection in self._connections:
+                if connection.last_active_seconds < oldest and not connection.is_busy:
+                    log.debug("connection from %s closed: idle", connection.client_host)
+                    connection.abort()

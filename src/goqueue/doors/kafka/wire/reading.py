@@ -1,0 +1,285 @@
+"""Requests from bytes: a reader is compiled once per message and version.
+
+The result has the fields of the newest version served; what the client's version lacks has its
+default. Nothing is reserved or built on the word of a length that the bytes cannot back.
+"""
+
+import struct
+from collections import namedtuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from goqueue.doors.kafka.wire.fields import FIXED, Field, fields_of
+
+Read = Callable[[memoryview, int], tuple[Any, int]]
+
+# More elements than any sane request has; bounds what a frame can blow up to in memory.
+ARRAY_MAX_ELEMENTS: Final = 1_000_000
+# Kafka's own limit for strings, from the two-byte length of the older encoding.
+STRING_MAX_BYTES: Final = 0x7FFF
+
+_INT16: Final = struct.Struct(">h")
+_INT32: Final = struct.Struct(">i")
+
+
+class Malformed(Exception):
+    """Bytes that are not the message they claim to be."""
+
+
+def decode(reader: Read, buffer: memoryview, position: int) -> Any:
+    """Read one message that ends where the buffer ends."""
+    try:
+        message, end = reader(buffer, position)
+    except (struct.error, IndexError, ValueError, OverflowError) as error:
+        raise Malformed(str(error)) from error
+    if end != len(buffer):
+        raise Malformed(f"{len(buffer) - end} bytes too many")
+    return message
+
+
+def compile_reader(entity: Any, newest: Any) -> Read:
+    """A reader for `entity` whose result also has the fields that only `newest` has."""
+    fields = fields_of(entity)
+    flexible = bool(entity.__flexible__)
+    newest_fields = {field.name: field for field in fields_of(newest)} if newest else {}
+    plain = [field for field in fields if field.tag is None]
+    tagged = [field for field in fields if field.tag is not None]
+    absent = [
+        field for name, field in newest_fields.items() if name not in {f.name for f in fields}
+    ]
+    names = [field.name for field in (*plain, *tagged, *absent)]
+    shape: Any = namedtuple(entity.__name__, names)
+    make: Callable[[list[Any]], Any] = shape._make
+    steps = _read_steps(plain, newest_fields, flexible=flexible)
+    rest = [field.default for field in (*tagged, *absent)]
+    tag_readers = {
+        field.tag: (index, _field_reader(field, newest_fields.get(field.name), flexible=True))
+        for index, field in enumerate(tagged)
+    }
+
+    def read(buffer: memoryview, position: int) -> tuple[Any, int]:
+        values: list[Any] = []
+        for fixed, convert, one in steps:
+            if fixed is not None:
+                numbers = fixed.unpack_from(buffer, position)
+                position += fixed.size
+                values += convert(numbers) if convert else numbers
+            else:
+                value, position = one(buffer, position)
+                values.append(value)
+        if not flexible:
+            return make(values + rest), position
+        count, position = read_uvarint(buffer, position)
+        if not count:
+            return make(values + rest), position
+        extra = rest.copy()
+        position = _read_tags(buffer, position, count, tag_readers, extra)
+        return make(values + extra), position
+
+    return read
+
+
+def _read_tags(
+    buffer: memoryview,
+    position: int,
+    count: int,
+    tag_readers: Mapping[int | None, tuple[int, Read]],
+    extra: list[Any],
+) -> int:
+    for _ in range(count):
+        tag, position = read_uvarint(buffer, position)
+        size, position = read_uvarint(buffer, position)
+        end = position + size
+        if end > len(buffer):
+            raise ValueError(f"tagged field {tag} of {size} bytes goes past the end")
+        known = tag_readers.get(tag)
+        if known is not None:
+            index, reader = known
+            extra[index], stop = reader(buffer[:end], position)
+            if stop != end:
+                raise ValueError(f"tagged field {tag} does not fill its {size} bytes")
+        position = end
+    return position
+
+
+def _read_steps(
+    plain: Sequence[Field], newest_fields: Mapping[str, Field], *, flexible: bool
+) -> list[tuple[struct.Struct | None, Callable[[Any], list[Any]] | None, Any]]:
+    """Neighbouring fixed-width fields become one `struct` call: that is what makes this fast."""
+    steps: list[tuple[struct.Struct | None, Callable[[Any], list[Any]] | None, Any]] = []
+    run: list[Field] = []
+
+    def end_run() -> None:
+        if run:
+            formats, converters = zip(*(FIXED[f.kafka_type or ""] for f in run), strict=True)
+            steps.append((struct.Struct(">" + "".join(formats)), _converter(converters), None))
+            run.clear()
+
+    for field in plain:
+        if field.is_fixed:
+            run.append(field)
+        else:
+            end_run()
+            reader = _field_reader(field, newest_fields.get(field.name), flexible=flexible)
+            steps.append((None, None, reader))
+    end_run()
+    return steps
+
+
+def _converter(converters: Sequence[Any]) -> Callable[[Any], list[Any]] | None:
+    if not any(converters):
+        return None
+
+    def convert(numbers: Sequence[Any]) -> list[Any]:
+        return [
+            number if converter is None else converter(number)
+            for number, converter in zip(numbers, converters, strict=True)
+        ]
+
+    return convert
+
+
+def _field_reader(field: Field, newest: Field | None, *, flexible: bool) -> Read:
+    if field.entity is not None:
+        newest_entity = newest.entity if newest else None
+        one = compile_reader(field.entity, newest_entity)
+        if field.is_nullable and not field.is_array:
+            return _nullable_entity_reader(one)
+    elif field.kafka_type in FIXED:
+        if field.is_array:
+            return _fixed_array_reader(field, flexible=flexible)
+        one = _fixed_reader(field.kafka_type or "")
+    else:
+        # A tagged field is optional by being left out, never by being null.
+        nullable = field.is_nullable and not field.is_array and field.tag is None
+        one = _sized_reader(field.kafka_type or "", flexible=flexible, nullable=nullable)
+    if field.is_array:
+        return _array_reader(one, flexible=flexible, nullable=field.is_nullable)
+    return one
+
+
+def _fixed_reader(kafka_type: str) -> Read:
+    code, convert = FIXED[kafka_type]
+    fixed = struct.Struct(">" + code)
+
+    def read(buffer: memoryview, position: int) -> tuple[Any, int]:
+        (value,) = fixed.unpack_from(buffer, position)
+        return (convert(value) if convert else value), position + fixed.size
+
+    return read
+
+
+def _nullable_entity_reader(one: Read) -> Read:
+    def read(buffer: memoryview, position: int) -> tuple[Any, int]:
+        # KIP-893: a signed byte says whether the structure follows.
+        if buffer[position] == 0xFF:
+            return None, position + 1
+        return one(buffer, position + 1)
+
+    return read
+
+
+def _sized_reader(kafka_type: str, *, flexible: bool, nullable: bool) -> Read:
+    is_text = kafka_type == "string"
+    length_reader = _read_compact_length if flexible else _read_int16 if is_text else _read_int32
+
+    def read(buffer: memoryview, position: int) -> tuple[Any, int]:
+        length, position = length_reader(buffer, position)
+        if length < 0:
+            if length < -1 or not nullable:
+                raise ValueError(f"length {length} of a field that must not be null")
+            return None, position
+        end = position + length
+        if end > len(buffer):
+            raise ValueError(f"field of {length} bytes goes past the end")
+        if not is_text:
+            return buffer[position:end], end
+        if length > STRING_MAX_BYTES:
+            raise ValueError(f"string of {length} bytes; the limit is {STRING_MAX_BYTES}")
+        return str(buffer[position:end], "utf-8"), end
+
+    return read
+
+
+def _array_length(
+    buffer: memoryview, position: int, *, flexible: bool, nullable: bool
+) -> tuple[int, int]:
+    length, position = (_read_compact_length if flexible else _read_int32)(buffer, position)
+    if length < 0 and (length < -1 or not nullable):
+        raise ValueError(f"array length {length} of an array that must not be null")
+    if length > ARRAY_MAX_ELEMENTS or length > len(buffer) - position:
+        raise ValueError(f"array length {length}, with {len(buffer) - position} bytes left")
+    return length, position
+
+
+def _array_reader(one: Read, *, flexible: bool, nullable: bool) -> Read:
+    def read(buffer: memoryview, position: int) -> tuple[Any, int]:
+        length, position = _array_length(buffer, position, flexible=flexible, nullable=nullable)
+        if length < 0:
+            return None, position
+        items = []
+        for _ in range(length):
+            item, position = one(buffer, position)
+            items.append(item)
+        return tuple(items), position
+
+    return read
+
+
+def _fixed_array_reader(field: Field, *, flexible: bool) -> Read:
+    code, convert = FIXED[field.kafka_type or ""]
+    size = struct.calcsize(">" + code)
+
+    def read(buffer: memoryview, position: int) -> tuple[Any, int]:
+        length, position = _array_length(
+            buffer, position, flexible=flexible, nullable=field.is_nullable
+        )
+        if length < 0:
+            return None, position
+        values = struct.unpack_from(
+            f">{length}{code}" if size < 16 else ">" + code * length, buffer, position
+        )
+        return tuple(map(convert, values)) if convert else values, position + length * size
+
+    return read
+
+
+def _read_int16(buffer: memoryview, position: int) -> tuple[int, int]:
+    return _INT16.unpack_from(buffer, position)[0], position + 2
+
+
+def _read_int32(buffer: memoryview, position: int) -> tuple[int, int]:
+    return _INT32.unpack_from(buffer, position)[0], position + 4
+
+
+def _read_compact_length(buffer: memoryview, position: int) -> tuple[int, int]:
+    """KIP-482: length plus one, so that 0 is null."""
+    byte = buffer[position]
+    if byte < 0x80:
+        return byte - 1, position + 1
+    length, position = read_uvarint(buffer, position)
+    return length - 1, position
+
+
+def read_uvarint(buffer: memoryview, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > 0xFFFFFFFF:
+                raise ValueError("variable-length number of more than 32 bits")
+            return value, position
+        shift += 7
+        if shift > 28:
+            raise ValueError("variable-length number of more than five bytes")
+
+
+def skip_tags(buffer: memoryview, position: int) -> int:
+    """The position after the tagged fields of a header, none of which is used."""
+    try:
+        count, position = read_uvarint(buffer, position)
+        return _read_tags(buffer, position, count, {}, [])
+    except (IndexError, ValueError) as error:
+        raise Malformed(f"request header: {error}") from error
