@@ -72,7 +72,7 @@ class HostedPartitions:
             return partition
         if (topic, index) in self._unopened:
             raise self._unopened[topic, index]
-        view = image.topics.get(topic)  # type: ignore[call-overload]
+        view = image.topics.get(topic)
         if view is None:
             raise UnknownTopic(f"there is no topic {topic!r}")
         if not 0 <= index < len(view.partitions):

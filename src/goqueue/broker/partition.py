@@ -66,7 +66,7 @@ class Partition:
         self._high_watermark = log.log_end_offset
         if log.offline_reason is not None:
             self._offline = PartitionOffline(log.offline_reason)
-        elif log.epochs.latest is None or log.epochs.latest < leader_epoch:
+        elif log.epochs.latest < leader_epoch:
             log.epochs.assign(leader_epoch, log.log_end_offset)
 
     @property
@@ -231,7 +231,7 @@ class Partition:
         if timestamp == LATEST_TIMESTAMP:
             return ListedOffset(up_to, NO_TIMESTAMP, self.leader_epoch)
         if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
-            epoch = log.epochs.epoch_for(log.log_start_offset)
+            epoch, _ = log.epochs.covering(log.log_start_offset)
             return ListedOffset(log.log_start_offset, NO_TIMESTAMP, epoch)
         if timestamp == LATEST_TIERED_TIMESTAMP:
             return ListedOffset(NO_OFFSET, NO_TIMESTAMP, -1)

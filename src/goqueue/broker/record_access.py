@@ -1,5 +1,6 @@
 """Publishing and reading single records, for doors that do not speak in batches."""
 
+import asyncio
 import random
 from collections.abc import Sequence
 from typing import Protocol
@@ -66,20 +67,28 @@ async def publish(
         if index is None:
             index = sticky if record.key is None else partition_for_key(record.key, partition_count)
         by_partition.setdefault(index, []).append(position)
-    published: list[Published | None] = [None] * len(records)
-    for index, positions in by_partition.items():
-        batch = encode_records([records[position] for position in positions], now_ms=now_ms)
-        produced = await log.produce(topic, index, batch, acks=acks, timeout_ms=PUBLISH_TIMEOUT_MS)
-        for delta, position in enumerate(positions):
-            own_ms = records[position].timestamp_ms
-            created_ms = now_ms if own_ms is None else own_ms
-            stamped = produced.append_time_ms >= 0
-            published[position] = Published(
+    produced = await asyncio.gather(
+        *(
+            log.produce(
+                topic,
                 index,
-                produced.base_offset + delta,
-                produced.append_time_ms if stamped else created_ms,
+                encode_records([records[position] for position in positions], now_ms=now_ms),
+                acks=acks,
+                timeout_ms=PUBLISH_TIMEOUT_MS,
             )
-    return [item for item in published if item is not None]
+            for index, positions in by_partition.items()
+        )
+    )
+    published: dict[int, Published] = {}
+    for (index, positions), stored in zip(by_partition.items(), produced, strict=True):
+        for delta, position in enumerate(positions):
+            timestamp_ms = records[position].timestamp_ms
+            if stored.append_time_ms >= 0:
+                timestamp_ms = stored.append_time_ms
+            elif timestamp_ms is None:
+                timestamp_ms = now_ms
+            published[position] = Published(index, stored.base_offset + delta, timestamp_ms)
+    return [published[position] for position in range(len(records))]
 
 
 async def read_records(

@@ -1,0 +1,362 @@
+"""The broker service: what every front door calls."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from uuid import UUID
+
+from goqueue.broker import configs, fetching, record_access
+from goqueue.broker.configs import BrokerOverrides
+from goqueue.broker.following import MetadataFollower
+from goqueue.broker.hosting import HostedPartitions
+from goqueue.broker.messages import (
+    ConfigChange,
+    ConfigEntry,
+    EpochEnd,
+    FetchedPart,
+    FetchPart,
+    Isolation,
+    ListedOffset,
+    LogDirView,
+    NewTopic,
+    Produced,
+    Published,
+    RecordPage,
+    StoredPartitionSize,
+)
+from goqueue.broker.partition import Partition
+from goqueue.broker.topics import TopicAdmin
+from goqueue.broker.upkeep import apply_retention_forever
+from goqueue.metadata.local import LocalStore
+from goqueue.metadata.store import MetadataStore, Put
+from goqueue.model.batch import Buffer
+from goqueue.model.broker_config import BrokerConfig
+from goqueue.model.errors import (
+    InvalidRequest,
+    InvalidRequiredAcks,
+    PolicyViolation,
+    TopicExists,
+    UnknownTopic,
+    UnknownTopicId,
+)
+from goqueue.model.names import NodeId, TopicPartition
+from goqueue.model.records import NewRecord
+from goqueue.model.topic_config import TopicConfig
+from goqueue.state import metadata_keys as keys
+from goqueue.state.metadata_image import INTERNAL_TOPICS, ImageChanges, MetadataImage, TopicView
+from goqueue.storage.data_directory import DataDirectory
+from goqueue.storage.disk import Disk
+
+logger = logging.getLogger(__name__)
+
+
+def system_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Broker:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        directory: DataDirectory,
+        store: MetadataStore,
+        disk: Disk,
+        clock_ms: Callable[[], int],
+    ) -> None:
+        self.config = config
+        self.node_id = NodeId(config.node_id)
+        self.clock_ms = clock_ms
+        self._directory = directory
+        self._store = store
+        self._disk = disk
+        self._follower = MetadataFollower(store, self._react)
+        self._topics = TopicAdmin(store, self._follower, config)
+        self.hosted = HostedPartitions(
+            directory,
+            node_id=self.node_id,
+            disk=disk,
+            clock_ms=clock_ms,
+            topic_config=self.topic_config,
+        )
+        self._upkeep: list[asyncio.Task[None]] = []
+
+    @classmethod
+    async def open(
+        cls,
+        config: BrokerConfig,
+        *,
+        clock_ms: Callable[[], int] = system_clock_ms,
+        disk: Disk | None = None,
+    ) -> "Broker":
+        """Take the data directory, recover what is in it, and host its partitions."""
+        disk = disk or Disk()
+        directory = DataDirectory.open(config.data_dir, disk)
+        store: MetadataStore | None = None
+        try:
+            store = await LocalStore.open(directory.metadata_path)
+            broker = cls(config, directory=directory, store=store, disk=disk, clock_ms=clock_ms)
+            await broker._start()
+        except BaseException:
+            if store is not None:
+                await store.close()
+            directory.close(clean=False)
+            raise
+        return broker
+
+    async def _start(self) -> None:
+        await self._follower.load()
+        self.hosted.load(self._follower.image)
+        self._follower.start()
+        interval_ms = self.config.retention_check_interval_ms
+        self._upkeep.append(
+            asyncio.create_task(apply_retention_forever(self.hosted, interval_ms))
+        )
+
+    async def announce(self, host: str, kafka_port: int, http_port: int) -> None:
+        """Tell the cluster where this broker is reached; called once the doors are open."""
+        reached = keys.BrokerValue(host=host, kafka_port=kafka_port, http_port=http_port)
+        entries = (
+            keys.broker_entry(self.node_id, reached),
+            keys.controller_entry(self.node_id),
+            keys.cluster_id_entry(self.cluster_id),
+        )
+        done = await self._store.transact([], [Put(*entry) for entry in entries])
+        await self._follower.applied(done.revision)
+
+    def wake_readers(self) -> None:
+        """Answer every waiting fetch now; called before the doors close."""
+        for partition in self.hosted:
+            partition.wake_readers()
+
+    async def close(self) -> None:
+        for task in self._upkeep:
+            task.cancel()
+        await asyncio.gather(*self._upkeep, return_exceptions=True)
+        await self._follower.stop()
+        clean = await self.hosted.close()
+        await self._store.close()
+        self._directory.close(clean=clean)
+
+    # --- metadata -------------------------------------------------------------------------
+
+    @property
+    def image(self) -> MetadataImage:
+        return self._follower.image
+
+    @property
+    def cluster_id(self) -> str:
+        return self._directory.cluster_id
+
+    @property
+    def offline_partitions(self) -> dict[TopicPartition, str]:
+        return self.hosted.offline
+
+    def topic(self, name: str) -> TopicView:
+        return self._topics.find(name)
+
+    def topic_by_id(self, topic_id: UUID) -> TopicView:
+        topic = self.image.topics_by_id.get(topic_id)
+        if topic is None:
+            raise UnknownTopicId(f"there is no topic with id {topic_id}")
+        return topic
+
+    def topic_config(self, topic: TopicView) -> TopicConfig:
+        return configs.effective_topic_config(topic.config, self._overrides(), self.config)
+
+    async def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> TopicView:
+        return await self._topics.create(new, validate_only=validate_only)
+
+    async def ensure_topic(self, name: str) -> TopicView:
+        """The topic, made with the broker's defaults if it is not there and that is allowed."""
+        topic = self.image.topics.get(name)
+        if topic is not None:
+            return topic
+        if not self.config.auto_create_topics_enable:
+            raise UnknownTopic(f"there is no topic {name!r}, and auto.create.topics.enable is off")
+        with contextlib.suppress(TopicExists):
+            return await self._topics.create(NewTopic(name=name), validate_only=False)
+        return self.topic(name)
+
+    async def delete_topic(self, name: str) -> None:
+        await self._topics.delete(name)
+
+    async def create_partitions(
+        self,
+        name: str,
+        total: int,
+        *,
+        assignments: Sequence[Sequence[int]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        await self._topics.create_partitions(
+            name, total, assignments=assignments, validate_only=validate_only
+        )
+
+    async def alter_topic_config(
+        self, name: str, changes: Sequence[ConfigChange], *, validate_only: bool = False
+    ) -> None:
+        await self._topics.alter_config(name, changes, validate_only=validate_only)
+
+    async def replace_topic_config(
+        self, name: str, config: Mapping[str, str], *, validate_only: bool = False
+    ) -> None:
+        await self._topics.replace_config(name, config, validate_only=validate_only)
+
+    async def alter_broker_config(
+        self,
+        node_id: NodeId | None,
+        changes: Sequence[ConfigChange],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        await self._topics.alter_broker_config(node_id, changes, validate_only=validate_only)
+
+    async def replace_broker_config(
+        self, node_id: NodeId | None, config: Mapping[str, str], *, validate_only: bool = False
+    ) -> None:
+        await self._topics.replace_broker_config(node_id, config, validate_only=validate_only)
+
+    def describe_topic_config(self, name: str) -> list[ConfigEntry]:
+        return configs.topic_entries(self.topic(name).config, self._overrides(), self.config)
+
+    def describe_broker_config(self, node_id: NodeId) -> list[ConfigEntry]:
+        if node_id != self.node_id:
+            raise InvalidRequest(f"broker {node_id} is not this broker, {self.node_id}")
+        return configs.broker_entries(self._overrides(), self.config)
+
+    def _overrides(self) -> BrokerOverrides:
+        image = self.image
+        return BrokerOverrides(image.broker_config(self.node_id), image.broker_config(None))
+
+    async def _react(self, changes: ImageChanges, image: MetadataImage) -> None:
+        for topic in changes.topics_deleted:
+            await self.hosted.drop(topic)
+        grown = {name.topic for name in changes.partitions_added}
+        grown.update(topic.name for topic in changes.topics_created)
+        for name in grown:
+            await self.hosted.host(image.topics[name])
+        all_concerned = bool(changes.broker_configs_changed)
+        for topic in image.topics.values() if all_concerned else changes.topics_reconfigured:
+            self.hosted.reconfigure(topic)
+
+    # --- data -----------------------------------------------------------------------------
+
+    def partition(self, topic: str, index: int) -> Partition:
+        return self.hosted.find(self.image, topic, index)
+
+    async def produce(
+        self, topic: str, index: int, records: Buffer, *, acks: int, timeout_ms: int
+    ) -> Produced:
+        """Append, then wait as `acks` asks. Appends before it first waits: call order is log order."""
+        if acks not in (-1, 0, 1):
+            raise InvalidRequiredAcks(f"acks {acks} is not one of -1 (all), 0 and 1")
+        partition = self.partition(topic, index)
+        if topic in INTERNAL_TOPICS:
+            raise PolicyViolation(f"topic {topic!r} is written by the broker only")
+        appended = partition.append(records)
+        if acks != 0:
+            await partition.wait_committed(appended.last_offset + 1, timeout_ms)
+        return Produced(*appended, partition.log_start_offset)
+
+    async def fetch(
+        self,
+        wanted: Sequence[FetchPart],
+        *,
+        max_wait_ms: int,
+        min_bytes: int,
+        max_bytes: int,
+        isolation: Isolation,
+    ) -> list[FetchedPart]:
+        return await fetching.fetch(
+            self.partition,
+            wanted,
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=min(max_bytes, self.config.fetch_max_bytes),
+            isolation=isolation,
+        )
+
+    async def list_offset(
+        self,
+        topic: str,
+        index: int,
+        timestamp: int,
+        *,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+        leader_epoch: int = -1,
+    ) -> ListedOffset:
+        partition = self.partition(topic, index)
+        partition.check_leader_epoch(leader_epoch)
+        return await partition.list_offset(timestamp, isolation=isolation)
+
+    async def delete_records(self, topic: str, index: int, before_offset: int) -> int:
+        """Move the log start; returns the new one."""
+        partition = self.partition(topic, index)
+        if topic in INTERNAL_TOPICS:
+            raise PolicyViolation(f"records of {topic!r} are deleted by the broker only")
+        return partition.delete_records(before_offset)
+
+    def offset_for_leader_epoch(
+        self, topic: str, index: int, epoch: int, current_epoch: int
+    ) -> EpochEnd:
+        partition = self.partition(topic, index)
+        partition.check_online()
+        partition.check_leader_epoch(current_epoch)
+        return partition.end_of_epoch(epoch)
+
+    def log_dirs(self) -> LogDirView:
+        stats = self._disk.statvfs(self._directory.path)
+        return LogDirView(
+            path=str(self._directory.path),
+            total_bytes=stats.f_frsize * stats.f_blocks,
+            usable_bytes=stats.f_frsize * stats.f_bavail,
+            partitions=tuple(
+                StoredPartitionSize(p.name.topic, p.name.partition, p.log.size_bytes)
+                for p in self.hosted
+            ),
+        )
+
+    # --- records --------------------------------------------------------------------------
+
+    async def publish(
+        self,
+        topic: str,
+        records: Sequence[NewRecord],
+        *,
+        partition: int | None = None,
+        acks: int = -1,
+    ) -> list[Published]:
+        return await record_access.publish(
+            self,
+            topic,
+            records,
+            partition=partition,
+            partition_count=len(self.topic(topic).partitions),
+            acks=acks,
+            now_ms=self.clock_ms(),
+        )
+
+    async def read_records(
+        self,
+        topic: str,
+        index: int,
+        offset: int,
+        *,
+        limit: int,
+        max_bytes: int = 1_048_576,
+        max_wait_ms: int = 0,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    ) -> RecordPage:
+        return await record_access.read_records(
+            self,
+            topic,
+            index,
+            offset,
+            limit=limit,
+            max_bytes=max_bytes,
+            max_wait_ms=max_wait_ms,
+            isolation=isolation,
+        )
