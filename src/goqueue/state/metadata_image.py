@@ -1,0 +1,344 @@
+"""The metadata as the broker sees it: a value that is replaced, never changed.
+
+An image depends on the keys and values alone, not on the order they came in. A new one shares
+everything with its predecessor except the maps and topics that changed: with 10,000 topics a
+change costs some 200 microseconds for copies of dictionaries, and reads stay plain look-ups.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple, TypeVar
+from uuid import UUID
+
+from goqueue.model.names import NodeId, PartitionIndex, TopicName, TopicPartition
+from goqueue.state.metadata_keys import (
+    NO_LEADER,
+    BrokerConfigKey,
+    BrokerKey,
+    BrokerValue,
+    PartitionKey,
+    PartitionValue,
+    SingleKey,
+    TopicKey,
+    TopicValue,
+    decode_value,
+    parse_key,
+)
+
+NO_CONTROLLER: Final = NodeId(-1)
+
+# Topics that only the broker itself writes.
+INTERNAL_TOPICS: Final = frozenset(
+    {
+        "__consumer_offsets",
+        "__transaction_state",
+        "__share_group_state",
+        "__queue_state",
+        "__delayed",
+    }
+)
+
+_NO_LEADER_EPOCH: Final = -1
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class BrokerView(NamedTuple):
+    node_id: NodeId
+    host: str
+    kafka_port: int
+    http_port: int
+    rack: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """`offline` are the replicas on brokers that are not registered."""
+
+    index: PartitionIndex
+    leader: NodeId
+    leader_epoch: int
+    replicas: tuple[NodeId, ...]
+    isr: tuple[NodeId, ...]
+    offline: tuple[NodeId, ...] = ()
+
+    @property
+    def is_known(self) -> bool:
+        """False only while the topic's key is there and the partition's own is not."""
+        return self.leader_epoch != _NO_LEADER_EPOCH
+
+
+@dataclass(frozen=True, slots=True)
+class TopicView:
+    """`config` has the topic's own settings only, as text."""
+
+    name: TopicName
+    id: UUID
+    partitions: tuple[PartitionView, ...]
+    config: Mapping[str, str]
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in INTERNAL_TOPICS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageChanges:
+    """What differs between two images. A topic made anew under its old name is in both lists of
+
+    topics; partitions and settings are listed for topics that stay.
+    """
+
+    topics_created: tuple[TopicView, ...] = ()
+    topics_deleted: tuple[TopicView, ...] = ()
+    topics_reconfigured: tuple[TopicView, ...] = ()
+    partitions_added: tuple[TopicPartition, ...] = ()
+    partitions_changed: tuple[TopicPartition, ...] = ()
+    brokers_changed: tuple[NodeId, ...] = ()
+    # None stands for the settings of all brokers.
+    broker_configs_changed: tuple[NodeId | None, ...] = ()
+    controller_changed: bool = False
+
+
+@dataclass(slots=True)
+class _TopicEdits:
+    value: TopicValue | None = None
+    is_value_edited: bool = False
+    partitions: dict[int, PartitionView | None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Edits:
+    """The last word on each key that a list of changes touches."""
+
+    topics: dict[TopicName, _TopicEdits] = field(default_factory=dict)
+    brokers: dict[NodeId, BrokerView | None] = field(default_factory=dict)
+    broker_configs: dict[NodeId | None, Mapping[str, str] | None] = field(default_factory=dict)
+    cluster_id: str | None = None
+    controller_id: NodeId | None = None
+    next_producer_id: int | None = None
+
+    def topic(self, name: TopicName) -> _TopicEdits:
+        return self.topics.setdefault(name, _TopicEdits())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataImage:
+    revision: int = 0
+    cluster_id: str = ""
+    controller_id: NodeId = NO_CONTROLLER
+    brokers: Mapping[NodeId, BrokerView] = field(default_factory=dict)
+    topics: Mapping[str, TopicView] = field(default_factory=dict)
+    topics_by_id: Mapping[UUID, TopicView] = field(default_factory=dict)
+    broker_configs: Mapping[NodeId | None, Mapping[str, str]] = field(default_factory=dict)
+    next_producer_id: int = 0
+    # Partition keys that no topic's key speaks of (yet).
+    _strays: Mapping[str, Mapping[int, PartitionView]] = field(default_factory=dict)
+
+    @classmethod
+    def empty(cls) -> "MetadataImage":
+        return cls()
+
+    @classmethod
+    def load(cls, entries: Iterable[tuple[str, bytes]], *, revision: int) -> "MetadataImage":
+        """The image of everything that is stored, from one read."""
+        return cls().apply(revision, entries)[0]
+
+    def broker_config(self, node_id: NodeId | None) -> Mapping[str, str]:
+        """Dynamic settings of one broker; of all brokers for None."""
+        return self.broker_configs.get(node_id, {})
+
+    def apply(
+        self, revision: int, changes: Iterable[tuple[str, bytes | None]]
+    ) -> tuple["MetadataImage", ImageChanges]:
+        """The image after `changes` (key and value; None where deleted), and what differs."""
+        edits = _gather(changes)
+        brokers = _edited(self.brokers, edits.brokers)
+        topics, topics_by_id, strays = self.topics, self.topics_by_id, self._strays
+        if edits.topics:
+            topics, topics_by_id, strays = self._edit_topics(edits.topics, brokers)
+        if brokers.keys() != self.brokers.keys():
+            topics = {name: _refreshed(topic, brokers) for name, topic in topics.items()}
+            topics_by_id = {topic.id: topic for topic in topics.values()}
+        image = MetadataImage(
+            revision=revision,
+            cluster_id=_first(edits.cluster_id, self.cluster_id),
+            controller_id=_first(edits.controller_id, self.controller_id),
+            brokers=brokers,
+            topics=topics,
+            topics_by_id=topics_by_id,
+            broker_configs=_edited(self.broker_configs, edits.broker_configs),
+            next_producer_id=_first(edits.next_producer_id, self.next_producer_id),
+            _strays=strays,
+        )
+        return image, _compare(self, image, edits)
+
+    def _edit_topics(
+        self, edits: Mapping[TopicName, _TopicEdits], brokers: Mapping[NodeId, BrokerView]
+    ) -> tuple[dict[str, TopicView], dict[UUID, TopicView], dict[str, Mapping[int, PartitionView]]]:
+        topics, by_id, strays = dict(self.topics), dict(self.topics_by_id), dict(self._strays)
+        for name in edits:
+            if name in topics:
+                by_id.pop(topics[name].id, None)
+        for name, edit in edits.items():
+            topic, left = _edited_topic(
+                name, topics.pop(name, None), strays.pop(name, {}), edit, brokers
+            )
+            if topic is not None:
+                topics[name] = by_id[topic.id] = topic
+            if left:
+                strays[name] = left
+        return topics, by_id, strays
+
+
+# --- reading changes ----------------------------------------------------------------------
+
+
+def _gather(changes: Iterable[tuple[str, bytes | None]]) -> _Edits:
+    edits = _Edits()
+    for key, value in changes:
+        match parse_key(key):
+            case PartitionKey(topic, partition):
+                edits.topic(topic).partitions[partition] = _partition(key, partition, value)
+            case TopicKey(name):
+                topic_edits = edits.topic(name)
+                topic_edits.is_value_edited = True
+                topic_edits.value = None if value is None else decode_value(key, value, TopicValue)
+            case BrokerKey(node_id):
+                edits.brokers[node_id] = _broker(key, node_id, value)
+            case BrokerConfigKey(node_id):
+                edits.broker_configs[node_id] = (
+                    None if value is None else decode_value(key, value, dict[str, str])
+                )
+            case SingleKey.CLUSTER_ID:
+                edits.cluster_id = "" if value is None else decode_value(key, value, str)
+            case SingleKey.CONTROLLER:
+                edits.controller_id = (
+                    NO_CONTROLLER if value is None else NodeId(decode_value(key, value, int))
+                )
+            case SingleKey.PRODUCER_IDS:
+                edits.next_producer_id = 0 if value is None else decode_value(key, value, int)
+            case None:
+                # Something that other parts keep in the store.
+                pass
+    return edits
+
+
+def _partition(key: str, index: PartitionIndex, value: bytes | None) -> PartitionView | None:
+    if value is None:
+        return None
+    stored = decode_value(key, value, PartitionValue)
+    return PartitionView(index, stored.leader, stored.leader_epoch, stored.replicas, stored.isr)
+
+
+def _broker(key: str, node_id: NodeId, value: bytes | None) -> BrokerView | None:
+    if value is None:
+        return None
+    stored = decode_value(key, value, BrokerValue)
+    return BrokerView(node_id, stored.host, stored.kafka_port, stored.http_port, stored.rack)
+
+
+# --- building the next image --------------------------------------------------------------
+
+
+def _first(edited: T | None, before: T) -> T:
+    return before if edited is None else edited
+
+
+def _edited(before: Mapping[K, V], edits: Mapping[K, V | None]) -> Mapping[K, V]:
+    if not edits:
+        return before
+    after = {key: value for key, value in before.items() if key not in edits}
+    after.update((key, value) for key, value in edits.items() if value is not None)
+    return after
+
+
+def _unknown_partition(index: int) -> PartitionView:
+    return PartitionView(PartitionIndex(index), NO_LEADER, _NO_LEADER_EPOCH, (), ())
+
+
+def _edited_topic(
+    name: TopicName,
+    before: TopicView | None,
+    strays: Mapping[int, PartitionView],
+    edits: _TopicEdits,
+    brokers: Mapping[NodeId, BrokerView],
+) -> tuple[TopicView | None, dict[int, PartitionView]]:
+    """The topic with its edits, and the partition keys it does not speak of."""
+    partitions = list(before.partitions) if before is not None else []
+    count = len(partitions)
+    if edits.is_value_edited:
+        count = edits.value.partitions if edits.value is not None else 0
+    left = dict(strays)
+    left.update((p.index, replace(p, offline=())) for p in partitions[count:] if p.is_known)
+    del partitions[count:]
+    partitions.extend(_unknown_partition(i) for i in range(len(partitions), count))
+    # Strays that the topic now speaks of come in; an edit of the same partition is newer.
+    arrived = {i: left.pop(i) for i in tuple(left) if 0 <= i < count}
+    for index, partition in (arrived | edits.partitions).items():
+        if 0 <= index < count:
+            view = _unknown_partition(index) if partition is None else partition
+            partitions[index] = _with_offline(view, brokers)
+        elif partition is None:
+            left.pop(index, None)
+        else:
+            left[index] = partition
+    if edits.is_value_edited:
+        if edits.value is None:
+            return None, left
+        return TopicView(name, edits.value.id, tuple(partitions), edits.value.config), left
+    if before is None:
+        return None, left
+    return replace(before, partitions=tuple(partitions)), left
+
+
+def _with_offline(partition: PartitionView, brokers: Mapping[NodeId, BrokerView]) -> PartitionView:
+    offline = tuple(node_id for node_id in partition.replicas if node_id not in brokers)
+    return partition if offline == partition.offline else replace(partition, offline=offline)
+
+
+def _refreshed(topic: TopicView, brokers: Mapping[NodeId, BrokerView]) -> TopicView:
+    partitions = tuple(_with_offline(partition, brokers) for partition in topic.partitions)
+    return topic if partitions == topic.partitions else replace(topic, partitions=partitions)
+
+
+# --- what differs -------------------------------------------------------------------------
+
+
+def _compare(before: MetadataImage, after: MetadataImage, edits: _Edits) -> ImageChanges:
+    pairs = [(before.topics.get(name), after.topics.get(name)) for name in edits.topics]
+    stayed = [(old, new) for old, new in pairs if old and new and old.id == new.id]
+    return ImageChanges(
+        topics_created=tuple(new for old, new in pairs if new and (not old or old.id != new.id)),
+        topics_deleted=tuple(old for old, new in pairs if old and (not new or old.id != new.id)),
+        topics_reconfigured=tuple(new for old, new in stayed if old.config != new.config),
+        partitions_added=tuple(
+            TopicPartition(new.name, partition.index)
+            for old, new in stayed
+            for partition in new.partitions[len(old.partitions) :]
+        ),
+        partitions_changed=tuple(
+            TopicPartition(new.name, partition.index)
+            for old, new in stayed
+            for previous, partition in zip(old.partitions, new.partitions, strict=False)
+            if previous is not partition and not _is_same_state(previous, partition)
+        ),
+        brokers_changed=tuple(
+            node_id
+            for node_id in edits.brokers
+            if before.brokers.get(node_id) != after.brokers.get(node_id)
+        ),
+        broker_configs_changed=tuple(
+            node_id
+            for node_id in edits.broker_configs
+            if before.broker_config(node_id) != after.broker_config(node_id)
+        ),
+        controller_changed=before.controller_id != after.controller_id,
+    )
+
+
+def _is_same_state(one: PartitionView, other: PartitionView) -> bool:
+    """Whether the stored parts agree; `offline` follows from the brokers."""
+    return replace(one, offline=()) == replace(other, offline=())

@@ -1,0 +1,227 @@
+"""Which metadata keys there are, and what their values look like (JSON).
+
+    /cluster/id                      the cluster's id
+    /controller                      node id of the controller
+    /brokers/<node id>               how to reach a broker
+    /topics/<topic>                  id, number of partitions, own settings
+    /partitions/<topic>/<index>      leader, epoch, replicas, in-sync replicas
+    /configs/brokers/<node id>       dynamic settings of one broker; `default` for all of them
+    /producer-ids/next               the first producer id that no broker has taken yet
+
+Functions named `..._entry` return a key and its value, ready to put.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Final, NamedTuple, TypeVar
+from uuid import UUID
+
+import msgspec
+
+from goqueue.model.errors import MetadataCorrupt
+from goqueue.model.names import NodeId, PartitionIndex, TopicName
+
+ROOT_PREFIX: Final = "/"
+CLUSTER_ID_KEY: Final = "/cluster/id"
+CONTROLLER_KEY: Final = "/controller"
+PRODUCER_IDS_KEY: Final = "/producer-ids/next"
+BROKERS_PREFIX: Final = "/brokers/"
+TOPICS_PREFIX: Final = "/topics/"
+PARTITIONS_PREFIX: Final = "/partitions/"
+BROKER_CONFIGS_PREFIX: Final = "/configs/brokers/"
+_ALL_BROKERS: Final = "default"
+
+NO_LEADER: Final = NodeId(-1)
+
+# Kafka's: a broker that restarts throws away less than this, and asks seldom.
+PRODUCER_ID_BLOCK_SIZE: Final = 1_000
+
+T = TypeVar("T")
+
+
+class Entry(NamedTuple):
+    key: str
+    value: bytes
+
+
+class TopicValue(msgspec.Struct, frozen=True, kw_only=True):
+    id: UUID
+    partitions: int
+    config: Mapping[str, str] = {}
+
+
+class PartitionValue(msgspec.Struct, frozen=True, kw_only=True):
+    leader: NodeId
+    leader_epoch: int
+    replicas: tuple[NodeId, ...]
+    isr: tuple[NodeId, ...]
+
+
+class BrokerValue(msgspec.Struct, frozen=True, kw_only=True):
+    host: str
+    kafka_port: int
+    http_port: int
+    rack: str | None = None
+
+
+class ProducerIdBlock(NamedTuple):
+    first: int
+    size: int
+
+
+# --- keys ---------------------------------------------------------------------------------
+
+
+def broker_key(node_id: NodeId) -> str:
+    return f"{BROKERS_PREFIX}{node_id}"
+
+
+def topic_key(name: str) -> str:
+    return f"{TOPICS_PREFIX}{name}"
+
+
+def partition_key(topic: str, index: int) -> str:
+    return f"{partitions_prefix(topic)}{index}"
+
+
+def partitions_prefix(topic: str) -> str:
+    """Above all partition keys of one topic; topic names have no slash."""
+    return f"{PARTITIONS_PREFIX}{topic}/"
+
+
+def broker_config_key(node_id: NodeId | None) -> str:
+    return f"{BROKER_CONFIGS_PREFIX}{_ALL_BROKERS if node_id is None else node_id}"
+
+
+# --- entries ------------------------------------------------------------------------------
+
+
+def cluster_id_entry(cluster_id: str) -> Entry:
+    return Entry(CLUSTER_ID_KEY, msgspec.json.encode(cluster_id))
+
+
+def controller_entry(node_id: NodeId) -> Entry:
+    return Entry(CONTROLLER_KEY, msgspec.json.encode(node_id))
+
+
+def broker_entry(node_id: NodeId, value: BrokerValue) -> Entry:
+    return Entry(broker_key(node_id), msgspec.json.encode(value))
+
+
+def topic_entry(name: str, value: TopicValue) -> Entry:
+    return Entry(topic_key(name), msgspec.json.encode(value))
+
+
+def partition_entry(topic: str, index: int, value: PartitionValue) -> Entry:
+    return Entry(partition_key(topic, index), msgspec.json.encode(value))
+
+
+def broker_config_entry(node_id: NodeId | None, config: Mapping[str, str]) -> Entry:
+    return Entry(broker_config_key(node_id), msgspec.json.encode(config))
+
+
+def new_partition_entries(
+    topic: str, first_index: int, assignments: Iterable[Sequence[NodeId]]
+) -> list[Entry]:
+    """Partitions from `first_index` on; each led by the first of its replicas, all in sync."""
+    return [
+        partition_entry(
+            topic,
+            index,
+            PartitionValue(
+                leader=replicas[0], leader_epoch=0, replicas=tuple(replicas), isr=tuple(replicas)
+            ),
+        )
+        for index, replicas in enumerate(assignments, first_index)
+    ]
+
+
+def new_topic_entries(
+    name: str,
+    topic_id: UUID,
+    assignments: Sequence[Sequence[NodeId]],
+    config: Mapping[str, str] | None = None,
+) -> list[Entry]:
+    """All that makes a topic; put it in one transaction if `topic_key(name)` is missing.
+
+    `assignments` has the replicas of each partition.
+    """
+    value = TopicValue(id=topic_id, partitions=len(assignments), config=config or {})
+    return [topic_entry(name, value), *new_partition_entries(name, 0, assignments)]
+
+
+def take_producer_ids(current: bytes | None) -> tuple[ProducerIdBlock, Entry]:
+    """The next free block, and the entry to put if the key is still as `current` was read."""
+    first = 0 if current is None else decode_value(PRODUCER_IDS_KEY, current, int)
+    block = ProducerIdBlock(first, PRODUCER_ID_BLOCK_SIZE)
+    return block, Entry(PRODUCER_IDS_KEY, msgspec.json.encode(first + block.size))
+
+
+# --- parsing ------------------------------------------------------------------------------
+
+
+class SingleKey(Enum):
+    """Keys that there is one of."""
+
+    CLUSTER_ID = CLUSTER_ID_KEY
+    CONTROLLER = CONTROLLER_KEY
+    PRODUCER_IDS = PRODUCER_IDS_KEY
+
+
+class BrokerKey(NamedTuple):
+    node_id: NodeId
+
+
+class TopicKey(NamedTuple):
+    name: TopicName
+
+
+class PartitionKey(NamedTuple):
+    topic: TopicName
+    partition: PartitionIndex
+
+
+class BrokerConfigKey(NamedTuple):
+    node_id: NodeId | None
+
+
+MetadataKey = SingleKey | BrokerKey | TopicKey | PartitionKey | BrokerConfigKey
+
+_SINGLE_KEYS: Final = {single.value: single for single in SingleKey}
+
+
+def _partition_key_of(rest: str) -> PartitionKey:
+    topic, _, index = rest.rpartition("/")
+    return PartitionKey(TopicName(topic), PartitionIndex(int(index)))
+
+
+def _broker_config_key_of(rest: str) -> BrokerConfigKey:
+    return BrokerConfigKey(None if rest == _ALL_BROKERS else NodeId(int(rest)))
+
+
+_KEYS_UNDER: Final[tuple[tuple[str, Callable[[str], MetadataKey]], ...]] = (
+    (PARTITIONS_PREFIX, _partition_key_of),
+    (TOPICS_PREFIX, lambda rest: TopicKey(TopicName(rest))),
+    (BROKERS_PREFIX, lambda rest: BrokerKey(NodeId(int(rest)))),
+    (BROKER_CONFIGS_PREFIX, _broker_config_key_of),
+)
+
+
+def parse_key(key: str) -> MetadataKey | None:
+    """What a key is about; None for keys of a kind not known here."""
+    if single := _SINGLE_KEYS.get(key):
+        return single
+    for prefix, parse in _KEYS_UNDER:
+        if key.startswith(prefix):
+            try:
+                return parse(key[len(prefix) :])
+            except ValueError as error:
+                raise MetadataCorrupt(f"metadata key {key!r} does not end in a number") from error
+    return None
+
+
+def decode_value(key: str, value: bytes, value_type: type[T]) -> T:
+    try:
+        return msgspec.json.decode(value, type=value_type)
+    except msgspec.MsgspecError as error:
+        raise MetadataCorrupt(f"metadata key {key!r} has a bad value: {error}") from error
