@@ -173,7 +173,7 @@ class TransactionMachine:
         outcome: TransactionOutcome,
         now_ms: int,
     ) -> TransactionError:
-        transaction = self._find(request)
+        transaction = self._find(request, verify_only=False)
         if isinstance(transaction, TransactionError):
             return transaction
         if transaction.state is TransactionState.ONGOING:
@@ -195,7 +195,7 @@ class TransactionMachine:
         return TransactionError.NONE
 
     def _verify(self, request: AddPartitions) -> dict[TopicPartition, TransactionError]:
-        transaction = self._find(request)
+        transaction = self._find(request, verify_only=True)
         if isinstance(transaction, TransactionError):
             return dict.fromkeys(request.partitions, transaction)
         return {
@@ -205,20 +205,24 @@ class TransactionMachine:
             for partition in request.partitions
         }
 
-    def _find(self, request: AddPartitions | AddOffsets) -> Transaction | TransactionError:
+    def _find(
+        self, request: AddPartitions | AddOffsets, *, verify_only: bool
+    ) -> Transaction | TransactionError:
         """The caller's transaction, if the caller owns it and it is not about to end."""
         if not request.transactional_id:
             return TransactionError.INVALID_REQUEST
         transaction = self._transactions.get(request.transactional_id)
         if transaction is None:
             return TransactionError.INVALID_PRODUCER_ID_MAPPING
-        if transaction.state.is_prepared:
+        if transaction.state.is_prepared and not verify_only:
             # Before the rest, for its completion may bring the id that the caller uses already.
             return TransactionError.CONCURRENT_TRANSACTIONS
         if transaction.producer_id != request.producer_id:
             return TransactionError.INVALID_PRODUCER_ID_MAPPING
         if transaction.producer_epoch != request.producer_epoch:
             return TransactionError.PRODUCER_FENCED
+        if transaction.state.is_prepared:
+            return TransactionError.CONCURRENT_TRANSACTIONS
         return transaction
 
     def end_transaction(
