@@ -1,8 +1,9 @@
 """Reads over many partitions at once, waiting until there is enough."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 
-from goqueue.broker.messages import EpochEnd, FetchedPart, FetchPart, Isolation
+from goqueue.broker.messages import AbortedTransaction, EpochEnd, FetchedPart, FetchPart, Isolation
 from goqueue.broker.partition import Partition
 from goqueue.broker.waiting import FetchWaiter
 from goqueue.model.errors import GoQueueError
@@ -20,30 +21,26 @@ async def fetch(
     isolation: Isolation,
 ) -> list[FetchedPart]:
     """Answer in the order asked. Returns at once on enough bytes or any error."""
-    waiter: FetchWaiter | None = None
+    loop = asyncio.get_running_loop()
+    give_up_at = loop.time() + max_wait_ms / 1000
     while True:
         parts = await _collect(find, wanted, max_bytes=max_bytes, isolation=isolation)
         have_bytes = sum(len(part.data) for part in parts)
-        settled = have_bytes >= min_bytes or any(
-            part.error is not None or part.diverging is not None for part in parts
-        )
-        if settled or max_wait_ms <= 0 or waiter is not None or not wanted:
+        wait_s = give_up_at - loop.time()
+        if have_bytes >= min_bytes or wait_s <= 0 or not wanted or any(map(_is_settled, parts)):
             return parts
         waiter = FetchWaiter(min_bytes - have_bytes)
         watched = [find(part.topic, part.index) for part in wanted]
-        if any(
-            partition.readable_end(isolation) != _seen_end(part, isolation)
+        # A cold read lets others run: look again at what was appended meanwhile.
+        if all(
+            partition.high_watermark == part.high_watermark
             for partition, part in zip(watched, parts, strict=True)
         ):
-            waiter = None  # something arrived while a cold read was under way: look again
-            continue
-        await waiter.wait(watched, max_wait_ms)
+            await waiter.wait(watched, wait_s)
 
 
-def _seen_end(part: FetchedPart, isolation: Isolation) -> int:
-    if isolation is Isolation.READ_COMMITTED:
-        return part.last_stable_offset
-    return part.high_watermark
+def _is_settled(part: FetchedPart) -> bool:
+    return part.error is not None or part.diverging is not None
 
 
 async def _collect(
@@ -79,7 +76,10 @@ async def _read_part(
             isolation=isolation,
             at_least_one=at_least_one,
         )
-        return _result(partition, part, data=found.data)
+        aborted = None
+        if isolation is Isolation.READ_COMMITTED:
+            aborted = partition.aborted_between(part.offset, found.next_offset)
+        return _result(partition, part, data=found.data, aborted=aborted)
     except GoQueueError as error:
         return _result(partition, part, error=error)
 
@@ -89,6 +89,7 @@ def _result(
     part: FetchPart,
     *,
     data: bytes = b"",
+    aborted: tuple[AbortedTransaction, ...] | None = None,
     error: GoQueueError | None = None,
     diverging: EpochEnd | None = None,
 ) -> FetchedPart:
@@ -102,5 +103,6 @@ def _result(
         partition.high_watermark,
         partition.last_stable_offset,
         partition.log_start_offset,
-        diverging=diverging,
+        aborted,
+        diverging,
     )

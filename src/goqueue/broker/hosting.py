@@ -9,6 +9,7 @@ from typing import Final
 
 from goqueue.broker.flushing import Flusher
 from goqueue.broker.partition import Partition
+from goqueue.broker.producer_ledger import ProducerLedger
 from goqueue.model.errors import (
     DataDirectoryError,
     GoQueueError,
@@ -28,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 # Cold reads block a thread each; more than a few only make one disk's head or queue busier.
 READER_THREADS: Final = 4
+
+OpenedLog = tuple[PartitionLog, ProducerLedger]
 
 
 class HostedPartitions:
@@ -139,10 +142,10 @@ class HostedPartitions:
 
     def _open_log(
         self, topic: TopicView, view: PartitionView, clean: bool
-    ) -> PartitionLog | PartitionOffline:
+    ) -> OpenedLog | PartitionOffline:
         name = topic_partition(topic.name, view.index)
         try:
-            return PartitionLog.open(
+            log = PartitionLog.open(
                 self._directory.partition_path(name),
                 name=name,
                 topic_id=topic.id,
@@ -151,19 +154,22 @@ class HostedPartitions:
                 clean=clean,
                 now_ms=self._clock_ms(),
             )
+            return log, ProducerLedger.recover(self._disk, log)
         except PartitionOffline as error:
             return error
+        except OSError as error:
+            return PartitionOffline(f"{name}: producer state cannot be read: {error}")
 
     def _add(
-        self, topic: TopicView, view: PartitionView, log: PartitionLog | PartitionOffline
+        self, topic: TopicView, view: PartitionView, opened: OpenedLog | PartitionOffline
     ) -> None:
         key = (str(topic.name), int(view.index))
-        if isinstance(log, PartitionOffline):
-            logger.error("partition %s-%s is offline: %s", topic.name, view.index, log)
-            self._unopened[key] = log
+        if isinstance(opened, PartitionOffline):
+            logger.error("partition %s-%s is offline: %s", topic.name, view.index, opened)
+            self._unopened[key] = opened
             return
         self._partitions[key] = Partition(
-            log,
+            *opened,
             leader_epoch=view.leader_epoch,
             flusher=self._flusher,
             readers=self.readers,

@@ -40,6 +40,8 @@ def admit(records: Buffer, config: TopicConfig, now_ms: int) -> tuple[bytearray,
             _check_keys(data, position, header)
         batches.append((position, header))
         position += header.size_bytes
+    if len(batches) > 1 and any(header.has_producer for _, header in batches):
+        raise InvalidRecord("an idempotent producer sends one batch per partition and request")
     return _conform(data, batches, config, now_ms)
 
 

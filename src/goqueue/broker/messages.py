@@ -88,7 +88,8 @@ class Published(NamedTuple):
     timestamp_ms: int
 
 
-class FetchPart(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FetchPart:
     topic: str
     index: int
     offset: int
@@ -126,7 +127,8 @@ class ListedOffset(NamedTuple):
     leader_epoch: int
 
 
-class StoredPartitionSize(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class StoredPartitionSize:
     topic: str
     index: int
     size_bytes: int

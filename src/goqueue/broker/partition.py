@@ -12,9 +12,11 @@ from concurrent.futures import Executor
 
 from goqueue.broker.flushing import Flusher, FlushSchedule
 from goqueue.broker.intake import PlacedBatch, admit, place
-from goqueue.broker.messages import Appended, EpochEnd, Isolation, ListedOffset
+from goqueue.broker.messages import AbortedTransaction, Appended, EpochEnd, Isolation, ListedOffset
+from goqueue.broker.producer_ledger import ProducerLedger
 from goqueue.broker.waiting import FetchWaiter, credit_all, wake_all
 from goqueue.model.batch import NO_TIMESTAMP, Buffer, read_header
+from goqueue.model.control import Marker, encode_marker
 from goqueue.model.errors import (
     FencedLeaderEpoch,
     OffsetOutOfRange,
@@ -41,6 +43,7 @@ class Partition:
     def __init__(
         self,
         log: PartitionLog,
+        ledger: ProducerLedger,
         *,
         leader_epoch: int,
         flusher: Flusher,
@@ -48,6 +51,7 @@ class Partition:
         clock_ms: Callable[[], int],
     ) -> None:
         self.log = log
+        self.ledger = ledger
         self.leader_epoch = leader_epoch
         self.waiters: dict[FetchWaiter, None] = {}
         # Called when the high watermark moved, and when the partition went offline.
@@ -83,7 +87,7 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        return self._high_watermark
+        return self.ledger.producers.last_stable_offset(self._high_watermark)
 
     @property
     def log_start_offset(self) -> int:
@@ -110,35 +114,91 @@ class Partition:
 
     # --- writing --------------------------------------------------------------------------
 
-    def append(self, records: Buffer) -> Appended:
-        """Append produced batches to the page cache. `wait_committed` says when they are safe."""
+    def append(self, records: Buffer, *, guard: int | None = None) -> Appended:
+        """Append produced batches to the page cache. `wait_committed` says when they are safe.
+
+        A batch that an idempotent producer sent before is answered with where it is. `guard` is
+        that of a verified transactional batch (KIP-890).
+        """
         self.check_online()
         now_ms = self._clock_ms()
         data, batches = admit(records, self.log.config, now_ms)
+        header = batches[0][1]
+        if header.producer_id >= 0:
+            duplicate = self.ledger.producers.check(header, guard=guard)
+            if duplicate is not None:
+                stamped_ms = duplicate.timestamp_ms if self._stamps_append_time else NO_TIMESTAMP
+                return Appended(duplicate.base_offset, duplicate.last_offset, stamped_ms)
         return self._write(data, batches, now_ms)
 
     def append_own(self, batch: bytearray) -> Appended:
-        """Append one batch that the broker made itself: state records and markers."""
+        """Append one batch of records that the broker made itself."""
         self.check_online()
         return self._write(batch, [(0, read_header(batch))], self._clock_ms())
 
-    def _write(self, data: bytearray, batches: list[PlacedBatch], now_ms: int) -> Appended:
-        config = self.log.config
-        base_offset = self.log.log_end_offset
+    def append_marker(
+        self, marker: Marker, *, producer_id: int, producer_epoch: int, bumps_epoch: bool
+    ) -> int:
+        """End a producer's transaction here; returns the offset whose commit makes it final."""
+        self.check_online()
+        if self.ledger.producers.check_marker(
+            producer_id, producer_epoch, marker.coordinator_epoch, bumps_epoch=bumps_epoch
+        ):
+            now_ms = self._clock_ms()
+            batch = encode_marker(
+                marker, producer_id=producer_id, producer_epoch=producer_epoch, now_ms=now_ms
+            )
+            self._write(batch, [(0, read_header(batch))], now_ms, marker)
+        return self.log.log_end_offset
+
+    def _write(
+        self,
+        data: bytearray,
+        batches: list[PlacedBatch],
+        now_ms: int,
+        marker: Marker | None = None,
+    ) -> Appended:
+        log = self.log
+        base_offset = log.log_end_offset
+        segment_count = log.segment_count
         placed = place(data, batches, base_offset=base_offset, leader_epoch=self.leader_epoch)
         try:
-            self.log.append(data, placed, now_ms=now_ms)
+            log.append(data, placed, now_ms=now_ms)
+            for _, header in placed:
+                if header.producer_id >= 0:
+                    self.ledger.record(header, marker, now_ms)
         except PartitionOffline as error:
-            if self.log.offline_reason is not None:
+            if log.offline_reason is not None:
                 self._go_offline(error)
             raise
-        end_offset = self.log.log_end_offset
+        except OSError as error:
+            offline = PartitionOffline(f"{self.name}: producer state cannot be written: {error}")
+            self._go_offline(offline)
+            raise offline from error
+        if log.segment_count != segment_count:
+            self._save_producers()
+        end_offset = log.log_end_offset
         self.messages_in += end_offset - base_offset
         self.bytes_in += len(data)
-        self._flushes.appended(config.fsync_policy, config.flush_ms)
+        self._flushes.appended(log.config.fsync_policy, log.config.flush_ms)
         self._advance(len(data))
-        stamped = config.message_timestamp_type == "LogAppendTime"
-        return Appended(base_offset, end_offset - 1, now_ms if stamped else NO_TIMESTAMP)
+        stamped_ms = now_ms if self._stamps_append_time else NO_TIMESTAMP
+        return Appended(base_offset, end_offset - 1, stamped_ms)
+
+    @property
+    def _stamps_append_time(self) -> bool:
+        return self.log.config.message_timestamp_type == "LogAppendTime"
+
+    def _save_producers(self) -> None:
+        """Write producer state when a segment is full, so that a restart reads one at most."""
+        write = self.ledger.snapshot()
+        if write is not None:
+            saving = asyncio.get_running_loop().run_in_executor(self._readers, write)
+            saving.add_done_callback(self._producers_saved)
+
+    def _producers_saved(self, saving: "asyncio.Future[None]") -> None:
+        if not saving.cancelled() and saving.exception() is not None:
+            logger.warning("%s: no producer snapshot: %s", self.name, saving.exception())
 
     async def wait_committed(self, offset: int, timeout_ms: int) -> None:
         """Return once everything below `offset` is committed: durable, later also replicated."""
@@ -168,7 +228,6 @@ class Partition:
         durable_offset = log.flushed_offset if always else log.log_end_offset
         if durable_offset <= self._high_watermark:
             return
-        newly_readable = durable_offset - self._high_watermark
         self._high_watermark = durable_offset
         while self._committing and self._committing[0][0] <= durable_offset:
             _, _, future = heapq.heappop(self._committing)
@@ -176,10 +235,11 @@ class Partition:
                 future.set_result(None)
         for listener in tuple(self.commit_listeners):
             listener()
-        if self.waiters:
-            # A flush does not know its bytes; one message is at least one byte, and a waiter woken
-            # early finds too little and answers with that at its time-out at the latest.
-            credit_all(self.waiters, appended_bytes or newly_readable)
+        if appended_bytes:
+            credit_all(self.waiters, appended_bytes)
+        else:
+            # A flush does not know how many bytes it made readable: let them look.
+            wake_all(self.waiters)
 
     def _go_offline(self, error: PartitionOffline) -> None:
         if self._offline is not None:
@@ -246,6 +306,13 @@ class Partition:
             return ListedOffset(NO_OFFSET, NO_TIMESTAMP, -1)
         return ListedOffset(found.offset, found.timestamp_ms, found.leader_epoch)
 
+    def aborted_between(self, offset: int, end_offset: int) -> tuple[AbortedTransaction, ...]:
+        """What a read-committed reader of these offsets must leave out."""
+        return tuple(
+            AbortedTransaction(entry.producer_id, entry.first_offset)
+            for entry in self.ledger.aborted.overlapping(offset, end_offset)
+        )
+
     def end_of_epoch(self, epoch: int) -> EpochEnd:
         found = self.log.epochs.end_offset_for(epoch, self.log.log_end_offset)
         return EpochEnd(*found)
@@ -280,6 +347,7 @@ class Partition:
         try:
             freed_bytes = self.log.apply_retention(now_ms)
             self.log.purge_deleted(now_ms)
+            self.ledger.upkeep(now_ms)
         except PartitionOffline as error:
             self._go_offline(error)
             return 0
@@ -297,6 +365,7 @@ class Partition:
     async def close(self) -> None:
         await self._retire()
         self.log.close()
+        self.ledger.close()
 
     async def delete(self) -> None:
         await self._retire()

@@ -16,7 +16,7 @@ from goqueue.broker.messages import (
 from goqueue.model.batch import iterate_batches
 from goqueue.model.errors import InvalidRequest, UnknownPartition
 from goqueue.model.partitioner import partition_for_key
-from goqueue.model.records import NewRecord, decode_records, encode_records
+from goqueue.model.records import NewRecord, Record, decode_records, encode_records
 
 PUBLISH_TIMEOUT_MS = 30_000
 
@@ -109,7 +109,7 @@ async def read_records(
     )
     if found.error is not None:
         raise found.error
-    records = []
+    records: list[Record] = []
     next_offset = offset
     view = memoryview(found.data)
     for position, header in iterate_batches(found.data):

@@ -111,9 +111,7 @@ class Broker:
         self.hosted.load(self._follower.image)
         self._follower.start()
         interval_ms = self.config.retention_check_interval_ms
-        self._upkeep.append(
-            asyncio.create_task(apply_retention_forever(self.hosted, interval_ms))
-        )
+        self._upkeep.append(asyncio.create_task(apply_retention_forever(self.hosted, interval_ms)))
 
     async def announce(self, host: str, kafka_port: int, http_port: int) -> None:
         """Tell the cluster where this broker is reached; called once the doors are open."""
@@ -250,7 +248,7 @@ class Broker:
     async def produce(
         self, topic: str, index: int, records: Buffer, *, acks: int, timeout_ms: int
     ) -> Produced:
-        """Append, then wait as `acks` asks. Appends before it first waits: call order is log order."""
+        """Append, then wait as `acks` asks. The append comes first: call order is log order."""
         if acks not in (-1, 0, 1):
             raise InvalidRequiredAcks(f"acks {acks} is not one of -1 (all), 0 and 1")
         partition = self.partition(topic, index)

@@ -30,11 +30,11 @@ class FetchWaiter:
         if not self._future.done():
             self._future.set_result(None)
 
-    async def wait(self, watched: Iterable[Watched], max_wait_ms: int) -> None:
+    async def wait(self, watched: Iterable[Watched], max_wait_s: float) -> None:
         partitions = tuple(watched)
         for partition in partitions:
             partition.waiters[self] = None
-        timer = asyncio.get_running_loop().call_later(max_wait_ms / 1000, self.wake)
+        timer = asyncio.get_running_loop().call_later(max_wait_s, self.wake)
         try:
             await self._future
         finally:

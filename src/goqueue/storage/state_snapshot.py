@@ -67,12 +67,14 @@ def read_newest_snapshot(folder: Path, *, log_start: int, log_end: int) -> State
         if log_start <= snapshot.next_offset <= log_end:
             return snapshot
         logger.warning(
-            "snapshot %s is passed over: it ends at %d, the log holds %d to %d",
+            "snapshot %s is removed: it ends at %d, the log holds %d to %d",
             path,
             snapshot.next_offset,
             log_start,
             log_end,
         )
+        # The log was cut below it. What is written at these offsets from now on is something else.
+        path.unlink(missing_ok=True)
     return None
 
 

@@ -1,0 +1,139 @@
+"""Which transactions of a partition were aborted: what a read-committed consumer must skip.
+
+An append-only file beside the log, with a checksum per entry. It need not be flushed with the log:
+producer snapshots are written after it was, and whatever came later is found again by replaying the
+log from the newest snapshot.
+"""
+
+import os
+import struct
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from goqueue.storage.disk import Disk
+from goqueue.storage.open_file import OpenFile
+
+FILE_NAME: Final = "aborted.index"
+# A rewrite costs a file; below this many dead entries it is not worth it.
+REWRITE_AT_LEAST: Final = 1_024
+
+_FIELDS: Final = struct.Struct(">qqqq")
+_ENTRY: Final = struct.Struct(">qqqqI")
+
+
+class AbortedEntry(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class AbortedTransactions:
+    """Entries in the order of their markers. 32 bytes of memory each."""
+
+    def __init__(self, disk: Disk, folder: Path) -> None:
+        self._disk = disk
+        self._path = folder / FILE_NAME
+        self._producer_ids = array("q")
+        self._first_offsets = array("q")
+        self._last_offsets = array("q")
+        self._stable_offsets = array("q")
+        self._file: OpenFile | None = None
+        self._load()
+
+    def __len__(self) -> int:
+        return len(self._last_offsets)
+
+    def append(self, entry: AbortedEntry) -> None:
+        """Raises `OSError` when the file cannot take it; the entry is then not remembered."""
+        if self._file is None:
+            self._file = OpenFile(self._disk, self._path, os.O_RDWR | os.O_CREAT)
+        self._file.write(_encode(entry), len(self) * _ENTRY.size)
+        self._remember(entry)
+
+    def overlapping(self, first_offset: int, end_offset: int) -> list[AbortedEntry]:
+        """Transactions that have data in this range, in the order of their markers."""
+        found = []
+        for position in range(bisect_left(self._last_offsets, first_offset), len(self)):
+            if self._first_offsets[position] < end_offset:
+                found.append(self._at(position))
+            # Whatever was aborted later began after this transaction's stable offset.
+            if self._stable_offsets[position] >= end_offset:
+                break
+        return found
+
+    def sync(self) -> None:
+        """Blocking: everything appended so far is on disk on return."""
+        if self._file is not None:
+            self._file.sync()
+
+    def truncate_to(self, offset: int) -> None:
+        """Forget markers at or after `offset`."""
+        keep = bisect_left(self._last_offsets, offset)
+        if keep == len(self):
+            return
+        self._forget(slice(keep, None))
+        if self._file is not None:
+            self._file.truncate(keep * _ENTRY.size)
+
+    def drop_before(self, offset: int) -> None:
+        """Forget transactions that ended before `offset`, once that is worth a rewrite."""
+        gone = bisect_left(self._last_offsets, offset)
+        if gone < REWRITE_AT_LEAST or gone < len(self) // 2:
+            return
+        self._forget(slice(0, gone))
+        temporary = self._path.with_name(FILE_NAME + ".tmp")
+        rewritten = OpenFile(self._disk, temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        rewritten.write(b"".join(_encode(entry) for entry in self._entries()), 0)
+        rewritten.sync()
+        self._disk.rename(temporary, self._path)
+        self._disk.fsync_dir(self._path.parent)
+        self._file = rewritten
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.sync()
+            self._file.close()
+
+    def _load(self) -> None:
+        try:
+            self._file = OpenFile(self._disk, self._path, os.O_RDWR)
+        except FileNotFoundError:
+            return
+        data = self._file.read_all()
+        for position in range(0, len(data) - _ENTRY.size + 1, _ENTRY.size):
+            *fields, checksum = _ENTRY.unpack_from(data, position)
+            if crc32c(data[position : position + _FIELDS.size]) != checksum:
+                break
+            self._remember(AbortedEntry(*fields))
+        if len(self) * _ENTRY.size != len(data):
+            self._file.truncate(len(self) * _ENTRY.size)
+
+    def _remember(self, entry: AbortedEntry) -> None:
+        self._producer_ids.append(entry.producer_id)
+        self._first_offsets.append(entry.first_offset)
+        self._last_offsets.append(entry.last_offset)
+        self._stable_offsets.append(entry.last_stable_offset)
+
+    def _forget(self, gone: slice) -> None:
+        for column in self._columns():
+            del column[gone]
+
+    def _columns(self) -> tuple["array[int]", ...]:
+        return self._producer_ids, self._first_offsets, self._last_offsets, self._stable_offsets
+
+    def _at(self, position: int) -> AbortedEntry:
+        return AbortedEntry(*(column[position] for column in self._columns()))
+
+    def _entries(self) -> Iterator[AbortedEntry]:
+        return (self._at(position) for position in range(len(self)))
+
+
+def _encode(entry: AbortedEntry) -> bytes:
+    fields = _FIELDS.pack(*entry)
+    return fields + struct.pack(">I", crc32c(fields))
