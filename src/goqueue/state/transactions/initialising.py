@@ -48,7 +48,17 @@ def begin_id(
 
 def check_claim(transaction: Transaction, request: InitProducerId) -> TransactionError:
     """Fence a caller that goes on with a producer id it no longer owns (KIP-360)."""
-    if request.producer_id in (NO_PRODUCER_ID, transaction.producer_id):
+    if request.producer_id == NO_PRODUCER_ID:
+        return TransactionError.NONE
+    if transaction.state is TransactionState.ONGOING:
+        # Only who began the transaction may give it up. Kafka lets a zombie abort it, too, and
+        # fences the zombie when it asks again.
+        is_owner = (request.producer_id, request.producer_epoch) == (
+            transaction.producer_id,
+            transaction.producer_epoch,
+        )
+        return TransactionError.NONE if is_owner else TransactionError.PRODUCER_FENCED
+    if request.producer_id == transaction.producer_id:
         return TransactionError.NONE
     # Its epochs were used up and it missed the answer with the new id.
     is_retry = (
@@ -64,8 +74,9 @@ def begin_epoch(
     """The next epoch of an idle transactional id."""
     claimed = request.producer_epoch
     is_new = request.producer_id == NO_PRODUCER_ID
-    is_retry = not is_new and claimed == transaction.last_epoch
-    if not (is_new or is_retry or claimed == transaction.producer_epoch):
+    is_current = claimed == transaction.producer_epoch
+    is_retry = not is_current and not is_new and claimed == transaction.last_epoch
+    if not (is_new or is_retry or is_current):
         return TransactionError.PRODUCER_FENCED
     if is_retry and transaction.producer_epoch != FENCING_EPOCH:
         # The caller missed the answer. It cannot be a zombie: a new producer would have reset
