@@ -85,6 +85,7 @@ class Connection(asyncio.BufferedProtocol):
         self._queued: deque[Exchange] = deque()
         self._running: set[Exchange] = set()
         self._holds: set[str] = set()
+        self._is_paused = False
         self._failure: str | None = None
         self._is_ending = False
         self.client_host = ""
@@ -321,9 +322,10 @@ class Connection(asyncio.BufferedProtocol):
     # --- holding back ---------------------------------------------------------------------
 
     def _hold(self, reason: str) -> None:
-        if not self._holds and self._transport is not None:
-            self._transport.pause_reading()
         self._holds.add(reason)
+        if not self._is_paused and self._transport is not None:
+            self._is_paused = True
+            self._transport.pause_reading()
 
     def _release(self, reason: str) -> None:
         if reason not in self._holds:
@@ -334,6 +336,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._unread and self._frame is None:
             self._take(memoryview(b""))
         if not self._holds:
+            self._is_paused = False
             self._transport.resume_reading()
 
     def memory_freed(self) -> None:

@@ -7,6 +7,7 @@ default. Nothing is reserved or built on the word of a length that the bytes can
 import struct
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 from goqueue.doors.kafka.wire.fields import FIXED, Field, fields_of
@@ -48,8 +49,7 @@ def compile_reader(entity: Any, newest: Any) -> Read:
         field for name, field in newest_fields.items() if name not in {f.name for f in fields}
     ]
     names = [field.name for field in (*plain, *tagged, *absent)]
-    shape: Any = namedtuple(entity.__name__, names)
-    make: Callable[[list[Any]], Any] = shape._make
+    make = _shape(entity.__name__, tuple(names))._make
     steps = _read_steps(plain, newest_fields, flexible=flexible)
     rest = [field.default for field in (*tagged, *absent)]
     tag_readers = {
@@ -77,6 +77,13 @@ def compile_reader(entity: Any, newest: Any) -> Read:
         return make(values + extra), position
 
     return read
+
+
+@cache
+def _shape(name: str, names: tuple[str, ...]) -> Any:
+    """Versions often have the same fields; making a class is what costs most in compiling."""
+    make_class: Any = namedtuple
+    return make_class(name, names)
 
 
 def _read_tags(

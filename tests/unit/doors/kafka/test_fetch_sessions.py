@@ -1,0 +1,134 @@
+"""Fetch sessions by KIP-227."""
+
+import random
+from uuid import UUID
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from goqueue.doors.kafka.fetch_sessions import (
+    FetchPlan,
+    FetchSessions,
+    PartitionKey,
+    SentState,
+    SessionError,
+    WantedPart,
+)
+
+A0, A1, B0 = (PartitionKey(None, topic, index) for topic, index in (("a", 0), ("a", 1), ("b", 0)))
+PART = WantedPart(0, 1000, -1, -1)
+STATE = SentState(5, 5, 0)
+
+
+def sessions(slots: int = 10) -> FetchSessions:
+    return FetchSessions(slots, random.Random(1))
+
+
+def begin(cache: FetchSessions, *keys: PartitionKey) -> FetchPlan:
+    return cache.plan(0, 0, dict.fromkeys(keys, PART), (), uses_topic_ids=False)
+
+
+def go_on(
+    cache: FetchSessions,
+    session_id: int,
+    epoch: int,
+    *,
+    wanted: tuple[PartitionKey, ...] = (),
+    forgotten: tuple[PartitionKey, ...] = (),
+) -> FetchPlan:
+    return cache.plan(
+        session_id, epoch, dict.fromkeys(wanted, PART), forgotten, uses_topic_ids=False
+    )
+
+
+def test_a_full_fetch_makes_a_session_that_the_next_one_goes_on_with() -> None:
+    cache = sessions()
+    plan = begin(cache, A0, A1)
+    assert plan.session_id > 0
+    assert not plan.is_incremental
+    following = go_on(cache, plan.session_id, 1)
+    assert following.is_incremental
+    assert list(following.parts) == [A0, A1]
+
+
+def test_changes_are_added_replaced_and_forgotten() -> None:
+    cache = sessions()
+    session_id = begin(cache, A0, A1).session_id
+    plan = go_on(cache, session_id, 1, wanted=(B0,), forgotten=(A0,))
+    assert list(plan.parts) == [A1, B0]
+
+
+def test_a_sessionless_fetch_makes_none_and_ends_one() -> None:
+    cache = sessions()
+    session_id = begin(cache, A0).session_id
+    plan = cache.plan(session_id, -1, {A0: PART}, (), uses_topic_ids=False)
+    assert plan.session_id == 0
+    assert len(cache) == 0
+
+
+@pytest.mark.parametrize("epoch", [2, 7, -2])
+def test_a_wrong_epoch_is_refused_and_changes_nothing(epoch: int) -> None:
+    cache = sessions()
+    session_id = begin(cache, A0).session_id
+    with pytest.raises(SessionError) as refused:
+        go_on(cache, session_id, epoch, wanted=(B0,))
+    assert refused.value.code is ErrorCode.invalid_fetch_session_epoch
+    assert list(go_on(cache, session_id, 1).parts) == [A0]
+
+
+def test_an_unknown_session_is_refused() -> None:
+    with pytest.raises(SessionError) as refused:
+        go_on(sessions(), 5, 1)
+    assert refused.value.code is ErrorCode.fetch_session_id_not_found
+
+
+def test_names_and_ids_do_not_mix_in_a_session() -> None:
+    cache = sessions()
+    session_id = begin(cache, A0).session_id
+    with pytest.raises(SessionError) as refused:
+        cache.plan(session_id, 1, {PartitionKey(UUID(int=1), "", 0): PART}, (), uses_topic_ids=True)
+    assert refused.value.code is ErrorCode.fetch_session_topic_id_error
+
+
+def test_a_session_without_partitions_ends() -> None:
+    cache = sessions()
+    session_id = begin(cache, A0).session_id
+    plan = go_on(cache, session_id, 1, forgotten=(A0,))
+    assert plan.session_id == 0
+    assert len(cache) == 0
+
+
+def test_the_least_recently_used_session_makes_room() -> None:
+    cache = sessions(slots=2)
+    first, second = begin(cache, A0).session_id, begin(cache, A0).session_id
+    go_on(cache, first, 1)
+    begin(cache, A0)
+    go_on(cache, first, 2)
+    with pytest.raises(SessionError):
+        go_on(cache, second, 1)
+
+
+def test_without_slots_there_are_no_sessions() -> None:
+    assert begin(sessions(slots=0), A0).session_id == 0
+
+
+def test_the_epoch_starts_again_after_the_largest() -> None:
+    cache = sessions()
+    plan = begin(cache, A0)
+    assert plan.session is not None
+    plan.session.epoch = 2**31 - 1
+    go_on(cache, plan.session_id, 2**31 - 1)
+    assert go_on(cache, plan.session_id, 1).is_incremental
+
+
+def test_only_news_is_told_and_partitions_with_data_go_to_the_end() -> None:
+    cache = sessions()
+    session = begin(cache, A0, A1).session
+    assert session is not None
+    assert session.has_news(A0, STATE, has_data=False, is_error=False)
+    assert not session.has_news(A0, STATE, has_data=False, is_error=False)
+    assert session.has_news(A0, SentState(6, 6, 0), has_data=False, is_error=False)
+    assert session.has_news(A0, SentState(6, 6, 0), has_data=True, is_error=False)
+    assert list(session.parts) == [A1, A0]
+    assert session.has_news(A1, STATE, has_data=False, is_error=True)
+    assert session.has_news(A1, STATE, has_data=False, is_error=False)

@@ -1,0 +1,390 @@
+"""The connection against operations made for the test, driven without a socket."""
+
+import asyncio
+import logging
+import struct
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from goqueue.doors.kafka.connection import FRAME_RESERVE_BYTES, SCRATCH_BYTES, Connection
+from goqueue.doors.kafka.fetch_sessions import FetchSessions
+from goqueue.doors.kafka.handlers import api_versions
+from goqueue.doors.kafka.open_connections import OpenConnections
+from goqueue.doors.kafka.operation import CloseConnection, DoorServices, Operation, RequestContext
+from goqueue.doors.kafka.request_memory import RequestMemory
+from goqueue.model.broker_config import broker_config
+
+PRODUCE, METADATA, FETCH = 0, 3, 1
+
+
+class FakeTransport:
+    def __init__(self) -> None:
+        self.written = b""
+        self.is_closed = False
+        self.is_reading = True
+
+    def get_extra_info(self, name: str) -> Any:
+        return ("10.1.2.3", 4711) if name == "peername" else None
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        assert high > 0
+
+    def pause_reading(self) -> None:
+        assert self.is_reading
+        self.is_reading = False
+
+    def resume_reading(self) -> None:
+        assert not self.is_reading
+        self.is_reading = True
+
+    def writelines(self, chunks: Any) -> None:
+        assert not self.is_closed
+        self.written += b"".join(chunks)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    abort = close
+
+
+class Script:
+    """Operations whose handlers wait for the test: Produce overlaps, Metadata does not."""
+
+    def __init__(self) -> None:
+        self.started: list[int] = []
+        self.finish: dict[int, asyncio.Future[Any]] = {}
+
+    async def _run(self, context: RequestContext, _request: Any) -> Any:
+        self.started.append(context.correlation_id)
+        future = self.finish.setdefault(
+            context.correlation_id, asyncio.get_running_loop().create_future()
+        )
+        return await future
+
+    def operations(self) -> dict[int, Operation]:
+        return {
+            METADATA: Operation(
+                api_key=METADATA, name="Metadata", min_version=0, max_version=1, handle=self._run
+            ),
+            PRODUCE: Operation(
+                api_key=PRODUCE,
+                name="Produce",
+                min_version=3,
+                max_version=9,
+                handle=self._run,
+                overlaps=True,
+            ),
+            FETCH: Operation(
+                api_key=FETCH,
+                name="Fetch",
+                min_version=4,
+                max_version=4,
+                handle=self._run,
+                waits=True,
+            ),
+            18: api_versions.OPERATION,
+        }
+
+
+class Peer:
+    def __init__(self, **settings: str) -> None:
+        self.script = Script()
+        texts = {name.replace("_", "."): text for name, text in settings.items()}
+        config = broker_config(texts)
+        self.services = DoorServices(
+            broker=cast(Any, SimpleNamespace()),
+            config=config,
+            operations=self.script.operations(),
+            fetch_sessions=FetchSessions(1),
+        )
+        self.memory = RequestMemory(config.queued_max_request_bytes)
+        self.open: OpenConnections[Connection] = OpenConnections(config.max_connections)
+        self.connection, self.transport = self.connect()
+
+    def connect(self) -> tuple[Connection, FakeTransport]:
+        scratch = memoryview(bytearray(SCRATCH_BYTES))
+        connection = Connection(self.services, self.memory, scratch, self.open)
+        transport = FakeTransport()
+        connection.connection_made(cast(asyncio.BaseTransport, transport))
+        return connection, transport
+
+    def send(self, data: bytes) -> None:
+        """As a socket would: into whatever buffer the connection offers, while it reads."""
+        while data:
+            assert self.transport.is_reading, f"{len(data)} bytes unread"
+            buffer = self.connection.get_buffer(-1)
+            count = min(len(buffer), len(data))
+            buffer[:count] = data[:count]
+            data = data[count:]
+            self.connection.buffer_updated(count)
+
+    async def settle(self) -> None:
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    def answers(self) -> list[int]:
+        """Correlation ids of the answers written so far."""
+        ids, data = [], self.transport.written
+        while data:
+            size, correlation_id = struct.unpack_from(">ii", data)
+            ids.append(correlation_id)
+            data = data[4 + size :]
+        return ids
+
+    async def finish(self, correlation_id: int, answer: Any = None) -> None:
+        self.script.finish[correlation_id].set_result(answer)
+        await self.settle()
+
+
+def frame(api_key: int, version: int, correlation_id: int, body: bytes) -> bytes:
+    header = struct.pack(">hhih", api_key, version, correlation_id, 2) + b"me"
+    return struct.pack(">i", len(header) + len(body)) + header + body
+
+
+def metadata(correlation_id: int) -> bytes:
+    return frame(METADATA, 1, correlation_id, struct.pack(">i", -1))
+
+
+def produce(correlation_id: int, padding: int = 0) -> bytes:
+    transactional_id = struct.pack(">h", padding) + b"x" * padding
+    return frame(PRODUCE, 3, correlation_id, transactional_id + struct.pack(">hii", 1, 1000, 0))
+
+
+METADATA_ANSWER = {"brokers": (), "topics": (), "controller_id": 0}
+PRODUCE_ANSWER = {"responses": ()}
+
+
+@pytest.fixture
+async def peer() -> Peer:
+    return Peer()
+
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_requests_that_do_not_overlap_run_one_after_another(peer: Peer) -> None:
+    peer.send(metadata(1) + metadata(2))
+    await peer.settle()
+    assert peer.script.started == [1]
+    await peer.finish(1, METADATA_ANSWER)
+    assert peer.script.started == [1, 2]
+    assert peer.answers() == [1]
+
+
+async def test_overlapping_requests_start_in_order_and_are_answered_in_order(peer: Peer) -> None:
+    peer.send(produce(1) + produce(2) + produce(3))
+    await peer.settle()
+    assert peer.script.started == [1, 2, 3]
+    await peer.finish(3, PRODUCE_ANSWER)
+    await peer.finish(2, PRODUCE_ANSWER)
+    assert peer.answers() == []
+    await peer.finish(1, PRODUCE_ANSWER)
+    assert peer.answers() == [1, 2, 3]
+
+
+async def test_an_exclusive_request_waits_for_overlapping_ones_before_it(peer: Peer) -> None:
+    peer.send(produce(1) + metadata(2) + produce(3))
+    await peer.settle()
+    assert peer.script.started == [1]
+    await peer.finish(1, PRODUCE_ANSWER)
+    assert peer.script.started == [1, 2]
+
+
+async def test_bytes_one_by_one_make_the_same_requests(peer: Peer) -> None:
+    for byte in produce(1) + produce(2):
+        peer.send(bytes([byte]))
+    await peer.settle()
+    assert peer.script.started == [1, 2]
+
+
+async def test_a_frame_larger_than_the_shared_buffer_arrives_whole() -> None:
+    peer = Peer()
+    seen: list[bytes] = []
+
+    async def handle(_context: RequestContext, request: Any) -> Any:
+        seen.append(bytes(request.topic_data[0].partition_data[0].records))
+        return PRODUCE_ANSWER
+
+    cast(dict[int, Operation], peer.services.operations)[PRODUCE] = Operation(
+        api_key=PRODUCE, name="Produce", min_version=3, max_version=9, handle=handle
+    )
+    records = bytes(range(256)) * (5 * FRAME_RESERVE_BYTES // 2 // 256)
+    body = struct.pack(">hhiih", -1, 1, 1000, 1, 1) + b"t" + struct.pack(">iii", 1, 0, len(records))
+    peer.send(frame(PRODUCE, 3, 1, body + records) + produce(2))
+    await peer.settle()
+    assert seen == [records]
+    assert peer.answers() == [1]
+
+
+async def test_nothing_is_reserved_on_the_word_of_a_length(peer: Peer) -> None:
+    peer.send(struct.pack(">i", 100_000_000) + b"\x00\x03")
+    assert peer.memory.held_bytes == FRAME_RESERVE_BYTES
+    peer.connection.connection_lost(None)
+    assert peer.memory.held_bytes == 0
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 104_857_601, 2**31 - 1])
+async def test_an_absurd_length_closes_with_one_line(
+    peer: Peer, size: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        peer.send(struct.pack(">i", size) + b"rest")
+    assert peer.transport.is_closed
+    assert len(caplog.records) == 1
+    assert "socket.request.max.bytes" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        frame(999, 0, 2, b""),
+        frame(METADATA, 2, 2, b""),
+        frame(METADATA, -1, 2, b""),
+        struct.pack(">i", 3) + b"abc",
+        struct.pack(">i", 0),
+        struct.pack(">ihhih", 10, METADATA, 1, 2, 500),
+        struct.pack(">ihhih", 10, METADATA, 1, 2, -2),
+        struct.pack(">ihhih", 12, METADATA, 1, 2, 2) + b"\xff\xfe",
+        frame(METADATA, 1, 2, struct.pack(">i", -7)),
+        frame(METADATA, 1, 2, struct.pack(">i", -1) + b"trailing"),
+    ],
+)
+async def test_bad_requests_close_after_what_came_before_is_answered(
+    peer: Peer, bad: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        peer.send(metadata(1) + bad)
+        await peer.settle()
+        assert not peer.transport.is_closed
+        await peer.finish(1, METADATA_ANSWER)
+    assert peer.answers() == [1]
+    assert peer.transport.is_closed
+    assert len(caplog.records) == 1
+    assert peer.memory.held_bytes == 0
+
+
+async def test_an_unexpected_error_closes_this_connection_with_its_traceback(
+    peer: Peer, caplog: pytest.LogCaptureFixture
+) -> None:
+    peer.send(metadata(1))
+    await peer.settle()
+    with caplog.at_level(logging.ERROR):
+        peer.script.finish[1].set_exception(RuntimeError("out of cheese"))
+        await peer.settle()
+    assert peer.transport.is_closed
+    assert "out of cheese" in caplog.text
+    other, _ = peer.connect()
+    assert other in peer.open
+
+
+async def test_an_answer_that_cannot_be_written_is_such_an_error(
+    peer: Peer, caplog: pytest.LogCaptureFixture
+) -> None:
+    peer.send(metadata(1))
+    await peer.settle()
+    await peer.finish(1, {"brokers": None})
+    assert peer.transport.is_closed
+    assert "Metadata" in caplog.text
+
+
+async def test_no_answer_is_written_when_there_is_none(peer: Peer) -> None:
+    peer.send(produce(1) + produce(2))
+    await peer.settle()
+    await peer.finish(1, None)
+    await peer.finish(2, PRODUCE_ANSWER)
+    assert peer.answers() == [2]
+
+
+async def test_a_handler_can_close_the_connection(peer: Peer) -> None:
+    peer.send(produce(1) + produce(2))
+    await peer.settle()
+    peer.script.finish[1].set_exception(CloseConnection("acks=0"))
+    await peer.settle()
+    assert peer.transport.is_closed
+    await peer.finish(2, PRODUCE_ANSWER)
+    assert peer.answers() == []
+
+
+async def test_reading_pauses_at_the_limit_of_requests_in_flight() -> None:
+    peer = Peer(max_requests_in_flight_per_connection="2")
+    peer.send(produce(1) + produce(2) + produce(3) + produce(4))
+    await peer.settle()
+    assert not peer.transport.is_reading
+    assert peer.script.started == [1, 2]
+    await peer.finish(2, PRODUCE_ANSWER)
+    assert not peer.transport.is_reading
+    await peer.finish(1, PRODUCE_ANSWER)
+    assert peer.script.started == [1, 2, 3, 4]
+    assert not peer.transport.is_reading
+    await peer.finish(3, PRODUCE_ANSWER)
+    assert peer.transport.is_reading
+
+
+async def test_reading_pauses_while_all_connections_hold_too_many_bytes() -> None:
+    peer = Peer(queued_max_request_bytes="1048576")
+    peer.memory.take(1048576)
+    peer.send(produce(1) + produce(2))
+    await peer.settle()
+    assert not peer.transport.is_reading
+    assert peer.script.started == [1]
+    peer.memory.give_back(1048576)
+    await peer.settle()
+    assert peer.transport.is_reading
+    assert peer.script.started == [1, 2]
+
+
+async def test_nothing_more_is_started_while_answers_are_unsent(peer: Peer) -> None:
+    peer.connection.pause_writing()
+    assert not peer.transport.is_reading
+    peer.connection.resume_writing()
+    peer.send(metadata(1))
+    await peer.settle()
+    peer.connection.pause_writing()
+    await peer.finish(1, METADATA_ANSWER)
+    assert peer.answers() == [1]
+    assert not peer.transport.is_reading
+    peer.connection.resume_writing()
+    assert peer.transport.is_reading
+
+
+async def test_one_connection_too_many_is_closed() -> None:
+    peer = Peer(max_connections="1")
+    _, refused = peer.connect()
+    assert refused.is_closed
+    assert not peer.transport.is_closed
+    peer.connection.connection_lost(None)
+    _, accepted = peer.connect()
+    assert not accepted.is_closed
+
+
+async def test_a_lost_client_ends_what_only_waits(peer: Peer) -> None:
+    peer.send(frame(FETCH, 4, 1, struct.pack(">iiiibi", -1, 500, 1, 1, 0, 0)))
+    await peer.settle()
+    assert peer.script.started == [1]
+    peer.connection.connection_lost(None)
+    await peer.settle()
+    assert peer.script.finish[1].cancelled()
+    assert peer.memory.held_bytes == 0
+
+
+async def test_finishing_answers_what_runs_and_drops_what_is_queued(peer: Peer) -> None:
+    peer.send(metadata(1) + metadata(2))
+    await peer.settle()
+    peer.connection.finish()
+    assert not peer.transport.is_closed
+    await peer.finish(1, METADATA_ANSWER)
+    assert peer.answers() == [1]
+    assert peer.script.started == [1]
+    assert peer.transport.is_closed
+    assert peer.memory.held_bytes == 0
+
+
+async def test_a_newer_client_is_told_the_versions_in_version_0(peer: Peer) -> None:
+    peer.send(frame(18, 77, 5, b"whatever a newer version has"))
+    await peer.settle()
+    size, correlation_id, error_code, count = struct.unpack_from(">iihi", peer.transport.written)
+    assert (correlation_id, error_code, count) == (5, 35, 4)
+    assert size == 4 + 2 + 4 + 4 * 6
+    assert struct.pack(">hhh", PRODUCE, 3, 9) in peer.transport.written
