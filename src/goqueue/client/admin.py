@@ -39,9 +39,9 @@ from kio.schema.metadata.v12.response import MetadataResponse, MetadataResponseT
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
 
-from goqueue.client.connection import BrokerUnreachable, Connection
+from goqueue.client.connection import Connection
+from goqueue.client.errors import BrokerUnreachable, RequestRefused
 from goqueue.client.topic_facts import PartitionFacts, TopicFacts, TopicSetting
-from goqueue.model.errors import GoQueueError
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -59,16 +59,6 @@ _ANY_REPLICA: Final = BrokerId(-1)
 
 # (topic, partition) -> offset or size
 _ByPartition = dict[tuple[str, int], int]
-
-
-class RequestRefused(GoQueueError):
-    """The broker said no. `kafka_code` is Kafka's error code."""
-
-    code = "request_refused"
-
-    def __init__(self, message: str, kafka_code: int) -> None:
-        super().__init__(message)
-        self.kafka_code = kafka_code
 
 
 class KafkaAdmin:

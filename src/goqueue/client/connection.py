@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import os
 import struct
 from typing import Final, TypeVar
 
@@ -11,7 +12,7 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32
 from kio.static.protocol import HeaderV1ResponsePayload, HeaderV2RequestPayload
 
-from goqueue.model.errors import GoQueueError
+from goqueue.client.errors import BrokerUnreachable
 
 Response = TypeVar("Response", bound=HeaderV1ResponsePayload)
 
@@ -23,13 +24,6 @@ RESPONSE_MAX_BYTES: Final = 104_857_600
 
 _FRAME_LENGTH: Final = struct.Struct(">i")
 _CLIENT_ID: Final = "goqueue"
-
-
-class BrokerUnreachable(GoQueueError):
-    """Nobody answers at the address."""
-
-    code = "broker_unreachable"
-    retriable = True
 
 
 class Connection:
@@ -52,7 +46,8 @@ class Connection:
                 f"no broker answers at {address} within {CONNECT_TIMEOUT_SECONDS:g} s"
             ) from error
         except OSError as error:
-            reason = error.strerror or str(error)
+            # asyncio's own text repeats the address instead of naming the reason
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
             raise BrokerUnreachable(f"no broker answers at {address}: {reason}") from error
         return cls(reader, writer, address)
 

@@ -1,0 +1,29 @@
+"""aiokafka's exceptions as the errors of a command."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from aiokafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
+
+from goqueue.cli.failures import CommandFailed
+from goqueue.client.errors import BrokerUnreachable
+
+
+@contextmanager
+def kafka_errors_as_failures(bootstrap: str) -> Iterator[None]:
+    # It logs what it also raises; one line for the user is enough.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    except KafkaConnectionError as error:
+        raise BrokerUnreachable(f"no broker answers at {bootstrap}") from error
+    except (TimeoutError, KafkaTimeoutError) as error:
+        raise BrokerUnreachable(f"the broker at {bootstrap} did not answer in time") from error
+    except KafkaError as error:
+        raise CommandFailed(_plain(error)) from error
+
+
+def _plain(error: KafkaError) -> str:
+    description = getattr(error, "description", "") or str(error) or type(error).__name__
+    return f"the broker refused: {description[0].lower()}{description[1:].rstrip('.')}"

@@ -1,0 +1,48 @@
+"""The command's root: what there is, and `--version`."""
+
+from typing import Annotated
+
+import typer
+
+from goqueue import __version__
+from goqueue.cli.consume import consume
+from goqueue.cli.failures import CommandGroup
+from goqueue.cli.produce import produce
+from goqueue.cli.serve import serve
+from goqueue.cli.settings import settings
+from goqueue.cli.topics import topics
+
+app = typer.Typer(
+    name="goqueue",
+    cls=CommandGroup,
+    help="A message broker for Kafka clients, and the commands to work with it.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_show_locals=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"goqueue {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+app.command()(serve)
+app.add_typer(topics, name="topics")
+app.command()(produce)
+app.command()(consume)
+app.command()(settings)

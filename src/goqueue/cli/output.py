@@ -1,0 +1,72 @@
+"""Results on standard output: as a table for people, as JSON or YAML for programs."""
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+
+from goqueue.cli.options import Output
+
+Row = Mapping[str, object]
+
+
+def print_rows(rows: Sequence[Row], output: Output, *, columns: Mapping[str, str]) -> None:
+    """Print rows of equal shape. `columns` maps a row's keys to headings, for the table only."""
+    if output is Output.TABLE:
+        print_table(rows, columns=columns)
+    else:
+        print_document(list(rows), output)
+
+
+def print_document(document: object, output: Output) -> None:
+    if output is Output.JSON:
+        json.dump(document, sys.stdout, indent=2, ensure_ascii=False)
+        sys.stdout.write("\n")
+    else:
+        import yaml
+
+        yaml.safe_dump(document, sys.stdout, sort_keys=False, allow_unicode=True)
+
+
+def print_table(
+    rows: Iterable[Row], *, columns: Mapping[str, str], title: str | None = None
+) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = list(rows)
+    table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+    for key, heading in columns.items():
+        is_number = all(isinstance(row[key], int | None) for row in rows)
+        table.add_column(
+            heading, justify="right" if rows and is_number else "left", overflow="fold"
+        )
+    for row in rows:
+        table.add_row(*(Text(table_text(row[key])) for key in columns))
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        # A pipe has no width: nothing is folded or cut for `grep` and `awk`.
+        console.width = 10_000
+    console.print(table)
+
+
+def table_text(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ",".join(str(item) for item in value)
+    return str(value)
+
+
+def size_text(size_bytes: int | None) -> str:
+    if size_bytes is None:
+        return "-"
+    size = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"

@@ -1,0 +1,246 @@
+"""`goqueue produce`: send messages from arguments, standard input or a file."""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncIterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from goqueue.cli.failures import CommandFailed
+from goqueue.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    BootstrapOption,
+    Output,
+    OutputOption,
+    parse_assignments,
+)
+from goqueue.cli.output import print_rows
+
+if TYPE_CHECKING:
+    from goqueue.cli.record_text import OutgoingMessage
+    from goqueue.cli.send_progress import SendProgress
+
+
+class Compression(StrEnum):
+    NONE = "none"
+    GZIP = "gzip"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+
+
+class Acks(StrEnum):
+    NONE = "0"
+    LEADER = "1"
+    ALL = "all"
+
+
+def produce(
+    topic: Annotated[str, typer.Argument(help="Topic to send to.")],
+    values: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="VALUE…",
+            help="A message each; without any, lines of --file or standard input.",
+            show_default=False,
+        ),
+    ] = None,
+    key: Annotated[str | None, typer.Option("--key", "-k", help="Key of every message.")] = None,
+    key_separator: Annotated[
+        str | None,
+        typer.Option(
+            "--key-separator", "-K", metavar="TEXT", help="A line is key, this text, value."
+        ),
+    ] = None,
+    headers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--header", "-H", metavar="NAME=VALUE", help="Header of every message; repeatable."
+        ),
+    ] = None,
+    partition: Annotated[
+        int | None,
+        typer.Option("--partition", "-p", min=0, show_default="by key, else spread"),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", "-f", help="Send the lines of this file.", show_default=False),
+    ] = None,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help='Lines are JSON: {"key": …, "value": …, "headers": {…}, "partition": …, '
+            '"timestamp": …}; what `consume -o json` prints can be sent as it is.',
+        ),
+    ] = False,
+    compression: Annotated[Compression, typer.Option("--compression", "-z")] = Compression.NONE,
+    acks: Annotated[
+        Acks, typer.Option(help="What to wait for: nothing, the leader, all in-sync replicas.")
+    ] = Acks.ALL,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Send messages: the arguments, or each line of a file or of standard input."""
+    from goqueue.cli.record_text import OutgoingMessage
+
+    if values and file:
+        raise typer.BadParameter("give values or --file, not both")
+    if as_json and (key is not None or key_separator is not None):
+        raise typer.BadParameter("with --json the key stands in each line")
+    template = OutgoingMessage(
+        key=key.encode() if key is not None else None,
+        value=None,
+        headers=tuple(
+            (name, value.encode()) for name, value in parse_assignments(headers, "--header").items()
+        ),
+        partition=partition,
+        timestamp_ms=None,
+    )
+    separator = key_separator.encode() if key_separator else None
+    descriptor = 0 if values else _open_input(file)
+    producer_options = {
+        "bootstrap_servers": bootstrap,
+        "compression_type": None if compression is Compression.NONE else compression.value,
+        "acks": "all" if acks is Acks.ALL else int(acks.value),
+    }
+
+    async def run() -> None:
+        lines = _values_as_lines(values) if values else _lines(descriptor)
+        messages = _messages(lines, template, separator, as_json=as_json)
+        total_bytes = os.fstat(descriptor).st_size if file else None
+        await _send(topic, messages, producer_options, output, total_bytes)
+
+    asyncio.run(run())
+
+
+def _open_input(file: Path | None) -> int:
+    if file is None:
+        return sys.stdin.fileno()
+    try:
+        return os.open(file, os.O_RDONLY)
+    except OSError as error:
+        raise CommandFailed(f"cannot read {file}: {error.strerror}") from error
+
+
+async def _values_as_lines(values: list[str]) -> AsyncIterator[list[bytes]]:
+    yield [value.encode() for value in values]
+
+
+def _lines(descriptor: int) -> AsyncIterator[list[bytes]]:
+    from goqueue.cli.line_input import read_lines
+
+    return read_lines(descriptor)
+
+
+async def _messages(
+    lines: AsyncIterator[list[bytes]],
+    template: "OutgoingMessage",
+    separator: bytes | None,
+    *,
+    as_json: bool,
+) -> AsyncIterator[tuple[list["OutgoingMessage"], int]]:
+    """Messages with the bytes of input they came from."""
+    from goqueue.cli.record_text import parse_json_line
+
+    number = 0
+    async for some in lines:
+        messages = []
+        for line in some:
+            number += 1
+            if as_json:
+                if not line.strip():
+                    continue
+                parsed = parse_json_line(line, number)
+                messages.append(
+                    parsed._replace(
+                        headers=template.headers + parsed.headers,
+                        partition=(
+                            template.partition if parsed.partition is None else parsed.partition
+                        ),
+                    )
+                )
+            elif separator is None:
+                messages.append(template._replace(value=line))
+            else:
+                head, found, tail = line.partition(separator)
+                if not found:
+                    raise CommandFailed(
+                        f"line {number}: no {separator.decode()!r} between key and value"
+                    )
+                messages.append(template._replace(key=head, value=tail))
+        yield messages, sum(len(line) + 1 for line in some)
+
+
+async def _send(
+    topic: str,
+    batches: AsyncIterator[tuple[list["OutgoingMessage"], int]],
+    producer_options: dict[str, Any],
+    output: Output,
+    total_bytes: int | None,
+) -> None:
+    from goqueue.cli.kafka_errors import kafka_errors_as_failures
+    from goqueue.cli.send_progress import SendProgress
+
+    started = time.monotonic()
+    progress = SendProgress(total_bytes)
+    with kafka_errors_as_failures(str(producer_options["bootstrap_servers"])), progress:
+        await _send_with_aiokafka(topic, batches, producer_options, progress)
+    elapsed = time.monotonic() - started
+    if output is not Output.TABLE:
+        print_rows(progress.rows(), output, columns={})
+    elif progress.sent == 1:
+        typer.echo(f"sent 1 message to {topic}, {progress.places()}", err=True)
+    else:
+        typer.echo(
+            f"sent {progress.sent} messages to {topic} in {elapsed:.2f} s"
+            + (f", {progress.places()}" if progress.sent else ""),
+            err=True,
+        )
+
+
+async def _send_with_aiokafka(
+    topic: str,
+    batches: AsyncIterator[tuple[list["OutgoingMessage"], int]],
+    producer_options: dict[str, Any],
+    progress: "SendProgress",
+) -> None:
+    from aiokafka import AIOKafkaProducer
+    from aiokafka.errors import UnknownTopicOrPartitionError
+
+    producer = AIOKafkaProducer(linger_ms=5, max_batch_size=262_144, **producer_options)
+    try:
+        await producer.start()
+        try:
+            known = await producer.partitions_for(topic)
+        except UnknownTopicOrPartitionError:
+            raise CommandFailed(
+                f"there is no topic {topic!r}; make it with `goqueue topics create {topic}`"
+            ) from None
+        async for messages, input_bytes in batches:
+            for message in messages:
+                if message.partition is not None and message.partition not in known:
+                    raise CommandFailed(
+                        f"topic {topic!r} has no partition {message.partition}; "
+                        f"its partitions are 0 to {max(known)}"
+                    )
+                future = await producer.send(
+                    topic,
+                    message.value,
+                    key=message.key,
+                    partition=message.partition,
+                    timestamp_ms=message.timestamp_ms,
+                    headers=list(message.headers),
+                )
+                future.add_done_callback(progress.acknowledged)
+            progress.advance(input_bytes)
+            progress.raise_failure()
+        await producer.flush()
+        progress.raise_failure()
+    finally:
+        await producer.stop()

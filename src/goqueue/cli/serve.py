@@ -1,0 +1,69 @@
+"""`goqueue serve`: run a broker."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from goqueue.cli.options import parse_assignments
+
+
+def serve(
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of everything that is stored.", show_default="data")
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")
+    ] = None,
+    kafka_port: Annotated[
+        int | None,
+        typer.Option(help="Port for Kafka clients; 0 picks a free one.", show_default="9092"),
+    ] = None,
+    http_port: Annotated[
+        int | None, typer.Option(help="Port for HTTP; 0 picks a free one.", show_default="8080")
+    ] = None,
+    node_id: Annotated[
+        int | None,
+        typer.Option(help="This broker's number, unique in its cluster.", show_default="0"),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="TOML file with settings.", show_envvar=True, show_default=False),
+    ] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other setting, such as topic.retention.ms=3600000; can be repeated. "
+            "`goqueue settings` lists them all.",
+        ),
+    ] = None,
+    ready_file: Annotated[
+        Path | None,
+        typer.Option(help="Write addresses and pid here as JSON once the broker is ready."),
+    ] = None,
+) -> None:
+    """Run a broker until SIGTERM or Ctrl-C.
+
+    A setting is taken from its option here, else from its GOQUEUE_ variable, else from the file
+    (--config or GOQUEUE_CONFIG), else it has its default.
+    """
+    options = parse_assignments(assignments, "--set")
+    named = {
+        "data.dir": data_dir,
+        "host": host,
+        "kafka.port": kafka_port,
+        "http.port": http_port,
+        "node.id": node_id,
+    }
+    options.update({name: str(value) for name, value in named.items() if value is not None})
+
+    from goqueue.server.setting_sources import load_broker_config
+
+    loaded = load_broker_config(config_file=config, environment=os.environ, options=options)
+
+    from goqueue.server import process
+
+    process.serve(loaded, ready_file=ready_file)

@@ -1,0 +1,245 @@
+"""`goqueue topics`: list, create, describe, alter, delete."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from goqueue.cli.failures import CommandFailed
+from goqueue.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    BootstrapOption,
+    Output,
+    OutputOption,
+    parse_assignments,
+)
+from goqueue.cli.output import print_document, print_rows, print_table, size_text
+
+if TYPE_CHECKING:
+    from goqueue.client.admin import KafkaAdmin
+    from goqueue.client.topic_facts import TopicFacts
+
+Result = TypeVar("Result")
+
+topics = typer.Typer(help="Work with topics.", no_args_is_help=True)
+
+NameArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")]
+NamesArgument = Annotated[list[str], typer.Argument(metavar="TOPIC…", help="Names of the topics.")]
+SettingsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="A setting of the topic, such as retention.ms=3600000; can be repeated.",
+    ),
+]
+
+
+@topics.command("list")
+def list_topics(
+    with_internal: Annotated[
+        bool, typer.Option("--all", "-a", help="Also the broker's own topics.")
+    ] = False,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List topics with their partitions, messages and size."""
+    found = _with_admin(bootstrap, lambda admin: admin.describe_topics())
+    shown = [topic for topic in found if with_internal or not topic.is_internal]
+    if output is Output.TABLE and not shown:
+        typer.echo("no topics yet; make one with `goqueue topics create NAME`", err=True)
+        return
+    rows = [
+        {
+            "name": topic.name,
+            "partitions": len(topic.partitions),
+            "replication_factor": topic.replication_factor,
+            "messages": topic.messages,
+            "size_bytes": topic.size_bytes,
+        }
+        for topic in shown
+    ]
+    if output is Output.TABLE:
+        rows = [{**row, "size": size_text(int(str(row["size_bytes"])))} for row in rows]
+    columns = {
+        "name": "Topic",
+        "partitions": "Partitions",
+        "replication_factor": "Replicas",
+        "messages": "Messages",
+        "size": "Size",
+    }
+    print_rows(rows, output, columns=columns)
+
+
+@topics.command("create")
+def create_topic(
+    names: NamesArgument,
+    partitions: Annotated[
+        int | None,
+        typer.Option("--partitions", "-p", min=1, show_default="the broker's num.partitions"),
+    ] = None,
+    replication_factor: Annotated[
+        int | None, typer.Option(min=1, show_default="the broker's choice")
+    ] = None,
+    settings: SettingsOption = None,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="A topic that exists already is fine.")
+    ] = False,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Create topics."""
+    values = parse_assignments(settings, "--set")
+
+    async def create(admin: "KafkaAdmin") -> None:
+        existing = set(await admin.topic_names()) if if_not_exists else set()
+        for name in names:
+            if name in existing:
+                typer.echo(f"topic {name} exists already")
+                continue
+            await admin.create_topic(
+                name,
+                partitions=partitions,
+                replication_factor=replication_factor,
+                settings=values,
+            )
+            typer.echo(f"created topic {name}")
+
+    _with_admin(bootstrap, create)
+
+
+@topics.command("describe")
+def describe_topic(
+    name: NameArgument,
+    all_settings: Annotated[
+        bool, typer.Option("--all-settings", help="Also settings that have their default.")
+    ] = False,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show a topic's partitions with offsets and sizes, and its settings."""
+
+    async def describe(admin: "KafkaAdmin") -> tuple["TopicFacts", dict[str, str]]:
+        (facts,) = await admin.describe_topics([name])
+        settings = await admin.describe_settings(name)
+        return facts, {s.name: s.value for s in settings if all_settings or not s.is_default}
+
+    facts, settings = _with_admin(bootstrap, describe)
+    if output is not Output.TABLE:
+        print_document(_topic_document(facts, settings), output)
+        return
+    typer.echo(
+        f"{facts.name}  {len(facts.partitions)} partitions, {facts.messages} messages, "
+        f"{size_text(facts.size_bytes)}, id {facts.id}"
+    )
+    rows = [
+        {**asdict(p), "messages": p.messages, "size": size_text(p.size_bytes)}
+        for p in facts.partitions
+    ]
+    columns = {
+        "partition": "Partition",
+        "start_offset": "Start offset",
+        "end_offset": "End offset",
+        "messages": "Messages",
+        "size": "Size",
+        "leader": "Leader",
+        "leader_epoch": "Epoch",
+        "replicas": "Replicas",
+        "in_sync": "In sync",
+    }
+    print_table(rows, columns=columns)
+    if settings:
+        print_table(
+            [{"name": key, "value": value} for key, value in settings.items()],
+            columns={"name": "Setting", "value": "Value"},
+        )
+
+
+@topics.command("alter")
+def alter_topic(
+    name: NameArgument,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-p", min=1, help="New total; it can only grow.")
+    ] = None,
+    settings: SettingsOption = None,
+    unset: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--unset",
+            metavar="NAME",
+            help="A setting that takes the broker's default again; can be repeated.",
+        ),
+    ] = None,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Change a topic's settings or add partitions."""
+    changed = parse_assignments(settings, "--set")
+    if not changed and not unset and partitions is None:
+        raise typer.BadParameter("nothing to change; give --partitions, --set or --unset")
+
+    async def alter(admin: "KafkaAdmin") -> None:
+        if changed or unset:
+            await admin.alter_settings(name, changed=changed, removed=unset or ())
+        if partitions is not None:
+            await admin.add_partitions(name, partitions)
+
+    _with_admin(bootstrap, alter)
+    typer.echo(f"altered topic {name}")
+
+
+@topics.command("delete")
+def delete_topic(
+    names: NamesArgument,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    if_exists: Annotated[
+        bool, typer.Option("--if-exists", help="A topic that is not there is fine.")
+    ] = False,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Delete topics with all their messages."""
+    if not yes and sys.stdin.isatty():
+        typer.confirm(f"Delete {', '.join(names)} with all messages?", abort=True)
+
+    async def delete(admin: "KafkaAdmin") -> None:
+        existing = set(await admin.topic_names())
+        for name in names:
+            if name not in existing and if_exists:
+                continue
+            if name not in existing:
+                raise CommandFailed(f"there is no topic {name!r}; see `goqueue topics list`")
+            await admin.delete_topic(name)
+            typer.echo(f"deleted topic {name}")
+
+    _with_admin(bootstrap, delete)
+
+
+def _with_admin(bootstrap: str, work: Callable[["KafkaAdmin"], Awaitable[Result]]) -> Result:
+    from goqueue.client.admin import KafkaAdmin
+
+    async def run() -> Result:
+        async with KafkaAdmin(bootstrap) as admin:
+            return await work(admin)
+
+    return asyncio.run(run())
+
+
+def _topic_document(facts: "TopicFacts", settings: dict[str, str]) -> dict[str, object]:
+    return {
+        "name": facts.name,
+        "id": facts.id,
+        "internal": facts.is_internal,
+        "messages": facts.messages,
+        "size_bytes": facts.size_bytes,
+        "partitions": [
+            {
+                **asdict(partition),
+                "messages": partition.messages,
+                "replicas": list(partition.replicas),
+                "in_sync": list(partition.in_sync),
+            }
+            for partition in facts.partitions
+        ],
+        "settings": settings,
+    }
