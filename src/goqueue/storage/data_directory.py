@@ -1,0 +1,191 @@
+"""The broker's folder: one broker at a time, a format it knows, and whether it was left in order.
+
+broker.lock      locked by the running broker
+format.json      version of this layout, cluster id
+clean-shutdown   there while no broker runs, if the last one closed everything in order
+metadata/        the metadata store's
+logs/            a folder `<topic>-<partition>` per partition
+"""
+
+import base64
+import logging
+import os
+import uuid
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+from uuid import UUID
+
+import msgspec
+
+from goqueue.model.errors import DataDirectoryError
+from goqueue.model.names import TopicPartition, topic_partition
+from goqueue.storage.disk import Disk
+from goqueue.storage.durable_file import TEMPORARY_SUFFIX, DamagedFile, load, save
+from goqueue.storage.open_file import OpenFile
+from goqueue.storage.partition_files import (
+    DELETED_FOLDER_SUFFIX,
+    IDENTITY_FILE,
+    PartitionIdentity,
+    remove_folder,
+)
+from goqueue.storage.segment_readers import SegmentReaders
+
+logger = logging.getLogger(__name__)
+
+FORMAT_VERSION: Final = 1
+
+_LOCK_FILE: Final = "broker.lock"
+_FORMAT_FILE: Final = "format.json"
+_CLEAN_FILE: Final = "clean-shutdown"
+_METADATA_FOLDER: Final = "metadata"
+_LOGS_FOLDER: Final = "logs"
+# What an interrupted first start, or making the folder a mount point, can leave.
+_HARMLESS: Final = frozenset({_LOCK_FILE, _FORMAT_FILE + TEMPORARY_SUFFIX, "lost+found"})
+
+
+class _Version(msgspec.Struct, frozen=True):
+    """The one field that every format has."""
+
+    version: int
+
+
+class _Format(msgspec.Struct, frozen=True, kw_only=True):
+    version: int
+    cluster_id: str
+
+
+class StoredPartition(NamedTuple):
+    tp: TopicPartition
+    topic_id: UUID
+    path: Path
+
+
+class DataDirectory:
+    """Holds the lock from `open` to `close`. `readers` is the bound on open files that all logs
+    of this directory should share."""
+
+    def __init__(
+        self, path: Path, disk: Disk, lock: OpenFile, *, cluster_id: str, was_clean: bool
+    ) -> None:
+        self.path = path
+        self.cluster_id = cluster_id
+        self.was_clean = was_clean
+        self.readers = SegmentReaders()
+        self._disk = disk
+        self._lock: OpenFile | None = lock
+
+    @classmethod
+    def open(cls, path: Path, disk: Disk | None = None) -> Self:
+        """Lock the folder, making it if need be; `DataDirectoryError` says what to do else."""
+        disk = disk or Disk()
+        try:
+            return cls._open(path, disk)
+        except DamagedFile as error:
+            raise DataDirectoryError(
+                f"{error}; restore the file from a copy, or give another data directory"
+            ) from error
+        except OSError as error:
+            raise DataDirectoryError(
+                f"data directory {path} cannot be used: {error}; "
+                "check that it is a folder this user may write to, on a disk with space left"
+            ) from error
+
+    @classmethod
+    def _open(cls, path: Path, disk: Disk) -> Self:
+        disk.mkdir(path)
+        lock = _take_lock(disk, path)
+        try:
+            return cls._open_locked(path, disk, lock)
+        except BaseException:
+            lock.close()
+            raise
+
+    @classmethod
+    def _open_locked(cls, path: Path, disk: Disk, lock: OpenFile) -> Self:
+        cluster_id = _check_format(disk, path)
+        names = disk.listdir(path)
+        was_clean = _CLEAN_FILE in names
+        if was_clean:
+            # Gone for good before anything is written: a crash from here on is seen as one.
+            disk.unlink(path / _CLEAN_FILE)
+            disk.fsync_dir(path)
+        directory = cls(path, disk, lock, cluster_id=cluster_id, was_clean=was_clean)
+        disk.mkdir(directory.metadata_path)
+        disk.mkdir(directory.logs_path)
+        for name in disk.listdir(directory.logs_path):
+            if name.endswith(DELETED_FOLDER_SUFFIX):
+                remove_folder(disk, directory.logs_path / name)
+        return directory
+
+    @property
+    def metadata_path(self) -> Path:
+        return self.path / _METADATA_FOLDER
+
+    @property
+    def logs_path(self) -> Path:
+        return self.path / _LOGS_FOLDER
+
+    def partition_path(self, tp: TopicPartition) -> Path:
+        return self.logs_path / str(tp)
+
+    def stored_partitions(self) -> list[StoredPartition]:
+        """Partitions that have a folder here, by their own word."""
+        found = []
+        for name in sorted(self._disk.listdir(self.logs_path)):
+            path = self.logs_path / name
+            try:
+                identity = load(self._disk, path / IDENTITY_FILE, PartitionIdentity)
+            except (OSError, DamagedFile) as error:
+                logger.warning("%s is left alone, whose it is cannot be read: %s", path, error)
+                continue
+            if identity is not None:
+                tp = topic_partition(identity.topic, identity.partition)
+                found.append(StoredPartition(tp, identity.topic_id, path))
+        return found
+
+    def close(self, clean: bool) -> None:
+        """Unlock. `clean` says that every log was closed without an error."""
+        if self._lock is None:
+            return
+        try:
+            if clean:
+                save(self._disk, self.path / _CLEAN_FILE, {})
+        finally:
+            self._lock.close()
+            self._lock = None
+
+
+def _take_lock(disk: Disk, path: Path) -> OpenFile:
+    lock = OpenFile(disk, path / _LOCK_FILE, os.O_RDWR | os.O_CREAT)
+    try:
+        lock.lock()
+    except BlockingIOError:
+        lock.close()
+        raise DataDirectoryError(
+            f"data directory {path} is in use by another broker; "
+            "stop that one or give this one its own data directory"
+        ) from None
+    return lock
+
+
+def _check_format(disk: Disk, path: Path) -> str:
+    """Return the cluster id of a folder in our format; put both into an empty folder."""
+    found = load(disk, path / _FORMAT_FILE, _Version)
+    if found is not None:
+        if found.version != FORMAT_VERSION:
+            raise DataDirectoryError(
+                f"data directory {path} has format version {found.version}; this release reads "
+                f"version {FORMAT_VERSION}: use the release that wrote it, or another directory"
+            )
+        stored = load(disk, path / _FORMAT_FILE, _Format)
+        assert stored is not None
+        return stored.cluster_id
+    strangers = sorted(set(disk.listdir(path)) - _HARMLESS)
+    if strangers:
+        raise DataDirectoryError(
+            f"data directory {path} has no {_FORMAT_FILE} but holds {strangers[0]!r}; "
+            "give an empty folder or one that a broker made"
+        )
+    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+    save(disk, path / _FORMAT_FILE, _Format(version=FORMAT_VERSION, cluster_id=cluster_id))
+    return cluster_id

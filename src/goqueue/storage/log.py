@@ -1,0 +1,480 @@
+"""The log of one partition: append, read by offset or time, flush, retain, truncate."""
+
+import errno
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, Self
+from uuid import UUID
+
+import msgspec
+
+from goqueue.model.batch import BatchHeader, Buffer
+from goqueue.model.errors import GoQueueError, OffsetOutOfRange, PartitionOffline
+from goqueue.model.names import TopicPartition
+from goqueue.model.topic_config import TopicConfig
+from goqueue.storage.damage import Damage
+from goqueue.storage.disk import Disk
+from goqueue.storage.durable_file import save
+from goqueue.storage.index import RELATIVE_OFFSET_MAX, TIME_ENTRY_BYTES
+from goqueue.storage.opening import OpenedPartition, open_partition
+from goqueue.storage.partition_files import (
+    CHECKPOINT_FILE,
+    DELETED_FOLDER_SUFFIX,
+    remove_folder,
+)
+from goqueue.storage.reading import LogRead, LogReader
+from goqueue.storage.retention import count_expired
+from goqueue.storage.segment import Segment
+from goqueue.storage.segment_readers import SegmentReaders
+from goqueue.storage.segments import SegmentRow
+from goqueue.storage.survey import OnBatch
+from goqueue.storage.time_lookup import TimestampedOffset, find_max_timestamp, find_timestamp
+
+__all__ = ["LogRead", "PartitionLog", "TimestampedOffset"]
+
+logger = logging.getLogger(__name__)
+
+# Out of space or descriptors: nothing is wrong with what is stored, and it can pass.
+_PASSING_ERRORS: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+)
+
+
+class PartitionLog:
+    """Segments in a folder, the last of which takes appends.
+
+    One thread appends, rolls, applies retention and truncates; `read`, `flush`, the time look-ups
+    and `headers_from` may run in other threads meanwhile. Once `offline_reason` is set the log
+    refuses everything until it is opened again.
+    """
+
+    def __init__(
+        self, opened: OpenedPartition, *, topic_id: UUID, config: TopicConfig, clean: bool
+    ) -> None:
+        self.name = opened.home.name
+        self.path = opened.home.folder
+        self.topic_id = topic_id
+        self.config = config
+        self.epochs = opened.home.epochs
+        self.offline_reason: str | None = None
+        # Why the last append was refused though the log is in order, such as a full disk.
+        self.append_failure: str | None = None
+        self._home = opened.home
+        self._disk = opened.home.disk
+        self._segments = SegmentRow(opened.segments)
+        self._reader = LogReader(self.epochs)
+        self._checkpoint = opened.checkpoint
+        self._log_end_offset = opened.segments[-1].next_offset
+        self._log_start_offset = max(
+            opened.checkpoint.log_start_offset, opened.segments[0].base_offset
+        )
+        flushed = self._log_end_offset if clean else opened.checkpoint.recovery_offset
+        self._flushed_offset = min(flushed, self._log_end_offset)
+        self._is_new = opened.is_new
+        self._folder_changed = opened.is_new
+        self._deleted: list[tuple[int, Segment]] = []
+        self._flush_lock = threading.Lock()
+        self._checkpoint_lock = threading.Lock()
+        self.reconfigure(config)
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        name: TopicPartition,
+        topic_id: UUID,
+        config: TopicConfig,
+        disk: Disk,
+        clean: bool,
+        now_ms: int,
+        on_recovered: OnBatch | None = None,
+        readers: SegmentReaders | None = None,
+    ) -> Self:
+        """Open the log in this folder, or make it there.
+
+        `clean` says that the log was closed in order, so that nothing need be verified.
+        `on_recovered` is told of every batch that was verified, with its position in its segment.
+        Logs that share `readers` share one bound on open files. `PartitionOffline` when the folder
+        cannot be used.
+        """
+        try:
+            opened = open_partition(
+                path,
+                name=name,
+                topic_id=topic_id,
+                disk=disk,
+                readers=readers or SegmentReaders(),
+                clean=clean,
+                index_interval_bytes=config.index_interval_bytes,
+                now_ms=now_ms,
+                on_batch=on_recovered,
+            )
+        except OSError as error:
+            raise PartitionOffline(f"{name}: cannot be opened: {error}") from error
+        return cls(opened, topic_id=topic_id, config=config, clean=clean)
+
+    # --- what is there ----------------------------------------------------------------
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._log_end_offset
+
+    @property
+    def flushed_offset(self) -> int:
+        """Everything below is on disk."""
+        return self._flushed_offset
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self._segments.all)
+
+    @property
+    def segment_count(self) -> int:
+        return len(self._segments.all)
+
+    @property
+    def damage(self) -> tuple[Damage, ...]:
+        """Stretches found so far that hold no valid batch; they are never served."""
+        return tuple(damage for segment in self._segments.all for damage in segment.damage)
+
+    def reconfigure(self, config: TopicConfig) -> None:
+        self.config = config
+        self._index_entries_max = max(config.segment_index_bytes // TIME_ENTRY_BYTES, 1)
+        self._segments.active.index_interval_bytes = config.index_interval_bytes
+
+    # --- appending --------------------------------------------------------------------
+
+    def append(
+        self, data: Buffer, batches: Sequence[tuple[int, BatchHeader]], *, now_ms: int
+    ) -> None:
+        """Append checked batches whose offsets follow on from `log_end_offset`.
+
+        `batches` are (position in `data`, header) of each. All of it is in the log on return, and
+        none of it after an error. `PartitionOffline` on any trouble with the disk: for good, unless
+        the disk was full, after which the next append may work again.
+        """
+        if self.offline_reason is not None:
+            raise PartitionOffline(self.offline_reason)
+        if batches[0][1].base_offset != self._log_end_offset:
+            raise ValueError(
+                f"{self.name}: append of offset {batches[0][1].base_offset} "
+                f"at log end {self._log_end_offset}"
+            )
+        segment = self._segments.active
+        last = batches[-1][1]
+        try:
+            if last.leader_epoch > self.epochs.latest:
+                for _, header in batches:
+                    self.epochs.assign(header.leader_epoch, header.base_offset)
+            if not segment.is_appendable:
+                segment.prepare_append(now_ms)
+            if segment.size_bytes == 0:
+                segment.opened_ms = now_ms
+            elif self._is_full(segment, len(data), last, now_ms):
+                segment = self._roll(now_ms)
+            segment.append(data, batches)
+        except OSError as error:
+            raise self._append_failed(error) from error
+        self._log_end_offset = segment.next_offset
+        self.append_failure = None
+
+    def _is_full(self, segment: Segment, added_bytes: int, last: BatchHeader, now_ms: int) -> bool:
+        config = self.config
+        return (
+            segment.size_bytes + added_bytes > config.segment_bytes
+            or segment.index_entries >= self._index_entries_max
+            or now_ms - segment.opened_ms >= config.segment_ms
+            or last.max_timestamp_ms - segment.first_timestamp_ms > config.segment_ms
+            or last.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+        )
+
+    def _roll(self, now_ms: int) -> Segment:
+        """Close the active segment and begin the next."""
+        segment = self._new_segment(self._log_end_offset, now_ms)
+        self._segments.active.close_for_appends()
+        self._segments.replace((*self._segments.all, segment))
+        return segment
+
+    def _new_segment(self, base_offset: int, now_ms: int = 0) -> Segment:
+        segment = Segment(
+            self._home, base_offset, index_interval_bytes=self.config.index_interval_bytes
+        )
+        segment.create(now_ms)
+        self._folder_changed = True
+        return segment
+
+    def _append_failed(self, error: OSError) -> PartitionOffline:
+        reason = f"{self.name}: append to {self._segments.active.path()} failed: {error}"
+        try:
+            self._segments.active.cut_back()
+        except OSError as second:
+            return self._take_offline(f"{reason}; what was written cannot be cut off: {second}")
+        if error.errno not in _PASSING_ERRORS:
+            return self._take_offline(reason)
+        logger.error("%s", reason)
+        self.append_failure = reason
+        return PartitionOffline(reason)
+
+    def _take_offline(self, reason: str) -> PartitionOffline:
+        logger.error("%s; the partition is offline until the broker is restarted", reason)
+        self.offline_reason = reason
+        return PartitionOffline(reason)
+
+    # --- reading ----------------------------------------------------------------------
+
+    def read(
+        self, offset: int, max_bytes: int, *, up_to: int, at_least_one: bool, may_block: bool
+    ) -> LogRead:
+        """Whole batches from the one with `offset` on, ending before `up_to`.
+
+        At most `max_bytes`, save that `at_least_one` lets a larger first batch through. With
+        `may_block` false this raises `BlockingIOError` rather than wait for the disk. A damaged
+        batch ends the read before it, or is `CorruptBatch` if it comes first. A read may end
+        before `max_bytes` for convenience, such as at a segment's end.
+        """
+        self._check_range(offset)
+        up_to = min(up_to, self._log_end_offset)
+        if offset >= up_to:
+            return LogRead(b"", offset)
+        segment = self._segments.find(offset)
+        if segment is None:
+            raise self._out_of_range(offset)
+        try:
+            return self._reader.read(
+                segment,
+                offset,
+                max_bytes,
+                up_to=up_to,
+                at_least_one=at_least_one,
+                may_block=may_block,
+            )
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            raise self._read_failed(offset, error) from error
+
+    def offset_for_timestamp(self, timestamp_ms: int, *, up_to: int) -> TimestampedOffset | None:
+        """The first record, below `up_to`, with this timestamp or a later one."""
+        start = self._log_start_offset
+        self._check_range(start)
+        try:
+            return find_timestamp(self._segments.all, timestamp_ms, start=start, up_to=up_to)
+        except OSError as error:
+            raise self._read_failed(start, error) from error
+
+    def max_timestamp(self) -> TimestampedOffset | None:
+        """The first record with the largest timestamp; None in an empty log."""
+        start = self._log_start_offset
+        self._check_range(start)
+        try:
+            return find_max_timestamp(self._segments.all, start=start, up_to=self._log_end_offset)
+        except OSError as error:
+            raise self._read_failed(start, error) from error
+
+    def headers_from(self, offset: int) -> Iterator[BatchHeader]:
+        """Headers of the batches from the one with `offset` on, past damage.
+
+        Reads no payloads, so that state can be replayed from a log at little cost.
+        """
+        self._check_range(offset)
+        try:
+            for segment in self._segments.all:
+                if segment.next_offset > offset:
+                    for _, header in segment.headers_from(offset):
+                        yield header
+        except OSError as error:
+            raise self._read_failed(offset, error) from error
+
+    def _check_range(self, offset: int) -> None:
+        if self.offline_reason is not None:
+            raise PartitionOffline(self.offline_reason)
+        if not self._log_start_offset <= offset <= self._log_end_offset:
+            raise self._out_of_range(offset)
+
+    def _out_of_range(self, offset: int) -> OffsetOutOfRange:
+        return OffsetOutOfRange(
+            f"{self.name}: offset {offset} is outside the log, which has "
+            f"{self._log_start_offset} to {self._log_end_offset}"
+        )
+
+    def _read_failed(self, offset: int, error: OSError) -> GoQueueError:
+        if offset < self._log_start_offset:
+            # Retention removed the segment while it was being read.
+            return self._out_of_range(offset)
+        reason = f"{self.name}: read at offset {offset} failed: {error}"
+        if error.errno in _PASSING_ERRORS:
+            return PartitionOffline(reason)
+        return self._take_offline(reason)
+
+    # --- durability -------------------------------------------------------------------
+
+    def flush(self) -> int:
+        """Make everything appended before this call durable; return `flushed_offset`.
+
+        May run in a worker thread while the log is appended to: appends that wait for the same
+        flush share it. A failed fsync takes the log offline for good, since the kernel may have
+        dropped the bytes and would report success on a second try.
+        """
+        with self._flush_lock:
+            if self.offline_reason is not None:
+                raise PartitionOffline(self.offline_reason)
+            end = self._log_end_offset
+            try:
+                self._flush(end)
+            except OSError as error:
+                raise self._take_offline(f"{self.name}: fsync failed: {error}") from error
+            return end
+
+    def _flush(self, end: int) -> None:
+        if self._folder_changed:
+            self._folder_changed = False
+            self._disk.fsync_dir(self.path)
+            if self._is_new:
+                self._is_new = False
+                self._disk.fsync_dir(self.path.parent)
+        # Taken after `end`: whatever lies below it is in one of these.
+        segments = self._segments.all
+        for segment in segments:
+            if segment.next_offset > self._flushed_offset:
+                segment.sync()
+        self._flushed_offset = end
+        recovery_offset = segments[-1].base_offset
+        if self._checkpoint.recovery_offset < recovery_offset <= end:
+            self._save_checkpoint(recovery_offset=recovery_offset)
+
+    def _save_checkpoint(self, **changes: int) -> None:
+        with self._checkpoint_lock:
+            checkpoint = msgspec.structs.replace(self._checkpoint, **changes)
+            save(self._disk, self.path / CHECKPOINT_FILE, checkpoint)
+            self._checkpoint = checkpoint
+
+    # --- removing ---------------------------------------------------------------------
+
+    def advance_start(self, offset: int) -> None:
+        """Move the log's start up to `offset` (DeleteRecords); durable on return."""
+        self._check_range(offset)
+        if offset == self._log_start_offset:
+            return
+        try:
+            self._save_checkpoint(log_start_offset=offset)
+            self._log_start_offset = offset
+            below = sum(segment.next_offset <= offset for segment in self._segments.all[:-1])
+            self._remove_oldest(below, due_ms=0)
+        except OSError as error:
+            raise self._take_offline(f"{self.name}: deleting records failed: {error}") from error
+
+    def apply_retention(self, now_ms: int) -> int:
+        """Take segments away that are too old or too many; return the bytes freed.
+
+        Their files stay for `file.delete.delay.ms`, until `purge_deleted`.
+        """
+        if self.offline_reason is not None:
+            return 0
+        try:
+            segments = self._segments.all
+            count = count_expired(
+                segments, self.config, log_start_offset=self._log_start_offset, now_ms=now_ms
+            )
+            if count == len(segments):
+                self._roll(now_ms)
+            return self._remove_oldest(count, due_ms=now_ms + self.config.file_delete_delay_ms)
+        except OSError as error:
+            raise self._take_offline(f"{self.name}: retention failed: {error}") from error
+
+    def _remove_oldest(self, count: int, *, due_ms: int) -> int:
+        if count == 0:
+            return 0
+        removed = self._segments.all[:count]
+        self._segments.replace(self._segments.all[count:])
+        # Readers must find an offset out of range before they can find its file gone.
+        first_offset = self._segments.all[0].base_offset
+        self._log_start_offset = max(self._log_start_offset, first_offset)
+        for segment in removed:
+            segment.mark_deleted()
+            self._deleted.append((due_ms, segment))
+        self.epochs.truncate_start(self._log_start_offset)
+        return sum(segment.size_bytes for segment in removed)
+
+    def purge_deleted(self, now_ms: int) -> None:
+        """Delete the files of removed segments whose delay is over. May run in a worker thread."""
+        for entry in tuple(self._deleted):
+            due_ms, segment = entry
+            if due_ms <= now_ms:
+                segment.remove_files()
+                self._deleted.remove(entry)
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut the log's end back to `offset`, or to the start of the batch that holds it.
+
+        At or below the log's start everything goes and the log begins anew at `offset`.
+        """
+        if self.offline_reason is not None:
+            raise PartitionOffline(self.offline_reason)
+        if offset >= self._log_end_offset:
+            return
+        with self._flush_lock:
+            try:
+                self._truncate_to(offset)
+            except OSError as error:
+                raise self._take_offline(f"{self.name}: truncation failed: {error}") from error
+
+    def _truncate_to(self, offset: int) -> None:
+        segments = self._segments.all
+        segment = self._segments.find(offset)
+        starts_anew = segment is None or offset <= self._log_start_offset
+        base_offset = offset if segment is None or starts_anew else segment.base_offset
+        start = min(self._log_start_offset, offset)
+        self._save_checkpoint(
+            log_start_offset=start,
+            recovery_offset=min(self._checkpoint.recovery_offset, base_offset),
+        )
+        self._log_end_offset = offset
+        for later in reversed(segments):
+            if starts_anew or later.base_offset > base_offset:
+                later.remove_files()
+                later.release()
+        if segment is None or starts_anew:
+            segment = self._new_segment(offset)
+            self._segments.replace((segment,))
+        else:
+            segment.truncate(offset)
+            self._segments.replace(segments[: segments.index(segment) + 1])
+        self._reader.forget()
+        self._log_start_offset = start
+        self._log_end_offset = segment.next_offset
+        self._flushed_offset = min(self._flushed_offset, self._log_end_offset)
+        self.epochs.truncate_end(self._log_end_offset)
+
+    def close(self) -> None:
+        """Make everything durable and let go of the files. `PartitionOffline` if that failed,
+        now or before: then the next start must not take the log for cleanly closed."""
+        try:
+            self.flush()
+            self._segments.active.close_for_appends()
+        finally:
+            self._release(f"{self.name}: the log is closed")
+
+    def delete(self) -> None:
+        """Remove the log from disk."""
+        self._release(f"{self.name}: the log was deleted")
+        doomed = self.path.with_name(
+            f"{self.topic_id.hex}-{self.name.partition}{DELETED_FOLDER_SUFFIX}"
+        )
+        try:
+            self._disk.rename(self.path, doomed)
+            self._disk.fsync_dir(doomed.parent)
+            remove_folder(self._disk, doomed)
+        except OSError as error:
+            raise PartitionOffline(f"{self.name}: deletion failed: {error}") from error
+
+    def _release(self, reason: str) -> None:
+        self.offline_reason = self.offline_reason or reason
+        for segment in self._segments.all:
+            segment.release()

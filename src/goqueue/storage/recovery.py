@@ -1,0 +1,66 @@
+"""Find a log's segments on disk and bring them into a state that can be served and appended to."""
+
+from itertools import pairwise
+from pathlib import Path
+
+from goqueue.storage.disk import Disk
+from goqueue.storage.durable_file import TEMPORARY_SUFFIX
+from goqueue.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SUFFIXES, Segment, SegmentHome
+from goqueue.storage.survey import OnBatch
+
+
+def recover_segments(
+    home: SegmentHome,
+    *,
+    clean: bool,
+    recovery_offset: int,
+    index_interval_bytes: int,
+    on_batch: OnBatch | None,
+) -> list[Segment]:
+    """The segments in order, the last one ending at the log's end; empty for a new log.
+
+    After a clean shutdown this reads the last segment's index and nothing else. Otherwise it
+    verifies what may not have reached the disk: every segment that ends after `recovery_offset`.
+    """
+    segments = [
+        Segment(
+            home,
+            base_offset,
+            index_interval_bytes=index_interval_bytes,
+            size_bytes=home.disk.stat(home.folder / _log_name(base_offset)).st_size,
+        )
+        for base_offset in _base_offsets(home.disk, home.folder)
+    ]
+    for segment, following in pairwise(segments):
+        segment.next_offset = following.base_offset
+    if not segments or (clean and segments[-1].trust()):
+        return segments
+    if not clean:
+        for segment in segments[:-1]:
+            if segment.next_offset > recovery_offset:
+                segment.recover_closed(on_batch)
+    segments[-1].recover_last(on_batch)
+    # A crash right after a roll can tear the tail of the segment before the one just begun.
+    while len(segments) > 1 and segments[-1].size_bytes == 0 and segments[-2].has_bad_tail:
+        segments.pop().remove_files()
+        segments[-1].recover_last()
+    return segments
+
+
+def _log_name(base_offset: int) -> str:
+    return f"{base_offset:020d}{LOG_SUFFIX}"
+
+
+def _base_offsets(disk: Disk, folder: Path) -> list[int]:
+    """Base offsets of the log files; files that an earlier run was about to delete go now."""
+    names = set(disk.listdir(folder))
+    base_offsets = []
+    for name in names:
+        stem, dot, suffix = name.partition(".")
+        if name.endswith((DELETED_SUFFIX, TEMPORARY_SUFFIX)):
+            disk.unlink(folder / name)
+        elif dot + suffix == LOG_SUFFIX and stem.isdecimal():
+            base_offsets.append(int(stem))
+        elif dot + suffix in SUFFIXES and stem + LOG_SUFFIX not in names:
+            disk.unlink(folder / name)
+    return sorted(base_offsets)

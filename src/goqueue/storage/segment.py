@@ -1,0 +1,415 @@
+"""One segment: a stretch of a partition's log in a file of whole batches, and its sparse index."""
+
+import contextlib
+import errno
+import logging
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from goqueue.model.batch import (
+    HEADER_BYTES,
+    LENGTH_PREFIX_BYTES,
+    NO_TIMESTAMP,
+    BatchHeader,
+    Buffer,
+    check_batch,
+    read_header,
+)
+from goqueue.model.errors import CorruptBatch
+from goqueue.model.names import TopicPartition
+from goqueue.storage.damage import Damage, Gap
+from goqueue.storage.disk import Disk
+from goqueue.storage.epochs import LeaderEpochs
+from goqueue.storage.index import SealedIndex, SegmentIndex, decode_index, encode_index
+from goqueue.storage.open_file import OpenFile
+from goqueue.storage.scan import follows_on, scan
+from goqueue.storage.segment_readers import SegmentReader, SegmentReaders
+from goqueue.storage.survey import OnBatch, Survey, survey
+
+logger = logging.getLogger(__name__)
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+DELETED_SUFFIX: Final = ".deleted"
+# The log file comes last: as long as it has its name, the others can be rebuilt.
+SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX)
+
+# A walk over headers reads this much at once: one index interval at default settings, with room.
+_WALK_BYTES: Final = 8 * 1024
+
+
+class SegmentHome(NamedTuple):
+    """What the segments of one log have in common."""
+
+    folder: Path
+    name: TopicPartition
+    epochs: LeaderEpochs
+    disk: Disk
+    readers: SegmentReaders
+
+
+class Segment:
+    """Batches with offsets from `base_offset` up to, not including, `next_offset`.
+
+    Appended to by one thread, read by any. `size_bytes` and `next_offset` are raised (in this
+    order) once the bytes are written, and readers look at them in the opposite order.
+    """
+
+    def __init__(
+        self, home: SegmentHome, base_offset: int, *, index_interval_bytes: int, size_bytes: int = 0
+    ) -> None:
+        self.base_offset = base_offset
+        self.next_offset = base_offset
+        self.size_bytes = size_bytes
+        self.index_interval_bytes = index_interval_bytes
+        self.first_timestamp_ms = NO_TIMESTAMP
+        self.opened_ms = 0
+        self.gaps: Mapping[int, Gap] = {}
+        self.is_removed = False
+        self._stem = home.folder / f"{base_offset:020d}"
+        self._suffix = ""
+        self._name = home.name
+        self._epochs = home.epochs
+        self._disk = home.disk
+        self._readers = home.readers
+        self._writer: SegmentReader | None = None
+        self._max_timestamp_ms: int | None = NO_TIMESTAMP if size_bytes == 0 else None
+        self._bytes_since_entry = 0
+        # Held while files are opened, renamed or rebuilt; never while batches are read or written.
+        self._lock = threading.Lock()
+
+    def path(self, suffix: str = LOG_SUFFIX) -> Path:
+        return self._stem.with_name(self._stem.name + suffix + self._suffix)
+
+    @property
+    def index_entries(self) -> int:
+        return 0 if self._writer is None else len(self._writer.index)
+
+    @property
+    def has_bad_tail(self) -> bool:
+        return any(gap.end_position == self.size_bytes for gap in self.gaps.values())
+
+    @property
+    def damage(self) -> list[Damage]:
+        return [self._damage(gap) for gap in self.gaps.values()]
+
+    # --- appending --------------------------------------------------------------------
+
+    def create(self, now_ms: int) -> None:
+        """Make the files of a new segment and be ready for appends."""
+        try:
+            # All three at once: a segment that exists has room for its index's directory entries.
+            for suffix in SUFFIXES:
+                file = OpenFile(self._disk, self.path(suffix), os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        except OSError:
+            self.remove_files()
+            raise
+        self._writer = SegmentReader(file, SegmentIndex())
+        self.opened_ms = now_ms
+
+    @property
+    def is_appendable(self) -> bool:
+        return self._writer is not None
+
+    def prepare_append(self, now_ms: int) -> None:
+        """Open a segment that was found on disk for appends."""
+        index = self.reader().index
+        file = OpenFile(self._disk, self.path(), os.O_RDWR)
+        if self.size_bytes:
+            self.first_timestamp_ms = read_header(file.read(HEADER_BYTES, 0)).max_timestamp_ms
+        is_past = NO_TIMESTAMP < self.first_timestamp_ms <= now_ms
+        self.opened_ms = self.first_timestamp_ms if is_past else now_ms
+        self.max_timestamp_ms()
+        self._writer = SegmentReader(file, index)
+        self._readers.discard(self)
+
+    def append(self, data: Buffer, batches: Sequence[tuple[int, BatchHeader]]) -> None:
+        """Write batches that follow on. After an `OSError`, `cut_back` what may be half there."""
+        writer = self._writer
+        assert writer is not None, "append before create or prepare_append"
+        start = self.size_bytes
+        writer.file.write(data, start)
+        max_timestamp_ms = self._max_timestamp_ms
+        assert max_timestamp_ms is not None
+        since_entry = self._bytes_since_entry
+        if start == 0:
+            self.first_timestamp_ms = batches[0][1].max_timestamp_ms
+        for position, header in batches:
+            if since_entry > self.index_interval_bytes:
+                writer.index.add(
+                    header.base_offset - self.base_offset, start + position, max_timestamp_ms
+                )
+                since_entry = 0
+            since_entry += header.length + LENGTH_PREFIX_BYTES
+            if header.max_timestamp_ms > max_timestamp_ms:
+                max_timestamp_ms = header.max_timestamp_ms
+        self._bytes_since_entry = since_entry
+        self._max_timestamp_ms = max_timestamp_ms
+        self.size_bytes = start + len(data)
+        self.next_offset = header.base_offset + header.last_offset_delta + 1
+
+    def cut_back(self) -> None:
+        """Take away what a failed append left behind the last whole one."""
+        assert self._writer is not None
+        self._writer.file.truncate(self.size_bytes)
+
+    def close_for_appends(self) -> None:
+        """Seal the index and let go of the files; the segment stays readable."""
+        writer = self._writer
+        if writer is not None:
+            # In this order a reader in another thread finds the index in one place or the other.
+            self._readers.put(self, writer)
+            self._writer = None
+            self._save_index(writer.index)
+
+    def sync(self) -> None:
+        """Make everything appended so far durable."""
+        reader = self._writer or self._readers.get(self)
+        with self._lock:
+            if self.is_removed:
+                return
+            file = reader.file if reader is not None else OpenFile(self._disk, self.path())
+        file.sync()
+
+    # --- reading ----------------------------------------------------------------------
+
+    def reader(self, *, may_block: bool = True) -> SegmentReader:
+        reader = self._writer or self._readers.get(self)
+        if reader is not None:
+            return reader
+        if not may_block:
+            raise BlockingIOError(errno.EAGAIN, "segment is not open", str(self.path()))
+        with self._lock:
+            file = OpenFile(self._disk, self.path())
+            sealed = self._load_index()
+            if sealed is None:
+                index = self._rebuild(file)
+            else:
+                index = sealed.index
+                self._max_timestamp_ms = sealed.max_timestamp_ms
+            reader = SegmentReader(file, index)
+            self._readers.put(self, reader)
+        return reader
+
+    def max_timestamp_ms(self) -> int:
+        if self._max_timestamp_ms is None:
+            self.reader()
+        assert self._max_timestamp_ms is not None
+        return self._max_timestamp_ms
+
+    def locate(self, offset: int, *, may_block: bool = True) -> tuple[int, int]:
+        """Position and base offset of the batch that holds `offset`; `CorruptBatch` in a gap."""
+        for position, header in self.headers_from(offset, may_block=may_block):
+            if header.base_offset <= offset:
+                return position, header.base_offset
+            break
+        raise self.corrupt(offset)
+
+    def headers_from(
+        self, offset: int, *, may_block: bool = True
+    ) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of the batches that end at or after `offset`."""
+        index = self.reader(may_block=may_block).index
+        relative_offset, position = index.by_offset(offset - self.base_offset)
+        for place in self._headers(position, self.base_offset + relative_offset, may_block):
+            if place[1].last_offset >= offset:
+                yield place
+
+    def headers_since(self, timestamp_ms: int) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of the batches from shortly before this time on."""
+        relative_offset, position = self.reader().index.by_time(timestamp_ms)
+        return self._headers(position, self.base_offset + relative_offset, may_block=True)
+
+    def _headers(
+        self, position: int, offset: int, may_block: bool
+    ) -> Iterator[tuple[int, BatchHeader]]:
+        """Walk the headers from a batch's position on, past damage, without reading payloads."""
+        file = self.reader(may_block=may_block).file
+        size = self.size_bytes
+        window, window_start = b"", position
+        while position < size:
+            gap = self.gaps.get(position)
+            if gap is not None:
+                position, offset = gap.end_position, gap.next_offset
+                continue
+            at = position - window_start
+            if at + HEADER_BYTES > len(window):
+                wanted = min(_WALK_BYTES, size - position)
+                window = file.read(wanted, position, may_block=may_block)
+                window_start, at = position, 0
+            if len(window) - at >= HEADER_BYTES:
+                header = read_header(window, at)
+                if follows_on(header, offset, size - position):
+                    yield position, header
+                    position += header.size_bytes
+                    offset = header.next_offset
+                    continue
+            self.inspect(may_block=may_block)
+            if position not in self.gaps:
+                raise self.corrupt(offset)
+
+    def batch(self, position: int, header: BatchHeader) -> bytes | None:
+        """The whole batch at `position`, or None if it is damaged."""
+        data = self.reader().file.read(header.size_bytes, position)
+        try:
+            check_batch(data)
+        except CorruptBatch:
+            self.inspect()
+            return None
+        return data
+
+    # --- damage and recovery ----------------------------------------------------------
+
+    def corrupt(self, offset: int) -> CorruptBatch:
+        """The error for a reader that asks for an offset that is damaged here."""
+        for gap in self.gaps.values():
+            if gap.first_offset <= offset < gap.next_offset:
+                return CorruptBatch(str(self._damage(gap)))
+        return CorruptBatch(f"{self._name}: offset {offset} cannot be read from {self.path()}")
+
+    def inspect(self, *, may_block: bool = True) -> None:
+        """Look for damage in the whole file, so that readers are told and find the way past."""
+        if not may_block:
+            raise BlockingIOError(errno.EAGAIN, "segment needs a scan", str(self.path()))
+        next_offset, size = self.next_offset, self.size_bytes
+        self._note_gaps(self._survey(self.reader().file, size), size, next_offset)
+
+    def recover_closed(self, on_batch: OnBatch | None = None) -> None:
+        """Verify every batch and rebuild the index; damage stays where it is."""
+        with OpenFile(self._disk, self.path()) as file:
+            self._rebuild(file, on_batch)
+
+    def recover_last(self, on_batch: OnBatch | None = None) -> None:
+        """Verify every batch, cut a torn tail off, rebuild the index and find the log's end."""
+        with OpenFile(self._disk, self.path(), os.O_RDWR) as file:
+            found = self._survey(file, self.size_bytes, on_batch)
+            if found.tail is not None:
+                logger.warning(
+                    "%s: cut %d bytes off %s at byte %d (log end offset %d): %s",
+                    self._name,
+                    self.size_bytes - found.tail.position,
+                    self.path(),
+                    found.tail.position,
+                    found.next_offset,
+                    found.tail.reason,
+                )
+                file.truncate(found.tail.position)
+                self.size_bytes = found.tail.position
+        self.next_offset = found.next_offset
+        self._note_gaps(found, self.size_bytes, self.next_offset)
+        self._adopt(found.index, found.max_timestamp_ms)
+        self._readers.discard(self)
+
+    def truncate(self, offset: int) -> None:
+        """Remove the batch that holds `offset` and all after it."""
+        for gap in self.gaps.values():
+            if gap.first_offset <= offset < gap.next_offset:
+                position = gap.position
+                break
+        else:
+            position, _ = self.locate(offset)
+        with OpenFile(self._disk, self.path(), os.O_RDWR) as file:
+            file.truncate(position)
+        self.size_bytes = position
+        self._writer = None
+        self.recover_last()
+
+    def trust(self) -> bool:
+        """Take the log's end from the sealed index; False when there is none to be trusted."""
+        sealed = self._load_index()
+        if sealed is None:
+            return False
+        self._max_timestamp_ms = sealed.max_timestamp_ms
+        self.next_offset = sealed.next_offset
+        return True
+
+    def _survey(self, file: OpenFile, size: int, on_batch: OnBatch | None = None) -> Survey:
+        batches = scan(file, size, self.base_offset, self._epochs.covering)
+        return survey(batches, self.base_offset, self.index_interval_bytes, on_batch)
+
+    def _rebuild(self, file: OpenFile, on_batch: OnBatch | None = None) -> SegmentIndex:
+        found = self._survey(file, self.size_bytes, on_batch)
+        self._note_gaps(found, self.size_bytes, self.next_offset)
+        self._adopt(found.index, found.max_timestamp_ms)
+        return found.index
+
+    def _adopt(self, index: SegmentIndex, max_timestamp_ms: int) -> None:
+        self._max_timestamp_ms = max_timestamp_ms
+        self._save_index(index)
+
+    def _note_gaps(self, found: Survey, size: int, next_offset: int) -> None:
+        gaps = {gap.position: gap for gap in found.gaps}
+        if found.tail is not None:
+            lost = found.tail
+            gaps[lost.position] = Gap(
+                lost.position, size, lost.first_offset, next_offset, lost.reason
+            )
+        elif found.next_offset < next_offset:
+            gaps[size] = Gap(size, size, found.next_offset, next_offset, "the file ends too early")
+        for gap in gaps.values():
+            if gap.position not in self.gaps:
+                logger.error("%s", self._damage(gap))
+        self.gaps = gaps
+
+    def _damage(self, gap: Gap) -> Damage:
+        return Damage(
+            name=self._name,
+            path=self.path(),
+            position=gap.position,
+            offset=gap.first_offset,
+            next_offset=gap.next_offset,
+            reason=gap.reason,
+        )
+
+    # --- files ------------------------------------------------------------------------
+
+    def _load_index(self) -> SealedIndex | None:
+        try:
+            with OpenFile(self._disk, self.path(INDEX_SUFFIX)) as file:
+                by_offset = file.read_all()
+            with OpenFile(self._disk, self.path(TIME_INDEX_SUFFIX)) as file:
+                by_time = file.read_all()
+        except OSError:
+            return None
+        return decode_index(by_offset, by_time, self.size_bytes)
+
+    def _save_index(self, index: SegmentIndex) -> None:
+        """Write the index files. A failure costs a later rebuild, nothing else."""
+        sealed = SealedIndex(index, self.max_timestamp_ms(), self.next_offset)
+        contents = encode_index(sealed, self.base_offset, self.size_bytes)
+        try:
+            for suffix, content in zip((INDEX_SUFFIX, TIME_INDEX_SUFFIX), contents, strict=True):
+                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+                with OpenFile(self._disk, self.path(suffix), flags) as file:
+                    file.write(content, 0)
+        except OSError as error:
+            logger.warning("%s: index not saved, will be rebuilt: %s", self._name, error)
+
+    def modified_ms(self) -> int:
+        return self._disk.stat(self.path()).st_mtime_ns // 1_000_000
+
+    def mark_deleted(self) -> None:
+        """Rename the files out of the log's sight; readers that hold them read on."""
+        with self._lock:
+            for suffix in SUFFIXES:
+                target = self.path(suffix + DELETED_SUFFIX)
+                with contextlib.suppress(FileNotFoundError):
+                    self._disk.rename(self.path(suffix), target)
+            self._suffix = DELETED_SUFFIX
+
+    def remove_files(self) -> None:
+        """Delete the files. Readers that still look for the segment find it gone."""
+        with self._lock:
+            self.is_removed = True
+            self._readers.discard(self)
+            for suffix in SUFFIXES:
+                self._disk.unlink(self.path(suffix))
+
+    def release(self) -> None:
+        """Let go of open files."""
+        self._writer = None
+        self._readers.discard(self)

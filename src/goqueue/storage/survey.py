@@ -1,0 +1,50 @@
+"""Everything a scan tells about a segment: its index, its end, and its damage."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from goqueue.model.batch import NO_TIMESTAMP, BatchHeader
+from goqueue.storage.damage import Gap
+from goqueue.storage.index import SegmentIndex
+from goqueue.storage.scan import Found, Lost, Scanned
+
+OnBatch = Callable[[BatchHeader, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    index: SegmentIndex
+    max_timestamp_ms: int
+    # Behind the last valid batch.
+    next_offset: int
+    gaps: tuple[Gap, ...]
+    tail: Lost | None
+
+
+def survey(
+    items: Iterator[Scanned],
+    base_offset: int,
+    index_interval_bytes: int,
+    on_batch: OnBatch | None = None,
+) -> Survey:
+    index = SegmentIndex()
+    gaps: list[Gap] = []
+    tail: Lost | None = None
+    max_timestamp_ms = NO_TIMESTAMP
+    next_offset, since_entry = base_offset, 0
+    for item in items:
+        match item:
+            case Found(position, header):
+                if since_entry > index_interval_bytes:
+                    index.add(header.base_offset - base_offset, position, max_timestamp_ms)
+                    since_entry = 0
+                since_entry += header.size_bytes
+                max_timestamp_ms = max(max_timestamp_ms, header.max_timestamp_ms)
+                next_offset = header.next_offset
+                if on_batch is not None:
+                    on_batch(header, position)
+            case Gap():
+                gaps.append(item)
+            case Lost():
+                tail = item
+    return Survey(index, max_timestamp_ms, next_offset, tuple(gaps), tail)

@@ -1,0 +1,61 @@
+"""From a time to the first record at or after it."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from goqueue.model.errors import CorruptBatch
+from goqueue.model.records import decode_records
+from goqueue.storage.segment import Segment
+
+
+class TimestampedOffset(NamedTuple):
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+
+
+def find_timestamp(
+    segments: Sequence[Segment], timestamp_ms: int, *, start: int, up_to: int
+) -> TimestampedOffset | None:
+    """The first record in [start, up_to) with this timestamp or a later one."""
+    for segment in segments:
+        if segment.next_offset <= start or segment.max_timestamp_ms() < timestamp_ms:
+            continue
+        for position, header in segment.headers_since(timestamp_ms):
+            if header.base_offset >= up_to:
+                return None
+            if header.max_timestamp_ms < timestamp_ms or header.last_offset < start:
+                continue
+            batch = segment.batch(position, header)
+            if batch is None:
+                continue
+            try:
+                records = decode_records(batch)
+            except CorruptBatch:
+                # Stored as the producer sent it, with a checksum that fits: name the whole batch.
+                first = max(header.base_offset, start)
+                return TimestampedOffset(first, header.max_timestamp_ms, header.leader_epoch)
+            for record in records:
+                if record.timestamp_ms >= timestamp_ms and record.offset >= start:
+                    if record.offset >= up_to:
+                        return None
+                    return TimestampedOffset(
+                        record.offset, record.timestamp_ms, header.leader_epoch
+                    )
+    return None
+
+
+def find_max_timestamp(
+    segments: Sequence[Segment], *, start: int, up_to: int
+) -> TimestampedOffset | None:
+    """The first record in [start, up_to) with the largest timestamp."""
+    times = [(_max_timestamp_ms(segment, start), segment) for segment in segments]
+    newest_ms, segment = max(times, key=lambda time: time[0])
+    return find_timestamp((segment,), newest_ms, start=start, up_to=up_to)
+
+
+def _max_timestamp_ms(segment: Segment, start: int) -> int:
+    if segment.base_offset >= start:
+        return segment.max_timestamp_ms()
+    later = (header.max_timestamp_ms for _, header in segment.headers_from(start))
+    return max(later, default=-1)
