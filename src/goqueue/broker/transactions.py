@@ -1,0 +1,253 @@
+"""The transaction coordinator on this broker: commands in, markers out."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final, Protocol, cast
+
+from goqueue.broker.partition import Partition
+from goqueue.broker.producer_ids import ProducerIdSource
+from goqueue.broker.state_topic import Host, StateTopic
+from goqueue.model.batch import check_produced
+from goqueue.model.control import Marker, MarkerType
+from goqueue.model.errors import (
+    GoQueueError,
+    InvalidProducerEpoch,
+    TransactionCoordinatorFenced,
+    UnknownPartition,
+    UnknownTopic,
+)
+from goqueue.model.names import TopicPartition
+from goqueue.state.producers import ALREADY_ONGOING
+from goqueue.state.transactions.errors import TransactionError
+from goqueue.state.transactions.machine import TransactionMachine, TransactionSettings
+from goqueue.state.transactions.messages import (
+    AddOffsets,
+    AddOffsetsAnswer,
+    AddPartitions,
+    AddPartitionsAnswer,
+    DescribeTransaction,
+    EndTransaction,
+    InitProducerId,
+    ListTransactions,
+    ListTransactionsAnswer,
+    MarkerResult,
+    MarkersWritten,
+    ProducerIdAnswer,
+    TransactionDescription,
+    WriteMarkers,
+)
+
+logger = logging.getLogger(__name__)
+
+STATE_TOPIC: Final = "__transaction_state"
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+# How long one try of a marker waits for its commit; then it is tried again.
+MARKER_TIMEOUT_MS: Final = 10_000
+
+
+class TransactionRefused(GoQueueError):
+    """The coordinator does not let this producer write; `error` says why."""
+
+    code = "transaction_refused"
+
+    def __init__(self, error: TransactionError) -> None:
+        super().__init__(f"transaction coordinator answered {error.value}")
+        self.error = error
+
+
+class GroupOffsets(Protocol):
+    """Where groups keep their offsets, some of which wait for the end of a transaction."""
+
+    def offsets_partition(self, group_id: str) -> TopicPartition: ...
+
+    async def end_transaction(
+        self, partition: TopicPartition, producer_id: int, producer_epoch: int, *, commit: bool
+    ) -> None: ...
+
+
+class Transactions:
+    def __init__(
+        self,
+        host: Host,
+        groups: GroupOffsets,
+        producer_ids: ProducerIdSource,
+        *,
+        partitions: int,
+        settings: TransactionSettings,
+    ) -> None:
+        self._host = host
+        self._groups = groups
+        self._producer_ids = producer_ids
+        self._settings = settings
+        self._writing: set[asyncio.Task[None]] = set()
+        self.state = StateTopic(
+            host, STATE_TOPIC, partitions=partitions, make=self._make, perform=self._perform
+        )
+
+    # --- commands -------------------------------------------------------------------------
+
+    async def init_producer_id(self, request: InitProducerId) -> ProducerIdAnswer:
+        await self._producer_ids.refill()
+        if request.transactional_id is None:
+            producer_id = self._producer_ids.take()
+            if producer_id is None:
+                return ProducerIdAnswer(error=TransactionError.COORDINATOR_LOAD_IN_PROGRESS)
+            return ProducerIdAnswer(
+                error=TransactionError.NONE, producer_id=producer_id, producer_epoch=0
+            )
+        shard = await self.state.shard_for(request.transactional_id)
+        answer = await shard.execute(
+            lambda machine, ticket, now_ms: machine.init_producer_id(
+                request, ticket=ticket, now_ms=now_ms
+            )
+        )
+        return cast(ProducerIdAnswer, answer)
+
+    async def add_partitions(self, request: AddPartitions) -> AddPartitionsAnswer:
+        shard = await self.state.shard_for(request.transactional_id)
+        answer = await shard.execute(
+            lambda machine, ticket, now_ms: machine.add_partitions(
+                request, ticket=ticket, now_ms=now_ms
+            )
+        )
+        return cast(AddPartitionsAnswer, answer)
+
+    async def add_offsets(self, request: AddOffsets) -> AddOffsetsAnswer:
+        shard = await self.state.shard_for(request.transactional_id)
+        answer = await shard.execute(
+            lambda machine, ticket, now_ms: machine.add_offsets(
+                request, ticket=ticket, now_ms=now_ms
+            )
+        )
+        return cast(AddOffsetsAnswer, answer)
+
+    async def end(self, request: EndTransaction) -> ProducerIdAnswer:
+        await self._producer_ids.refill()
+        shard = await self.state.shard_for(request.transactional_id)
+        answer = await shard.execute(
+            lambda machine, ticket, now_ms: machine.end_transaction(
+                request, ticket=ticket, now_ms=now_ms
+            )
+        )
+        return cast(ProducerIdAnswer, answer)
+
+    async def list(self, request: ListTransactions) -> list[ListTransactionsAnswer]:
+        """One answer per shard."""
+        return [
+            cast(
+                ListTransactionsAnswer,
+                await shard.execute(
+                    lambda machine, ticket, now_ms: machine.list_transactions(
+                        request, ticket=ticket, now_ms=now_ms
+                    )
+                ),
+            )
+            for shard in await self.state.all_shards()
+        ]
+
+    async def describe(self, request: DescribeTransaction) -> TransactionDescription:
+        shard = await self.state.shard_for(request.transactional_id)
+        answer = await shard.execute(
+            lambda machine, ticket, _: machine.describe_transaction(request, ticket=ticket)
+        )
+        return cast(TransactionDescription, answer)
+
+    async def verify(
+        self, partition: Partition, records: bytes, transactional_id: str, *, bumps_epoch: bool
+    ) -> int | None:
+        """Make sure that the partition is in the producer's transaction before it appends (KIP-890).
+
+        Clients of transaction version 2 rely on this to add it; for others it must be there
+        already, else a late batch would open a transaction that nobody ends. Returns the guard for
+        `Partition.append`.
+        """
+        header = check_produced(records)
+        if not header.is_transactional:
+            return None
+        guard = partition.ledger.producers.start_verification(
+            header, bumps_epoch=bumps_epoch, now_ms=self._host.clock_ms()
+        )
+        if guard == ALREADY_ONGOING:
+            return guard
+        request = AddPartitions(
+            transactional_id=transactional_id,
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            partitions=frozenset({partition.name}),
+            verify_only=not bumps_epoch,
+        )
+        answer = await self.add_partitions(request)
+        error = answer.errors[partition.name]
+        if error is not TransactionError.NONE:
+            raise TransactionRefused(error)
+        return guard
+
+    # --- markers --------------------------------------------------------------------------
+
+    def _make(self, index: int, partition: Partition) -> TransactionMachine:
+        return TransactionMachine(
+            coordinator_epoch=partition.leader_epoch,
+            next_producer_id=self._producer_ids.take,
+            offsets_partition=self._groups.offsets_partition,
+            settings=self._settings,
+        )
+
+    def _perform(self, index: int, effects: Sequence[object]) -> None:
+        for effect in effects:
+            assert isinstance(effect, WriteMarkers)
+            task = asyncio.create_task(self._write_markers(index, effect))
+            self._writing.add(task)
+            task.add_done_callback(self._writing.discard)
+
+    async def _write_markers(self, index: int, effect: WriteMarkers) -> None:
+        partitions = sorted(effect.partitions)
+        results = await asyncio.gather(*(self._end_in(name, effect) for name in partitions))
+        report = MarkersWritten(
+            transactional_id=effect.transactional_id,
+            producer_id=effect.producer_id,
+            producer_epoch=effect.producer_epoch,
+            results=dict(zip(partitions, results, strict=True)),
+        )
+        shard = await self.state.shard(index)
+        shard.take(shard.machine.markers_written(report, now_ms=self._host.clock_ms()))
+
+    async def _end_in(self, name: TopicPartition, effect: WriteMarkers) -> MarkerResult:
+        """Tell one partition how the transaction ended."""
+        try:
+            if name.topic == OFFSETS_TOPIC:
+                await self._groups.end_transaction(
+                    name,
+                    effect.producer_id,
+                    effect.producer_epoch,
+                    commit=effect.marker.type is MarkerType.COMMIT,
+                )
+            else:
+                await self._append_marker(name, effect.marker, effect)
+        except (UnknownTopic, UnknownPartition):
+            return MarkerResult.GONE
+        except (InvalidProducerEpoch, TransactionCoordinatorFenced) as error:
+            logger.warning("%s: marker refused: %s", name, error)
+            return MarkerResult.FENCED
+        except GoQueueError as error:
+            logger.warning("%s: marker will be tried again: %s", name, error)
+            return MarkerResult.RETRY
+        return MarkerResult.WRITTEN
+
+    async def _append_marker(
+        self, name: TopicPartition, marker: Marker, effect: WriteMarkers
+    ) -> None:
+        partition = self._host.partition(*name)
+        end_offset = partition.append_marker(
+            marker,
+            producer_id=effect.producer_id,
+            producer_epoch=effect.producer_epoch,
+            bumps_epoch=effect.bumps_epoch,
+        )
+        await partition.wait_committed(end_offset, MARKER_TIMEOUT_MS)
+
+    def close(self) -> None:
+        for task in self._writing:
+            task.cancel()
+        self.state.close()
+
