@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from goqueue.cli.moments import format_moment
-from goqueue.cli.record_text import bytes_to_json, headers_to_json
+from goqueue.cli.record_text import shown, shown_headers
 
 _COLUMNS: Final = "{:>9}  {:>10}  {:<29}  {:<20}  {}\n"
 _JSON: Final = msgspec.json.Encoder()
@@ -61,9 +61,9 @@ def _fields(message: Any) -> dict[str, object]:
         "offset": message.offset,
         "timestamp": message.timestamp,
         "time": format_moment(message.timestamp),
-        "key": bytes_to_json(message.key),
-        "value": bytes_to_json(message.value),
-        "headers": headers_to_json(message.headers),
+        **shown(message.key, "key", "keyEncoding"),
+        **shown(message.value, "value", "encoding"),
+        "headers": shown_headers(message.headers),
     }
 
 
@@ -80,12 +80,12 @@ def _table_line(message: Any) -> bytes:
         message.partition,
         message.offset,
         format_moment(message.timestamp),
-        _shown(message.key),
-        _shown(message.value),
+        _printable(message.key),
+        _printable(message.value),
     ).encode()
 
 
-def _shown(data: bytes | None) -> str:
+def _printable(data: bytes | None) -> str:
     if data is None:
         return "-"
     text = data.decode(errors="replace")

@@ -1,4 +1,4 @@
-"""Messages as text: what `consume` prints is what `produce --json` takes."""
+"""Messages as JSON, in the shape of the HTTP API: what `consume` prints, `produce --json` takes."""
 
 import base64
 import binascii
@@ -10,9 +10,13 @@ from goqueue.cli.failures import CommandFailed
 
 Header = tuple[str, bytes | None]
 
+_BASE64: Final = "base64"
 _INPUT_FIELDS: Final = frozenset(
-    # The last three are printed by `consume` and have no meaning on the way in.
-    ("key", "value", "headers", "partition", "timestamp", "topic", "offset", "time")
+    (
+        *("key", "keyEncoding", "value", "encoding", "headers", "partition", "timestamp"),
+        # Printed by `consume`, without a meaning on the way in.
+        *("topic", "offset", "time"),
+    )
 )
 
 
@@ -24,28 +28,19 @@ class OutgoingMessage(NamedTuple):
     timestamp_ms: int | None
 
 
-def bytes_to_json(data: bytes | None) -> object:
-    """Text as it is; anything else as `{"base64": …}`."""
+def shown(data: bytes | None, field: str, encoding_field: str) -> dict[str, str | None]:
+    """Text as it is; anything else as base64, and then a second field says so."""
     if data is None:
-        return None
+        return {field: None}
     try:
-        return data.decode()
+        return {field: data.decode()}
     except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}
+        return {field: base64.b64encode(data).decode(), encoding_field: _BASE64}
 
 
-def json_to_bytes(value: object, field: str) -> bytes | None:
-    """The opposite; any other JSON value is stored as its JSON text."""
-    if value is None:
-        return None
-    if isinstance(value, str):
-        return value.encode()
-    if isinstance(value, dict) and value.keys() == {"base64"}:
-        try:
-            return base64.b64decode(value["base64"], validate=True)
-        except (binascii.Error, TypeError, ValueError) as error:
-            raise CommandFailed(f"{field}: not valid base64: {error}") from error
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+def shown_headers(headers: tuple[Header, ...]) -> list[dict[str, str | None]]:
+    """A list, since a name may be there more than once."""
+    return [{"name": name, **shown(value, "value", "encoding")} for name, value in headers]
 
 
 def parse_json_line(line: bytes, number: int) -> OutgoingMessage:
@@ -61,9 +56,9 @@ def parse_json_line(line: bytes, number: int) -> OutgoingMessage:
         raise CommandFailed(f"line {number}: unknown field {unknown[0]!r}")
     try:
         return OutgoingMessage(
-            key=json_to_bytes(fields.get("key"), "key"),
-            value=json_to_bytes(fields["value"], "value"),
-            headers=_parse_headers(fields.get("headers")),
+            key=_bytes(fields.get("key"), fields.get("keyEncoding"), "key"),
+            value=_bytes(fields["value"], fields.get("encoding"), "value"),
+            headers=_headers(fields.get("headers")),
             partition=_integer(fields, "partition"),
             timestamp_ms=_integer(fields, "timestamp"),
         )
@@ -71,20 +66,37 @@ def parse_json_line(line: bytes, number: int) -> OutgoingMessage:
         raise CommandFailed(f"line {number}: {error}") from error
 
 
-def headers_to_json(headers: tuple[Header, ...]) -> list[list[object]]:
-    """Pairs, since a name may be there more than once."""
-    return [[name, bytes_to_json(value)] for name, value in headers]
+def _bytes(value: object, encoding: object, field: str) -> bytes | None:
+    """A string is text, null is null, any other JSON value is stored as its JSON text."""
+    if encoding not in (None, "text", "json", _BASE64):
+        raise CommandFailed(f"{field}: encoding {encoding!r} is not one of text, json, base64")
+    if encoding == "json" or (value is not None and not isinstance(value, str)):
+        if encoding in ("text", _BASE64):
+            raise CommandFailed(f"{field}: with encoding {encoding} it must be a string or null")
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    if value is None:
+        return None
+    if encoding != _BASE64:
+        return value.encode()
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise CommandFailed(f"{field}: not valid base64: {error}") from error
 
 
-def _parse_headers(value: object) -> tuple[Header, ...]:
+def _headers(value: object) -> tuple[Header, ...]:
     if value is None:
         return ()
-    pairs = list(value.items()) if isinstance(value, Mapping) else value
-    if not isinstance(pairs, list) or not all(
-        len(pair) == 2 and isinstance(pair[0], str) for pair in pairs
+    if isinstance(value, Mapping):
+        return tuple((name, _bytes(text, None, f"header {name}")) for name, text in value.items())
+    if not isinstance(value, list) or not all(
+        isinstance(item, Mapping) and isinstance(item.get("name"), str) for item in value
     ):
-        raise CommandFailed("headers: neither an object nor a list of [name, value] pairs")
-    return tuple((name, json_to_bytes(text, f"header {name}")) for name, text in pairs)
+        raise CommandFailed('headers: neither an object nor a list of {"name": …, "value": …}')
+    return tuple(
+        (item["name"], _bytes(item.get("value"), item.get("encoding"), f"header {item['name']}"))
+        for item in value
+    )
 
 
 def _integer(fields: Mapping[str, object], name: str) -> int | None:

@@ -65,8 +65,8 @@ class SendProgress:
             {
                 "partition": partition,
                 "messages": self._count[partition],
-                "first_offset": self._first[partition],
-                "last_offset": self._last[partition],
+                "firstOffset": self._first[partition],
+                "lastOffset": self._last[partition],
             }
             for partition in sorted(self._count)
         ]
@@ -76,9 +76,9 @@ class SendProgress:
         return ", ".join(
             f"partition {row['partition']} "
             + (
-                f"offset {row['first_offset']}"
+                f"offset {row['firstOffset']}"
                 if row["messages"] == 1
-                else f"offsets {row['first_offset']}-{row['last_offset']}"
+                else f"offsets {row['firstOffset']}-{row['lastOffset']}"
             )
             for row in self.rows()
         )

@@ -3,7 +3,6 @@
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -16,11 +15,11 @@ from goqueue.cli.options import (
     OutputOption,
     parse_assignments,
 )
-from goqueue.cli.output import print_document, print_rows, print_table, size_text
+from goqueue.cli.output import print_document, print_table, size_text
 
 if TYPE_CHECKING:
     from goqueue.client.admin import KafkaAdmin
-    from goqueue.client.topic_facts import TopicFacts
+    from goqueue.client.topic_facts import PartitionFacts, TopicFacts
 
 Result = TypeVar("Result")
 
@@ -55,23 +54,30 @@ def list_topics(
     rows = [
         {
             "name": topic.name,
-            "partitions": len(topic.partitions),
-            "replication_factor": topic.replication_factor,
+            "partitionCount": len(topic.partitions),
+            "replicationFactor": topic.replication_factor,
             "messages": topic.messages,
-            "size_bytes": topic.size_bytes,
+            "sizeBytes": topic.size_bytes,
         }
         for topic in shown
     ]
-    if output is Output.TABLE:
-        rows = [{**row, "size": size_text(int(str(row["size_bytes"])))} for row in rows]
+    if output is not Output.TABLE:
+        print_document(rows, output)
+        return
     columns = {
         "name": "Topic",
-        "partitions": "Partitions",
-        "replication_factor": "Replicas",
+        "partitionCount": "Partitions",
+        "replicationFactor": "Replicas",
         "messages": "Messages",
         "size": "Size",
     }
-    print_rows(rows, output, columns=columns)
+    print_table(
+        (
+            {**row, "size": size_text(topic.size_bytes)}
+            for row, topic in zip(rows, shown, strict=True)
+        ),
+        columns=columns,
+    )
 
 
 @topics.command("create")
@@ -134,20 +140,17 @@ def describe_topic(
         f"{facts.name}  {len(facts.partitions)} partitions, {facts.messages} messages, "
         f"{size_text(facts.size_bytes)}, id {facts.id}"
     )
-    rows = [
-        {**asdict(p), "messages": p.messages, "size": size_text(p.size_bytes)}
-        for p in facts.partitions
-    ]
+    rows = [{**_partition_document(p), "size": size_text(p.size_bytes)} for p in facts.partitions]
     columns = {
         "partition": "Partition",
-        "start_offset": "Start offset",
-        "end_offset": "End offset",
+        "logStartOffset": "Start offset",
+        "highWatermark": "End offset",
         "messages": "Messages",
         "size": "Size",
         "leader": "Leader",
-        "leader_epoch": "Epoch",
+        "leaderEpoch": "Epoch",
         "replicas": "Replicas",
-        "in_sync": "In sync",
+        "isr": "In sync",
     }
     print_table(rows, columns=columns)
     if settings:
@@ -231,15 +234,21 @@ def _topic_document(facts: "TopicFacts", settings: dict[str, str]) -> dict[str, 
         "id": facts.id,
         "internal": facts.is_internal,
         "messages": facts.messages,
-        "size_bytes": facts.size_bytes,
-        "partitions": [
-            {
-                **asdict(partition),
-                "messages": partition.messages,
-                "replicas": list(partition.replicas),
-                "in_sync": list(partition.in_sync),
-            }
-            for partition in facts.partitions
-        ],
-        "settings": settings,
+        "sizeBytes": facts.size_bytes,
+        "partitions": [_partition_document(partition) for partition in facts.partitions],
+        "config": settings,
+    }
+
+
+def _partition_document(partition: "PartitionFacts") -> dict[str, object]:
+    return {
+        "partition": partition.partition,
+        "leader": partition.leader,
+        "leaderEpoch": partition.leader_epoch,
+        "replicas": list(partition.replicas),
+        "isr": list(partition.in_sync),
+        "logStartOffset": partition.start_offset,
+        "highWatermark": partition.end_offset,
+        "messages": partition.messages,
+        "sizeBytes": partition.size_bytes,
     }

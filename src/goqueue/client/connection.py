@@ -47,7 +47,7 @@ class Connection:
             ) from error
         except OSError as error:
             # asyncio's own text repeats the address instead of naming the reason
-            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+            reason = os.strerror(error.errno) if (error.errno or 0) > 0 else error.strerror
             raise BrokerUnreachable(f"no broker answers at {address}: {reason}") from error
         return cls(reader, writer, address)
 
