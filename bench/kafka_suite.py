@@ -11,6 +11,7 @@ from typing import Final
 from bench.brokers.kafka_speaker import (
     Fsync,
     KafkaSpeaker,
+    SHORT_LINGER,
     run_latency,
     run_throughput,
 )
@@ -41,7 +42,7 @@ class KafkaSuite:
             for case in self._profile.cases:
                 self._throughput(case)
             self._publish_latency("librdkafka defaults (linger 5 ms)", ())
-            self._publish_latency("linger 0 ms", ("--set", "linger.ms=0"))
+            self._publish_latency("linger 1 ms", SHORT_LINGER)
             self._end_to_end()
             self._lookups()
             self._memory_under_load()
@@ -106,7 +107,8 @@ class KafkaSuite:
         self._latency("publish latency", label, "publish-latency", ("--set", "acks=1", *settings))
 
     def _end_to_end(self) -> None:
-        self._latency("end-to-end latency", "linger 0 ms", "end-to-end", ("--set", "linger.ms=0"))
+        settings = ("--set", "acks=1", *SHORT_LINGER)
+        self._latency("end-to-end latency", "linger 1 ms", "end-to-end", settings)
 
     def _latency(self, section: str, label: str, mode: str, settings: tuple[str, ...]) -> None:
         full_label = f"100 B at {STEADY_RATE_PER_S:,} msg/s, {label}"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.brokers.goqueue import GoQueue
-from bench.brokers.kafka_speaker import run_latency, run_throughput
+from bench.brokers.kafka_speaker import SHORT_LINGER, run_latency, run_throughput
 from bench.brokers.own_protocol import OwnProtocolPeer
 from bench.figures import Row, Sample
 from bench.profiles import STEADY_RATE_PER_S, Profile
@@ -45,14 +45,10 @@ class PeerSuite:
             unit=unit,
             higher_is_better=higher_is_better,
             peer=self._peer.name,
-            fsync=f"GoQueue {self._ours_fsync}; {self._peer.name} {self._peer.fsync}",
+            fsync=f"{self._peer.comparable} / {self._peer.fsync}",
         )
         self.rows.append(row)
         return row
-
-    @property
-    def _ours_fsync(self) -> str:
-        return self._peer.comparable.value
 
     def _throughput(self, size_bytes: int) -> None:
         label = f"{size_bytes} B, 1 partition or stream, none"
@@ -99,8 +95,7 @@ class PeerSuite:
             settle()
             if isinstance(broker, GoQueue):
                 with fresh_topic(broker, 1, self._peer.comparable) as topic:
-                    # The peers' clients send at once, so librdkafka must not wait to fill batches.
-                    settings = (*_SETTINGS, "--set", "linger.ms=0", "--size", str(size_bytes))
+                    settings = (*_SETTINGS, *SHORT_LINGER, "--size", str(size_bytes))
                     found = run_latency(broker, "publish-latency", topic, *pace, *settings)
             else:
                 found = peer_latency(size_bytes, STEADY_RATE_PER_S, seconds)

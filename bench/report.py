@@ -68,7 +68,7 @@ def _render_rows(peer: str, rows: list[Row]) -> list[str]:
         "Medians, lowest and highest in brackets. Ratio: GoQueue divided by the peer. "
         "CPU: seconds of the broker per million messages.",
         "",
-        f"| what | fsync | GoQueue | {peer} | ratio | CPU GoQueue | CPU peer |",
+        f"| what | fsync (GoQueue / peer) | GoQueue | {peer} | ratio | CPU GoQueue | CPU peer |",
         "|---|---|---:|---:|---:|---:|---:|",
     ]
     for row in rows:

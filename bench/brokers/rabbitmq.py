@@ -29,7 +29,7 @@ _CONFIRM_LATENCY: Final = re.compile(
 
 class RabbitMq:
     name = "RabbitMQ streams"
-    fsync = "never (left to the operating system, as streams do)"
+    fsync = "never, as all streams"
     comparable = Fsync.NEVER
     generator = f"PerfTest {PERF_TEST_VERSION}, persistent messages with confirms"
 
