@@ -9,9 +9,9 @@ from statistics import quantiles
 from typing import Final
 
 from bench.brokers.kafka_speaker import (
+    SHORT_LINGER,
     Fsync,
     KafkaSpeaker,
-    SHORT_LINGER,
     run_latency,
     run_throughput,
 )
