@@ -23,7 +23,7 @@ class LeaderEpochs:
     """Epochs in rising order with the first offset of each.
 
     Changed by the appending thread only; the tuple is replaced whole, so other threads may look.
-    Every change is durable before it takes effect.
+    A change is durable before it takes effect, so that the log is never ahead of what is known.
     """
 
     __slots__ = ("_disk", "_entries", "_path", "latest")
@@ -84,6 +84,7 @@ class LeaderEpochs:
             self._replace(kept)
 
     def _replace(self, entries: tuple[EpochStart, ...]) -> None:
-        save(self._disk, self._path, entries)
+        # The first entry of a new log may get lost: without a file it is rebuilt from the log.
+        save(self._disk, self._path, entries, durable=bool(self._entries))
         self._entries = entries
         self.latest = entries[-1].epoch if entries else NO_EPOCH

@@ -8,24 +8,17 @@ from pathlib import Path
 from typing import Final, Self
 from uuid import UUID
 
-import msgspec
-
 from goqueue.model.batch import BatchHeader, Buffer
 from goqueue.model.errors import GoQueueError, OffsetOutOfRange, PartitionOffline
 from goqueue.model.names import TopicPartition
 from goqueue.model.topic_config import TopicConfig
 from goqueue.storage.damage import Damage
 from goqueue.storage.disk import Disk
-from goqueue.storage.durable_file import save
 from goqueue.storage.index import RELATIVE_OFFSET_MAX, TIME_ENTRY_BYTES
 from goqueue.storage.opening import OpenedPartition, open_partition
-from goqueue.storage.partition_files import (
-    CHECKPOINT_FILE,
-    DELETED_FOLDER_SUFFIX,
-    remove_folder,
-)
+from goqueue.storage.partition_files import DELETED_FOLDER_SUFFIX, remove_folder
 from goqueue.storage.reading import LogRead, LogReader
-from goqueue.storage.retention import count_expired
+from goqueue.storage.retention import RemovedSegments, count_expired
 from goqueue.storage.segment import Segment
 from goqueue.storage.segment_readers import SegmentReaders
 from goqueue.storage.segments import SegmentRow
@@ -74,9 +67,8 @@ class PartitionLog:
         self._flushed_offset = min(flushed, self._log_end_offset)
         self._is_new = opened.is_new
         self._folder_changed = opened.is_new
-        self._deleted: list[tuple[int, Segment]] = []
+        self._removed = RemovedSegments()
         self._flush_lock = threading.Lock()
-        self._checkpoint_lock = threading.Lock()
         self.reconfigure(config)
 
     @classmethod
@@ -347,13 +339,7 @@ class PartitionLog:
         self._flushed_offset = end
         recovery_offset = segments[-1].base_offset
         if self._checkpoint.recovery_offset < recovery_offset <= end:
-            self._save_checkpoint(recovery_offset=recovery_offset)
-
-    def _save_checkpoint(self, **changes: int) -> None:
-        with self._checkpoint_lock:
-            checkpoint = msgspec.structs.replace(self._checkpoint, **changes)
-            save(self._disk, self.path / CHECKPOINT_FILE, checkpoint)
-            self._checkpoint = checkpoint
+            self._checkpoint.save(recovery_offset=recovery_offset)
 
     # --- removing ---------------------------------------------------------------------
 
@@ -363,7 +349,7 @@ class PartitionLog:
         if offset == self._log_start_offset:
             return
         try:
-            self._save_checkpoint(log_start_offset=offset)
+            self._checkpoint.save(log_start_offset=offset)
             self._log_start_offset = offset
             below = sum(segment.next_offset <= offset for segment in self._segments.all[:-1])
             self._remove_oldest(below, due_ms=0)
@@ -397,18 +383,16 @@ class PartitionLog:
         first_offset = self._segments.all[0].base_offset
         self._log_start_offset = max(self._log_start_offset, first_offset)
         for segment in removed:
-            segment.mark_deleted()
-            self._deleted.append((due_ms, segment))
+            self._removed.add(segment, due_ms)
         self.epochs.truncate_start(self._log_start_offset)
         return sum(segment.size_bytes for segment in removed)
 
     def purge_deleted(self, now_ms: int) -> None:
         """Delete the files of removed segments whose delay is over. May run in a worker thread."""
-        for entry in tuple(self._deleted):
-            due_ms, segment = entry
-            if due_ms <= now_ms:
-                segment.remove_files()
-                self._deleted.remove(entry)
+        try:
+            self._removed.purge(now_ms)
+        except OSError as error:
+            logger.warning("%s: a removed segment stays until the next try: %s", self.name, error)
 
     def truncate_to(self, offset: int) -> None:
         """Cut the log's end back to `offset`, or to the start of the batch that holds it.
@@ -431,7 +415,7 @@ class PartitionLog:
         starts_anew = segment is None or offset <= self._log_start_offset
         base_offset = offset if segment is None or starts_anew else segment.base_offset
         start = min(self._log_start_offset, offset)
-        self._save_checkpoint(
+        self._checkpoint.save(
             log_start_offset=start,
             recovery_offset=min(self._checkpoint.recovery_offset, base_offset),
         )

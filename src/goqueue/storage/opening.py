@@ -7,6 +7,7 @@ from uuid import UUID
 
 from goqueue.model.errors import PartitionOffline
 from goqueue.model.names import TopicPartition
+from goqueue.storage.checkpoint import Checkpoint
 from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import DamagedFile, load, save
 from goqueue.storage.epochs import LeaderEpochs
@@ -14,7 +15,6 @@ from goqueue.storage.partition_files import (
     CHECKPOINT_FILE,
     EPOCHS_FILE,
     IDENTITY_FILE,
-    Checkpoint,
     PartitionIdentity,
 )
 from goqueue.storage.recovery import recover_segments
@@ -99,11 +99,12 @@ def _claim(disk: Disk, path: Path, name: TopicPartition, topic_id: UUID) -> bool
 
 
 def _load_checkpoint(disk: Disk, path: Path) -> Checkpoint:
+    checkpoint = Checkpoint(disk, path / CHECKPOINT_FILE)
     try:
-        return load(disk, path / CHECKPOINT_FILE, Checkpoint) or Checkpoint()
+        checkpoint.load()
     except DamagedFile as error:
         logger.error("%s; the log starts at its first segment and is verified as a whole", error)
-        return Checkpoint()
+    return checkpoint
 
 
 def _load_epochs(disk: Disk, path: Path) -> LeaderEpochs | None:

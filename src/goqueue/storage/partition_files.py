@@ -1,4 +1,4 @@
-"""The small files in a partition's folder: whose it is, and where its log starts."""
+"""What lies in a partition's folder beside its segments."""
 
 from pathlib import Path
 from typing import Final
@@ -19,13 +19,6 @@ class PartitionIdentity(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
     topic_id: UUID
-
-
-class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """`recovery_offset`: segments that end at or before it are known to be on disk."""
-
-    log_start_offset: int = 0
-    recovery_offset: int = 0
 
 
 def remove_folder(disk: Disk, folder: Path) -> None:

@@ -23,7 +23,14 @@ from goqueue.model.names import TopicPartition
 from goqueue.storage.damage import Damage, Gap
 from goqueue.storage.disk import Disk
 from goqueue.storage.epochs import LeaderEpochs
-from goqueue.storage.index import SealedIndex, SegmentIndex, decode_index, encode_index
+from goqueue.storage.index import (
+    IndexPaths,
+    SealedIndex,
+    SegmentIndex,
+    encode_index,
+    load_index,
+    save_index,
+)
 from goqueue.storage.open_file import OpenFile
 from goqueue.storage.scan import follows_on, scan
 from goqueue.storage.segment_readers import SegmentReader, SegmentReaders
@@ -368,26 +375,20 @@ class Segment:
     # --- files ------------------------------------------------------------------------
 
     def _load_index(self) -> SealedIndex | None:
-        try:
-            with OpenFile(self._disk, self.path(INDEX_SUFFIX)) as file:
-                by_offset = file.read_all()
-            with OpenFile(self._disk, self.path(TIME_INDEX_SUFFIX)) as file:
-                by_time = file.read_all()
-        except OSError:
-            return None
-        return decode_index(by_offset, by_time, self.size_bytes)
+        return load_index(self._disk, self._index_paths, self.size_bytes)
 
     def _save_index(self, index: SegmentIndex) -> None:
         """Write the index files. A failure costs a later rebuild, nothing else."""
         sealed = SealedIndex(index, self.max_timestamp_ms(), self.next_offset)
         contents = encode_index(sealed, self.base_offset, self.size_bytes)
         try:
-            for suffix, content in zip((INDEX_SUFFIX, TIME_INDEX_SUFFIX), contents, strict=True):
-                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-                with OpenFile(self._disk, self.path(suffix), flags) as file:
-                    file.write(content, 0)
+            save_index(self._disk, self._index_paths, contents)
         except OSError as error:
             logger.warning("%s: index not saved, will be rebuilt: %s", self._name, error)
+
+    @property
+    def _index_paths(self) -> IndexPaths:
+        return self.path(INDEX_SUFFIX), self.path(TIME_INDEX_SUFFIX)
 
     def modified_ms(self) -> int:
         return self._disk.stat(self.path()).st_mtime_ns // 1_000_000
