@@ -1,0 +1,239 @@
+import asyncio
+
+import pytest
+
+from goqueue.broker.messages import ConfigChange, ConfigOp, ConfigSource, NewTopic
+from goqueue.model.errors import (
+    InvalidConfig,
+    InvalidPartitions,
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    InvalidRequest,
+    InvalidTopicName,
+    PolicyViolation,
+    TopicExists,
+    UnknownTopic,
+)
+from goqueue.model.records import NewRecord
+
+from tests.unit.broker.conftest import OpenBroker
+
+
+def test_a_topic_is_there_after_a_restart_with_id_partitions_and_settings(
+    open_broker: OpenBroker,
+) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            made = await broker.create_topic(
+                NewTopic(name="orders", partitions=2, config={"retention.ms": "5000"})
+            )
+        async with open_broker() as broker:
+            assert broker.topic("orders") == made
+            assert broker.topic_by_id(made.id).name == "orders"
+            assert broker.partition("orders", 1).config.retention_ms == 5000
+
+    asyncio.run(scenario())
+
+
+def test_defaults_apply_to_a_topic_made_without_a_word(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker(num__partitions="5") as broker:
+            topic = await broker.ensure_topic("orders")
+            assert len(topic.partitions) == 5
+            assert await broker.ensure_topic("orders") == topic
+        async with open_broker(auto__create__topics__enable="false") as broker:
+            with pytest.raises(UnknownTopic, match=r"auto\.create\.topics\.enable"):
+                await broker.ensure_topic("other")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("new", "error", "message"),
+    [
+        (NewTopic(name="../x"), InvalidTopicName, "character outside"),
+        (NewTopic(name=""), InvalidTopicName, "empty"),
+        (NewTopic(name=".."), InvalidTopicName, "not allowed"),
+        (NewTopic(name="x" * 250), InvalidTopicName, "249"),
+        (NewTopic(name="a_b"), InvalidTopicName, "collides with 'a.b'"),
+        (NewTopic(name="a.b"), TopicExists, "exists already"),
+        (NewTopic(name="x", partitions=0), InvalidPartitions, "1 to 10000"),
+        (NewTopic(name="x", partitions=10_001), InvalidPartitions, "1 to 10000"),
+        (NewTopic(name="x", replication_factor=2), InvalidReplicationFactor, "1 to 1"),
+        (NewTopic(name="x", assignments={0: [7]}), InvalidReplicaAssignment, "no known broker"),
+        (NewTopic(name="x", assignments={1: [0]}), InvalidReplicaAssignment, "without a gap"),
+        (NewTopic(name="x", assignments={0: [0, 0]}), InvalidReplicaAssignment, "twice"),
+        (NewTopic(name="x", config={"retention.ms": "soon"}), InvalidConfig, "retention.ms"),
+        (NewTopic(name="x", config={"no.such": "1"}), InvalidConfig, "no.such"),
+        (NewTopic(name="x", config={"segment.bytes": "3"}), InvalidConfig, "minimum 14"),
+    ],
+)
+def test_bad_topics_are_refused_by_name_and_limit(
+    open_broker: OpenBroker, new: NewTopic, error: type[Exception], message: str
+) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await broker.create_topic(NewTopic(name="a.b"))
+            before = broker.image.revision
+            with pytest.raises(error, match=message):
+                await broker.create_topic(new)
+            assert broker.image.revision == before
+
+    asyncio.run(scenario())
+
+
+def test_validate_only_answers_but_makes_nothing(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            proposed = await broker.create_topic(
+                NewTopic(name="orders", partitions=4), validate_only=True
+            )
+            assert len(proposed.partitions) == 4
+            with pytest.raises(UnknownTopic):
+                broker.topic("orders")
+
+    asyncio.run(scenario())
+
+
+def test_creating_one_topic_many_times_at_once_makes_it_once(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            results = await asyncio.gather(
+                *(broker.create_topic(NewTopic(name="orders")) for _ in range(8)),
+                return_exceptions=True,
+            )
+            made = [result for result in results if not isinstance(result, BaseException)]
+            assert len(made) == 1
+            assert sum(isinstance(result, TopicExists) for result in results) == 7
+
+    asyncio.run(scenario())
+
+
+def test_a_deleted_topic_is_gone_with_its_files_and_may_be_made_anew(
+    open_broker: OpenBroker,
+) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            first = await broker.create_topic(NewTopic(name="orders", partitions=1))
+            await broker.publish("orders", [NewRecord(value=b"old")])
+            folder = broker.partition("orders", 0).log.path
+            await broker.delete_topic("orders")
+            assert not folder.exists()
+            with pytest.raises(UnknownTopic):
+                broker.partition("orders", 0)
+            second = await broker.create_topic(NewTopic(name="orders", partitions=1))
+            assert second.id != first.id
+            assert broker.partition("orders", 0).high_watermark == 0
+
+    asyncio.run(scenario())
+
+
+def test_partitions_are_added_and_old_ones_keep_their_data(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await broker.create_topic(NewTopic(name="orders", partitions=1))
+            await broker.publish("orders", [NewRecord(value=b"x")])
+            await broker.create_partitions("orders", 3)
+            await broker.publish("orders", [NewRecord(value=b"y")], partition=2)
+            with pytest.raises(InvalidPartitions, match="has 3 partitions; 3 asked"):
+                await broker.create_partitions("orders", 3)
+        async with open_broker() as broker:
+            ends = [broker.partition("orders", index).high_watermark for index in range(3)]
+            assert ends == [1, 0, 1]
+
+    asyncio.run(scenario())
+
+
+def test_settings_are_changed_in_steps_and_take_effect(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await broker.create_topic(NewTopic(name="orders", partitions=1))
+            append = ConfigChange(name="cleanup.policy", op=ConfigOp.APPEND, value="compact")
+            await broker.alter_topic_config("orders", [append])
+            assert broker.partition("orders", 0).config.cleanup_policy == ("delete", "compact")
+            subtract = ConfigChange(name="cleanup.policy", op=ConfigOp.SUBTRACT, value="delete")
+            await broker.alter_topic_config("orders", [subtract])
+            assert broker.partition("orders", 0).config.cleanup_policy == ("compact",)
+            unset = ConfigChange(name="cleanup.policy", op=ConfigOp.DELETE)
+            await broker.alter_topic_config("orders", [unset])
+            assert broker.partition("orders", 0).config.cleanup_policy == ("delete",)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ([ConfigChange(name="no.such", value="1")], InvalidConfig),
+        ([ConfigChange(name="retention.ms")], InvalidConfig),
+        ([ConfigChange(name="retention.ms", op=ConfigOp.APPEND, value="1")], InvalidConfig),
+        ([ConfigChange(name="retention.ms", value="1")] * 2, InvalidRequest),
+        (
+            [
+                ConfigChange(name="retention.ms", value="77"),
+                ConfigChange(name="segment.ms", value="0"),
+            ],
+            InvalidConfig,
+        ),
+    ],
+)
+def test_one_bad_change_leaves_all_settings_as_they_were(
+    open_broker: OpenBroker, changes: list[ConfigChange], error: type[Exception]
+) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await broker.create_topic(NewTopic(name="orders", partitions=1))
+            with pytest.raises(error):
+                await broker.alter_topic_config("orders", changes)
+            assert broker.topic("orders").config == {}
+
+    asyncio.run(scenario())
+
+
+def test_the_nearest_setting_holds_and_all_are_shown(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker(topic__retention__ms="4000") as broker:
+            await broker.create_topic(NewTopic(name="orders", partitions=1))
+
+            async def set_broker(node_id: int | None, value: str) -> None:
+                change = ConfigChange(name="topic.retention.ms", value=value)
+                await broker.alter_broker_config(node_id, [change])  # type: ignore[arg-type]
+
+            seen = [broker.partition("orders", 0).config.retention_ms]
+            await set_broker(None, "3000")
+            seen.append(broker.partition("orders", 0).config.retention_ms)
+            await set_broker(0, "2000")
+            seen.append(broker.partition("orders", 0).config.retention_ms)
+            await broker.alter_topic_config(
+                "orders", [ConfigChange(name="retention.ms", value="1000")]
+            )
+            seen.append(broker.partition("orders", 0).config.retention_ms)
+            assert seen == [4000, 3000, 2000, 1000]
+            [entry] = [
+                entry
+                for entry in broker.describe_topic_config("orders")
+                if entry.name == "retention.ms"
+            ]
+            assert [(synonym.value, synonym.source) for synonym in entry.synonyms] == [
+                ("1000", ConfigSource.TOPIC),
+                ("2000", ConfigSource.DYNAMIC_BROKER),
+                ("3000", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+                ("4000", ConfigSource.STATIC_BROKER),
+                ("604800000", ConfigSource.DEFAULT),
+            ]
+
+    asyncio.run(scenario())
+
+
+def test_internal_topics_are_not_for_users(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await broker.create_topic(NewTopic(name="__consumer_offsets", partitions=1))
+            with pytest.raises(PolicyViolation):
+                await broker.delete_topic("__consumer_offsets")
+            with pytest.raises(PolicyViolation):
+                await broker.publish("__consumer_offsets", [NewRecord(value=b"x", key=b"k")])
+            with pytest.raises(PolicyViolation):
+                await broker.delete_records("__consumer_offsets", 0, 0)
+
+    asyncio.run(scenario())
