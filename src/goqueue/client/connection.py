@@ -46,8 +46,9 @@ class Connection:
                 f"no broker answers at {address} within {CONNECT_TIMEOUT_SECONDS:g} s"
             ) from error
         except OSError as error:
-            # asyncio's own text repeats the address instead of naming the reason
-            reason = os.strerror(error.errno) if (error.errno or 0) > 0 else error.strerror
+            # asyncio's own text for a refused connection repeats the address, not the reason.
+            number = error.errno or 0
+            reason = os.strerror(number) if number > 0 else error.strerror
             raise BrokerUnreachable(f"no broker answers at {address}: {reason}") from error
         return cls(reader, writer, address)
 

@@ -1,0 +1,156 @@
+"""`goqueue serve` as a child process, for tests that kill it."""
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from goqueue.model.errors import GoQueueError
+
+START_TIMEOUT_SECONDS: Final = 20.0
+STOP_TIMEOUT_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.005
+
+
+class ServerNotReady(GoQueueError):
+    code = "server_not_ready"
+
+
+class ServerProcess:
+    """A broker process on free ports. It keeps data directory and ports over restarts."""
+
+    def __init__(
+        self, data_dir: Path | str, *options: str, environment: dict[str, str] | None = None
+    ) -> None:
+        """`options` are passed to `goqueue serve`: `"--set", "num.partitions=1"`."""
+        self._data_dir = Path(data_dir)
+        self._options = options
+        self._environment = environment
+        self._kafka_port = 0
+        self._http_port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self.bootstrap_servers = ""
+        self.http_url = ""
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def log_text(self) -> str:
+        """Everything the process wrote, over all its runs."""
+        return self._log_path.read_text(errors="replace")
+
+    def start(self) -> Self:
+        """Start the process and return once it is ready."""
+        if self.is_running:
+            raise ServerNotReady("the process is running already")
+        ready_file = self._own_folder / "ready.json"
+        ready_file.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "goqueue", "serve", "--data-dir", str(self._data_dir)]
+        command += ["--kafka-port", str(self._kafka_port), "--http-port", str(self._http_port)]
+        command += ["--ready-file", str(ready_file), *self._options]
+        with self._log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._environment,
+                # Ctrl-C on the test run ends the tests, which end the broker.
+                start_new_session=True,
+            )
+        self._wait_ready(ready_file)
+        return self
+
+    def sigterm(self) -> int:
+        """Ask for a clean end, wait for it, and return the exit code."""
+        return self._end_with(signal.SIGTERM)
+
+    def sigkill(self) -> None:
+        """End the process as a crash does."""
+        self._end_with(signal.SIGKILL)
+
+    def restart(self) -> Self:
+        """Start again on the same data and ports; ends the process cleanly if it still runs."""
+        if self.is_running:
+            self.sigterm()
+        return self.start()
+
+    def close(self) -> None:
+        if self.is_running:
+            self.sigkill()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def _child(self) -> "subprocess.Popen[bytes]":
+        if self._process is None:
+            raise ServerNotReady("the process was not started")
+        return self._process
+
+    @property
+    def _own_folder(self) -> Path:
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="goqueue-server-")
+        return Path(self._folder.name)
+
+    @property
+    def _log_path(self) -> Path:
+        return self._own_folder / "server.log"
+
+    def _wait_ready(self, ready_file: Path) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        while not ready_file.exists():
+            if self._child.poll() is not None:
+                raise ServerNotReady(
+                    f"the broker ended with {self._child.returncode}:\n{self.log_text}"
+                )
+            if time.monotonic() > deadline:
+                self.sigkill()
+                raise ServerNotReady(
+                    f"the broker is not ready after {START_TIMEOUT_SECONDS:g} s:\n{self.log_text}"
+                )
+            time.sleep(_POLL_SECONDS)
+        facts = json.loads(ready_file.read_text())
+        self.bootstrap_servers = facts["bootstrap_servers"]
+        self.http_url = facts["http_url"]
+        self._kafka_port = facts["kafka_port"]
+        self._http_port = facts["http_port"]
+
+    def _end_with(self, number: signal.Signals) -> int:
+        self._child.send_signal(number)
+        try:
+            return self._child.wait(STOP_TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
+            raise ServerNotReady(
+                f"the broker did not end within {STOP_TIMEOUT_SECONDS:g} s of {number.name}"
+            ) from None
