@@ -51,6 +51,11 @@ class KafkaDoor:
             self._connection, self._config.host, self._config.kafka_port, backlog=LISTEN_BACKLOG
         )
         self._idle_sweep = loop.create_task(self._close_idle())
+        return self.address
+
+    @property
+    def address(self) -> tuple[str, int]:
+        assert self._server is not None
         return self._config.host, self._server.sockets[0].getsockname()[1]
 
     def _connection(self) -> Connection:
