@@ -18,7 +18,7 @@ from crc32c import crc32c
 from goqueue.storage.disk import Disk
 from goqueue.storage.open_file import OpenFile
 
-FILE_NAME: Final = "aborted.index"
+FILE_NAME: Final = "aborted.transactions"
 # A rewrite costs a file; below this many dead entries it is not worth it.
 REWRITE_AT_LEAST: Final = 1_024
 

@@ -1,0 +1,368 @@
+"""Produce, fetch, list offsets and delete records through the broker service."""
+
+import asyncio
+
+import pytest
+
+from goqueue.broker.messages import FetchedPart, FetchPart, Isolation, NewTopic
+from goqueue.broker.service import Broker
+from goqueue.model.batch import check_batch, iterate_batches
+from goqueue.model.control import Marker, MarkerType
+from goqueue.model.errors import (
+    CorruptBatch,
+    FencedLeaderEpoch,
+    GoQueueError,
+    InvalidProducerEpoch,
+    InvalidRecord,
+    InvalidRequiredAcks,
+    InvalidTimestamp,
+    OffsetOutOfRange,
+    OutOfOrderSequence,
+    RecordTooLarge,
+    UnknownLeaderEpoch,
+    UnknownPartition,
+    UnknownTopic,
+)
+from goqueue.model.records import COMPRESSION_CODES, NewRecord, decode_records, encode_records
+from tests.unit.broker.conftest import OpenBroker
+
+DAY_MS = 86_400_000
+
+
+def batch(*values: bytes, key: bytes | None = b"k", **options: int) -> bytearray:
+    records = [NewRecord(key=key, value=value) for value in values]
+    return encode_records(records, now_ms=1_700_000_000_000, **options)  # type: ignore[arg-type]
+
+
+async def produce(broker: Broker, records: bytes | bytearray, acks: int = -1) -> int:
+    produced = await broker.produce("t", 0, records, acks=acks, timeout_ms=5_000)
+    return produced.base_offset
+
+
+async def fetch(
+    broker: Broker,
+    offset: int,
+    *,
+    max_wait_ms: int = 0,
+    min_bytes: int = 1,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    leader_epoch: int = -1,
+) -> FetchedPart:
+    part = FetchPart("t", 0, offset, 1_000_000, leader_epoch)
+    [found] = await broker.fetch(
+        [part],
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=1_000_000,
+        isolation=isolation,
+    )
+    return found
+
+
+def values(part: FetchedPart) -> list[bytes | None]:
+    assert part.error is None
+    return [
+        record.value
+        for position, header in iterate_batches(part.data)
+        if not header.is_control
+        for record in decode_records(part.data[position : position + header.size_bytes])
+    ]
+
+
+@pytest.mark.parametrize("policy", ["always", "interval", "never"])
+@pytest.mark.parametrize("acks", [-1, 0, 1])
+def test_what_is_produced_is_fetched_under_every_policy(
+    open_broker: OpenBroker, policy: str, acks: int
+) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            config = {"fsync.policy": policy}
+            await broker.create_topic(NewTopic(name="t", partitions=1, config=config))
+            offsets = [await produce(broker, batch(b"a", b"b"), acks) for _ in range(3)]
+            assert offsets == [0, 2, 4]
+            found = await fetch(broker, 0, max_wait_ms=5_000, min_bytes=3 * len(batch(b"a", b"b")))
+            assert values(found) == [b"a", b"b"] * 3
+        async with open_broker() as broker:
+            assert values(await fetch(broker, 2)) == [b"a", b"b"] * 2
+
+    asyncio.run(scenario())
+
+
+def test_pipelined_appends_share_a_commit_and_keep_their_order(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            config = {"fsync.policy": "always"}
+            await broker.create_topic(NewTopic(name="t", partitions=1, config=config))
+            offsets = await asyncio.gather(*(produce(broker, batch(b"x")) for _ in range(200)))
+            assert offsets == list(range(200))
+            partition = broker.partition("t", 0)
+            assert partition.high_watermark == partition.log.flushed_offset == 200
+
+    asyncio.run(scenario())
+
+
+def test_a_waiting_fetch_is_woken_by_an_append(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await broker.create_topic(NewTopic(name="t", partitions=1))
+            loop = asyncio.get_running_loop()
+            started = loop.time()
+            waiting = asyncio.create_task(fetch(broker, 0, max_wait_ms=30_000))
+            while not broker.partition("t", 0).waiters:
+                await asyncio.sleep(0)
+            await produce(broker, batch(b"now"))
+            assert values(await waiting) == [b"now"]
+            assert loop.time() - started < 10
+            assert not broker.partition("t", 0).waiters
+
+    asyncio.run(scenario())
+
+
+def test_a_waiting_fetch_holds_out_for_its_minimum_of_bytes(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await broker.create_topic(NewTopic(name="t", partitions=1))
+            size = len(batch(b"x"))
+            waiting = asyncio.create_task(
+                fetch(broker, 0, max_wait_ms=30_000, min_bytes=3 * size)
+            )
+            for count in range(3):
+                while not broker.partition("t", 0).waiters:
+                    await asyncio.sleep(0)
+                assert not waiting.done()
+                await produce(broker, batch(b"%d" % count))
+            assert values(await waiting) == [b"0", b"1", b"2"]
+
+    asyncio.run(scenario())
+
+
+def test_a_fetch_answers_at_its_time_out_with_what_there_is(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await broker.create_topic(NewTopic(name="t", partitions=1))
+            await produce(broker, batch(b"x"))
+            found = await fetch(broker, 0, max_wait_ms=30, min_bytes=10_000)
+            assert values(found) == [b"x"]
+
+    asyncio.run(scenario())
+
+
+def test_deleting_the_topic_ends_a_waiting_fetch(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await broker.create_topic(NewTopic(name="t", partitions=1))
+            waiting = asyncio.create_task(fetch(broker, 0, max_wait_ms=30_000))
+            while not broker.partition("t", 0).waiters:
+                await asyncio.sleep(0)
+            await broker.delete_topic("t")
+            found = await asyncio.wait_for(waiting, 5)
+            assert isinstance(found.error, GoQueueError)
+
+    asyncio.run(scenario())
+
+
+def test_the_first_batch_is_sent_though_larger_than_the_limits(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await broker.create_topic(NewTopic(name="t", partitions=2))
+            for index in range(2):
+                large = batch(b"x" * 50_000)
+                await broker.produce("t", index, large, acks=1, timeout_ms=1_000)
+            parts = await broker.fetch(
+                [FetchPart("t", 0, 0, 100), FetchPart("t", 1, 0, 100)],
+                max_wait_ms=0,
+                min_bytes=1,
+                max_bytes=100,
+                isolation=Isolation.READ_UNCOMMITTED,
+            )
+            assert [len(part.data) > 50_000 for part in parts] == [True, False]
+
+    asyncio.run(scenario())
+
+
+def damaged(change: slice, replacement: bytes) -> bytes:
+    data = batch(b"x")
+    data[change] = replacement
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("records", "error"),
+    [
+        (b"", InvalidRecord),
+        (b"\x00" * 10, CorruptBatch),
+        (damaged(slice(-1, None), b"\x7f"), CorruptBatch),
+        (damaged(slice(8, 12), b"\x7f\xff\xff\xff"), CorruptBatch),
+        (damaged(slice(8, 12), b"\xff\xff\xff\xff"), CorruptBatch),
+        (damaged(slice(16, 17), b"\x01"), InvalidRecord),
+        (damaged(slice(16, 17), b"\x00"), InvalidRecord),
+        (bytes(batch(b"x")) + b"rest", CorruptBatch),
+        (bytes(batch(b"x" * 2_000_000)), RecordTooLarge),
+    ],
+)
+def test_bad_batches_are_refused_and_leave_nothing(
+    open_broker: OpenBroker, records: bytes, error: type[Exception]
+) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await broker.create_topic(NewTopic(name="t", partitions=1))
+            with pytest.raises(error):
+                await produce(broker, records)
+            assert broker.partition("t", 0).log_end_offset == 0
+            assert await produce(broker, batch(b"fine")) == 0
+
+    asyncio.run(scenario())
+
+
+def test_timestamps_out_of_the_topics_bounds_are_refused(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            config = {"message.timestamp.before.max.ms": str(DAY_MS)}
+            await broker.create_topic(NewTopic(name="t", partitions=1, config=config))
+            with pytest.raises(InvalidTimestamp, match="past"):
+                await produce(broker, batch(b"x"))
+            future = encode_records([NewRecord(value=b"x")], now_ms=broker.clock_ms() + DAY_MS)
+            with pytest.raises(InvalidTimestamp, match="future"):
+                await produce(broker, future)
+
+    asyncio.run(scenario())
+
+
+def test_append_time_and_compression_are_the_topics(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            config = {"message.timestamp.type": "LogAppendTime", "compression.type": "zstd"}
+            await broker.create_topic(NewTopic(name="t", partitions=1, config=config))
+            before_ms = broker.clock_ms()
+            produced = await broker.produce("t", 0, batch(b"x"), acks=1, timeout_ms=1_000)
+            found = await fetch(broker, 0)
+            header = check_batch(found.data)
+            [record] = decode_records(found.data)
+            assert header.compression == COMPRESSION_CODES["zstd"]
+            assert record.value == b"x"
+            assert record.timestamp_ms == produced.append_time_ms >= before_ms
+
+    asyncio.run(scenario())
+
+
+def test_a_compacted_topic_wants_keys(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            config = {"cleanup.policy": "compact"}
+            await broker.create_topic(NewTopic(name="t", partitions=1, config=config))
+            with pytest.raises(InvalidRecord, match="without a key"):
+                await produce(broker, batch(b"x", key=None))
+            assert await produce(broker, batch(b"x")) == 0
+
+    asyncio.run(scenario())
+
+
+def test_unknown_places_and_epochs_are_named(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await broker.create_topic(NewTopic(name="t", partitions=1))
+            with pytest.raises(UnknownTopic):
+                broker.partition("nope", 0)
+            for index in (-1, 1):
+                with pytest.raises(UnknownPartition):
+                    broker.partition("t", index)
+            with pytest.raises(InvalidRequiredAcks):
+                await produce(broker, batch(b"x"), acks=2)
+            assert isinstance((await fetch(broker, 1)).error, OffsetOutOfRange)
+            assert isinstance((await fetch(broker, -1)).error, OffsetOutOfRange)
+            stale = await fetch(broker, 0, leader_epoch=7)
+            assert isinstance(stale.error, UnknownLeaderEpoch)
+            broker.partition("t", 0).leader_epoch = 3
+            fenced = await fetch(broker, 0, leader_epoch=2)
+            assert isinstance(fenced.error, FencedLeaderEpoch)
+
+    asyncio.run(scenario())
+
+
+def test_offsets_are_listed_and_records_deleted(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await broker.create_topic(NewTopic(name="t", partitions=1))
+            for second in (1, 3, 2):
+                record = NewRecord(value=b"x", timestamp_ms=second * 1000)
+                await broker.publish("t", [record])
+
+            async def listed(timestamp: int) -> tuple[int, int]:
+                found = await broker.list_offset("t", 0, timestamp)
+                return found.offset, found.timestamp_ms
+
+            assert await listed(-1) == (3, -1)
+            assert await listed(-2) == (0, -1)
+            assert await listed(-3) == (1, 3000)
+            assert await listed(1500) == (1, 3000)
+            assert await listed(3001) == (-1, -1)
+            assert await broker.delete_records("t", 0, 2) == 2
+            assert await listed(-2) == (2, -1)
+            assert isinstance((await fetch(broker, 1)).error, OffsetOutOfRange)
+            with pytest.raises(OffsetOutOfRange):
+                await broker.delete_records("t", 0, 4)
+            assert await broker.delete_records("t", 0, -1) == 3
+        async with open_broker() as broker:
+            assert broker.partition("t", 0).log_start_offset == 3
+
+    asyncio.run(scenario())
+
+
+def test_idempotent_batches_are_stored_once_also_over_a_restart(open_broker: OpenBroker) -> None:
+    def numbered(sequence: int, epoch: int = 0) -> bytearray:
+        return batch(b"x", producer_id=7, producer_epoch=epoch, base_sequence=sequence)
+
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await broker.create_topic(NewTopic(name="t", partitions=1))
+            assert [await produce(broker, numbered(n)) for n in (0, 1, 1, 0, 2)] == [0, 1, 1, 0, 2]
+            with pytest.raises(OutOfOrderSequence):
+                await produce(broker, numbered(5))
+        async with open_broker() as broker:
+            assert [await produce(broker, numbered(n)) for n in (2, 3)] == [2, 3]
+            assert await produce(broker, numbered(0, epoch=1)) == 4
+            with pytest.raises(InvalidProducerEpoch):
+                await produce(broker, numbered(4))
+            assert broker.partition("t", 0).log_end_offset == 5
+
+    asyncio.run(scenario())
+
+
+def test_readers_of_committed_data_wait_for_the_outcome(open_broker: OpenBroker) -> None:
+    def transactional(producer_id: int, sequence: int, value: bytes) -> bytearray:
+        return batch(
+            value,
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=sequence,
+            is_transactional=True,
+        )
+
+    def end(broker: Broker, producer_id: int, outcome: MarkerType) -> None:
+        broker.partition("t", 0).append_marker(
+            Marker(outcome, 0), producer_id=producer_id, producer_epoch=0, bumps_epoch=False
+        )
+
+    async def committed(broker: Broker) -> tuple[list[bytes | None], list[int]]:
+        found = await fetch(broker, 0, isolation=Isolation.READ_COMMITTED)
+        assert found.aborted is not None
+        return values(found), [aborted.producer_id for aborted in found.aborted]
+
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await broker.create_topic(NewTopic(name="t", partitions=1))
+            await produce(broker, batch(b"plain"))
+            await produce(broker, transactional(1, 0, b"one"))
+            await produce(broker, transactional(2, 0, b"two"))
+            assert await committed(broker) == ([b"plain"], [])
+            end(broker, 2, MarkerType.ABORT)
+            assert broker.partition("t", 0).last_stable_offset == 1
+        async with open_broker() as broker:
+            assert await committed(broker) == ([b"plain"], [])
+            end(broker, 1, MarkerType.COMMIT)
+            assert await committed(broker) == ([b"plain", b"one", b"two"], [2])
+        async with open_broker() as broker:
+            assert await committed(broker) == ([b"plain", b"one", b"two"], [2])
+            assert broker.partition("t", 0).last_stable_offset == 5
+
+    asyncio.run(scenario())
