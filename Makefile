@@ -1,0 +1,64 @@
+# Every target sets up what it needs; `make run` and `make test` are enough to begin with.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+# Options of `goqueue serve`, such as: make run ARGS="--kafka-port 9192"
+ARGS ?=
+PYTEST_ARGS ?=
+
+# Where there is apt-get and the right to use it; else the caller says what is missing.
+apt_install = { SUDO=$$([ "$$(id -u)" = 0 ] || echo "sudo -n"); \
+	$$SUDO apt-get install -qq -y $(1) || { $$SUDO apt-get update -qq && $$SUDO apt-get install -qq -y $(1); }; } >/dev/null 2>&1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint format bench demo clean
+
+help: ## List the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+setup: $(INSTALLED) ## Make .venv with everything in it
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "$(PYTHON) is older than 3.11; name a newer one: make PYTHON=python3.12 …"; exit 1; }
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) \
+		|| { $(call apt_install,python3-venv) && $(PYTHON) -m venv $(VENV); } \
+		|| { echo "install Python's venv module first (Debian: python3-venv)"; exit 1; }
+	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+run: $(INSTALLED) ## Start a broker (Kafka on 9092, HTTP on 8080, data in ./data)
+	@$(BIN)/goqueue serve $(ARGS)
+
+test: lint kcat ## Lint, types, import contracts and all tests
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+lint: $(INSTALLED) ## ruff, mypy --strict, import-linter
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(INSTALLED) ## Format the source
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(INSTALLED) ## Measure beside peers; results in bench/results
+	$(BIN)/python -m bench $(ARGS)
+
+demo: $(INSTALLED) ## A short tour: start a broker, send, read, look around
+	@PATH="$(CURDIR)/$(BIN):$$PATH" bash demo/tour.sh
+
+clean: ## Remove what can be made again (not ./data)
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A client that tests run as a process; it is no Python package.
+.PHONY: kcat
+kcat:
+	@command -v kcat >/dev/null || { echo "installing kcat, a Kafka client that the tests run"; \
+		$(call apt_install,kcat); } \
+		|| { echo "install kcat first (Debian: apt-get install kcat, macOS: brew install kcat)"; exit 1; }
