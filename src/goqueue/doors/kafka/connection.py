@@ -121,9 +121,7 @@ class Connection(asyncio.BufferedProtocol):
         self._memory.forget(self)
         self._drop_frame()
         self._drop_queued()
-        for exchange in self._running:
-            if exchange.operation.waits and exchange.task is not None:
-                exchange.task.cancel()
+        self._cancel_waiting()
 
     def eof_received(self) -> bool:
         return False
@@ -255,7 +253,7 @@ class Connection(asyncio.BufferedProtocol):
         except (Malformed, CloseConnection) as error:
             exchange.failure = f"{exchange.operation.name}: {error}"
         except asyncio.CancelledError:
-            # The client is gone, so there is nobody to wait for.
+            # The client is gone or the broker is going: no use in waiting on.
             exchange.failure = "cancelled"
         except Exception:
             log.exception(
@@ -373,12 +371,18 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.close()
 
     def finish(self) -> None:
-        """Stop reading, let what runs finish, then close."""
+        """Stop reading, end what only waits, let the rest finish, then close."""
         self._is_ending = True
         self._hold("shutdown")
         self._drop_queued()
+        self._cancel_waiting()
         if not self._running:
             self._close_transport()
+
+    def _cancel_waiting(self) -> None:
+        for exchange in self._running:
+            if exchange.operation.waits and exchange.task is not None:
+                exchange.task.cancel()
 
     def abort(self) -> None:
         self._is_ending = True

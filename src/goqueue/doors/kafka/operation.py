@@ -61,5 +61,5 @@ class Operation:
     # May run while earlier requests of the connection that also overlap are still running.
     overlaps: bool = False
     # Waits for something else to happen, so there is no point in finishing it for a client that
-    # left.
+    # left or at shutdown.
     waits: bool = False

@@ -69,7 +69,6 @@ class KafkaDoor:
             self._idle_sweep.cancel()
         for connection in self._connections:
             connection.finish()
-        self._services.broker.wake_readers()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FINISH_TIMEOUT_SECONDS):
                 await self._connections.wait_none_open()

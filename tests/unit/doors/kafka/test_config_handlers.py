@@ -1,0 +1,196 @@
+"""Settings over the wire: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and the list."""
+
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+from tests.unit.doors.kafka.wire_client import WireClient
+
+from goqueue.broker.messages import NewTopic
+from goqueue.broker.service import Broker
+
+pytestmark = pytest.mark.anyio
+
+TOPIC, BROKER, LOGGER = 2, 4, 8
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+@pytest.fixture(autouse=True)
+async def _topic(broker: Broker) -> None:
+    await broker.create_topic(NewTopic(name="a", config={"retention.ms": "7"}))
+
+
+async def describe(
+    client: WireClient, kind: int, name: str, version: int = 4, **more: Any
+) -> dict[str, Any]:
+    keys = more.pop("keys", None)
+    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
+    answer = await client.call("describe_configs", version, resources=[resource], **more)
+    (result,) = answer.results
+    assert result.error_code is ErrorCode.none
+    return {config.name: config for config in result.configs}
+
+
+def change(name: str, op: int, value: str | None) -> dict[str, Any]:
+    return {"name": name, "config_operation": op, "value": value}
+
+
+async def alter(
+    client: WireClient, name: str, *changes: dict[str, Any], kind: int = TOPIC, **more: Any
+) -> ErrorCode:
+    resource = {"resource_type": kind, "resource_name": name, "configs": changes}
+    answer = await client.call("incremental_alter_configs", resources=[resource], **more)
+    code: ErrorCode = answer.responses[0].error_code
+    return code
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+async def test_topic_settings_tell_value_and_source(client: WireClient, version: int) -> None:
+    configs = await describe(client, TOPIC, "a", version)
+    assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == ("7", 1)
+    assert (configs["segment.bytes"].config_source, configs["segment.bytes"].synonyms) == (5, ())
+
+
+async def test_synonyms_and_docs_are_told_when_asked_for(client: WireClient) -> None:
+    configs = await describe(client, TOPIC, "a", include_synonyms=True, include_documentation=True)
+    retention = configs["retention.ms"]
+    assert [(s.value, s.source) for s in retention.synonyms] == [("7", 1), ("604800000", 5)]
+    assert retention.config_type == 5
+    assert "older" in retention.documentation
+
+
+async def test_only_the_keys_asked_for_are_told(client: WireClient) -> None:
+    configs = await describe(client, TOPIC, "a", keys=("retention.ms", "nope"))
+    assert set(configs) == {"retention.ms"}
+    assert len(await describe(client, TOPIC, "a", keys=())) > 10
+
+
+async def test_broker_settings_are_told(client: WireClient) -> None:
+    configs = await describe(client, BROKER, "0")
+    assert configs["num.partitions"].value == "3"
+    assert configs["num.partitions"].read_only
+    assert configs["kafka.port"].config_source == 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "code"),
+    [
+        (TOPIC, "b", ErrorCode.unknown_topic_or_partition),
+        (TOPIC, "../a", ErrorCode.invalid_topic_exception),
+        (BROKER, "7", ErrorCode.invalid_request),
+        (BROKER, "x", ErrorCode.invalid_request),
+        (LOGGER, "0", ErrorCode.invalid_request),
+        (99, "a", ErrorCode.invalid_request),
+    ],
+)
+async def test_what_has_no_settings(
+    client: WireClient, kind: int, name: str, code: ErrorCode
+) -> None:
+    resource = {"resource_type": kind, "resource_name": name}
+    (result,) = (await client.call("describe_configs", resources=[resource])).results
+    assert (result.error_code, result.configs) == (code, ())
+    assert result.error_message
+
+
+@pytest.mark.parametrize("version", range(2))
+async def test_single_settings_change(client: WireClient, broker: Broker, version: int) -> None:
+    changes = [change("segment.bytes", SET, "2000"), change("retention.ms", DELETE, None)]
+    resource = {"resource_type": TOPIC, "resource_name": "a", "configs": changes}
+    answer = await client.call("incremental_alter_configs", version, resources=[resource])
+    assert answer.responses[0].error_code is ErrorCode.none
+    assert broker.topic("a").config == {"segment.bytes": "2000"}
+
+
+async def test_lists_are_appended_to_and_subtracted_from(
+    client: WireClient, broker: Broker
+) -> None:
+    assert await alter(client, "a", change("cleanup.policy", APPEND, "compact")) is ErrorCode.none
+    assert broker.topic("a").config["cleanup.policy"] == "delete,compact"
+    await alter(client, "a", change("cleanup.policy", SUBTRACT, "delete"))
+    assert broker.topic("a").config["cleanup.policy"] == "compact"
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ([change("retention.ms", SET, "x")], ErrorCode.invalid_config),
+        ([change("nope", SET, "1")], ErrorCode.invalid_config),
+        ([change("retention.ms", APPEND, "1")], ErrorCode.invalid_config),
+        ([change("retention.ms", SET, None)], ErrorCode.invalid_request),
+        ([change("retention.ms", 9, "1")], ErrorCode.invalid_request),
+        ([change("retention.ms", SET, "1")] * 2, ErrorCode.invalid_request),
+    ],
+)
+async def test_bad_changes_change_nothing(
+    client: WireClient, broker: Broker, changes: list[dict[str, Any]], code: ErrorCode
+) -> None:
+    assert await alter(client, "a", change("segment.bytes", SET, "99"), *changes) is code
+    assert broker.topic("a").config == {"retention.ms": "7"}
+
+
+async def test_validation_alone_changes_nothing(client: WireClient, broker: Broker) -> None:
+    changed = change("retention.ms", SET, "8")
+    assert await alter(client, "a", changed, validate_only=True) is ErrorCode.none
+    assert broker.topic("a").config == {"retention.ms": "7"}
+
+
+async def test_a_resource_named_twice_is_refused(client: WireClient) -> None:
+    resource = {
+        "resource_type": TOPIC,
+        "resource_name": "a",
+        "configs": [change("retention.ms", SET, "1")],
+    }
+    answer = await client.call("incremental_alter_configs", resources=[resource, resource])
+    assert [r.error_code for r in answer.responses] == [ErrorCode.invalid_request] * 2
+
+
+async def test_brokers_get_topic_defaults_each_or_all(client: WireClient) -> None:
+    changed = change("topic.retention.ms", SET, "123")
+    assert await alter(client, "", changed, kind=BROKER) is ErrorCode.none
+    assert (await describe(client, BROKER, ""))["topic.retention.ms"].config_source == 3
+    changed = change("topic.retention.ms", SET, "456")
+    assert await alter(client, "0", changed, kind=BROKER) is ErrorCode.none
+    configs = await describe(client, BROKER, "0")
+    told = configs["topic.retention.ms"]
+    assert (told.value, told.config_source) == ("456", 2)
+    assert await alter(client, "1", changed, kind=BROKER) is ErrorCode.invalid_request
+    assert await alter(client, "0", changed, kind=LOGGER) is ErrorCode.invalid_request
+    assert await alter(client, "z", changed) is ErrorCode.unknown_topic_or_partition
+
+
+@pytest.mark.parametrize("version", range(3))
+async def test_all_settings_are_replaced(client: WireClient, broker: Broker, version: int) -> None:
+    def resource(kind: int, name: str, value: str | None) -> dict[str, Any]:
+        configs = [{"name": "segment.bytes", "value": value}]
+        return {"resource_type": kind, "resource_name": name, "configs": configs}
+
+    answer = await client.call(
+        "alter_configs",
+        version,
+        resources=[
+            resource(TOPIC, "a", "3000"),
+            resource(TOPIC, "b", "3000"),
+            resource(LOGGER, "0", "1"),
+            resource(BROKER, "0", None),
+        ],
+    )
+    assert [r.error_code for r in answer.responses] == [
+        ErrorCode.none,
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.invalid_request,
+        ErrorCode.invalid_request,
+    ]
+    assert broker.topic("a").config == {"segment.bytes": "3000"}
+
+
+async def test_resources_with_settings_are_listed(client: WireClient) -> None:
+    async def listed(*kinds: int) -> set[tuple[int, str]]:
+        answer = await client.call("list_config_resources", resource_types=kinds)
+        assert answer.error_code is ErrorCode.none
+        return {(r.resource_type, r.resource_name) for r in answer.config_resources}
+
+    assert await listed() == {(TOPIC, "a"), (BROKER, "0")}
+    assert await listed(TOPIC) == {(TOPIC, "a")}
+    assert (await client.call("list_config_resources", 0)).config_resources == ()
+    answer = await client.call("list_config_resources", resource_types=(77,))
+    assert answer.error_code is ErrorCode.unsupported_version
