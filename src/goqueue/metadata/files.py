@@ -9,7 +9,9 @@ _NEW_FILE_MODE = 0o644
 
 class Files:
     def make_directory(self, path: Path) -> None:
-        path.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            path.mkdir(parents=True, exist_ok=True)
+            self.sync_directory(path.parent)
 
     def names(self, directory: Path) -> list[str]:
         return sorted(os.listdir(directory))  # noqa: PTH208 - names, not paths

@@ -207,7 +207,7 @@ class Keyspace:
     def replay(self, record: Record) -> WatchBatch | None:
         match record:
             case LeaseGranted(lease=lease, ttl_ms=ttl_ms):
-                self.last_lease = max(self.last_lease, lease)
+                self.last_lease = lease
                 self._lease_ttls_ms[lease] = ttl_ms
                 self._lease_keys[lease] = set()
                 return None
