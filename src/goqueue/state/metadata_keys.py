@@ -12,6 +12,7 @@ Functions named `..._entry` return a key and its value, ready to put.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
@@ -64,9 +65,10 @@ class BrokerValue(msgspec.Struct, frozen=True, kw_only=True):
     rack: str | None = None
 
 
-class ProducerIdBlock(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ProducerIdBlock:
     first: int
-    size: int
+    count: int
 
 
 # --- keys ---------------------------------------------------------------------------------
@@ -154,7 +156,7 @@ def take_producer_ids(current: bytes | None) -> tuple[ProducerIdBlock, Entry]:
     """The next free block, and the entry to put if the key is still as `current` was read."""
     first = 0 if current is None else decode_value(PRODUCER_IDS_KEY, current, int)
     block = ProducerIdBlock(first, PRODUCER_ID_BLOCK_SIZE)
-    return block, Entry(PRODUCER_IDS_KEY, msgspec.json.encode(first + block.size))
+    return block, Entry(PRODUCER_IDS_KEY, msgspec.json.encode(first + block.count))
 
 
 # --- parsing ------------------------------------------------------------------------------

@@ -207,9 +207,9 @@ def test_bad_entry_is_named(key: str, value: bytes) -> None:
 
 def test_producer_id_blocks_follow_each_other() -> None:
     block, entry = take_producer_ids(None)
-    assert (block.first, block.size) == (0, 1_000)
+    assert (block.first, block.count) == (0, 1_000)
     block, entry = take_producer_ids(entry.value)
-    assert (block.first, block.size) == (1_000, 1_000)
+    assert (block.first, block.count) == (1_000, 1_000)
     assert MetadataImage.load([entry], revision=2).next_producer_id == 2_000
 
 
