@@ -84,6 +84,13 @@ async def test_all_topics(client: WireClient, broker: Broker, version: int, topi
     assert sorted(topic.name for topic in answer.topics) == ["a", "b"]
 
 
+async def test_bytes_after_a_request_are_ignored(client: WireClient, broker: Broker) -> None:
+    """librdkafka asks for all topics with an empty list of four bytes instead of one."""
+    await broker.create_topic(NewTopic(name="a"))
+    client.writer.write(bytes.fromhex("00000012 0003 000d 00000001 ffff 00 00000000 01 00 00"))
+    assert b"a" in await client.receive_frame()
+
+
 async def test_an_empty_list_asks_for_no_topic(client: WireClient, broker: Broker) -> None:
     await broker.create_topic(NewTopic(name="a"))
     assert (await client.call("metadata", 1, topics=())).topics == ()
@@ -276,10 +283,10 @@ async def test_topics_are_deleted_by_name(client: WireClient, broker: Broker, ve
 
 async def test_topics_are_deleted_by_id(client: WireClient, broker: Broker) -> None:
     topic = await broker.create_topic(NewTopic(name="a"))
-    by_id = {"topics": [{"name": None, "topic_id": topic.id}]}
-    (deleted,) = (await client.call("delete_topics", **by_id)).responses
+    by_id = [{"name": None, "topic_id": topic.id}]
+    (deleted,) = (await client.call("delete_topics", topics=by_id)).responses
     assert (deleted.error_code, deleted.name) == (ErrorCode.none, "a")
-    (missing,) = (await client.call("delete_topics", **by_id)).responses
+    (missing,) = (await client.call("delete_topics", topics=by_id)).responses
     assert (missing.error_code, missing.name) == (ErrorCode.unknown_topic_id, None)
 
 

@@ -24,7 +24,8 @@ async def handle(context: RequestContext, request: "DescribeTopicPartitionsReque
     cursor = request.cursor
     if cursor is not None and cursor.partition_index < 0:
         raise Malformed(f"cursor partition_index is {cursor.partition_index}; it must be ≥ 0")
-    names = sorted({str(topic.name) for topic in request.topics} or set(context.broker.image.topics))
+    asked = {str(topic.name) for topic in request.topics}
+    names = sorted(asked or set(context.broker.image.topics))
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
     left = max(1, min(request.response_partition_limit, PARTITIONS_MAX))

@@ -19,7 +19,7 @@ class Schema(NamedTuple):
     write: Write
 
     def read_request(self, buffer: memoryview, position: int) -> Any:
-        """Decode a request body that starts at `position` and fills the buffer, or `Malformed`."""
+        """Decode the request body that starts at `position`, or raise `Malformed`."""
         return decode(self.read, buffer, position)
 
     def write_response(self, correlation_id: int, message: Message) -> Chunks:
