@@ -1,0 +1,157 @@
+"""The command without a broker: help, usage, one-line errors, and what is imported for it."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from goqueue import __version__
+from goqueue.cli.main import app
+from goqueue.cli.output import print_table, size_text
+
+
+def run(*arguments: str, **environment: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, list(arguments), env=environment)
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def closed_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def test_version() -> None:
+    assert run("--version") == (0, f"goqueue {__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    "command", [(), ("serve",), ("topics",), ("topics", "list"), ("produce",), ("consume",)]
+)
+def test_help_of_every_command(command: tuple[str, ...]) -> None:
+    code, out, _ = run(*command, "--help")
+    assert code == 0
+    assert "Usage:" in out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("nonsense",),
+        ("produce",),
+        ("topics", "alter", "t"),
+        ("topics", "create", "t", "--set", "no-equals-sign"),
+        ("topics", "create", "t", "--partitions", "0"),
+        ("topics", "list", "-o", "xml"),
+        ("consume", "t", "--from-time", "whenever"),
+        ("consume", "t", "--from-beginning", "--from-offset", "4"),
+        ("consume", "t", "--follow", "--until", "now"),
+        ("produce", "t", "--json", "--key", "k"),
+        ("produce", "t", "value", "--file", "x"),
+    ],
+)
+def test_wrong_usage_ends_with_2(arguments: tuple[str, ...]) -> None:
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("topics", "list"),
+        ("topics", "create", "t"),
+        ("produce", "t", "hello"),
+        ("consume", "t"),
+    ],
+)
+def test_no_broker_is_one_line_with_the_next_step(
+    command: tuple[str, ...], closed_port: int
+) -> None:
+    address = f"127.0.0.1:{closed_port}"
+    code, out, err = run(*command, GOQUEUE_BOOTSTRAP=address)
+    assert (code, out) == (1, "")
+    assert err.count("\n") == 1
+    assert f"no broker answers at {address}" in err
+    assert "goqueue serve" in err
+
+
+def test_address_that_is_none(closed_port: int) -> None:
+    code, _, err = run("topics", "list", "--bootstrap", f"localhost:{closed_port}x")
+    assert code == 1
+    assert "is not an address; write host:port" in err
+
+
+def test_missing_input_file(closed_port: int) -> None:
+    code, _, err = run("produce", "t", "--file", "missing", "-b", f"127.0.0.1:{closed_port}")
+    assert (code, err) == (1, "goqueue: cannot read missing: No such file or directory\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--set", "kafka.prt=1"), "command line: kafka.prt: no such setting"),
+        (("--kafka-port", "70000"), "kafka.port: 70000 is above the maximum 65535"),
+        (("--config", "missing.toml"), "config file missing.toml: No such file or directory"),
+    ],
+)
+def test_serve_refuses_bad_settings(arguments: tuple[str, ...], reason: str) -> None:
+    code, _, err = run("serve", *arguments)
+    assert code == 1
+    assert reason in err
+    assert err.count("\n") == 1
+
+
+def test_settings_in_every_format() -> None:
+    code, table, _ = run("settings", "fsync")
+    assert code == 0
+    assert "topic.fsync.policy" in table
+    _, text, _ = run("settings", "fsync", "-o", "json")
+    _, also_text, _ = run("settings", "fsync", "-o", "yaml")
+    (row,) = json.loads(text)
+    assert yaml.safe_load(also_text) == [row]
+    assert (row["variable"], row["default"]) == ("GOQUEUE_TOPIC_FSYNC_POLICY", "interval")
+
+
+def test_tables_are_not_cut_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    long = "x" * 400
+    print_table([{"a": long, "n": 5, "none": None}], columns={"a": "A", "n": "N", "none": "?"})
+    assert capsys.readouterr().out.splitlines()[-2].split() == [long, "5", "-"]
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(None, "-"), (0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 * 1024**4, "5.0 TiB")],
+)
+def test_sizes(size: int | None, text: str) -> None:
+    assert size_text(size) == text
+
+
+def test_help_and_completion_import_nothing_heavy() -> None:
+    code = (
+        "import sys\n"
+        "import goqueue.cli.main\n"
+        "heavy = {'kio', 'aiokafka', 'litestar', 'uvloop', 'yaml', 'tomllib'}\n"
+        "heavy |= {'goqueue.broker', 'goqueue.doors', 'goqueue.server.process'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30
+    )
+    assert out.stdout.strip() == "[]"
+
+
+def test_shell_completion_is_offered() -> None:
+    environment = {**os.environ, "_GOQUEUE_COMPLETE": "complete_bash", "COMP_CWORD": "1"}
+    environment["COMP_WORDS"] = "goqueue to"
+    command = [str(Path(sys.executable).with_name("goqueue"))]
+    out = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=30)
+    assert "topics" in out.stdout
