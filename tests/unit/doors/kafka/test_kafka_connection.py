@@ -1,159 +1,24 @@
 """The connection against operations made for the test, driven without a socket."""
 
-import asyncio
 import logging
 import struct
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.unit.doors.kafka.scripted_peer import (
+    FETCH,
+    METADATA,
+    METADATA_ANSWER,
+    PRODUCE,
+    PRODUCE_ANSWER,
+    Peer,
+    frame,
+    metadata,
+    produce,
+)
 
-from goqueue.doors.kafka.connection import FRAME_RESERVE_BYTES, SCRATCH_BYTES, Connection
-from goqueue.doors.kafka.fetch_sessions import FetchSessions
-from goqueue.doors.kafka.handlers import api_versions
-from goqueue.doors.kafka.open_connections import OpenConnections
-from goqueue.doors.kafka.operation import CloseConnection, DoorServices, Operation, RequestContext
-from goqueue.doors.kafka.request_memory import RequestMemory
-from goqueue.model.broker_config import broker_config
-
-PRODUCE, METADATA, FETCH = 0, 3, 1
-
-
-class FakeTransport:
-    def __init__(self) -> None:
-        self.written = b""
-        self.is_closed = False
-        self.is_reading = True
-
-    def get_extra_info(self, name: str) -> Any:
-        return ("10.1.2.3", 4711) if name == "peername" else None
-
-    def set_write_buffer_limits(self, high: int) -> None:
-        assert high > 0
-
-    def pause_reading(self) -> None:
-        assert self.is_reading
-        self.is_reading = False
-
-    def resume_reading(self) -> None:
-        assert not self.is_reading
-        self.is_reading = True
-
-    def writelines(self, chunks: Any) -> None:
-        assert not self.is_closed
-        self.written += b"".join(chunks)
-
-    def close(self) -> None:
-        self.is_closed = True
-
-    abort = close
-
-
-class Script:
-    """Operations whose handlers wait for the test: Produce overlaps, Metadata does not."""
-
-    def __init__(self) -> None:
-        self.started: list[int] = []
-        self.finish: dict[int, asyncio.Future[Any]] = {}
-
-    async def _run(self, context: RequestContext, _request: Any) -> Any:
-        self.started.append(context.correlation_id)
-        future = self.finish.setdefault(
-            context.correlation_id, asyncio.get_running_loop().create_future()
-        )
-        return await future
-
-    def operations(self) -> dict[int, Operation]:
-        return {
-            METADATA: Operation(
-                api_key=METADATA, name="Metadata", min_version=0, max_version=1, handle=self._run
-            ),
-            PRODUCE: Operation(
-                api_key=PRODUCE,
-                name="Produce",
-                min_version=3,
-                max_version=9,
-                handle=self._run,
-                overlaps=True,
-            ),
-            FETCH: Operation(
-                api_key=FETCH,
-                name="Fetch",
-                min_version=4,
-                max_version=4,
-                handle=self._run,
-                waits=True,
-            ),
-            18: api_versions.OPERATION,
-        }
-
-
-class Peer:
-    def __init__(self, **settings: str) -> None:
-        self.script = Script()
-        texts = {name.replace("_", "."): text for name, text in settings.items()}
-        config = broker_config(texts)
-        self.services = DoorServices(
-            broker=cast(Any, SimpleNamespace()),
-            config=config,
-            operations=self.script.operations(),
-            fetch_sessions=FetchSessions(1),
-        )
-        self.memory = RequestMemory(config.queued_max_request_bytes)
-        self.open: OpenConnections[Connection] = OpenConnections(config.max_connections)
-        self.connection, self.transport = self.connect()
-
-    def connect(self) -> tuple[Connection, FakeTransport]:
-        scratch = memoryview(bytearray(SCRATCH_BYTES))
-        connection = Connection(self.services, self.memory, scratch, self.open)
-        transport = FakeTransport()
-        connection.connection_made(cast(asyncio.BaseTransport, transport))
-        return connection, transport
-
-    def send(self, data: bytes) -> None:
-        """As a socket would: into whatever buffer the connection offers, while it reads."""
-        while data:
-            assert self.transport.is_reading, f"{len(data)} bytes unread"
-            buffer = self.connection.get_buffer(-1)
-            count = min(len(buffer), len(data))
-            buffer[:count] = data[:count]
-            data = data[count:]
-            self.connection.buffer_updated(count)
-
-    async def settle(self) -> None:
-        for _ in range(10):
-            await asyncio.sleep(0)
-
-    def answers(self) -> list[int]:
-        """Correlation ids of the answers written so far."""
-        ids, data = [], self.transport.written
-        while data:
-            size, correlation_id = struct.unpack_from(">ii", data)
-            ids.append(correlation_id)
-            data = data[4 + size :]
-        return ids
-
-    async def finish(self, correlation_id: int, answer: Any = None) -> None:
-        self.script.finish[correlation_id].set_result(answer)
-        await self.settle()
-
-
-def frame(api_key: int, version: int, correlation_id: int, body: bytes) -> bytes:
-    header = struct.pack(">hhih", api_key, version, correlation_id, 2) + b"me"
-    return struct.pack(">i", len(header) + len(body)) + header + body
-
-
-def metadata(correlation_id: int) -> bytes:
-    return frame(METADATA, 1, correlation_id, struct.pack(">i", -1))
-
-
-def produce(correlation_id: int, padding: int = 0) -> bytes:
-    transactional_id = struct.pack(">h", padding) + b"x" * padding
-    return frame(PRODUCE, 3, correlation_id, transactional_id + struct.pack(">hii", 1, 1000, 0))
-
-
-METADATA_ANSWER = {"brokers": (), "topics": (), "controller_id": 0}
-PRODUCE_ANSWER = {"responses": ()}
+from goqueue.doors.kafka.connection import FRAME_RESERVE_BYTES
+from goqueue.doors.kafka.operation import CloseConnection, Operation, RequestContext
 
 
 @pytest.fixture
