@@ -14,16 +14,11 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewPartitions,
-    NewTopic,
-    OffsetSpec,
-    ResourceType,
-)
+from confluent_kafka import admin as admin_module
+from confluent_kafka.admin import AdminClient
+
+# Its names are re-exports that the type checker does not see.
+admin_api: Any = admin_module
 
 DEADLINE_SECONDS = 30
 TIMEOUT_SECONDS = 10
@@ -72,7 +67,9 @@ def read(consumer: Consumer, topic: str, count: int, partitions: int = 1) -> lis
 
 def create(admin: AdminClient, topic: str, partitions: int = 1, **config: str) -> None:
     settings = {name.replace("_", "."): value for name, value in config.items()}
-    new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=settings)
+    new = admin_api.NewTopic(
+        topic, num_partitions=partitions, replication_factor=1, config=settings
+    )
     admin.create_topics([new])[topic].result(TIMEOUT_SECONDS)
 
 
@@ -91,7 +88,13 @@ def test_what_is_produced_is_consumed(
     for number in range(200):
         key = None if number % 3 == 0 else b"key-%d" % number
         value = None if number % 50 == 49 else b"value-%d" % number * 10
-        headers = [("a", b"1"), ("a", b"2"), ("empty", b""), ("null", None)][: number % 5]
+        headers: list[tuple[str, str | bytes | None]] = [
+            ("a", b"1"),
+            ("a", b"2"),
+            ("empty", b""),
+            ("null", None),
+        ]
+        headers = headers[: number % 5]
         sent.append((key, value, headers or None, now_ms - number))
         producer.produce(topic, value, key, headers=headers, timestamp=now_ms - number)
     assert producer.flush(TIMEOUT_SECONDS) == 0
@@ -189,10 +192,10 @@ def test_offsets_by_time_and_at_both_ends(
     assert found.offset == 50
     part = TopicPartition(topic, 0)
     for spec, offset in (
-        (OffsetSpec.earliest(), 0),
-        (OffsetSpec.latest(), 100),
-        (OffsetSpec.max_timestamp(), 99),
-        (OffsetSpec.for_timestamp(1_000_001), 1),
+        (admin_api.OffsetSpec.earliest(), 0),
+        (admin_api.OffsetSpec.latest(), 100),
+        (admin_api.OffsetSpec.max_timestamp(), 99),
+        (admin_api.OffsetSpec.for_timestamp(1_000_001), 1),
     ):
         assert admin.list_offsets({part: spec})[part].result(TIMEOUT_SECONDS).offset == offset
 
@@ -204,7 +207,7 @@ def test_topics_are_made_described_grown_and_deleted(admin: AdminClient, topic: 
     assert refused.value.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
     described = admin.list_topics(topic, TIMEOUT_SECONDS).topics[topic]
     assert sorted(described.partitions) == [0, 1]
-    admin.create_partitions([NewPartitions(topic, 5)])[topic].result(TIMEOUT_SECONDS)
+    admin.create_partitions([admin_api.NewPartitions(topic, 5)])[topic].result(TIMEOUT_SECONDS)
     assert len(admin.list_topics(topic, TIMEOUT_SECONDS).topics[topic].partitions) == 5
     admin.delete_topics([topic])[topic].result(TIMEOUT_SECONDS)
     assert topic not in admin.list_topics(timeout=TIMEOUT_SECONDS).topics
@@ -212,21 +215,23 @@ def test_topics_are_made_described_grown_and_deleted(admin: AdminClient, topic: 
 
 def test_settings_are_described_and_changed(admin: AdminClient, topic: str) -> None:
     create(admin, topic, retention_ms="60000")
-    resource = ConfigResource(ResourceType.TOPIC, topic)
+    resource = admin_api.ConfigResource(admin_api.ResourceType.TOPIC, topic)
     described = admin.describe_configs([resource])[resource].result(TIMEOUT_SECONDS)
     assert described["retention.ms"].value == "60000"
     assert described["segment.bytes"].is_default
-    change = ConfigResource(
-        ResourceType.TOPIC,
+    change = admin_api.ConfigResource(
+        admin_api.ResourceType.TOPIC,
         topic,
         incremental_configs=[
-            ConfigEntry("retention.ms", "70000", incremental_operation=AlterConfigOpType.SET)
+            admin_api.ConfigEntry(
+                "retention.ms", "70000", incremental_operation=admin_api.AlterConfigOpType.SET
+            )
         ],
     )
     admin.incremental_alter_configs([change])[change].result(TIMEOUT_SECONDS)
     described = admin.describe_configs([resource])[resource].result(TIMEOUT_SECONDS)
     assert described["retention.ms"].value == "70000"
-    broker = ConfigResource(ResourceType.BROKER, "0")
+    broker = admin_api.ConfigResource(admin_api.ResourceType.BROKER, "0")
     assert admin.describe_configs([broker])[broker].result(TIMEOUT_SECONDS)["node.id"].value == "0"
 
 

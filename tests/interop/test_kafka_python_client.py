@@ -1,6 +1,7 @@
 """kafka-python: producer, assigned consumer and admin client."""
 
 import time
+from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
@@ -30,7 +31,7 @@ def test_what_is_produced_is_consumed(bootstrap: str, topic: str, compression: s
     part = TopicPartition(topic, 0)
     consumer.assign([part])
     consumer.seek_to_beginning(part)
-    found = []
+    found: list[Any] = []
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while len(found) < 500 and time.monotonic() < deadline:
         for records in consumer.poll(timeout_ms=200).values():

@@ -41,7 +41,8 @@ async def _outcome(pieces: Sequence[bytes]) -> tuple[bytes, bool, int]:
 @given(requests=st.lists(REQUESTS, max_size=6), cuts=st.lists(st.integers(1, 40), min_size=1))
 def test_pieces_do_not_matter(requests: list[bytes], cuts: list[int]) -> None:
     data = b"".join(requests)
-    pieces, position = [], 0
+    pieces: list[bytes] = []
+    position = 0
     while position < len(data):
         size = cuts[len(pieces) % len(cuts)]
         pieces.append(data[position : position + size])
