@@ -15,6 +15,7 @@ _FETCH: Final = 1
 _CLIENT_ID: Final = b"bench"
 _HEADER: Final = struct.Struct(f">hhih{len(_CLIENT_ID)}s")
 _ANY_ISOLATION: Final = 0
+_LATEST: Final = -1
 _CONNECT_LIMIT_S: Final = 1.0
 _ANSWER_LIMIT_S: Final = 30.0
 
@@ -48,9 +49,11 @@ class KafkaWire:
         (error,) = struct.unpack_from(">h", self._ask(_API_VERSIONS, 0, b""))
         _check(error)
 
-    def offset_for_time(self, topic: str, timestamp_ms: int) -> int:
+    def offset_for_time(self, topic: str, timestamp_ms: int, *, partition: int = 0) -> int:
         name = topic.encode()
-        body = struct.pack(f">iih{len(name)}siiq", -1, 1, len(name), name, 1, 0, timestamp_ms)
+        body = struct.pack(
+            f">iih{len(name)}siiq", -1, 1, len(name), name, 1, partition, timestamp_ms
+        )
         answer = self._ask(_LIST_OFFSETS, 1, body)
         error, _, offset = struct.unpack_from(">hqq", answer, 4 + 2 + len(name) + 4 + 4)
         _check(error)
@@ -103,6 +106,17 @@ def answers_kafka(port: int) -> bool:
         with KafkaWire(port) as wire:
             wire.api_versions()
     except OSError:
+        return False
+    return True
+
+
+def leads_partitions(port: int, topic: str, partitions: int) -> bool:
+    """Whether every partition of a topic just made can be asked for its end."""
+    try:
+        with KafkaWire(port) as wire:
+            for partition in range(partitions):
+                wire.offset_for_time(topic, _LATEST, partition=partition)
+    except WireError:
         return False
     return True
 

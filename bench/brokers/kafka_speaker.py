@@ -1,5 +1,6 @@
 """Brokers that speak Kafka's protocol, all driven by the same C client."""
 
+import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from enum import StrEnum
@@ -12,7 +13,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from bench.artifacts import kafka_load
-from bench.child_process import ChildProcess
+from bench.child_process import READY_POLL_S, ChildProcess
+from bench.kafka_wire import leads_partitions
 from bench.load_run import Finished, Latency, LoadFailed, Throughput, run_generator
 
 _ADMIN_LIMIT_S: Final = 30.0
@@ -49,6 +51,13 @@ def create_topic(broker: KafkaSpeaker, topic: str, partitions: int, fsync: Fsync
     )
     admin = _admin(broker)
     _finish(admin.create_topics([wanted])[topic])
+    # Kafka answers before the partitions are there; a first batch that is refused and sent again
+    # would arrive after the second.
+    deadline = time.monotonic() + _ADMIN_LIMIT_S
+    while not leads_partitions(broker.port, topic, partitions):
+        if time.monotonic() > deadline:
+            raise LoadFailed(f"topic {topic} has no leaders after {_ADMIN_LIMIT_S:.0f} s")
+        time.sleep(READY_POLL_S)
 
 
 def delete_topic(broker: KafkaSpeaker, topic: str) -> None:
