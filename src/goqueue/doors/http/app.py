@@ -1,0 +1,90 @@
+"""The Litestar application: every resource's routes, with what they need."""
+
+import asyncio
+from collections import Counter
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+from litestar import Litestar, Request
+from litestar.connection import ASGIConnection
+from litestar.datastructures import State
+from litestar.di import Provide
+from litestar.handlers import BaseRouteHandler
+from prometheus_client import CollectorRegistry
+
+from goqueue.broker.service import Broker
+from goqueue.doors.http import documentation, health, messages, metrics, topics
+from goqueue.doors.http.body import BodyReader, JsonRequest
+from goqueue.doors.http.errors import Refusal, respond
+from goqueue.doors.http.openapi import openapi_config
+from goqueue.doors.http.readiness import Readiness
+
+T = TypeVar("T")
+
+
+def build_app(
+    broker: Broker,
+    *,
+    bodies: BodyReader,
+    readiness: Readiness,
+    registry: CollectorRegistry,
+    closing: asyncio.Event,
+) -> Litestar:
+    return Litestar(
+        route_handlers=[
+            *topics.ROUTES,
+            *messages.ROUTES,
+            *health.ROUTES,
+            *metrics.ROUTES,
+            *documentation.ROUTES,
+        ],
+        dependencies={
+            "broker": _given(broker),
+            "closing": _given(closing),
+            "readiness": _given(readiness),
+            "registry": _given(registry),
+        },
+        guards=[check_query],
+        exception_handlers={Exception: respond},
+        request_class=JsonRequest,
+        openapi_config=openapi_config(),
+        logging_config=None,
+        state=State({"body_reader": bodies}),
+        signature_types=[Broker, Readiness, CollectorRegistry, Request],
+    )
+
+
+def _given(value: T) -> Provide:
+    return Provide(lambda: value, use_cache=True, sync_to_thread=False)
+
+
+def check_query(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+    """Refuse a query parameter that is unknown or given twice, rather than ignore it."""
+    text = connection.scope["query_string"]
+    if not text:
+        return
+    try:
+        pairs = parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict")
+    except ValueError:
+        raise Refusal(400, "invalid_request", "the query is not percent-encoded UTF-8") from None
+    known = _query_names(handler)
+    for name, times in Counter(name for name, _ in pairs).items():
+        if name not in known:
+            takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
+            raise Refusal(400, "invalid_request", f"{name}: no such query parameter; {takes}")
+        if times > 1:
+            raise Refusal(400, "invalid_request", f"{name}: given {times} times")
+
+
+def _query_names(handler: BaseRouteHandler) -> set[str]:
+    reserved = {"request", "data", *handler.resolve_dependencies()}
+    in_path = {name for path in handler.paths for name in _path_names(path)}
+    names = set()
+    for name, field in handler.parsed_fn_signature.parameters.items():
+        if name not in reserved and name not in in_path:
+            names.add(getattr(field.kwarg_definition, "query", None) or name)
+    return names
+
+
+def _path_names(path: str) -> list[str]:
+    return [part[1:-1].partition(":")[0] for part in path.split("/") if part.startswith("{")]

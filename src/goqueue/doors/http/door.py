@@ -1,0 +1,126 @@
+"""Opens and closes the HTTP door on the running event loop."""
+
+import asyncio
+from email.utils import formatdate
+from typing import Final
+
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+from goqueue.broker.service import Broker
+from goqueue.doors.http.app import build_app
+from goqueue.doors.http.body import BodyReader
+from goqueue.doors.http.connection import KEEP_ALIVE_SECONDS, HttpConnection
+from goqueue.doors.http.entry import Entry
+from goqueue.doors.http.metrics import build_registry
+from goqueue.doors.http.readiness import Readiness
+from goqueue.doors.http.traffic import Traffic
+from goqueue.model.broker_config import BrokerConfig
+
+# Connections waiting to be accepted, as many as Linux keeps by default (net.core.somaxconn).
+BACKLOG: Final = 4_096
+# Requests under way get this long to end by themselves; the whole stop stays below one second.
+STOP_GRACE_SECONDS: Final = 0.6
+# After a cancelled request was hung up on, its task needs a few turns of the loop.
+STOP_SETTLE_SECONDS: Final = 0.2
+
+
+class HttpDoor:
+    """uvicorn's connections without uvicorn's server: no signal handlers, no polling loop."""
+
+    def __init__(self, broker: Broker, config: BrokerConfig) -> None:
+        self._host = config.host
+        self._port = config.http_port
+        self._closing = asyncio.Event()
+        self._connections = ServerState()
+        self._traffic = Traffic(self._connections.connections)
+        bodies = BodyReader(config.http_request_max_bytes)
+        app = build_app(
+            broker,
+            bodies=bodies,
+            readiness=Readiness(broker, self._closing),
+            registry=build_registry(broker, self._traffic),
+            closing=self._closing,
+        )
+        entry = Entry(broker, app=app, bodies=bodies, traffic=self._traffic, closing=self._closing)
+        self._uvicorn = Config(
+            entry,
+            interface="asgi3",
+            http=HttpConnection,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        )
+        self._server: asyncio.Server | None = None
+        self._drained = asyncio.Event()
+        self._clock: asyncio.TimerHandle | None = None
+
+    async def start(self) -> tuple[str, int]:
+        """Listen; returns the address bound. `OSError` if it cannot be."""
+        self._uvicorn.load()
+        loop = asyncio.get_running_loop()
+        self._set_date()
+        try:
+            self._server = await loop.create_server(
+                self._connect, self._host, self._port, backlog=BACKLOG
+            )
+        except OSError:
+            self._stop_clock()
+            raise
+        host, port, *_ = self._server.sockets[0].getsockname()
+        return host, port
+
+    async def stop(self) -> None:
+        """Refuse new requests, end the waiting ones, hang up; takes less than a second."""
+        if self._server is None:
+            return
+        self._server.close()
+        self._server = None
+        self._closing.set()
+        for connection in tuple(self._connections.connections):
+            connection.shutdown()
+        await self._drain()
+        for connection in tuple(self._connections.connections):
+            connection.transport.abort()
+        unfinished = tuple(self._connections.tasks)
+        for task in unfinished:
+            task.cancel()
+        if unfinished:
+            await asyncio.wait(unfinished, timeout=STOP_SETTLE_SECONDS)
+        self._stop_clock()
+
+    async def _drain(self) -> None:
+        """Wait until every connection has had its answers, or for as long as we may."""
+        if not self._connections.connections:
+            return
+        try:
+            async with asyncio.timeout(STOP_GRACE_SECONDS):
+                await self._drained.wait()
+        except TimeoutError:
+            return
+
+    def _connect(self) -> HttpConnection:
+        return HttpConnection(
+            on_lost=self._lost,
+            config=self._uvicorn,
+            server_state=self._connections,
+            app_state={},
+        )
+
+    def _lost(self) -> None:
+        if self._closing.is_set() and not self._connections.connections:
+            self._drained.set()
+
+    def _set_date(self) -> None:
+        """Keep the Date header of answers (RFC 9110, 6.6.1) right to the second."""
+        self._connections.default_headers = [(b"date", formatdate(usegmt=True).encode())]
+        self._clock = asyncio.get_running_loop().call_later(1, self._set_date)
+
+    def _stop_clock(self) -> None:
+        if self._clock is not None:
+            self._clock.cancel()
+            self._clock = None

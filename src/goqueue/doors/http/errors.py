@@ -1,0 +1,126 @@
+"""Errors as HTTP sees them: a status, and always the same body."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from litestar import Request, Response
+from litestar.exceptions import HTTPException, ValidationException
+
+from goqueue.model import errors as model
+
+logger = logging.getLogger(__name__)
+
+# What a client is told to wait before it retries what a 503 refused.
+RETRY_AFTER_SECONDS: Final = 1
+
+
+class ErrorDetail(msgspec.Struct, frozen=True):
+    code: str
+    message: str
+
+
+class ErrorBody(msgspec.Struct, frozen=True):
+    error: ErrorDetail
+
+
+class Refusal(Exception):
+    """A request that this door refuses by itself, without asking the broker."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+# 400: not of the documented form. 422: of the right form, but what it asks for is refused.
+STATUS_OF: Final[Mapping[type[model.GoQueueError], int]] = {
+    model.InvalidRequest: 400,
+    model.InvalidPartitions: 422,
+    model.InvalidReplicationFactor: 422,
+    model.InvalidReplicaAssignment: 422,
+    model.InvalidConfig: 422,
+    model.InvalidRecord: 422,
+    model.UnsupportedCompression: 422,
+    model.RecordTooLarge: 413,
+    model.TopicExists: 409,
+    model.Conflict: 409,
+    model.UnknownTopic: 404,
+    model.UnknownTopicId: 404,
+    model.UnknownPartition: 404,
+    model.OffsetOutOfRange: 416,
+    model.PolicyViolation: 403,
+    model.NotLeader: 503,
+    model.FencedLeaderEpoch: 503,
+    model.UnknownLeaderEpoch: 503,
+    model.RequestTimedOut: 503,
+    model.PartitionOffline: 503,
+    model.ShuttingDown: 503,
+}
+
+_CODE_OF_STATUS: Final[Mapping[int, str]] = {
+    400: "invalid_request",
+    404: "unknown_path",
+    405: "method_not_allowed",
+    413: "request_too_large",
+    415: "unsupported_media_type",
+}
+
+_encode = msgspec.json.Encoder().encode
+
+
+def status_of(error: model.GoQueueError) -> int:
+    for kind in type(error).__mro__:
+        if kind in STATUS_OF:
+            return STATUS_OF[kind]
+    return 500
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """An error, ready to be sent."""
+
+    status: int
+    body: bytes
+    headers: dict[str, str]
+
+
+def answer(status: int, code: str, message: str, headers: Mapping[str, str] = {}) -> Answer:
+    extra = {"retry-after": str(RETRY_AFTER_SECONDS)} if status == 503 else {}
+    body = _encode(ErrorBody(ErrorDetail(code, message)))
+    return Answer(status, body, {**headers, **extra})
+
+
+def answer_to(error: Exception) -> Answer:
+    """What the client gets for `error`. One that nobody foresaw is logged, not told."""
+    if isinstance(error, Refusal):
+        return answer(error.status, error.code, str(error))
+    if isinstance(error, model.GoQueueError):
+        status = status_of(error)
+        if status >= 500 and not error.retriable:
+            logger.error("request failed: %s", error)
+        return answer(status, error.code, error.message)
+    if isinstance(error, HTTPException) and error.status_code < 500:
+        code = _CODE_OF_STATUS.get(error.status_code, "invalid_request")
+        return answer(error.status_code, code, _explain(error), error.headers or {})
+    logger.error("request failed unexpectedly", exc_info=error)
+    return answer(500, "internal", "the broker failed to answer; its log says why")
+
+
+def _explain(error: HTTPException) -> str:
+    if isinstance(error, ValidationException) and isinstance(error.extra, list):
+        return "; ".join(f"{item.get('key', 'request')}: {item['message']}" for item in error.extra)
+    if error.status_code == 404:
+        return "there is no such path; GET /openapi.json lists those there are"
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("allow", "")
+        return f"this path does not take that method; it takes {allowed}"
+    return error.detail
+
+
+def respond(_: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """Litestar's exception handler."""
+    found = answer_to(error)
+    return Response(
+        found.body, status_code=found.status, headers=found.headers, media_type="application/json"
+    )

@@ -1,0 +1,255 @@
+"""/topics/{name}/messages and /topics/{name}/partitions/{partition}/messages."""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, TypeVar
+
+import msgspec
+from litestar import Request, Response, get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import Parameter
+from litestar.types import Receive
+
+from goqueue.broker.messages import Isolation, RecordPage
+from goqueue.broker.service import Broker
+from goqueue.doors.http.errors import Refusal
+from goqueue.doors.http.openapi import errors
+from goqueue.doors.http.payloads import ByteEncoding, Encoding, shown_text, shown_value
+from goqueue.doors.http.publishing import NamedHeader, publish
+from goqueue.doors.http.topics import TopicInPath
+from goqueue.model.errors import ShuttingDown
+from goqueue.model.records import Record
+from goqueue.model.settings import INT32_MAX
+
+T = TypeVar("T")
+
+LONG_POLL_MAX_MS: Final = 30_000
+LIMIT_DEFAULT: Final = 100
+LIMIT_MAX: Final = 10_000
+# Record bytes in one answer (one record at least): turning them into JSON takes a few milliseconds.
+READ_MAX_BYTES: Final = 4 * 1024 * 1024
+
+# HTTP readers ask for messages, not for what a transaction took back.
+_ISOLATION: Final = Isolation.READ_COMMITTED
+_EARLIEST: Final = -2
+_LATEST: Final = -1
+_NOT_FOUND: Final = -1
+
+_TIME_PATTERN: Final = (
+    r"^([0-9]{1,15}"
+    r"|[0-9]{4}-[0-9]{2}-[0-9]{2}"
+    r"(T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}:[0-9]{2})?)?)$"
+)
+_TIME_DOC: Final = "milliseconds since 1970, or ISO 8601 (UTC unless it says otherwise)"
+
+PartitionInPath = Annotated[
+    int, Parameter(ge=0, le=INT32_MAX, description="The partition's number.")
+]
+
+
+class StoredMessage(msgspec.Struct, frozen=True, rename="camel"):
+    partition: int
+    offset: int
+    timestamp: int
+    key: str | None
+    key_encoding: ByteEncoding
+    value: Any
+    encoding: Encoding
+    headers: list[NamedHeader]
+
+
+class MessagePage(msgspec.Struct, frozen=True, rename="camel"):
+    """`until_offset` is where the time asked for in `until` begins, as soon as that is known."""
+
+    messages: list[StoredMessage]
+    next_offset: int
+    until_offset: int | None
+    log_start_offset: int
+    high_watermark: int
+
+
+@post(
+    "/topics/{name:str}/messages",
+    tags=["Messages"],
+    status_code=200,
+    responses=errors(400, 403, 404, 409, 413, 415, 422, 503),
+)
+async def publish_messages(
+    broker: Broker, name: TopicInPath, request: Request[Any, Any, Any]
+) -> Response[bytes]:
+    """Publish one message, or many as `{"messages": [...]}`.
+
+    Messages for one partition are stored together or not at all, in the order given.
+    """
+    body = await publish(broker, name, await request.body())
+    return Response(body, media_type="application/json")
+
+
+@get(
+    "/topics/{name:str}/partitions/{partition:int}/messages",
+    tags=["Messages"],
+    responses=errors(400, 404, 416, 422, 503),
+)
+async def read_messages(
+    broker: Broker,
+    closing: asyncio.Event,
+    request: Request[Any, Any, Any],
+    name: TopicInPath,
+    partition: PartitionInPath,
+    offset: Annotated[
+        str | None,
+        Parameter(
+            pattern=r"^(earliest|latest|[0-9]{1,19})$",
+            description="Where to begin: an offset, `earliest` (the default) or `latest`.",
+        ),
+    ] = None,
+    timestamp: Annotated[
+        str | None,
+        Parameter(
+            pattern=_TIME_PATTERN,
+            description="Begin with the first message of this time or later, instead of an "
+            f"offset: {_TIME_DOC}.",
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        Parameter(
+            pattern=_TIME_PATTERN,
+            description=f"End before the first message of this time or later: {_TIME_DOC}.",
+        ),
+    ] = None,
+    limit: Annotated[
+        int, Parameter(ge=1, le=LIMIT_MAX, description="Messages in the answer at most.")
+    ] = LIMIT_DEFAULT,
+    max_wait: Annotated[
+        int,
+        Parameter(
+            query="maxWait",
+            ge=0,
+            le=LONG_POLL_MAX_MS,
+            description="Milliseconds to wait for a message if there is none yet.",
+        ),
+    ] = 0,
+    encoding: Annotated[
+        Encoding,
+        Parameter(
+            description="`text`: strings, base64 where the bytes are not UTF-8. `json`: values "
+            "that are JSON as JSON. `base64`: all of it as base64."
+        ),
+    ] = "text",
+) -> MessagePage:
+    """Read messages in order, from an offset or a time on."""
+    begin = await _begin(broker, name, partition, offset, timestamp)
+    end = await _end(broker, name, partition, until)
+    is_over = end is not None and begin >= end
+    page = await _or_gone(
+        broker.read_records(
+            name,
+            partition,
+            begin,
+            limit=1 if is_over else limit,
+            max_bytes=READ_MAX_BYTES,
+            max_wait_ms=0 if is_over else max_wait,
+            isolation=_ISOLATION,
+        ),
+        request.receive,
+        closing,
+    )
+    return _show(page, partition, begin, end, encoding)
+
+
+ROUTES: Final[Sequence[HTTPRouteHandler]] = (publish_messages, read_messages)
+
+
+async def _begin(
+    broker: Broker, name: str, partition: int, offset: str | None, timestamp: str | None
+) -> int:
+    if timestamp is not None:
+        if offset is not None:
+            raise Refusal(422, "invalid_request", "offset, timestamp: give one of the two")
+        time_ms = _parse_time("timestamp", timestamp)
+        found = await broker.list_offset(name, partition, time_ms, isolation=_ISOLATION)
+        if found.offset != _NOT_FOUND:
+            return found.offset
+        offset = "latest"
+    if offset is not None and offset.isdigit():
+        return int(offset)
+    which = _LATEST if offset == "latest" else _EARLIEST
+    return (await broker.list_offset(name, partition, which, isolation=_ISOLATION)).offset
+
+
+async def _end(broker: Broker, name: str, partition: int, until: str | None) -> int | None:
+    if until is None:
+        return None
+    time_ms = _parse_time("until", until)
+    found = await broker.list_offset(name, partition, time_ms, isolation=_ISOLATION)
+    return None if found.offset == _NOT_FOUND else found.offset
+
+
+def _parse_time(field: str, text: str) -> int:
+    if text.isdigit():
+        return int(text)
+    try:
+        time = datetime.fromisoformat(text)
+        if time.tzinfo is None:
+            time = time.replace(tzinfo=UTC)
+        return max(0, round(time.timestamp() * 1000))
+    except (ValueError, OverflowError) as error:
+        raise Refusal(422, "invalid_time", f"{field}: {error}") from None
+
+
+async def _or_gone(reading: Coroutine[Any, Any, T], receive: Receive, closing: asyncio.Event) -> T:
+    """The result, unless the door closes or the client hangs up while we wait for it."""
+    read = asyncio.ensure_future(reading)
+    ends = (asyncio.ensure_future(_hung_up(receive)), asyncio.ensure_future(closing.wait()))
+    try:
+        await asyncio.wait((read, *ends), return_when=asyncio.FIRST_COMPLETED)
+        if read.done():
+            return read.result()
+        if closing.is_set():
+            raise ShuttingDown("the broker is shutting down")
+        raise Refusal(400, "disconnected", "the client hung up")
+    finally:
+        for task in (read, *ends):
+            task.cancel()
+
+
+async def _hung_up(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _show(
+    page: RecordPage, partition: int, begin: int, end: int | None, encoding: Encoding
+) -> MessagePage:
+    records = page.records
+    next_offset = page.next_offset
+    if end is not None and next_offset > end:
+        records = [record for record in records if record.offset < end]
+        next_offset = max(begin, end)
+    return MessagePage(
+        messages=[_show_record(record, partition, encoding) for record in records],
+        next_offset=next_offset,
+        until_offset=end,
+        log_start_offset=page.log_start_offset,
+        high_watermark=page.high_watermark,
+    )
+
+
+def _show_record(record: Record, partition: int, encoding: Encoding) -> StoredMessage:
+    bytewise: ByteEncoding = "base64" if encoding == "base64" else "text"
+    key, key_encoding = shown_text(record.key, bytewise)
+    value, value_encoding = shown_value(record.value, encoding)
+    return StoredMessage(
+        partition=partition,
+        offset=record.offset,
+        timestamp=record.timestamp_ms,
+        key=key,
+        key_encoding=key_encoding,
+        value=value,
+        encoding=value_encoding,
+        headers=[
+            NamedHeader(header, *shown_text(data, bytewise)) for header, data in record.headers
+        ],
+    )

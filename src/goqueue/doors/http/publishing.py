@@ -1,0 +1,177 @@
+"""POST /topics/{name}/messages: the hot route, from body bytes to answer bytes."""
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from goqueue.broker.messages import Published
+from goqueue.broker.service import Broker
+from goqueue.doors.http.body import decode
+from goqueue.doors.http.errors import Refusal, status_of
+from goqueue.doors.http.payloads import ByteEncoding, Encoding, text_bytes, value_bytes
+from goqueue.model.errors import GoQueueError, UnknownPartition, UnknownTopic
+from goqueue.model.records import Header, NewRecord
+from goqueue.model.settings import INT32_MAX
+
+# One request is decoded and appended in one go on the event loop: this keeps that to milliseconds.
+MESSAGES_PER_REQUEST_MAX: Final = 10_000
+HEADERS_PER_MESSAGE_MAX: Final = 1_000
+# 9999-12-31, the last day that ISO 8601 writes with four digits.
+TIMESTAMP_MAX_MS: Final = 253_402_300_799_999
+
+TimestampMs = Annotated[
+    int,
+    Meta(ge=0, le=TIMESTAMP_MAX_MS, description="Milliseconds since 1970 (UTC)."),
+]
+PartitionNumber = Annotated[int, Meta(ge=0, le=INT32_MAX)]
+
+
+class NamedHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    value: str | None
+    encoding: ByteEncoding = "text"
+
+
+class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    key: Annotated[str | None, Meta(description="Chooses the partition; null spreads.")] = None
+    key_encoding: ByteEncoding = "text"
+    encoding: Annotated[
+        Encoding | None,
+        Meta(
+            description="What `value` is. Without it: a string is text, null is null, "
+            "anything else is stored as its JSON text."
+        ),
+    ] = None
+    headers: Annotated[
+        Annotated[dict[str, str | None], Meta(max_length=HEADERS_PER_MESSAGE_MAX)]
+        | Annotated[list[NamedHeader], Meta(max_length=HEADERS_PER_MESSAGE_MAX)],
+        Meta(description="Text by name, or a list where order, repetition or bytes matter."),
+    ] = {}
+    partition: Annotated[
+        PartitionNumber | None, Meta(description="Instead of the one the key chooses.")
+    ] = None
+    timestamp: Annotated[
+        TimestampMs | None, Meta(description="Without it: the time of the append.")
+    ] = None
+
+
+class NewMessage(_Message, frozen=True, forbid_unknown_fields=True, kw_only=True, rename="camel"):
+    value: Annotated[
+        msgspec.Raw, Meta(description="Any JSON value; null is a tombstone, unless as JSON.")
+    ]
+
+
+class NewMessages(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    messages: Annotated[list[NewMessage], Meta(min_length=1, max_length=MESSAGES_PER_REQUEST_MAX)]
+
+
+class _OneOrMany(_Message, frozen=True, forbid_unknown_fields=True, kw_only=True, rename="camel"):
+    """Both forms of a request in one, so that a body is decoded once."""
+
+    value: msgspec.Raw | UnsetType = UNSET
+    messages: (
+        Annotated[list[NewMessage], Meta(min_length=1, max_length=MESSAGES_PER_REQUEST_MAX)]
+        | UnsetType
+    ) = UNSET
+
+
+class PublishedMessage(msgspec.Struct, frozen=True):
+    partition: int
+    offset: int
+    timestamp: Annotated[int, Meta(description="Milliseconds since 1970 (UTC).")]
+
+
+class PublishedMessages(msgspec.Struct, frozen=True):
+    messages: list[PublishedMessage]
+
+
+_decoder = msgspec.json.Decoder(_OneOrMany)
+_encode = msgspec.json.Encoder().encode
+
+
+async def publish(broker: Broker, topic: str, body: bytes) -> bytes:
+    """Append what the body says and answer where it went."""
+    given = decode(body, _decoder)
+    if given.messages is UNSET:
+        if given.value is UNSET:
+            raise Refusal(
+                400, "invalid_request", "Object missing required field `value` (or `messages`)"
+            )
+        record = _record(given, given.value)
+        [stored] = await _append(broker, topic, [record], given.partition)
+        return _encode(PublishedMessage(*stored))
+    if given != _OneOrMany(messages=given.messages):
+        raise Refusal(
+            400, "invalid_request", "Object has `messages`: the fields of one belong inside it"
+        )
+    stored_all = await _publish_many(broker, topic, given.messages)
+    return _encode(PublishedMessages([PublishedMessage(*stored) for stored in stored_all]))
+
+
+async def _publish_many(broker: Broker, topic: str, messages: list[NewMessage]) -> list[Published]:
+    by_choice: dict[int | None, list[int]] = {}
+    records = []
+    for position, message in enumerate(messages):
+        try:
+            records.append(_record(message, message.value))
+        except Refusal as refusal:
+            raise Refusal(refusal.status, refusal.code, f"messages[{position}].{refusal}") from None
+        by_choice.setdefault(message.partition, []).append(position)
+    if by_choice.keys() != {None}:
+        await _check_partitions(broker, topic, by_choice)
+    stored: dict[int, Published] = {}
+    for partition, positions in by_choice.items():
+        try:
+            found = await _append(broker, topic, [records[at] for at in positions], partition)
+        except GoQueueError as error:
+            if not stored:
+                raise
+            raise Refusal(
+                status_of(error),
+                error.code,
+                f"{error}; {len(stored)} of {len(records)} messages were stored before that",
+            ) from error
+        stored.update(zip(positions, found, strict=True))
+    return [stored[position] for position in range(len(records))]
+
+
+async def _check_partitions(
+    broker: Broker, topic: str, by_choice: dict[int | None, list[int]]
+) -> None:
+    """Refuse a request for a partition that is not there before anything of it is stored."""
+    count = len((await broker.ensure_topic(topic)).partitions)
+    for partition, positions in by_choice.items():
+        if partition is not None and partition >= count:
+            raise UnknownPartition(
+                f"messages[{positions[0]}].partition: {partition} is not one of topic "
+                f"{topic!r}: it has {count}"
+            )
+
+
+async def _append(
+    broker: Broker, topic: str, records: list[NewRecord], partition: int | None
+) -> list[Published]:
+    try:
+        return await broker.publish(topic, records, partition=partition)
+    except UnknownTopic:
+        await broker.ensure_topic(topic)
+        return await broker.publish(topic, records, partition=partition)
+
+
+def _record(message: _Message, value: msgspec.Raw) -> NewRecord:
+    return NewRecord(
+        key=text_bytes(message.key, message.key_encoding, "key"),
+        value=value_bytes(value, message.encoding),
+        headers=_headers(message.headers) if message.headers else (),
+        timestamp_ms=message.timestamp,
+    )
+
+
+def _headers(given: dict[str, str | None] | list[NamedHeader]) -> tuple[Header, ...]:
+    if isinstance(given, dict):
+        return tuple((name, text_bytes(text, "text", name)) for name, text in given.items())
+    return tuple(
+        (header.name, text_bytes(header.value, header.encoding, f"headers.{header.name}"))
+        for header in given
+    )
