@@ -27,16 +27,13 @@ def print_document(document: object, output: Output) -> None:
         yaml.safe_dump(document, sys.stdout, sort_keys=False, allow_unicode=True)
 
 
-def print_table(
-    rows: Iterable[Row], *, columns: Mapping[str, str], title: str | None = None
-) -> None:
-    from rich.box import SIMPLE_HEAD
+def print_table(rows: Iterable[Row], *, columns: Mapping[str, str]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     rows = list(rows)
-    table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
     for key, heading in columns.items():
         is_number = all(isinstance(row[key], int | None) for row in rows)
         table.add_column(

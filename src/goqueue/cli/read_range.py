@@ -7,11 +7,14 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from goqueue.cli.failures import CommandFailed
+from goqueue.client.admin import KafkaAdmin
+from goqueue.client.topic_facts import PartitionFacts
 
 # Messages handed on at a time: large enough for speed, small enough to start printing soon.
 _PAGE_RECORDS: Final = 5_000
 # How long one wait for data takes; then the end is looked at again.
 _WAIT_MS: Final = 500
+_FETCH_BYTES: Final = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,18 +31,18 @@ class ReadRange:
 
 async def read_messages(bootstrap: str, wanted: ReadRange) -> AsyncIterator[list[Any]]:
     """Yield messages page by page; without `follow`, up to what was the end at the start."""
+    partitions = await _partitions(bootstrap, wanted)
+    ends = {p: _offset(facts.end_offset, facts) for p, facts in partitions.items()}
     consumer = AIOKafkaConsumer(
         bootstrap_servers=bootstrap,
         auto_offset_reset="earliest",
         fetch_max_wait_ms=_WAIT_MS,
-        max_partition_fetch_bytes=4 * 1024 * 1024,
+        max_partition_fetch_bytes=_FETCH_BYTES,
     )
     try:
         await consumer.start()
-        partitions = await _partitions(consumer, wanted)
-        ends = await consumer.end_offsets(partitions)
         starts = await _starts(consumer, wanted, partitions, ends)
-        consumer.assign(partitions)
+        consumer.assign(list(partitions))
         for partition, offset in starts.items():
             consumer.seek(partition, offset)
         open_partitions = [p for p in partitions if wanted.follow or starts[p] < ends[p]]
@@ -61,24 +64,33 @@ async def read_messages(bootstrap: str, wanted: ReadRange) -> AsyncIterator[list
         await consumer.stop()
 
 
-async def _partitions(consumer: Any, wanted: ReadRange) -> list[TopicPartition]:
-    if wanted.topic not in await consumer.topics():
-        raise CommandFailed(f"there is no topic {wanted.topic!r}; see `goqueue topics list`")
-    indexes = sorted(consumer.partitions_for_topic(wanted.topic))
+async def _partitions(bootstrap: str, wanted: ReadRange) -> dict[TopicPartition, PartitionFacts]:
+    async with KafkaAdmin(bootstrap) as admin:
+        (topic,) = await admin.describe_topics([wanted.topic], with_sizes=False)
+    found = {TopicPartition(topic.name, facts.partition): facts for facts in topic.partitions}
     if wanted.partition is None:
-        return [TopicPartition(wanted.topic, index) for index in indexes]
-    if wanted.partition not in indexes:
+        return found
+    partition = TopicPartition(topic.name, wanted.partition)
+    if partition not in found:
         raise CommandFailed(
-            f"topic {wanted.topic!r} has no partition {wanted.partition}; "
-            f"its partitions are 0 to {indexes[-1]}"
+            f"topic {topic.name!r} has no partition {wanted.partition}; "
+            f"its partitions are 0 to {len(found) - 1}"
         )
-    return [TopicPartition(wanted.topic, wanted.partition)]
+    return {partition: found[partition]}
+
+
+def _offset(offset: int | None, facts: PartitionFacts) -> int:
+    if offset is None:
+        raise CommandFailed(
+            f"partition {facts.partition} is offline; choose another with --partition"
+        )
+    return offset
 
 
 async def _starts(
     consumer: Any,
     wanted: ReadRange,
-    partitions: list[TopicPartition],
+    partitions: dict[TopicPartition, PartitionFacts],
     ends: dict[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
     if wanted.from_end:
@@ -86,7 +98,7 @@ async def _starts(
     if wanted.from_ms is not None:
         found = await consumer.offsets_for_times(dict.fromkeys(partitions, wanted.from_ms))
         return {p: ends[p] if found[p] is None else found[p].offset for p in partitions}
-    beginnings: dict[TopicPartition, int] = await consumer.beginning_offsets(partitions)
+    beginnings = {p: _offset(facts.start_offset, facts) for p, facts in partitions.items()}
     if wanted.from_offset is None:
         return beginnings
     offset = wanted.from_offset

@@ -96,18 +96,18 @@ class KafkaAdmin:
         found = await self._metadata(None)
         return sorted(topic.name for topic in found.topics if topic.name is not None)
 
-    async def describe_topics(self, names: Sequence[str] | None = None) -> list[TopicFacts]:
+    async def describe_topics(
+        self, names: Sequence[str] | None = None, *, with_sizes: bool = True
+    ) -> list[TopicFacts]:
         """Facts of the named topics (all if None), by name; an unknown one is refused."""
         found = await self._metadata(names)
         for topic in found.topics:
             _check(topic.error_code, None, f"topic {topic.name!r}")
         nodes = {int(node.node_id): (node.host, int(node.port)) for node in found.brokers}
         await self._connect(nodes, found.topics)
-        starts, ends, sizes = (
-            await self._offsets(found.topics, EARLIEST),
-            await self._offsets(found.topics, LATEST),
-            await self._sizes(),
-        )
+        starts = await self._offsets(found.topics, EARLIEST)
+        ends = await self._offsets(found.topics, LATEST)
+        sizes = await self._sizes() if with_sizes else {}
         return sorted(
             (_topic_facts(topic, starts, ends, sizes) for topic in found.topics),
             key=lambda topic: topic.name,
@@ -330,7 +330,7 @@ def _check(code: ErrorCode, message: str | None, subject: str) -> None:
     if code is ErrorCode.none:
         return
     plain = {
-        ErrorCode.unknown_topic_or_partition: f"there is no {subject}",
+        ErrorCode.unknown_topic_or_partition: f"there is no {subject}; see `goqueue topics list`",
         ErrorCode.topic_already_exists: f"{subject} exists already",
     }
     reason = plain.get(code) or message or code.name.replace("_", " ")
