@@ -22,8 +22,6 @@ from bench.rounds import MEGABYTE, fresh_topic, measured, say, settle, take_turn
 
 # Time for allocators and start-up work to come to rest before idle memory is read.
 IDLE_REST_S: Final = 3.0
-# Small batches, so that the log of a million messages has ten thousand places to look among.
-LOOKUP_BATCH_MESSAGES: Final = 100
 _SEED: Final = 20_240_101
 
 
@@ -136,25 +134,29 @@ class KafkaSuite:
 
     def _lookups(self) -> None:
         """Random places in a log of a million messages, over the wire and one at a time."""
-        kinds: dict[str, Callable[[KafkaWire, str, random.Random], float]] = {
-            "by offset (fetch of one batch)": _time_fetch,
-            "by time stamp (ListOffsets)": _time_list_offsets,
-        }
-        rows = {
-            (kind, point): self._row(
-                "look-up", f"{kind} in {MILLION:,} messages, {point}", "ms", Fsync.INTERVAL
-            )
-            for kind in kinds
-            for point in ("p50", "p99")
-        }
+        for batch_messages, kinds in LOOKUPS.items():
+            rows = {
+                (kind, point): self._row(
+                    "look-up",
+                    f"{kind}, {MILLION:,} messages in batches of {batch_messages:,}, {point}",
+                    "ms",
+                    Fsync.INTERVAL,
+                )
+                for kind in kinds
+                for point in ("p50", "p99")
+            }
+            self._lookups_in_batches(batch_messages, kinds, rows)
+
+    def _lookups_in_batches(
+        self, batch_messages: int, kinds: dict[str, "TimedLookup"], rows: dict[tuple[str, str], Row]
+    ) -> None:
         first = next(iter(rows.values()))
 
         def measure(broker: KafkaSpeaker) -> None:
             with fresh_topic(broker, 1, Fsync.INTERVAL) as topic:
-                batches = ("--set", f"batch.num.messages={LOOKUP_BATCH_MESSAGES}")
-                run_throughput(
-                    broker, "produce", topic, *_volume(HEADLINE), *_producer(HEADLINE), *batches
-                )
+                batches = ("--set", f"batch.num.messages={batch_messages}")
+                write = (topic, *_volume(HEADLINE), *_producer(HEADLINE), *batches)
+                run_throughput(broker, "produce", *write)
                 for kind, look in kinds.items():
                     chance = random.Random(_SEED)
                     with KafkaWire(broker.port) as wire:
@@ -207,3 +209,13 @@ def _time_list_offsets(wire: KafkaWire, topic: str, chance: random.Random) -> fl
     if not 0 <= offset < MILLION:
         raise WireError(f"time stamp {timestamp_ms} found at offset {offset}")
     return elapsed_ms
+
+
+TimedLookup = Callable[[KafkaWire, str, random.Random], float]
+
+# By messages in a batch. Small batches give the log ten thousand places to look among; in large
+# ones (librdkafka's default) a time stamp must also be found within its batch.
+LOOKUPS: Final[dict[int, dict[str, TimedLookup]]] = {
+    100: {"by offset (Fetch)": _time_fetch, "by time stamp (ListOffsets)": _time_list_offsets},
+    10_000: {"by time stamp (ListOffsets)": _time_list_offsets},
+}
