@@ -11,6 +11,7 @@ import struct
 from collections import deque
 from typing import Final, cast
 
+from goqueue.doors.kafka.frame_reader import FrameReader
 from goqueue.doors.kafka.open_connections import OpenConnections
 from goqueue.doors.kafka.operation import (
     ANONYMOUS,
@@ -27,12 +28,15 @@ from goqueue.doors.kafka.wire.writing import Chunks, Message, join_small
 
 log = logging.getLogger(__name__)
 
-# Frames up to this size are taken out of a buffer that all connections share.
-SCRATCH_BYTES: Final = 64 * 1024
-# Reserved at first for a larger frame; it doubles as bytes really arrive, whatever was declared.
-FRAME_RESERVE_BYTES: Final = 1024 * 1024
 # Unsent answer bytes from which on no further request of the connection is started.
 WRITE_HIGH_WATER_BYTES: Final = 1024 * 1024
+
+# Why a connection is not read from at the moment.
+UNSENT_ANSWERS: Final = "unsent answers"
+REQUESTS_IN_FLIGHT: Final = "requests in flight"
+MEMORY: Final = "memory"
+FAILURE: Final = "failure"
+SHUTDOWN: Final = "shutdown"
 
 _FRAME_LENGTH: Final = struct.Struct(">i")
 
@@ -43,7 +47,7 @@ class Exchange:
     __slots__ = (
         "answer",
         "body",
-        "failure",
+        FAILURE,
         "header",
         "is_done",
         "operation",
@@ -72,18 +76,16 @@ class Connection(asyncio.BufferedProtocol):
     ) -> None:
         self._services = services
         self._memory = memory
-        self._scratch = scratch
+        limit_bytes = services.config.socket_request_max_bytes
+        self._frames = FrameReader(scratch, memory, limit_bytes)
         self._connections = connections
         self._max_in_flight = services.config.max_requests_in_flight_per_connection
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._unread = b""
-        self._frame: bytearray | None = None
-        self._frame_bytes = 0
-        self._filled_bytes = 0
         self._unanswered: deque[Exchange] = deque()
         self._queued: deque[Exchange] = deque()
         self._running: set[Exchange] = set()
+        self._runs_overlapping = False
         self._holds: set[str] = set()
         self._is_paused = False
         self._failure: str | None = None
@@ -95,6 +97,10 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def is_busy(self) -> bool:
         return bool(self._running)
+
+    @property
+    def unsent_bytes(self) -> int:
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     # --- asyncio's side -------------------------------------------------------------------
 
@@ -119,7 +125,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = None
         self._connections.discard(self)
         self._memory.forget(self)
-        self._drop_frame()
+        self._frames.drop()
         self._drop_queued()
         self._cancel_waiting()
 
@@ -127,96 +133,47 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def pause_writing(self) -> None:
-        self._hold("unsent answers")
+        self._hold(UNSENT_ANSWERS)
 
     def resume_writing(self) -> None:
-        self._release("unsent answers")
+        self._release(UNSENT_ANSWERS)
         self._start_queued()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        if self._frame is None:
-            return self._scratch
-        return memoryview(self._frame)[self._filled_bytes :]
+        return self._frames.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
         self.last_active_seconds = self._loop.time()
         if self._is_ending:
             return
-        if self._frame is None:
-            self._take(self._scratch[:nbytes])
-        else:
-            self._fill(nbytes)
+        self._frames.arrived(nbytes)
+        self._read_frames()
         self._start_queued()
 
     # --- bytes to requests ----------------------------------------------------------------
 
-    def _take(self, arrived: memoryview) -> None:
-        """Cut frames from what arrived. The buffer is shared, so what is kept is copied."""
-        data = memoryview(self._unread + bytes(arrived)) if self._unread else arrived
-        position = 0
-        while len(data) - position >= _FRAME_LENGTH.size and not self._holds:
-            (size,) = _FRAME_LENGTH.unpack_from(data, position)
-            start = position + _FRAME_LENGTH.size
-            if not self._is_sane(size):
-                return
-            if len(data) - start < size:
-                self._begin_frame(size, data[start:])
-                position = len(data)
-                break
-            position = start + size
-            self._memory.take(size)
-            self._accept(memoryview(bytearray(data[start:position])))
-            if self._failure is not None:
-                return
-        self._unread = bytes(data[position:])
-
-    def _is_sane(self, size: int) -> bool:
-        limit = self._services.config.socket_request_max_bytes
-        if 0 <= size <= limit:
-            return True
-        self._fail(f"frame of {size} bytes; socket.request.max.bytes is {limit}")
-        return False
-
-    def _begin_frame(self, size: int, beginning: memoryview) -> None:
-        self._frame = bytearray(min(size, FRAME_RESERVE_BYTES))
-        self._frame[: len(beginning)] = beginning
-        self._frame_bytes = size
-        self._filled_bytes = len(beginning)
-        self._memory.take(len(self._frame))
-
-    def _fill(self, nbytes: int) -> None:
-        frame = self._frame
-        assert frame is not None
-        self._filled_bytes += nbytes
-        if self._filled_bytes == self._frame_bytes:
-            self._frame = None
-            self._accept(memoryview(frame))
-        elif self._filled_bytes == len(frame):
-            grown = bytearray(min(self._frame_bytes, 2 * len(frame)))
-            grown[: len(frame)] = frame
-            self._memory.take(len(grown) - len(frame))
-            self._frame = grown
-
-    def _drop_frame(self) -> None:
-        if self._frame is not None:
-            self._memory.give_back(len(self._frame))
-            self._frame = None
+    def _read_frames(self) -> None:
+        try:
+            while not self._holds and (frame := self._frames.next_frame()) is not None:
+                self._accept(frame)
+        except Malformed as error:
+            self._fail(str(error))
+        self._frames.keep()
 
     def _accept(self, frame: memoryview) -> None:
         """Queue the request in `frame`, whose bytes are already counted."""
         try:
             header, operation = self._recognise(frame)
-        except Malformed as error:
+        except Malformed:
             self._memory.give_back(len(frame))
-            self._fail(str(error))
-            return
+            raise
         exchange = Exchange(header, operation, frame)
         self._unanswered.append(exchange)
         self._queued.append(exchange)
         if len(self._unanswered) >= self._max_in_flight:
-            self._hold("requests in flight")
+            self._hold(REQUESTS_IN_FLIGHT)
         if self._memory.is_full:
-            self._hold("memory")
+            self._hold(MEMORY)
             self._memory.wait(self)
 
     def _recognise(self, frame: memoryview) -> tuple[RequestHeader, Operation]:
@@ -235,16 +192,13 @@ class Connection(asyncio.BufferedProtocol):
     def _start_queued(self) -> None:
         while self._queued and not self._is_ending:
             exchange = self._queued[0]
-            if self._running:
-                side_by_side = exchange.operation.overlaps and all(
-                    other.operation.overlaps for other in self._running
-                )
-                if not side_by_side:
-                    return
-            if "unsent answers" in self._holds:
+            if self._running and not (self._runs_overlapping and exchange.operation.overlaps):
+                return
+            if UNSENT_ANSWERS in self._holds:
                 return
             self._queued.popleft()
             self._running.add(exchange)
+            self._runs_overlapping = exchange.operation.overlaps
             exchange.task = self._loop.create_task(self._run(exchange))
 
     async def _run(self, exchange: Exchange) -> None:
@@ -310,10 +264,10 @@ class Connection(asyncio.BufferedProtocol):
         elif self._is_ending and not self._running:
             self._close_transport()
         elif len(self._unanswered) < self._max_in_flight:
-            self._release("requests in flight")
+            self._release(REQUESTS_IN_FLIGHT)
 
     def _write(self, chunks: Chunks) -> None:
-        if chunks and self._transport is not None:
+        if chunks and self._transport is not None and not self._transport.is_closing():
             self.last_active_seconds = self._loop.time()
             self._transport.writelines(chunks)
 
@@ -331,14 +285,14 @@ class Connection(asyncio.BufferedProtocol):
         self._holds.discard(reason)
         if self._holds or self._is_ending or self._transport is None:
             return
-        if self._unread and self._frame is None:
-            self._take(memoryview(b""))
+        self._frames.arrived(0)
+        self._read_frames()
         if not self._holds:
             self._is_paused = False
             self._transport.resume_reading()
 
     def memory_freed(self) -> None:
-        self._release("memory")
+        self._release(MEMORY)
         self._start_queued()
 
     # --- ending ---------------------------------------------------------------------------
@@ -346,9 +300,8 @@ class Connection(asyncio.BufferedProtocol):
     def _fail(self, reason: str) -> None:
         """No way to go on reading: answer what came before, then close."""
         self._failure = reason
-        self._unread = b""
-        self._drop_frame()
-        self._hold("failure")
+        self._frames.drop()
+        self._hold(FAILURE)
         if not self._unanswered:
             self._end(reason)
 
@@ -373,7 +326,7 @@ class Connection(asyncio.BufferedProtocol):
     def finish(self) -> None:
         """Stop reading, end what only waits, let the rest finish, then close."""
         self._is_ending = True
-        self._hold("shutdown")
+        self._hold(SHUTDOWN)
         self._drop_queued()
         self._cancel_waiting()
         if not self._running:

@@ -6,8 +6,9 @@ import logging
 from typing import Final
 
 from goqueue.broker.service import Broker
-from goqueue.doors.kafka.connection import SCRATCH_BYTES, Connection
+from goqueue.doors.kafka.connection import Connection
 from goqueue.doors.kafka.fetch_sessions import FetchSessions
+from goqueue.doors.kafka.frame_reader import SCRATCH_BYTES
 from goqueue.doors.kafka.handlers import OPERATIONS
 from goqueue.doors.kafka.open_connections import OpenConnections
 from goqueue.doors.kafka.operation import DoorServices
@@ -36,13 +37,9 @@ class KafkaDoor:
         )
         self._memory = RequestMemory(config.queued_max_request_bytes)
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
-        self._connections: OpenConnections[Connection] = OpenConnections(config.max_connections)
+        self.connections: OpenConnections[Connection] = OpenConnections(config.max_connections)
         self._server: asyncio.Server | None = None
         self._idle_sweep: asyncio.Task[None] | None = None
-
-    @property
-    def connection_count(self) -> int:
-        return len(self._connections)
 
     async def start(self) -> tuple[str, int]:
         """Listen, and return the address listened on."""
@@ -59,7 +56,7 @@ class KafkaDoor:
         return self._config.host, self._server.sockets[0].getsockname()[1]
 
     def _connection(self) -> Connection:
-        return Connection(self._services, self._memory, self._scratch, self._connections)
+        return Connection(self._services, self._memory, self._scratch, self.connections)
 
     async def stop(self) -> None:
         """Stop listening, let running requests finish briefly, close every connection."""
@@ -67,12 +64,12 @@ class KafkaDoor:
             self._server.close()
         if self._idle_sweep is not None:
             self._idle_sweep.cancel()
-        for connection in self._connections:
+        for connection in self.connections:
             connection.finish()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FINISH_TIMEOUT_SECONDS):
-                await self._connections.wait_none_open()
-        for connection in self._connections:
+                await self.connections.wait_none_open()
+        for connection in self.connections:
             connection.abort()
         self._server = None
 
@@ -84,7 +81,7 @@ class KafkaDoor:
         while True:
             await asyncio.sleep(interval)
             oldest = loop.time() - idle_seconds
-            for connection in self._connections:
+            for connection in self.connections:
                 if connection.last_active_seconds < oldest and not connection.is_busy:
                     log.debug("connection from %s closed: idle", connection.client_host)
                     connection.abort()

@@ -5,8 +5,9 @@ import struct
 from types import SimpleNamespace
 from typing import Any, cast
 
-from goqueue.doors.kafka.connection import SCRATCH_BYTES, Connection
+from goqueue.doors.kafka.connection import Connection
 from goqueue.doors.kafka.fetch_sessions import FetchSessions
+from goqueue.doors.kafka.frame_reader import SCRATCH_BYTES
 from goqueue.doors.kafka.handlers import api_versions
 from goqueue.doors.kafka.open_connections import OpenConnections
 from goqueue.doors.kafka.operation import DoorServices, Operation, RequestContext
@@ -39,6 +40,9 @@ class FakeTransport:
     def writelines(self, chunks: Any) -> None:
         assert not self.is_closed
         self.written += b"".join(chunks)
+
+    def is_closing(self) -> bool:
+        return self.is_closed
 
     def close(self) -> None:
         self.is_closed = True

@@ -346,7 +346,7 @@ async def test_stopping_does_not_wait_for_waiting_fetches(
     await door.stop()
     assert loop.time() - started < 1
     assert await client.is_closed_by_broker()
-    assert door.connection_count == 0
+    assert len(door.connections) == 0
 
 
 # --- ListOffsets, DeleteRecords, OffsetForLeaderEpoch, DescribeLogDirs ------------------------

@@ -17,7 +17,7 @@ from tests.unit.doors.kafka.scripted_peer import (
     produce,
 )
 
-from goqueue.doors.kafka.connection import FRAME_RESERVE_BYTES
+from goqueue.doors.kafka.frame_reader import FRAME_RESERVE_BYTES
 from goqueue.doors.kafka.operation import CloseConnection, Operation, RequestContext
 
 

@@ -44,7 +44,7 @@ async def handle(context: RequestContext, request: "ProduceRequest") -> Message 
             # A task each, even for one: all appends then happen in the order of the requests.
             append = _append(context, named, part, acks=request.acks, timeout_ms=timeout_ms)
             pending.append(loop.create_task(append))
-    outcomes = await asyncio.gather(*pending)
+    outcomes = [await pending[0]] if len(pending) == 1 else await asyncio.gather(*pending)
     if request.acks == 0:
         _close_on_error(outcomes)
         return None

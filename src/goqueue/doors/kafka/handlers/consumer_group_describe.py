@@ -1,0 +1,84 @@
+"""ConsumerGroupDescribe: members, epochs and assignments of groups of the new protocol."""
+
+from collections.abc import Mapping, Set
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from goqueue.doors.kafka.authorized_operations import GROUP_OPERATIONS, NOT_ASKED_FOR
+from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
+from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.wire.writing import Message
+from goqueue.model.errors import GoQueueError
+from goqueue.state.groups.messages import DescribedConsumerGroup, DescribedConsumerMember
+
+if TYPE_CHECKING:
+    from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
+
+# Kafka's member types.
+_CLASSIC: Final = 0
+_CONSUMER: Final = 1
+
+
+async def handle(context: RequestContext, request: "ConsumerGroupDescribeRequest") -> Message:
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED_FOR
+    return {
+        "groups": [
+            {**await _described(context, group_id), "authorized_operations": operations}
+            for group_id in request.group_ids
+        ]
+    }
+
+
+async def _described(context: RequestContext, group_id: str) -> Message:
+    try:
+        group = await context.broker.groups.describe_consumer(group_id)
+        code, message = group_code(group.error), group.error_message
+    except GoQueueError as error:
+        group = DescribedConsumerGroup(group_id=group_id)
+        code, message = failure_code(error), error.message
+    return {
+        "error_code": code,
+        "error_message": message or None,
+        "group_id": group_id,
+        "group_state": group.state,
+        "group_epoch": group.group_epoch,
+        "assignment_epoch": group.assignment_epoch,
+        "assignor_name": group.assignor,
+        "members": [_member(context, member) for member in group.members],
+    }
+
+
+def _member(context: RequestContext, member: DescribedConsumerMember) -> Message:
+    return {
+        "member_id": member.member_id,
+        "instance_id": member.instance_id,
+        "rack_id": member.rack_id,
+        "member_epoch": member.member_epoch,
+        "client_id": member.client.client_id,
+        "client_host": member.client.host,
+        "subscribed_topic_names": member.subscribed_topics,
+        "subscribed_topic_regex": member.subscribed_regex or None,
+        "assignment": _assignment(context, member.assignment),
+        "target_assignment": _assignment(context, member.target),
+        "member_type": _CLASSIC if member.uses_classic_protocol else _CONSUMER,
+    }
+
+
+def _assignment(context: RequestContext, partitions: Mapping[UUID, Set[int]]) -> Message:
+    topics = context.broker.image.topics_by_id
+    return {
+        "topic_partitions": [
+            {
+                "topic_id": topic_id,
+                "topic_name": topics[topic_id].name,
+                "partitions": sorted(indexes),
+            }
+            for topic_id, indexes in partitions.items()
+            if topic_id in topics
+        ]
+    }
+
+
+OPERATION = Operation(
+    api_key=69, name="ConsumerGroupDescribe", min_version=0, max_version=1, handle=handle
+)

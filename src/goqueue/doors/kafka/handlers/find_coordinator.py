@@ -1,0 +1,59 @@
+"""FindCoordinator: which broker looks after a group or a transactional id."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from kio.schema.errors import ErrorCode
+
+from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.wire.writing import Message
+
+if TYPE_CHECKING:
+    from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
+
+_GROUP: Final = 0
+_TRANSACTION: Final = 1
+_FIRST_VERSION_WITH_MANY_KEYS: Final = 4
+
+
+async def handle(context: RequestContext, request: "FindCoordinatorRequest") -> Message:
+    if context.version >= _FIRST_VERSION_WITH_MANY_KEYS:
+        keys: Sequence[str] = request.coordinator_keys
+        return {"coordinators": [_found(context, request.key_type, key) for key in keys]}
+    return _found(context, request.key_type, getattr(request, "key", ""))
+
+
+def _found(context: RequestContext, key_type: int, key: str) -> Message:
+    image = context.broker.image
+    leader = context.broker.coordinator_of(key, transactional=key_type == _TRANSACTION)
+    broker = None if leader is None else image.brokers.get(leader)
+    if key_type not in (_GROUP, _TRANSACTION):
+        return _refused(key, ErrorCode.invalid_request, f"coordinator type {key_type} is unknown")
+    if key_type == _TRANSACTION and not key:
+        return _refused(key, ErrorCode.invalid_request, "the transactional id is empty")
+    if broker is None:
+        return _refused(key, ErrorCode.coordinator_not_available, "no broker leads it now")
+    return {
+        "key": key,
+        "node_id": broker.node_id,
+        "host": broker.host,
+        "port": broker.kafka_port,
+        "error_code": ErrorCode.none,
+        "error_message": None,
+    }
+
+
+def _refused(key: str, code: ErrorCode, message: str) -> Message:
+    return {
+        "key": key,
+        "node_id": -1,
+        "host": "",
+        "port": -1,
+        "error_code": code,
+        "error_message": message,
+    }
+
+
+OPERATION = Operation(
+    api_key=10, name="FindCoordinator", min_version=0, max_version=6, handle=handle
+)

@@ -1,0 +1,39 @@
+"""ListGroups: all groups, by state and type."""
+
+from typing import TYPE_CHECKING
+
+from kio.schema.errors import ErrorCode
+
+from goqueue.doors.kafka.coordinator_errors import failure_code
+from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.wire.writing import Message
+from goqueue.model.errors import GoQueueError
+from goqueue.state.groups.messages import ListGroups
+
+if TYPE_CHECKING:
+    from kio.schema.list_groups.v5.request import ListGroupsRequest
+
+
+async def handle(context: RequestContext, request: "ListGroupsRequest") -> Message:
+    wanted = ListGroups(
+        states=frozenset(request.states_filter), kinds=frozenset(request.types_filter)
+    )
+    try:
+        groups = await context.broker.groups.list(wanted)
+    except GoQueueError as error:
+        return {"error_code": failure_code(error), "groups": ()}
+    return {
+        "error_code": ErrorCode.none,
+        "groups": [
+            {
+                "group_id": group.group_id,
+                "protocol_type": group.protocol_type,
+                "group_state": group.state,
+                "group_type": group.kind.value,
+            }
+            for group in groups
+        ],
+    }
+
+
+OPERATION = Operation(api_key=16, name="ListGroups", min_version=0, max_version=5, handle=handle)

@@ -1,0 +1,53 @@
+"""TxnOffsetCommit: offsets that count once the producer's transaction commits."""
+
+from typing import TYPE_CHECKING, Final
+
+from goqueue.broker.transactions import TransactionRefused
+from goqueue.doors.kafka.committed_offsets import commit_answer, offsets_to_commit
+from goqueue.doors.kafka.coordinator_errors import failure_code, group_code, transaction_code
+from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.wire.writing import Message
+from goqueue.model.errors import GoQueueError
+from goqueue.state.groups.messages import TxnOffsetCommit
+
+if TYPE_CHECKING:
+    from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequest
+
+# From here on the client leaves it to us to add the group to the transaction (KIP-890).
+_FIRST_VERSION_WITHOUT_ADD_OFFSETS: Final = 5
+_FIRST_VERSION_WITH_ABORTABLE: Final = 4
+
+
+async def handle(context: RequestContext, request: "TxnOffsetCommitRequest") -> Message:
+    broker = context.broker
+    offsets = offsets_to_commit(broker, request.topics)
+    commit = TxnOffsetCommit(
+        group_id=request.group_id,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+        offsets=offsets,
+        generation_id=request.generation_id,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+    )
+    places = [(offset.topic, offset.partition) for offset in offsets]
+    try:
+        result = await broker.commit_transaction_offsets(
+            commit,
+            transactional_id=request.transactional_id,
+            adds_offsets=context.version >= _FIRST_VERSION_WITHOUT_ADD_OFFSETS,
+        )
+        codes = {(p.topic, p.partition): group_code(p.error) for p in result.partitions}
+    except TransactionRefused as refused:
+        code = transaction_code(
+            refused.error, knows_abortable=context.version >= _FIRST_VERSION_WITH_ABORTABLE
+        )
+        codes = dict.fromkeys(places, code)
+    except GoQueueError as error:
+        codes = dict.fromkeys(places, failure_code(error))
+    return commit_answer(broker, request.topics, codes)
+
+
+OPERATION = Operation(
+    api_key=28, name="TxnOffsetCommit", min_version=0, max_version=5, handle=handle
+)
