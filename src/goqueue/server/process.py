@@ -44,6 +44,7 @@ async def _run(config: BrokerConfig, ready_file: Path | None) -> None:
         # What start-up built stays: the collector need not look at it again.
         gc.collect()
         gc.freeze()
+        gc.enable()
         _report_ready(config, addresses, ready_file)
         await stop_requested.wait()
     finally:
