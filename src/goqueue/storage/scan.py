@@ -24,6 +24,7 @@ WINDOW_BYTES: Final = 1024 * 1024
 _OFFSET_STEP_MAX: Final = 2**31
 # Of an offset, the bytes that a jump of _OFFSET_STEP_MAX leaves alone but for a carry.
 _STABLE_OFFSET_BYTES: Final = 4
+_OFFSET: Final = struct.Struct(">q")
 
 
 class Found(NamedTuple):
@@ -46,13 +47,19 @@ ExpectedEpoch = Callable[[int], tuple[int, int]]
 
 
 def scan(
-    file: OpenFile, size: int, first_offset: int, expected_epoch: ExpectedEpoch
+    file: OpenFile,
+    size: int,
+    first_offset: int,
+    *,
+    expected_epoch: ExpectedEpoch,
+    end_offset: int | None,
 ) -> Iterator[Scanned]:
     """Yield what the first `size` bytes hold, in order; a `Lost` can only be the last.
 
     A batch is valid if its checksum fits and its base offset follows on: the base offset stands
     outside the checksummed region, so nothing else would tell a flipped bit in it. The same goes
-    for the leader epoch, which `expected_epoch` knows (see `LeaderEpochs.covering`).
+    for the leader epoch, which `expected_epoch` knows (see `LeaderEpochs.covering`). `end_offset`
+    is where the offsets end, if that is known.
     """
     window = _Window(file, size, expected_epoch)
     position, offset = 0, first_offset
@@ -60,7 +67,7 @@ def scan(
         try:
             header = window.batch(position, offset)
         except CorruptBatch as error:
-            following = _next_batch(file, window, position, offset)
+            following = _next_batch(window, position, offset, end_offset)
             if following is None:
                 yield Lost(position, offset, error.message)
                 return
@@ -92,27 +99,34 @@ class _Window:
     """A stretch of the file in memory, moved along as needed."""
 
     def __init__(self, file: OpenFile, size: int, expected_epoch: ExpectedEpoch) -> None:
+        self.size = size
         self._file = file
-        self._size = size
         self._expected_epoch = expected_epoch
         self._start = 0
         self._data = b""
 
+    def read(self, position: int, length: int = WINDOW_BYTES) -> bytes:
+        return self._file.read(min(length, self.size - position), position)
+
     def load(self, position: int, length: int) -> tuple[bytes, int]:
         """Bytes that hold `length` from `position` on (as far as the file does), and where."""
         if position < self._start or position + length > self._start + len(self._data):
-            wanted = min(max(length, WINDOW_BYTES), self._size - position)
-            self._data = self._file.read(wanted, position)
+            self._data = self.read(position, max(length, WINDOW_BYTES))
             self._start = position
         return self._data, position - self._start
 
+    def header(self, position: int) -> BatchHeader | None:
+        """The header at `position`, whatever it says; None where the file ends too early."""
+        if self.size - position < HEADER_BYTES:
+            return None
+        data, at = self.load(position, HEADER_BYTES)
+        return read_header(data, at) if len(data) - at >= HEADER_BYTES else None
+
     def batch(self, position: int, offset: int) -> BatchHeader:
         """The valid batch at `position`, which starts at `offset`, or `CorruptBatch`."""
-        data, at = self.load(position, HEADER_BYTES)
-        if len(data) - at >= HEADER_BYTES:
-            size = read_header(data, at).size_bytes
-            if HEADER_BYTES <= size <= self._size - position:
-                data, at = self.load(position, size)
+        found = self.header(position)
+        size = 0 if found is None else found.size_bytes
+        data, at = self.load(position, min(max(size, HEADER_BYTES), self.size - position))
         header = check_batch(data, at)
         if header.base_offset != offset:
             raise CorruptBatch(f"batch has base offset {header.base_offset}, expected {offset}")
@@ -124,30 +138,29 @@ class _Window:
         return header
 
 
-def _next_batch(file: OpenFile, window: _Window, position: int, offset: int) -> Found | None:
+def _next_batch(
+    window: _Window, position: int, offset: int, end_offset: int | None
+) -> Found | None:
     """Find the first valid batch behind the bad bytes at `position`."""
-    size = window._size
-    data, at = window.load(position, HEADER_BYTES)
-    if len(data) - at >= HEADER_BYTES:
-        header = read_header(data, at)
-        if follows_on(header, offset, size - position):
-            # The bad batch's header makes sense: look behind it first, so that a message which
-            # itself carries a batch is not taken for part of this log.
-            found = _valid_at(window, position + header.size_bytes, offset)
-            if found is not None:
-                return found
-    start = position + 1
+    header = window.header(position)
+    if header is not None and follows_on(header, offset, window.size - position):
+        # The bad batch's header makes sense: look behind it first, so that a message which itself
+        # carries a batch is not taken for part of this log.
+        found = _valid_at(window, position + header.size_bytes, offset)
+        if found is not None and found.header.base_offset == header.next_offset:
+            return found
     starts = _batch_starts(offset)
-    while size - start >= HEADER_BYTES:
-        chunk = file.read(min(WINDOW_BYTES, size - start), start)
-        if len(chunk) < HEADER_BYTES:
-            break
+    start = position + 1
+    while window.size - start >= HEADER_BYTES:
+        chunk = window.read(start)
         last_start = len(chunk) - HEADER_BYTES
+        if last_start < 0:
+            break
         for match in starts.finditer(chunk):
             if match.start() > last_start:
                 break
             found = _valid_at(window, start + match.start(), offset)
-            if found is not None and _leads_on(window, found):
+            if found is not None and _is_confirmed(window, found, position, offset, end_offset):
                 return found
         start += last_start + 1
     return None
@@ -156,7 +169,7 @@ def _next_batch(file: OpenFile, window: _Window, position: int, offset: int) -> 
 def _batch_starts(offset: int) -> re.Pattern[bytes]:
     """Matches, at C speed, where a batch above `offset` may start: offset's high bytes, magic."""
     high = {
-        re.escape(struct.pack(">q", near)[:_STABLE_OFFSET_BYTES])
+        re.escape(_OFFSET.pack(near)[:_STABLE_OFFSET_BYTES])
         for near in (offset, offset + _OFFSET_STEP_MAX)
     }
     rest = MAGIC_POSITION - _STABLE_OFFSET_BYTES
@@ -167,15 +180,12 @@ def _batch_starts(offset: int) -> re.Pattern[bytes]:
 
 def _valid_at(window: _Window, position: int, offset: int) -> Found | None:
     """The valid batch at `position` if it lies above `offset`, as the next in this log must."""
-    if window._size - position < HEADER_BYTES:
-        return None
-    data, at = window.load(position, HEADER_BYTES)
-    if len(data) - at < HEADER_BYTES:
-        return None
-    header = read_header(data, at)
-    if not offset < header.base_offset <= offset + _OFFSET_STEP_MAX:
-        return None
-    if not follows_on(header, header.base_offset, window._size - position):
+    header = window.header(position)
+    if (
+        header is None
+        or not offset < header.base_offset <= offset + _OFFSET_STEP_MAX
+        or not follows_on(header, header.base_offset, window.size - position)
+    ):
         return None
     try:
         return Found(position, window.batch(position, header.base_offset))
@@ -183,15 +193,19 @@ def _valid_at(window: _Window, position: int, offset: int) -> Found | None:
         return None
 
 
-def _leads_on(window: _Window, found: Found) -> bool:
-    """Whether the file ends behind the batch or goes on with what looks like the next one.
+def _is_confirmed(
+    window: _Window, found: Found, position: int, offset: int, end_offset: int | None
+) -> bool:
+    """Whether a batch found behind bad bytes belongs here with the base offset it has.
 
-    A batch carried as a message's value fails this, since the rest of its record follows it.
+    Its base offset has no checksum and may be among the bad bytes, and it may be one that a message
+    carries as its value. So what follows must be the start of the next batch. At the end of the
+    file, its end must be the right one, or at least not skip more offsets than bytes went bad.
     """
-    position = found.position + found.header.size_bytes
-    if position == window._size:
-        return True
-    data, at = window.load(position, HEADER_BYTES)
-    if len(data) - at > MAGIC_POSITION and data[at + MAGIC_POSITION] == MAGIC_V2:
-        return True
-    return data[at : at + 8] == struct.pack(">q", found.header.next_offset)
+    next_offset = found.header.next_offset
+    following = window.read(found.position + found.header.size_bytes, _OFFSET.size)
+    if following:
+        return following == _OFFSET.pack(next_offset)
+    if end_offset is not None:
+        return next_offset == end_offset
+    return found.header.base_offset - offset <= found.position - position

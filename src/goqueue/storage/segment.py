@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -161,8 +162,8 @@ class Segment:
 
     def cut_back(self) -> None:
         """Take away what a failed append left behind the last whole one."""
-        assert self._writer is not None
-        self._writer.file.truncate(self.size_bytes)
+        if self._writer is not None:
+            self._writer.file.truncate(self.size_bytes)
 
     def close_for_appends(self) -> None:
         """Seal the index and let go of the files; the segment stays readable."""
@@ -214,6 +215,8 @@ class Segment:
             if header.base_offset <= offset:
                 return position, header.base_offset
             break
+        if self._gap_with(offset) is None:
+            self.inspect(may_block=may_block)
         raise self.corrupt(offset)
 
     def headers_from(
@@ -273,9 +276,9 @@ class Segment:
 
     def corrupt(self, offset: int) -> CorruptBatch:
         """The error for a reader that asks for an offset that is damaged here."""
-        for gap in self.gaps.values():
-            if gap.first_offset <= offset < gap.next_offset:
-                return CorruptBatch(str(self._damage(gap)))
+        gap = self._gap_with(offset)
+        if gap is not None:
+            return CorruptBatch(str(self._damage(gap)))
         return CorruptBatch(f"{self._name}: offset {offset} cannot be read from {self.path()}")
 
     def inspect(self, *, may_block: bool = True) -> None:
@@ -283,7 +286,8 @@ class Segment:
         if not may_block:
             raise BlockingIOError(errno.EAGAIN, "segment needs a scan", str(self.path()))
         next_offset, size = self.next_offset, self.size_bytes
-        self._note_gaps(self._survey(self.reader().file, size), size, next_offset)
+        found = self._survey(self.reader().file, size, next_offset)
+        self._note_gaps(found, size, next_offset)
 
     def recover_closed(self, on_batch: OnBatch | None = None) -> None:
         """Verify every batch and rebuild the index; damage stays where it is."""
@@ -293,7 +297,7 @@ class Segment:
     def recover_last(self, on_batch: OnBatch | None = None) -> None:
         """Verify every batch, cut a torn tail off, rebuild the index and find the log's end."""
         with OpenFile(self._disk, self.path(), os.O_RDWR) as file:
-            found = self._survey(file, self.size_bytes, on_batch)
+            found = self._survey(file, self.size_bytes, None, on_batch)
             if found.tail is not None:
                 logger.warning(
                     "%s: cut %d bytes off %s at byte %d (log end offset %d): %s",
@@ -306,6 +310,7 @@ class Segment:
                 )
                 file.truncate(found.tail.position)
                 self.size_bytes = found.tail.position
+                found = replace(found, tail=None)
         self.next_offset = found.next_offset
         self._note_gaps(found, self.size_bytes, self.next_offset)
         self._adopt(found.index, found.max_timestamp_ms)
@@ -313,12 +318,8 @@ class Segment:
 
     def truncate(self, offset: int) -> None:
         """Remove the batch that holds `offset` and all after it."""
-        for gap in self.gaps.values():
-            if gap.first_offset <= offset < gap.next_offset:
-                position = gap.position
-                break
-        else:
-            position, _ = self.locate(offset)
+        gap = self._gap_with(offset)
+        position = self.locate(offset)[0] if gap is None else gap.position
         with OpenFile(self._disk, self.path(), os.O_RDWR) as file:
             file.truncate(position)
         self.size_bytes = position
@@ -334,12 +335,24 @@ class Segment:
         self.next_offset = sealed.next_offset
         return True
 
-    def _survey(self, file: OpenFile, size: int, on_batch: OnBatch | None = None) -> Survey:
-        batches = scan(file, size, self.base_offset, self._epochs.covering)
+    def _survey(
+        self,
+        file: OpenFile,
+        size: int,
+        end_offset: int | None,
+        on_batch: OnBatch | None = None,
+    ) -> Survey:
+        batches = scan(
+            file,
+            size,
+            self.base_offset,
+            expected_epoch=self._epochs.covering,
+            end_offset=end_offset,
+        )
         return survey(batches, self.base_offset, self.index_interval_bytes, on_batch)
 
     def _rebuild(self, file: OpenFile, on_batch: OnBatch | None = None) -> SegmentIndex:
-        found = self._survey(file, self.size_bytes, on_batch)
+        found = self._survey(file, self.size_bytes, self.next_offset, on_batch)
         self._note_gaps(found, self.size_bytes, self.next_offset)
         self._adopt(found.index, found.max_timestamp_ms)
         return found.index
@@ -361,6 +374,12 @@ class Segment:
             if gap.position not in self.gaps:
                 logger.error("%s", self._damage(gap))
         self.gaps = gaps
+
+    def _gap_with(self, offset: int) -> Gap | None:
+        for gap in self.gaps.values():
+            if gap.first_offset <= offset < gap.next_offset:
+                return gap
+        return None
 
     def _damage(self, gap: Gap) -> Damage:
         return Damage(

@@ -1,0 +1,123 @@
+"""One broker per folder, a known format, and whether the last one left in order."""
+
+import errno
+import re
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from tests.unit.storage.stored_log import NAME, TOPIC_ID, append, open_log
+
+from goqueue.model.errors import DataDirectoryError
+from goqueue.model.names import topic_partition
+from goqueue.storage.data_directory import DataDirectory
+from goqueue.storage.disk import Disk
+from goqueue.storage.durable_file import save
+from goqueue.testing.faulty_disk import FaultyDisk
+
+
+def test_a_new_directory_gets_a_cluster_id_that_stays(tmp_path: Path) -> None:
+    first = DataDirectory.open(tmp_path / "new" / "data")
+    assert re.fullmatch(r"[A-Za-z0-9_-]{22}", first.cluster_id)
+    first.close(clean=True)
+
+    second = DataDirectory.open(tmp_path / "new" / "data")
+
+    assert second.cluster_id == first.cluster_id
+    assert second.metadata_path.is_dir()
+    assert second.logs_path.is_dir()
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_clean_shutdown_is_known_once(tmp_path: Path, clean: bool) -> None:
+    DataDirectory.open(tmp_path).close(clean)
+
+    second = DataDirectory.open(tmp_path)
+    assert second.was_clean is clean
+    # As after a crash: the lock goes with the process, nothing else happens.
+    assert second._lock is not None
+    second._lock.close()
+
+    assert not DataDirectory.open(tmp_path).was_clean
+
+
+def test_a_second_broker_is_refused(tmp_path: Path) -> None:
+    first = DataDirectory.open(tmp_path)
+
+    with pytest.raises(DataDirectoryError, match="in use by another broker; stop that one or"):
+        DataDirectory.open(tmp_path)
+
+    first.close(clean=False)
+    DataDirectory.open(tmp_path).close(clean=True)
+
+
+def test_an_unknown_format_is_refused_and_left_alone(tmp_path: Path) -> None:
+    DataDirectory.open(tmp_path).close(clean=True)
+    save(Disk(), tmp_path / "format.json", {"version": 2, "something": "else"})
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+
+    with pytest.raises(DataDirectoryError, match=r"format version 2; this release reads version 1"):
+        DataDirectory.open(tmp_path)
+
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_a_damaged_format_file_is_refused(tmp_path: Path) -> None:
+    DataDirectory.open(tmp_path).close(clean=True)
+    (tmp_path / "format.json").write_text("rubbish")
+
+    with pytest.raises(DataDirectoryError, match=r"format\.json.*restore the file from a copy"):
+        DataDirectory.open(tmp_path)
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+
+    with pytest.raises(DataDirectoryError, match=r"holds 'thesis\.tex'; give an empty folder"):
+        DataDirectory.open(tmp_path)
+
+
+@pytest.mark.parametrize("operation", ["mkdir", "open", "pwrite", "fdatasync", "rename"])
+def test_a_disk_that_refuses_is_reported_and_can_be_tried_again(
+    tmp_path: Path, operation: str
+) -> None:
+    disk = FaultyDisk()
+    disk.inject(operation, errno.ENOSPC)
+
+    with pytest.raises(DataDirectoryError, match=r"cannot be used.*No space.*check that"):
+        DataDirectory.open(tmp_path / "d", disk)
+
+    disk.heal()
+    DataDirectory.open(tmp_path / "d", disk).close(clean=True)
+
+
+def test_stored_partitions_are_told_by_their_folders(tmp_path: Path) -> None:
+    directory = DataDirectory.open(tmp_path)
+    path = directory.partition_path(NAME)
+    assert path == tmp_path / "logs" / "orders-3"
+    open_log(path).close()
+    (directory.logs_path / "unfinished-0").mkdir()
+    damaged = directory.partition_path(topic_partition("damaged", 0))
+    damaged.mkdir()
+    (damaged / "partition.json").write_text("rubbish")
+
+    assert directory.stored_partitions() == [(NAME, TOPIC_ID, path)]
+
+
+def test_a_deletion_that_was_interrupted_is_finished(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    directory = DataDirectory.open(tmp_path, disk)
+    longest = topic_partition("t" * 249, 9_999)
+    log = open_log(directory.partition_path(longest), disk=disk, topic_id=UUID(int=5))
+    append(log, b"x")
+    disk.inject("unlink", errno.EIO)
+    with pytest.raises(Exception, match="deletion failed"):
+        log.delete()
+    directory.close(clean=False)
+    disk.heal()
+    assert [path.suffix for path in directory.logs_path.iterdir()] == [".deleted"]
+
+    directory = DataDirectory.open(tmp_path, disk)
+
+    assert list(directory.logs_path.iterdir()) == []
+    assert directory.stored_partitions() == []
