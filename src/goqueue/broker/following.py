@@ -2,14 +2,19 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from goqueue.metadata.store import MetadataStore
+from goqueue.model.errors import (
+    CompactedRevision,
+    GoQueueError,
+    MetadataUnavailable,
+    ShuttingDown,
+)
+from goqueue.state import metadata_keys as keys
 from goqueue.state.metadata_image import ImageChanges, MetadataImage
 
 logger = logging.getLogger(__name__)
-
-EVERYTHING = "/"
 
 Reaction = Callable[[ImageChanges, MetadataImage], Awaitable[None]]
 
@@ -22,11 +27,12 @@ class MetadataFollower:
         self._store = store
         self._react = react
         self._applied_revision = 0
+        self._error: GoQueueError | None = None
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._task: asyncio.Task[None] | None = None
 
     async def load(self) -> None:
-        found = await self._store.get_prefix(EVERYTHING)
+        found = await self._store.get_prefix(keys.ROOT_PREFIX)
         self.image = MetadataImage.load(
             ((kv.key, kv.value) for kv in found.kvs), revision=found.revision
         )
@@ -39,9 +45,12 @@ class MetadataFollower:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        self._turn_away(ShuttingDown("the broker is shutting down"))
 
     async def applied(self, revision: int) -> None:
         """Wait until this broker acts on everything up to `revision`."""
+        if self._error is not None:
+            raise self._error
         if revision <= self._applied_revision:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -49,14 +58,39 @@ class MetadataFollower:
         await future
 
     async def _follow(self) -> None:
-        watch = self._store.watch(EVERYTHING, self._applied_revision + 1)
-        async for batch in watch:
-            self.image, changes = self.image.apply(batch.revision, batch.changes)
+        while True:
             try:
-                await self._react(changes, self.image)
-            except Exception:
-                logger.exception("metadata change %d was not carried out", batch.revision)
-            self._mark_applied(batch.revision)
+                await self._watch()
+            except CompactedRevision:
+                # We were too slow for the store's memory: take everything at once.
+                await self._catch_up()
+            except GoQueueError as error:
+                logger.error("metadata can no longer be followed: %s", error)
+                self._turn_away(error)
+                return
+
+    async def _watch(self) -> None:
+        watch = self._store.watch(keys.ROOT_PREFIX, self._applied_revision + 1)
+        try:
+            async for batch in watch:
+                await self._apply(batch.revision, batch.changes)
+        finally:
+            await watch.aclose()
+        raise MetadataUnavailable("the metadata store was closed")
+
+    async def _catch_up(self) -> None:
+        found = await self._store.get_prefix(keys.ROOT_PREFIX)
+        stored = {kv.key: kv.value for kv in found.kvs}
+        gone = [(key, None) for key in self.image.known_keys() if key not in stored]
+        await self._apply(found.revision, [*gone, *stored.items()])
+
+    async def _apply(self, revision: int, entries: Iterable[tuple[str, bytes | None]]) -> None:
+        self.image, changes = self.image.apply(revision, entries)
+        try:
+            await self._react(changes, self.image)
+        except Exception:
+            logger.exception("metadata change %d was not carried out", revision)
+        self._mark_applied(revision)
 
     def _mark_applied(self, revision: int) -> None:
         self._applied_revision = revision
@@ -67,3 +101,10 @@ class MetadataFollower:
             elif not future.done():
                 future.set_result(None)
         self._waiting = still_waiting
+
+    def _turn_away(self, error: GoQueueError) -> None:
+        self._error = error
+        for _, future in self._waiting:
+            if not future.done():
+                future.set_exception(error)
+        self._waiting.clear()

@@ -42,6 +42,7 @@ class HostedPartitions:
         disk: Disk,
         clock_ms: Callable[[], int],
         topic_config: Callable[[TopicView], TopicConfig],
+        producer_expiration_ms: int,
     ) -> None:
         self.readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="goqueue-read")
         self._directory = directory
@@ -49,6 +50,7 @@ class HostedPartitions:
         self._disk = disk
         self._clock_ms = clock_ms
         self._topic_config = topic_config
+        self._producer_expiration_ms = producer_expiration_ms
         self._flusher = Flusher()
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._unopened: dict[tuple[str, int], PartitionOffline] = {}
@@ -154,7 +156,8 @@ class HostedPartitions:
                 clean=clean,
                 now_ms=self._clock_ms(),
             )
-            return log, ProducerLedger.recover(self._disk, log)
+            expiration_ms = self._producer_expiration_ms
+            return log, ProducerLedger.recover(self._disk, log, expiration_ms=expiration_ms)
         except PartitionOffline as error:
             return error
         except OSError as error:
@@ -179,7 +182,8 @@ class HostedPartitions:
     def _remove_strays(self, image: MetadataImage) -> None:
         """Folders of topics whose deletion was cut short by a crash."""
         stored = self._directory.stored_partitions()
-        if stored and image.revision == 0:
+        # Every broker that was ever reached has written its cluster's id.
+        if stored and not image.cluster_id:
             raise DataDirectoryError(
                 f"{self._directory.path} holds logs but no metadata; restore its metadata folder "
                 "from a backup, or start with an empty data directory"

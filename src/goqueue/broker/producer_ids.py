@@ -7,7 +7,6 @@ from goqueue.model.errors import Conflict
 from goqueue.state import metadata_keys as keys
 from goqueue.state.transactions.producer_ids import ProducerIds
 
-
 TRANSACTION_TRIES = 10
 
 

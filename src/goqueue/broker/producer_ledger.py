@@ -29,12 +29,14 @@ class ProducerLedger:
         self._snapshot_offset = snapshot_offset
 
     @classmethod
-    def recover(cls, disk: Disk, log: PartitionLog) -> "ProducerLedger":
+    def recover(cls, disk: Disk, log: PartitionLog, *, expiration_ms: int) -> "ProducerLedger":
         """Blocking: bring the state to the end of the log."""
-        producers, start = PartitionProducers(), log.log_start_offset
+        producers = PartitionProducers(expiration_ms=expiration_ms)
+        start = log.log_start_offset
         for offset, content in producer_snapshots(disk, log.path, log_end=log.log_end_offset):
             try:
-                producers, start = PartitionProducers.from_snapshot(content), offset
+                producers = PartitionProducers.from_snapshot(content, expiration_ms=expiration_ms)
+                start = offset
                 break
             except SnapshotCorrupt as error:
                 logger.warning(

@@ -31,9 +31,10 @@ from goqueue.broker.topics import TopicAdmin
 from goqueue.broker.upkeep import apply_retention_forever
 from goqueue.metadata.local import LocalStore
 from goqueue.metadata.store import MetadataStore, Put
-from goqueue.model.batch import Buffer
+from goqueue.model.batch import Buffer, is_transactional
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.errors import (
+    InvalidRecord,
     InvalidRequest,
     InvalidRequiredAcks,
     PolicyViolation,
@@ -80,6 +81,7 @@ class Broker:
             disk=disk,
             clock_ms=clock_ms,
             topic_config=self.topic_config,
+            producer_expiration_ms=config.producer_id_expiration_ms,
         )
         self._upkeep: list[asyncio.Task[None]] = []
 
@@ -246,15 +248,34 @@ class Broker:
         return self.hosted.find(self.image, topic, index)
 
     async def produce(
-        self, topic: str, index: int, records: Buffer, *, acks: int, timeout_ms: int
+        self,
+        topic: str,
+        index: int,
+        records: Buffer,
+        *,
+        acks: int,
+        timeout_ms: int,
+        transactional_id: str | None = None,
+        bumps_epoch: bool = False,
     ) -> Produced:
-        """Append, then wait as `acks` asks. The append comes first: call order is log order."""
+        """Append, then wait as `acks` asks. The append comes first: call order is log order.
+
+        Only the first batch of a transaction in a partition waits before it, for the transaction
+        coordinator. `bumps_epoch`: the client speaks transaction version 2 (KIP-890).
+        """
         if acks not in (-1, 0, 1):
             raise InvalidRequiredAcks(f"acks {acks} is not one of -1 (all), 0 and 1")
         partition = self.partition(topic, index)
         if topic in INTERNAL_TOPICS:
             raise PolicyViolation(f"topic {topic!r} is written by the broker only")
-        appended = partition.append(records)
+        guard = None
+        if transactional_id is not None:
+            guard = await self.transactions.verify(
+                partition, records, transactional_id, bumps_epoch=bumps_epoch
+            )
+        elif is_transactional(records):
+            raise InvalidRecord("a transactional batch was sent without a transactional id")
+        appended = partition.append(records, guard=guard)
         if acks != 0:
             await partition.wait_committed(appended.last_offset + 1, timeout_ms)
         return Produced(*appended, partition.log_start_offset)

@@ -125,5 +125,3 @@ class StateTopic(Generic[M]):
             shard.close()
         for task in self._shards.values():
             task.cancel()
-
-

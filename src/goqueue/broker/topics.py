@@ -27,6 +27,8 @@ from goqueue.state.metadata_image import PartitionView, TopicView
 # A lost race is rare and short; this many in a row means that something is wrong.
 TRANSACTION_TRIES = 10
 
+ChangeConfig = Callable[[Mapping[str, str]], Mapping[str, str]]
+
 
 class TopicAdmin:
     def __init__(
@@ -137,29 +139,20 @@ class TopicAdmin:
     async def alter_broker_config(
         self, node_id: NodeId | None, changes: Sequence[ConfigChange], *, validate_only: bool
     ) -> None:
-        current = self._follower.image.broker_config(node_id)
-        texts = apply_changes(current, changes, DYNAMIC_BROKER_SETTINGS)
-        await self.replace_broker_config(node_id, texts, validate_only=validate_only)
+        await self._set_broker_config(
+            node_id,
+            lambda current: apply_changes(current, changes, DYNAMIC_BROKER_SETTINGS),
+            validate_only=validate_only,
+        )
 
     async def replace_broker_config(
         self, node_id: NodeId | None, config: Mapping[str, str], *, validate_only: bool
     ) -> None:
-        if node_id is not None and node_id != self._config.node_id:
-            raise InvalidRequest(f"broker {node_id} is not this broker, {self._config.node_id}")
-        DYNAMIC_BROKER_SETTINGS.parse(config)
-        if not validate_only:
-            revision = await self._store.put(*keys.broker_config_entry(node_id, dict(config)))
-            await self._follower.applied(revision)
+        await self._set_broker_config(node_id, lambda _: config, validate_only=validate_only)
 
     # --- inside ---------------------------------------------------------------------------
 
-    async def _set_config(
-        self,
-        name: str,
-        change: Callable[[Mapping[str, str]], Mapping[str, str]],
-        *,
-        validate_only: bool,
-    ) -> None:
+    async def _set_config(self, name: str, change: ChangeConfig, *, validate_only: bool) -> None:
         checked = change(self.find(name).config)
         topic_config(checked)
         if validate_only:
@@ -173,19 +166,46 @@ class TopicAdmin:
 
         await self._change_topic(name, configure)
 
+    async def _set_broker_config(
+        self, node_id: NodeId | None, change: ChangeConfig, *, validate_only: bool
+    ) -> None:
+        if node_id is not None and node_id != self._config.node_id:
+            raise InvalidRequest(f"broker {node_id} is not this broker, {self._config.node_id}")
+        key = keys.broker_config_key(node_id)
+
+        def configure(value: bytes | None) -> list[Op]:
+            current = {} if value is None else keys.decode_value(key, value, dict[str, str])
+            texts = dict(change(current))
+            DYNAMIC_BROKER_SETTINGS.parse(texts)
+            return [Put(*keys.broker_config_entry(node_id, texts))]
+
+        if validate_only:
+            found = (await self._store.get(key)).one
+            configure(None if found is None else found.value)
+        else:
+            await self._change(key, configure)
+
     async def _change_topic(self, name: str, change: Callable[[keys.TopicValue], list[Op]]) -> None:
-        """Read the topic, decide, write if nobody else wrote in between; else again."""
         key = keys.topic_key(name)
+
+        def decide(value: bytes | None) -> list[Op]:
+            if value is None:
+                raise UnknownTopic(f"there is no topic {name!r}")
+            return change(keys.decode_value(key, value, keys.TopicValue))
+
+        await self._change(key, decide)
+
+    async def _change(self, key: str, decide: Callable[[bytes | None], list[Op]]) -> None:
+        """Read a key, decide, write if nobody else wrote in between; else again."""
         for _ in range(TRANSACTION_TRIES):
             found = (await self._store.get(key)).one
-            if found is None:
-                raise UnknownTopic(f"there is no topic {name!r}")
-            ops = change(keys.decode_value(key, found.value, keys.TopicValue))
-            done = await self._store.transact([Compare.unchanged(key, found.mod_revision)], ops)
+            ops = decide(None if found is None else found.value)
+            revision = 0 if found is None else found.mod_revision
+            done = await self._store.transact([Compare.unchanged(key, revision)], ops)
             if done.succeeded:
                 await self._follower.applied(done.revision)
                 return
-        raise Conflict(f"topic {name!r} is changed too often at the same time; try again")
+        raise Conflict(f"{key} is changed too often at the same time; try again")
 
     def _assign(self, new: NewTopic) -> list[tuple[NodeId, ...]]:
         if new.assignments is not None:

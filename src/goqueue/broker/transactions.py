@@ -8,7 +8,7 @@ from typing import Final, Protocol, cast
 from goqueue.broker.partition import Partition
 from goqueue.broker.producer_ids import ProducerIdSource
 from goqueue.broker.state_topic import Host, StateTopic
-from goqueue.model.batch import check_produced
+from goqueue.model.batch import Buffer, check_produced
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import (
     GoQueueError,
@@ -154,7 +154,7 @@ class Transactions:
         return cast(TransactionDescription, answer)
 
     async def verify(
-        self, partition: Partition, records: bytes, transactional_id: str, *, bumps_epoch: bool
+        self, partition: Partition, records: Buffer, transactional_id: str, *, bumps_epoch: bool
     ) -> int | None:
         """Make sure that the partition is in the producer's transaction before it appends (KIP-890).
 
@@ -250,4 +250,3 @@ class Transactions:
         for task in self._writing:
             task.cancel()
         self.state.close()
-

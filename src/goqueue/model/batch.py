@@ -171,3 +171,11 @@ def stamp_append_time(buffer: bytearray, position: int, header: BatchHeader, now
     end = position + header.size_bytes
     computed = crc32c(memoryview(buffer)[position + CHECKSUMMED_FROM : end])
     _CRC.pack_into(buffer, position + CRC_POSITION, computed)
+
+
+def is_transactional(buffer: Buffer) -> bool:
+    """Whether the first batch says so; no other check is made."""
+    attributes_low_byte = CHECKSUMMED_FROM + 1
+    return len(buffer) > attributes_low_byte and bool(
+        buffer[attributes_low_byte] & TRANSACTIONAL_BIT
+    )

@@ -148,6 +148,130 @@ BROKER_SETTINGS: Final = SettingTable(
             doc="Fetch sessions remembered; beyond, the least recently used goes.",
         ),
         Setting(
+            name="offsets.topic.num.partitions",
+            type=_INT,
+            default=8,
+            minimum=1,
+            maximum=1_000,
+            doc="Partitions of the topic that keeps groups and offsets; fixed once it is made.",
+        ),
+        Setting(
+            name="offset.metadata.max.bytes",
+            type=_INT,
+            default=4_096,
+            minimum=0,
+            maximum=1_048_576,
+            doc="The longest note that a client may attach to a committed offset.",
+        ),
+        Setting(
+            name="offsets.retention.minutes",
+            type=_INT,
+            default=7 * 24 * 60,
+            minimum=1,
+            maximum=INT32_MAX,
+            doc="How long a group without members keeps its offsets.",
+        ),
+        Setting(
+            name="offsets.retention.check.interval.ms",
+            type=SettingType.LONG,
+            default=600_000,
+            minimum=1,
+            doc="How often expired offsets are looked for.",
+        ),
+        Setting(
+            name="group.min.session.timeout.ms",
+            type=_INT,
+            default=6_000,
+            minimum=0,
+            maximum=INT32_MAX,
+            doc="The shortest session time-out a member of the classic protocol may ask for.",
+        ),
+        Setting(
+            name="group.max.session.timeout.ms",
+            type=_INT,
+            default=1_800_000,
+            minimum=0,
+            maximum=INT32_MAX,
+            doc="The longest session time-out a member of the classic protocol may ask for.",
+        ),
+        Setting(
+            name="group.initial.rebalance.delay.ms",
+            type=_INT,
+            default=100,
+            minimum=0,
+            maximum=INT32_MAX,
+            doc="How long a new classic group waits for more members before its first assignment.",
+        ),
+        Setting(
+            name="group.max.size",
+            type=_INT,
+            default=10_000,
+            minimum=1,
+            maximum=INT32_MAX,
+            doc="Members that a group of the classic protocol may have.",
+        ),
+        Setting(
+            name="group.consumer.max.size",
+            type=_INT,
+            default=10_000,
+            minimum=1,
+            maximum=INT32_MAX,
+            doc="Members that a group of the consumer protocol may have.",
+        ),
+        Setting(
+            name="group.consumer.session.timeout.ms",
+            type=_INT,
+            default=45_000,
+            minimum=1,
+            maximum=INT32_MAX,
+            doc="A member of the consumer protocol silent for this long is removed.",
+        ),
+        Setting(
+            name="group.consumer.heartbeat.interval.ms",
+            type=_INT,
+            default=5_000,
+            minimum=1,
+            maximum=INT32_MAX,
+            doc="How often members of the consumer protocol are told to send a heartbeat.",
+        ),
+        Setting(
+            name="group.consumer.migration.policy",
+            type=SettingType.STRING,
+            default="bidirectional",
+            choices=("disabled", "upgrade", "downgrade", "bidirectional"),
+            doc="Which way a group with members may change its protocol.",
+        ),
+        Setting(
+            name="transaction.state.log.num.partitions",
+            type=_INT,
+            default=8,
+            minimum=1,
+            maximum=1_000,
+            doc="Partitions of the topic that keeps transactions; fixed once it is made.",
+        ),
+        Setting(
+            name="transaction.max.timeout.ms",
+            type=_INT,
+            default=900_000,
+            minimum=1,
+            maximum=INT32_MAX,
+            doc="The longest time-out a transactional producer may ask for.",
+        ),
+        Setting(
+            name="transactional.id.expiration.ms",
+            type=SettingType.LONG,
+            default=604_800_000,
+            minimum=1,
+            doc="A transactional id unused for this long is forgotten.",
+        ),
+        Setting(
+            name="producer.id.expiration.ms",
+            type=SettingType.LONG,
+            default=86_400_000,
+            minimum=1,
+            doc="A partition forgets a producer that sent nothing for this long.",
+        ),
+        Setting(
             name="http.request.max.bytes",
             type=_INT,
             default=104_857_600,
@@ -198,6 +322,22 @@ class BrokerConfig:
     queued_max_request_bytes: int
     fetch_max_bytes: int
     max_incremental_fetch_session_cache_slots: int
+    offsets_topic_num_partitions: int
+    offset_metadata_max_bytes: int
+    offsets_retention_minutes: int
+    offsets_retention_check_interval_ms: int
+    group_min_session_timeout_ms: int
+    group_max_session_timeout_ms: int
+    group_initial_rebalance_delay_ms: int
+    group_max_size: int
+    group_consumer_max_size: int
+    group_consumer_session_timeout_ms: int
+    group_consumer_heartbeat_interval_ms: int
+    group_consumer_migration_policy: str
+    transaction_state_log_num_partitions: int
+    transaction_max_timeout_ms: int
+    transactional_id_expiration_ms: int
+    producer_id_expiration_ms: int
     http_request_max_bytes: int
     log_level: str
     log_format: str

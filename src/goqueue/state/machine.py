@@ -1,7 +1,7 @@
 """What every state machine has in common: records, replies, outcomes, and deadlines as data.
 
 The runtime runs a machine by *decide, append, replay, wait for the commit, answer*: a command
-returns an `Outcome`; the runtime appends its records to the machine's log, replays each of them into
+returns an `Outcome`; the runtime appends its records to the machine's log, replays each into
 the machine, and sends the replies once the records are committed. No other command runs between
 decision and replay.
 """
@@ -115,7 +115,7 @@ class Deadlines(Generic[Key]):
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now_ms: int, limit: int) -> list[Key]:
-        """Remove and return up to `limit` keys whose deadline is at or before `now_ms`, in order."""
+        """Remove and return up to `limit` keys whose deadline has come, earliest first."""
         due: list[Key] = []
         while len(due) < limit:
             self._settle()

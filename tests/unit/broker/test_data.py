@@ -352,8 +352,10 @@ def test_readers_of_committed_data_wait_for_the_outcome(open_broker: OpenBroker)
         async with open_broker() as broker:
             await broker.create_topic(NewTopic(name="t", partitions=1))
             await produce(broker, batch(b"plain"))
-            await produce(broker, transactional(1, 0, b"one"))
-            await produce(broker, transactional(2, 0, b"two"))
+            with pytest.raises(InvalidRecord, match="without a transactional id"):
+                await produce(broker, transactional(1, 0, b"one"))
+            broker.partition("t", 0).append(transactional(1, 0, b"one"))
+            broker.partition("t", 0).append(transactional(2, 0, b"two"))
             assert await committed(broker) == ([b"plain"], [])
             end(broker, 2, MarkerType.ABORT)
             assert broker.partition("t", 0).last_stable_offset == 1
