@@ -59,7 +59,9 @@ def _end_raising_epoch(
         return TransactionError.INVALID_PRODUCER_ID_MAPPING
     is_current = transaction.producer_epoch == request.producer_epoch
     if not is_current:
-        is_retry = was_rotated or transaction.producer_epoch == request.producer_epoch + 1
+        # The next lower epoch alone proves nothing: with version 1, the transaction that ended
+        # may be one of the producer that fenced the caller.
+        is_retry = transaction.bumps_epoch and transaction.last_epoch == request.producer_epoch
         # A fencing abort may have used the last epoch, which no client may get.
         is_usable = transaction.producer_epoch != FENCING_EPOCH
         if is_retry and is_usable and transaction.state in _ENDED:
