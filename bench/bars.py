@@ -68,7 +68,12 @@ def _headline_rate(rows: Sequence[Row]) -> Bar:
 
 
 def _share_of_kafka(rows: Sequence[Row], section: str) -> Bar:
-    ratios = {row.label: row.ratio() for row in rows if row.section == section}
+    """A case that the peer failed says nothing; one that GoQueue failed counts against it."""
+    ratios = {
+        row.label: row.ratio()
+        for row in rows
+        if row.section == section and row.peer not in row.failures
+    }
     known = {label: ratio for label, ratio in ratios.items() if ratio is not None}
     name, wanted = f"{section}, every case", f"≥ {MIN_SHARE_OF_KAFKA} × Kafka"
     if not known:

@@ -32,7 +32,9 @@ class Row:
 
     def value(self, broker: str) -> float | None:
         samples = self.samples.get(broker)
-        return median(sample.value for sample in samples) if samples else None
+        if not samples or broker in self.failures:
+            return None
+        return median(sample.value for sample in samples)
 
     def spread(self, broker: str) -> tuple[float, float] | None:
         samples = self.samples.get(broker)

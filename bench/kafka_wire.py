@@ -24,10 +24,16 @@ class WireError(Exception):
     """The broker answered with an error code, or with something that cannot be right."""
 
 
+# Kafka's record batch format: the low three bits of a batch's attributes.
+_COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+_COMPRESSION_BITS: Final = 0b111
+
+
 class FetchedBatch(NamedTuple):
     base_offset: int
     last_offset: int
     base_timestamp_ms: int
+    compression: str
 
 
 class KafkaWire:
@@ -59,23 +65,28 @@ class KafkaWire:
         _check(error)
         return int(offset)
 
-    def fetch_batch_at(self, topic: str, offset: int) -> FetchedBatch:
+    def fetch_batch_at(self, topic: str, offset: int, *, partition: int = 0) -> FetchedBatch:
         """The batch that holds `offset`: asking for one byte gets exactly one batch."""
         name = topic.encode()
         body = struct.pack(
             f">iiiibih{len(name)}siiqi",
             *(-1, 1000, 1, 1, _ANY_ISOLATION),
-            *(1, len(name), name, 1, 0, offset, 1),
+            *(1, len(name), name, 1, partition, offset, 1),
         )
         answer = self._ask(_FETCH, 4, body)
         at = 4 + 4 + 2 + len(name) + 4 + 4
         error, _, _, aborted = struct.unpack_from(">hqqi", answer, at)
         _check(error)
         at += 22 + 16 * max(aborted, 0) + 4
-        base_offset, _, _, _, _, _, last_delta, base_timestamp_ms = struct.unpack_from(
+        base_offset, _, _, _, _, attributes, last_delta, base_timestamp_ms = struct.unpack_from(
             ">qiibIhiq", answer, at
         )
-        batch = FetchedBatch(base_offset, base_offset + last_delta, base_timestamp_ms)
+        batch = FetchedBatch(
+            base_offset,
+            base_offset + last_delta,
+            base_timestamp_ms,
+            _COMPRESSIONS[attributes & _COMPRESSION_BITS],
+        )
         if not batch.base_offset <= offset <= batch.last_offset:
             raise WireError(f"asked for offset {offset}, got {batch}")
         return batch
@@ -108,6 +119,15 @@ def answers_kafka(port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def stored_compression(port: int, topic: str, partitions: int) -> str:
+    """The compression of the first batch in the first partition that holds one."""
+    with KafkaWire(port) as wire:
+        for partition in range(partitions):
+            if wire.offset_for_time(topic, _LATEST, partition=partition) > 0:
+                return wire.fetch_batch_at(topic, 0, partition=partition).compression
+    raise WireError(f"topic {topic} is empty")
 
 
 def leads_partitions(port: int, topic: str, partitions: int) -> bool:

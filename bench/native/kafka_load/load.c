@@ -107,7 +107,7 @@ int main(int argc, char **argv)
         read_option(&options, letter);
     if (optind != argc - 1 || options.brokers == NULL || options.topic == NULL ||
         options.partitions < 1 || options.count < 1 || options.rate_per_s < 1 ||
-        options.size_bytes < PAYLOAD_HEADER_BYTES)
+        options.size_bytes < PAYLOAD_HEADER_BYTES || options.size_bytes > MAX_PAYLOAD_BYTES)
         die("arguments", "one mode, --brokers, --topic and sizes above zero are needed");
     for (size_t i = 0; i < sizeof MODES / sizeof *MODES; i++)
         if (strcmp(MODES[i].name, argv[optind]) == 0) {

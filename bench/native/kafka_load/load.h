@@ -23,10 +23,11 @@ struct options {
 
 /* A message is its sequence number (8 bytes), a time stamp (8 bytes) and filler that follows
  * from the sequence number, so that a reader can compare every byte. */
-enum { STAMP_AT = 8, PAYLOAD_HEADER_BYTES = 16 };
+enum { STAMP_AT = 8, PAYLOAD_HEADER_BYTES = 16, MAX_PAYLOAD_BYTES = 1 << 20 };
 
 struct payloads {
     char *pool;
+    int messages;
     int size_bytes;
 };
 

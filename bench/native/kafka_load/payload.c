@@ -3,9 +3,9 @@
 
 #include "load.h"
 
-/* Different fillers in rotation: many enough that a compressor cannot just repeat one message,
- * few enough to stay in the processor's cache. */
-enum { POOL_MESSAGES = 512 };
+/* Fillers in rotation: more than the largest batch holds (1 MB), so that no message comes twice in
+ * what a compressor sees at once. */
+enum { POOL_BYTES = 4 << 20 };
 
 static const char TEXT[] = "{\"event\":\"order.created\",\"status\":\"accepted\",\"region\":\"north\"} ";
 static const char ALPHABET[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -13,11 +13,11 @@ static const char ALPHABET[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuv
 /* Half text that repeats, half noise of 6 bits a byte: about what JSON events compress like. */
 struct payloads payloads_new(int size_bytes)
 {
-    struct payloads payloads = {malloc((size_t)size_bytes * POOL_MESSAGES), size_bytes};
+    struct payloads payloads = {malloc(POOL_BYTES), POOL_BYTES / size_bytes, size_bytes};
     uint64_t noise = 0x9e3779b97f4a7c15u;
     if (payloads.pool == NULL)
         die("payload", "out of memory");
-    for (int message = 0; message < POOL_MESSAGES; message++) {
+    for (int message = 0; message < payloads.messages; message++) {
         char *out = payloads.pool + (size_t)message * (size_t)size_bytes;
         for (int at = 0; at < size_bytes; at++) {
             noise ^= noise << 13;
@@ -29,10 +29,15 @@ struct payloads payloads_new(int size_bytes)
     return payloads;
 }
 
+static const char *filler_of(const struct payloads *payloads, uint64_t sequence)
+{
+    uint64_t number = sequence % (uint64_t)payloads->messages;
+    return payloads->pool + (size_t)number * (size_t)payloads->size_bytes;
+}
+
 void payload_write(const struct payloads *payloads, uint64_t sequence, uint64_t stamp, char *out)
 {
-    const char *filler =
-        payloads->pool + (size_t)(sequence % POOL_MESSAGES) * (size_t)payloads->size_bytes;
+    const char *filler = filler_of(payloads, sequence);
     memcpy(out + PAYLOAD_HEADER_BYTES, filler + PAYLOAD_HEADER_BYTES,
            (size_t)payloads->size_bytes - PAYLOAD_HEADER_BYTES);
     memcpy(out, &sequence, sizeof sequence);
@@ -44,8 +49,7 @@ int payload_check(const struct payloads *payloads, const void *data, size_t len,
     if (len != (size_t)payloads->size_bytes)
         return -1;
     memcpy(sequence, data, sizeof *sequence);
-    const char *filler =
-        payloads->pool + (size_t)(*sequence % POOL_MESSAGES) * (size_t)payloads->size_bytes;
+    const char *filler = filler_of(payloads, *sequence);
     return memcmp((const char *)data + PAYLOAD_HEADER_BYTES, filler + PAYLOAD_HEADER_BYTES,
                   len - PAYLOAD_HEADER_BYTES)
                ? -1
