@@ -1,6 +1,7 @@
 """`python -m bench quick|full`: measure, print, and write the results."""
 
 import argparse
+import sys
 import tempfile
 from collections.abc import Callable
 from datetime import datetime
@@ -47,7 +48,11 @@ def main() -> None:
     if unknown:
         parser.error(f"unknown peers: {', '.join(sorted(unknown))}")
 
-    report = measure(PROFILES[arguments.profile], chosen)
+    try:
+        report = measure(PROFILES[arguments.profile], chosen)
+    except (Missing, BrokerFailed) as error:
+        # Without GoQueue or the Kafka client there is nothing to compare.
+        sys.exit(f"bench: {error}")
     written = write_report(report, arguments.results)
     print(render(report))
     for path in written:
@@ -59,6 +64,7 @@ def measure(profile: Profile, chosen: list[str]) -> Report:
     started_at = datetime.now().astimezone()
     machine = describe_machine()
     kafka_load()
+    _run(GoQueue.name, _start_and_stop, allowed=())
     versions = {
         GoQueue.name: GoQueue().version(),
         "Kafka client": f"librdkafka {librdkafka_version()}, from C",
@@ -103,14 +109,24 @@ def _other(choice: str, profile: Profile) -> Outcome:
     return peer.name, version, suite.rows, reason
 
 
-def _run(name: str, run: Callable[[Path], None]) -> str:
-    """Runs a suite in a folder of its own; returns why it could not be run, or nothing."""
-    say(f"GoQueue beside {name}")
+def _start_and_stop(folder: Path) -> None:
+    broker = GoQueue()
+    broker.start(folder)
+    broker.stop()
+
+
+def _run(
+    name: str,
+    run: Callable[[Path], None],
+    allowed: tuple[type[Exception], ...] = (Missing, BrokerFailed),
+) -> str:
+    """Runs in a folder of its own; returns which allowed error ended it, or nothing."""
+    say(name)
     CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="run-", dir=CACHE) as folder:
         try:
             run(Path(folder))
-        except (Missing, BrokerFailed) as error:
+        except allowed as error:
             return str(error)
     return ""
 
