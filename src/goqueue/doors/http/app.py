@@ -2,14 +2,15 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
-from litestar import Litestar, Request
+from litestar import Litestar, Request, Response, route
 from litestar.connection import ASGIConnection
 from litestar.datastructures import State
 from litestar.di import Provide
-from litestar.handlers import BaseRouteHandler
+from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from prometheus_client import CollectorRegistry
 
 from goqueue.broker.service import Broker
@@ -30,14 +31,16 @@ def build_app(
     registry: CollectorRegistry,
     closing: asyncio.Event,
 ) -> Litestar:
+    routes = [
+        *topics.ROUTES,
+        *messages.ROUTES,
+        *health.ROUTES,
+        *metrics.ROUTES,
+        *documentation.ROUTES,
+    ]
     return Litestar(
-        route_handlers=[
-            *topics.ROUTES,
-            *messages.ROUTES,
-            *health.ROUTES,
-            *metrics.ROUTES,
-            *documentation.ROUTES,
-        ],
+        # First, or Litestar has added its own already.
+        route_handlers=[*_options_routes(routes), *routes],
         dependencies={
             "broker": _given(broker),
             "closing": _given(closing),
@@ -52,6 +55,23 @@ def build_app(
         state=State({"body_reader": bodies}),
         signature_types=[Broker, Readiness, CollectorRegistry, Request],
     )
+
+
+def _options_routes(routes: Sequence[HTTPRouteHandler]) -> list[HTTPRouteHandler]:
+    """OPTIONS for every path. Litestar's own answer names only the first method of each path."""
+    methods: dict[str, set[str]] = {}
+    for each in routes:
+        for path in each.paths:
+            methods.setdefault(path, {"OPTIONS"}).update(each.http_methods)
+    return [_options_route(path, ", ".join(sorted(known))) for path, known in methods.items()]
+
+
+def _options_route(path: str, allowed: str) -> HTTPRouteHandler:
+    @route(path, http_method="OPTIONS", status_code=204, include_in_schema=False)
+    async def options() -> Response[None]:
+        return Response(None, headers={"allow": allowed})
+
+    return options
 
 
 def _given(value: T) -> Provide:

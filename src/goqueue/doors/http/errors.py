@@ -37,6 +37,7 @@ class Refusal(Exception):
 # 400: not of the documented form. 422: of the right form, but what it asks for is refused.
 STATUS_OF: Final[Mapping[type[model.GoQueueError], int]] = {
     model.InvalidRequest: 400,
+    model.InvalidTopicName: 422,
     model.InvalidPartitions: 422,
     model.InvalidReplicationFactor: 422,
     model.InvalidReplicaAssignment: 422,

@@ -63,7 +63,7 @@ async def health() -> Health:
     return Health("ok")
 
 
-@get("/readyz", tags=["Operations"], responses=errors(400, 503))
+@get("/readyz", tags=["Operations"], responses=errors(400))
 async def ready(broker: Broker, readiness: Readiness) -> Ready:
     """Whether the broker takes requests. An offline partition does not make it unready."""
     reason = readiness.reason_not_ready()

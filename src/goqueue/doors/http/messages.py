@@ -73,7 +73,7 @@ class MessagePage(msgspec.Struct, frozen=True, rename="camel"):
     "/topics/{name:str}/messages",
     tags=["Messages"],
     status_code=200,
-    responses=errors(400, 403, 404, 409, 413, 415, 422, 503),
+    responses=errors(400, 403, 404, 409, 413, 415, 422),
 )
 async def publish_messages(
     broker: Broker, name: TopicInPath, request: Request[Any, Any, Any]
@@ -89,7 +89,7 @@ async def publish_messages(
 @get(
     "/topics/{name:str}/partitions/{partition:int}/messages",
     tags=["Messages"],
-    responses=errors(400, 404, 416, 422, 503),
+    responses=errors(400, 404, 416, 422),
 )
 async def read_messages(
     broker: Broker,
@@ -175,6 +175,8 @@ async def _begin(
         offset = "latest"
     if offset is not None and offset.isdigit():
         return int(offset)
+    if offset not in (None, "earliest", "latest"):
+        raise Refusal(400, "invalid_request", "offset: neither a number nor earliest nor latest")
     which = _LATEST if offset == "latest" else _EARLIEST
     return (await broker.list_offset(name, partition, which, isolation=_ISOLATION)).offset
 

@@ -10,21 +10,13 @@ from goqueue.broker.service import Broker
 from goqueue.doors.http.body import decode
 from goqueue.doors.http.errors import Refusal, status_of
 from goqueue.doors.http.payloads import ByteEncoding, Encoding, text_bytes, value_bytes
+from goqueue.doors.http.whole_numbers import PartitionNumber, TimestampMs, whole
 from goqueue.model.errors import GoQueueError, UnknownPartition, UnknownTopic
 from goqueue.model.records import Header, NewRecord
-from goqueue.model.settings import INT32_MAX
 
 # One request is decoded and appended in one go on the event loop: this keeps that to milliseconds.
 MESSAGES_PER_REQUEST_MAX: Final = 10_000
 HEADERS_PER_MESSAGE_MAX: Final = 1_000
-# 9999-12-31, the last day that ISO 8601 writes with four digits.
-TIMESTAMP_MAX_MS: Final = 253_402_300_799_999
-
-TimestampMs = Annotated[
-    int,
-    Meta(ge=0, le=TIMESTAMP_MAX_MS, description="Milliseconds since 1970 (UTC)."),
-]
-PartitionNumber = Annotated[int, Meta(ge=0, le=INT32_MAX)]
 
 
 class NamedHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,7 +44,8 @@ class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
         PartitionNumber | None, Meta(description="Instead of the one the key chooses.")
     ] = None
     timestamp: Annotated[
-        TimestampMs | None, Meta(description="Without it: the time of the append.")
+        TimestampMs | None,
+        Meta(description="Milliseconds since 1970 (UTC). Without it: the time of the append."),
     ] = None
 
 
@@ -99,7 +92,7 @@ async def publish(broker: Broker, topic: str, body: bytes) -> bytes:
                 400, "invalid_request", "Object missing required field `value` (or `messages`)"
             )
         record = _record(given, given.value)
-        [stored] = await _append(broker, topic, [record], given.partition)
+        [stored] = await _append(broker, topic, [record], whole(given.partition))
         return _encode(PublishedMessage(*stored))
     if given != _OneOrMany(messages=given.messages):
         raise Refusal(
@@ -117,7 +110,7 @@ async def _publish_many(broker: Broker, topic: str, messages: list[NewMessage]) 
             records.append(_record(message, message.value))
         except Refusal as refusal:
             raise Refusal(refusal.status, refusal.code, f"messages[{position}].{refusal}") from None
-        by_choice.setdefault(message.partition, []).append(position)
+        by_choice.setdefault(whole(message.partition), []).append(position)
     if by_choice.keys() != {None}:
         await _check_partitions(broker, topic, by_choice)
     stored: dict[int, Published] = {}
@@ -164,7 +157,7 @@ def _record(message: _Message, value: msgspec.Raw) -> NewRecord:
         key=text_bytes(message.key, message.key_encoding, "key"),
         value=value_bytes(value, message.encoding),
         headers=_headers(message.headers) if message.headers else (),
-        timestamp_ms=message.timestamp,
+        timestamp_ms=whole(message.timestamp),
     )
 
 

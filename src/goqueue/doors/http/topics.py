@@ -12,12 +12,12 @@ from msgspec import Meta
 from goqueue.broker.messages import ConfigChange, ConfigOp, NewTopic
 from goqueue.broker.service import Broker
 from goqueue.doors.http.openapi import errors
+from goqueue.doors.http.whole_numbers import PartitionCount, ReplicationFactor, whole
 from goqueue.model.errors import GoQueueError
 from goqueue.model.names import TOPIC_NAME_MAX_LENGTH
-from goqueue.model.settings import INT32_MAX
 from goqueue.state.metadata_image import PartitionView, TopicView
 
-TOPIC_NAME_PATTERN: Final = r"^[a-zA-Z0-9._-]+$"
+TOPIC_NAME_PATTERN: Final = r"^(?!\.{1,2}$)[a-zA-Z0-9._-]+$"
 _NAME_DOC: Final = "1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'; not '.' or '..'."
 
 NewName = Annotated[
@@ -45,10 +45,10 @@ SettingValue = str | int | float | bool
 class CreateTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     name: NewName
     partitions: Annotated[
-        Annotated[int, Meta(ge=1, le=INT32_MAX)] | None,
+        PartitionCount | None,
         Meta(description="Without it: the broker's `num.partitions`."),
     ] = None
-    replication_factor: Annotated[int, Meta(ge=1, le=32767)] | None = None
+    replication_factor: ReplicationFactor | None = None
     config: Annotated[
         dict[str, SettingValue], Meta(description="The topic's own settings, by name.")
     ] = {}
@@ -56,7 +56,7 @@ class CreateTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
 
 class AlterTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     partitions: Annotated[
-        Annotated[int, Meta(ge=1, le=INT32_MAX)] | None,
+        PartitionCount | None,
         Meta(description="The new total; it can only grow."),
     ] = None
     config: Annotated[
@@ -114,13 +114,13 @@ class TopicDescription(msgspec.Struct, frozen=True, rename="camel"):
     ]
 
 
-@post("/topics", tags=["Topics"], responses=errors(400, 409, 413, 415, 422, 503))
+@post("/topics", tags=["Topics"], responses=errors(400, 409, 413, 415, 422))
 async def create_topic(broker: Broker, data: CreateTopic) -> Response[TopicDescription]:
     """Create a topic."""
     new = NewTopic(
         name=data.name,
-        partitions=data.partitions,
-        replication_factor=data.replication_factor,
+        partitions=whole(data.partitions),
+        replication_factor=whole(data.replication_factor),
         config={name: _text(value) for name, value in data.config.items()},
     )
     topic = await broker.create_topic(new)
@@ -140,25 +140,21 @@ async def describe_topic(broker: Broker, name: TopicInPath) -> TopicDescription:
     return _describe(broker, broker.topic(name))
 
 
-@patch(
-    "/topics/{name:str}", tags=["Topics"], responses=errors(400, 403, 404, 409, 413, 415, 422, 503)
-)
+@patch("/topics/{name:str}", tags=["Topics"], responses=errors(400, 403, 404, 409, 413, 415, 422))
 async def alter_topic(broker: Broker, name: TopicInPath, data: AlterTopic) -> TopicDescription:
     """Change settings, add partitions, or both. All of it is checked before any is done."""
     changes = [_change(setting, value) for setting, value in data.config.items()]
-    topic = broker.topic(name)
-    grows = data.partitions is not None and data.partitions != len(topic.partitions)
+    total = whole(data.partitions)
     if changes:
         await broker.alter_topic_config(name, changes, validate_only=True)
-    if grows:
-        assert data.partitions is not None
-        await broker.create_partitions(name, data.partitions)
+    if total is not None and total != len(broker.topic(name).partitions):
+        await broker.create_partitions(name, total)
     if changes:
         await broker.alter_topic_config(name, changes)
     return _describe(broker, broker.topic(name))
 
 
-@delete("/topics/{name:str}", tags=["Topics"], responses=errors(400, 403, 404, 409, 503))
+@delete("/topics/{name:str}", tags=["Topics"], responses=errors(400, 403, 404, 409))
 async def delete_topic(broker: Broker, name: TopicInPath) -> None:
     """Delete a topic with everything in it."""
     await broker.delete_topic(name)
