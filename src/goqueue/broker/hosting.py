@@ -182,7 +182,7 @@ class HostedPartitions:
     def _remove_strays(self, image: MetadataImage) -> None:
         """Folders of topics whose deletion was cut short by a crash."""
         stored = self._directory.stored_partitions()
-        # Every broker that was ever reached has written its cluster's id.
+        # A broker writes its cluster's id before anything else.
         if stored and not image.cluster_id:
             raise DataDirectoryError(
                 f"{self._directory.path} holds logs but no metadata; restore its metadata folder "

@@ -111,6 +111,7 @@ class Broker:
     async def _start(self) -> None:
         await self._follower.load()
         self.hosted.load(self._follower.image)
+        await self._store.put(*keys.cluster_id_entry(self.cluster_id))
         self._follower.start()
         interval_ms = self.config.retention_check_interval_ms
         self._upkeep.append(asyncio.create_task(apply_retention_forever(self.hosted, interval_ms)))
@@ -121,7 +122,6 @@ class Broker:
         entries = (
             keys.broker_entry(self.node_id, reached),
             keys.controller_entry(self.node_id),
-            keys.cluster_id_entry(self.cluster_id),
         )
         done = await self._store.transact([], [Put(*entry) for entry in entries])
         await self._follower.applied(done.revision)

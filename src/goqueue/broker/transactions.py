@@ -156,11 +156,11 @@ class Transactions:
     async def verify(
         self, partition: Partition, records: Buffer, transactional_id: str, *, bumps_epoch: bool
     ) -> int | None:
-        """Make sure that the partition is in the producer's transaction before it appends (KIP-890).
+        """Make sure that the partition is in the producer's transaction before it appends.
 
-        Clients of transaction version 2 rely on this to add it; for others it must be there
-        already, else a late batch would open a transaction that nobody ends. Returns the guard for
-        `Partition.append`.
+        Clients of transaction version 2 (KIP-890) rely on this to add it; for others it must be
+        there already, else a late batch would open a transaction that nobody ends. Returns the
+        guard for `Partition.append`.
         """
         header = check_produced(records)
         if not header.is_transactional:
@@ -185,7 +185,7 @@ class Transactions:
 
     # --- markers --------------------------------------------------------------------------
 
-    def _make(self, index: int, partition: Partition) -> TransactionMachine:
+    def _make(self, _index: int, partition: Partition) -> TransactionMachine:
         return TransactionMachine(
             coordinator_epoch=partition.leader_epoch,
             next_producer_id=self._producer_ids.take,

@@ -123,9 +123,7 @@ def test_a_waiting_fetch_holds_out_for_its_minimum_of_bytes(open_broker: OpenBro
         async with open_broker() as broker:
             await broker.create_topic(NewTopic(name="t", partitions=1))
             size = len(batch(b"x"))
-            waiting = asyncio.create_task(
-                fetch(broker, 0, max_wait_ms=30_000, min_bytes=3 * size)
-            )
+            waiting = asyncio.create_task(fetch(broker, 0, max_wait_ms=30_000, min_bytes=3 * size))
             for count in range(3):
                 while not broker.partition("t", 0).waiters:
                     await asyncio.sleep(0)

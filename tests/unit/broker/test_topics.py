@@ -1,9 +1,12 @@
 import asyncio
+import shutil
+from pathlib import Path
 
 import pytest
 
 from goqueue.broker.messages import ConfigChange, ConfigOp, ConfigSource, NewTopic
 from goqueue.model.errors import (
+    DataDirectoryError,
     InvalidConfig,
     InvalidPartitions,
     InvalidReplicaAssignment,
@@ -15,7 +18,6 @@ from goqueue.model.errors import (
     UnknownTopic,
 )
 from goqueue.model.records import NewRecord
-
 from tests.unit.broker.conftest import OpenBroker
 
 
@@ -235,5 +237,39 @@ def test_internal_topics_are_not_for_users(open_broker: OpenBroker) -> None:
                 await broker.publish("__consumer_offsets", [NewRecord(value=b"x", key=b"k")])
             with pytest.raises(PolicyViolation):
                 await broker.delete_records("__consumer_offsets", 0, 0)
+
+    asyncio.run(scenario())
+
+
+def test_logs_without_metadata_are_not_taken_for_deleted_topics(
+    open_broker: OpenBroker, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await broker.create_topic(NewTopic(name="orders", partitions=1))
+            await broker.publish("orders", [NewRecord(value=b"x")])
+            log = broker.partition("orders", 0).log.path
+        shutil.rmtree(tmp_path / "data" / "metadata")
+        with pytest.raises(DataDirectoryError, match="holds logs but no metadata"):
+            async with open_broker():
+                pass
+        assert list(log.glob("*.log"))
+
+    asyncio.run(scenario())
+
+
+def test_a_folder_of_a_deleted_topic_that_survived_a_crash_is_removed(
+    open_broker: OpenBroker, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await broker.create_topic(NewTopic(name="orders", partitions=1))
+            folder = broker.partition("orders", 0).log.path
+            shutil.copytree(folder, tmp_path / "copy")
+            await broker.delete_topic("orders")
+            assert not folder.exists()
+        shutil.copytree(tmp_path / "copy", folder)
+        async with open_broker():
+            assert not folder.exists()
 
     asyncio.run(scenario())
