@@ -10,8 +10,12 @@ from goqueue.testing import ServerProcess
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    data_dir: Path = tmp_path_factory.mktemp("data")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(scope="module")
+def server(data_dir: Path) -> Iterator[ServerProcess]:
     with ServerProcess(data_dir) as running:
         yield running
 

@@ -23,11 +23,18 @@ def kcat(bootstrap: str, *arguments: str, stdin: str = "") -> str:
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_lines_go_in_and_come_out(bootstrap: str, topic: str, compression: str) -> None:
-    lines = "".join(f"key{n}:value {n}\n" for n in range(1000))
+def test_lines_go_in_and_come_out(
+    bootstrap: str, topic: str, data_dir: Path, compression: str
+) -> None:
+    lines = "".join(f"key{n}:{'value ' * 20}{n}\n" for n in range(1000))
     kcat(bootstrap, "-P", "-t", topic, "-p", "0", "-K:", "-z", compression, stdin=lines)
     out = kcat(bootstrap, "-C", "-t", topic, "-p", "0", "-o", "beginning", "-e", "-q", "-K:")
     assert out == lines
+    # librdkafka sends uncompressed to a broker that it takes for too old: for lz4 that is one
+    # without FindCoordinator, which comes with consumer groups.
+    if compression in ("gzip", "snappy", "zstd"):
+        stored_bytes = sum(path.stat().st_size for path in data_dir.rglob(f"{topic}-0/*.log"))
+        assert stored_bytes < len(lines) / 2
 
 
 def test_headers_and_timestamps_are_kept(bootstrap: str, topic: str) -> None:
