@@ -1,0 +1,316 @@
+"""A group of the consumer protocol (KIP-848). All of it is durable and changes by replay only.
+
+Epochs: the group epoch counts changes of members, subscriptions and topics; the assignment epoch is
+the group epoch the target assignment was computed for; a member's epoch is the assignment epoch it
+has reached.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from hashlib import blake2b
+from uuid import UUID
+
+from goqueue.state.groups.assignment import NOTHING, Assignment, assignment, stored
+from goqueue.state.groups.consumer_protocol import PROTOCOL_TYPE
+from goqueue.state.groups.errors import GroupError, Refused
+from goqueue.state.groups.group import Committer
+from goqueue.state.groups.messages import GroupKind, MemberProtocol
+from goqueue.state.groups.records import (
+    CommittedOffset,
+    ConsumerGroupKey,
+    ConsumerGroupValue,
+    ConsumerMemberKey,
+    ConsumerMemberValue,
+    CurrentMemberKey,
+    CurrentMemberValue,
+    TargetEpochKey,
+    TargetEpochValue,
+    TargetMemberKey,
+    TargetMemberValue,
+    record,
+    tombstone,
+)
+from goqueue.state.groups.topic_regex import RegexCache
+from goqueue.state.groups.topics import Topics
+from goqueue.state.machine import StateRecord
+
+
+class MemberState(IntEnum):
+    """Where a member stands on its way to its target; the numbers are stored."""
+
+    STABLE = 0
+    # It was told to give partitions up and has not said yet that it did.
+    UNREVOKED = 1
+    # It is waiting for partitions that another member has not given up yet.
+    UNRELEASED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentAssignment:
+    """What a member has, as far as it has been told."""
+
+    epoch: int = 0
+    previous_epoch: int = 0
+    state: MemberState = MemberState.STABLE
+    assigned: Assignment = field(default_factory=dict)
+    pending_revocation: Assignment = field(default_factory=dict)
+
+    def as_value(self) -> CurrentMemberValue:
+        return CurrentMemberValue(
+            epoch=self.epoch,
+            previous_epoch=self.previous_epoch,
+            state=self.state,
+            assigned=stored(self.assigned),
+            pending_revocation=stored(self.pending_revocation),
+        )
+
+    @classmethod
+    def from_value(cls, value: CurrentMemberValue) -> "CurrentAssignment":
+        return cls(
+            epoch=value.epoch,
+            previous_epoch=value.previous_epoch,
+            state=MemberState(value.state),
+            assigned=assignment(value.assigned),
+            pending_revocation=assignment(value.pending_revocation),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerMember:
+    member_id: str
+    said: ConsumerMemberValue = field(default_factory=ConsumerMemberValue)
+    current: CurrentAssignment = field(default_factory=CurrentAssignment)
+
+    @property
+    def epoch(self) -> int:
+        return self.current.epoch
+
+    @property
+    def uses_classic_protocol(self) -> bool:
+        return self.said.classic is not None
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        return self.current.state is MemberState.STABLE and self.current.epoch == epoch
+
+
+@dataclass(slots=True, eq=False)
+class ConsumerGroup:
+    group_id: str
+    # Shared by all groups; what a pattern matches follows the topics.
+    regexes: RegexCache
+    epoch: int = 0
+    topics_digest: int = 0
+    assignment_epoch: int = 0
+    members: dict[str, ConsumerMember] = field(default_factory=dict)
+    targets: dict[str, Assignment] = field(default_factory=dict)
+    static_members: dict[str, str] = field(default_factory=dict)
+    # Who has a partition, or has not confirmed yet that it gave it up.
+    owners: dict[UUID, dict[int, str]] = field(default_factory=dict)
+    topic_subscribers: Counter[str] = field(default_factory=Counter)
+    regex_subscribers: Counter[str] = field(default_factory=Counter)
+    # Volatile: topics changed since the epoch was last compared with them.
+    topics_changed: bool = True
+
+    # --- as a Group -----------------------------------------------------------------------
+
+    @property
+    def kind(self) -> GroupKind:
+        return GroupKind.CONSUMER
+
+    @property
+    def protocol_type(self) -> str:
+        return PROTOCOL_TYPE
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def state_name(self) -> str:
+        if not self.members:
+            return "Empty"
+        if self.epoch > self.assignment_epoch:
+            return "Assigning"
+        if all(m.is_reconciled_to(self.assignment_epoch) for m in self.members.values()):
+            return "Stable"
+        return "Reconciling"
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return topic in self.topic_subscribers or any(
+            topic in self.regexes.topics(regex) for regex in self.regex_subscribers
+        )
+
+    def check_offset_commit(self, committer: Committer) -> None:
+        if committer.generation < 0 and self.is_empty:
+            return
+        self._check_epoch(self.member(committer.member_id), committer.generation)
+
+    def check_offset_fetch(self, *, member_id: str | None, member_epoch: int) -> None:
+        if not member_id and member_epoch < 0:
+            return
+        self._check_epoch(self.member(member_id or ""), member_epoch)
+
+    def check_offset_delete(self) -> None:
+        """Offsets of topics nobody here reads may go at any time."""
+
+    def retention_starts_ms(self, committed: CommittedOffset) -> int | None:
+        return committed.commit_ms
+
+    def tombstones(self) -> list[StateRecord]:
+        records = [r for member_id in self.members for r in self.member_tombstones(member_id)]
+        if self.assignment_epoch:
+            records.append(tombstone(TargetEpochKey(self.group_id)))
+        records.append(tombstone(ConsumerGroupKey(self.group_id)))
+        return records
+
+    def snapshot(self) -> Iterable[StateRecord]:
+        yield record(
+            ConsumerGroupKey(self.group_id), ConsumerGroupValue(self.epoch, self.topics_digest)
+        )
+        if self.assignment_epoch:
+            yield record(TargetEpochKey(self.group_id), TargetEpochValue(self.assignment_epoch))
+        for member in self.members.values():
+            yield record(ConsumerMemberKey(self.group_id, member.member_id), member.said)
+        for member_id, target in self.targets.items():
+            yield self.target_record(member_id, target)
+        for member in self.members.values():
+            if member.current != CurrentAssignment():
+                yield self.current_record(member)
+
+    # --- questions ------------------------------------------------------------------------
+
+    def member(self, member_id: str) -> ConsumerMember:
+        member = self.members.get(member_id)
+        if member is None:
+            raise Refused(
+                GroupError.UNKNOWN_MEMBER_ID,
+                f"member {member_id!r} is not a member of group {self.group_id!r}",
+            )
+        return member
+
+    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
+        if instance_id is None or instance_id not in self.static_members:
+            return None
+        return self.members[self.static_members[instance_id]]
+
+    def owner(self, topic_id: UUID, partition: int) -> str | None:
+        return self.owners.get(topic_id, {}).get(partition)
+
+    def waits_for_others(self, member: ConsumerMember) -> bool:
+        """Whether a partition of the member's target is still with somebody else."""
+        return any(
+            self.owner(topic_id, partition) not in (None, member.member_id)
+            for topic_id, partitions in self.targets.get(member.member_id, NOTHING).items()
+            for partition in partitions
+        )
+
+    def supports_classic(self, protocol_type: str, protocols: tuple[MemberProtocol, ...]) -> bool:
+        if protocol_type != PROTOCOL_TYPE or not protocols:
+            return False
+        known = [
+            {name for name, _ in m.said.classic.protocols}
+            for m in self.members.values()
+            if m.said.classic is not None
+        ]
+        return any(all(p.name in names for names in known) for p in protocols)
+
+    def topics_of(self, said: ConsumerMemberValue) -> frozenset[str]:
+        """All names a member subscribes to, whether or not they exist."""
+        names = frozenset(said.topics)
+        return names | self.regexes.topics(said.regex) if said.regex else names
+
+    def _check_epoch(self, member: ConsumerMember, epoch: int) -> None:
+        if epoch != member.epoch:
+            raise Refused(
+                GroupError.ILLEGAL_GENERATION
+                if member.uses_classic_protocol
+                else GroupError.STALE_MEMBER_EPOCH
+            )
+
+    # --- records --------------------------------------------------------------------------
+
+    def epoch_record(self, epoch: int, topics_digest: int) -> StateRecord:
+        return record(ConsumerGroupKey(self.group_id), ConsumerGroupValue(epoch, topics_digest))
+
+    def said_record(self, member: ConsumerMember) -> StateRecord:
+        return record(ConsumerMemberKey(self.group_id, member.member_id), member.said)
+
+    def current_record(self, member: ConsumerMember) -> StateRecord:
+        key = CurrentMemberKey(self.group_id, member.member_id)
+        return record(key, member.current.as_value())
+
+    def target_record(self, member_id: str, target: Assignment) -> StateRecord:
+        key = TargetMemberKey(self.group_id, member_id)
+        return record(key, TargetMemberValue(stored(target)))
+
+    def member_tombstones(self, member_id: str) -> list[StateRecord]:
+        return [
+            tombstone(CurrentMemberKey(self.group_id, member_id)),
+            tombstone(TargetMemberKey(self.group_id, member_id)),
+            tombstone(ConsumerMemberKey(self.group_id, member_id)),
+        ]
+
+    # --- replay ---------------------------------------------------------------------------
+
+    def set_said(self, member_id: str, said: ConsumerMemberValue) -> None:
+        before = self.members.get(member_id)
+        if before is not None:
+            self._count(before.said, -1)
+        current = before.current if before is not None else CurrentAssignment()
+        self.members[member_id] = ConsumerMember(member_id, said, current)
+        self._count(said, 1)
+        if said.instance_id is not None:
+            self.static_members[said.instance_id] = member_id
+
+    def set_current(self, member_id: str, current: CurrentAssignment) -> None:
+        before = self.members.get(member_id, ConsumerMember(member_id))
+        self._disown(before)
+        self.members[member_id] = ConsumerMember(member_id, before.said, current)
+        for partitions in (current.assigned, current.pending_revocation):
+            for topic_id, numbers in partitions.items():
+                self.owners.setdefault(topic_id, {}).update(dict.fromkeys(numbers, member_id))
+
+    def remove_current(self, member_id: str) -> None:
+        if member_id in self.members:
+            self.set_current(member_id, CurrentAssignment())
+
+    def remove_member(self, member_id: str) -> None:
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return
+        self._disown(member)
+        self._count(member.said, -1)
+        instance_id = member.said.instance_id
+        if instance_id is not None and self.static_members.get(instance_id) == member_id:
+            del self.static_members[instance_id]
+
+    def _disown(self, member: ConsumerMember) -> None:
+        for partitions in (member.current.assigned, member.current.pending_revocation):
+            for topic_id, numbers in partitions.items():
+                held = self.owners.get(topic_id, {})
+                for number in numbers:
+                    if held.get(number) == member.member_id:
+                        del held[number]
+                if not held:
+                    self.owners.pop(topic_id, None)
+
+    def _count(self, said: ConsumerMemberValue, step: int) -> None:
+        for topic in said.topics:
+            self.topic_subscribers[topic] += step
+            if not self.topic_subscribers[topic]:
+                del self.topic_subscribers[topic]
+        if said.regex:
+            self.regex_subscribers[said.regex] += step
+            if not self.regex_subscribers[said.regex]:
+                del self.regex_subscribers[said.regex]
+
+
+def digest_of(names: Iterable[str], topics: Topics) -> int:
+    """A number that changes when a subscribed topic comes, goes, is remade or gets partitions."""
+    digest = blake2b(digest_size=7)
+    for name in sorted(set(names) & topics.by_name.keys()):
+        topic = topics.by_name[name]
+        digest.update(f"{name}\0{topic.id.hex}\0{topic.partition_count}\0".encode())
+    return int.from_bytes(digest.digest())

@@ -1,0 +1,145 @@
+"""The consumer's messages inside the classic protocol: subscription and assignment.
+
+The classic protocol carries opaque bytes between members. The coordinator looks inside only to know
+which topics a group reads, and to let members of both protocols share a group (KIP-848).
+Every version starts with the fields of version 0; later versions append.
+"""
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+PROTOCOL_TYPE: Final = "consumer"
+
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+
+
+class MalformedProtocol(ValueError):
+    """The bytes are not what the consumer protocol says."""
+
+
+class Subscription(NamedTuple):
+    version: int
+    topics: tuple[str, ...]
+    owned: Mapping[str, tuple[int, ...]]
+    rack_id: str | None
+
+
+class EmbeddedAssignment(NamedTuple):
+    partitions: Mapping[str, tuple[int, ...]]
+    user_data: bytes | None
+
+
+class _Reader:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def int16(self) -> int:
+        return int(_INT16.unpack(self.raw(2))[0])
+
+    def int32(self) -> int:
+        return int(_INT32.unpack(self.raw(4))[0])
+
+    def raw(self, size: int) -> bytes:
+        end = self._at + size
+        if size < 0 or end > len(self._data):
+            raise MalformedProtocol(f"{size} bytes wanted at {self._at} of {len(self._data)}")
+        chunk = self._data[self._at : end]
+        self._at = end
+        return chunk
+
+    def nullable_string(self) -> str | None:
+        size = self.int16()
+        if size < 0:
+            return None
+        try:
+            return self.raw(size).decode()
+        except UnicodeDecodeError as error:
+            raise MalformedProtocol("a string is not UTF-8") from error
+
+    def string(self) -> str:
+        text = self.nullable_string()
+        if text is None:
+            raise MalformedProtocol("a string is null")
+        return text
+
+    def nullable_bytes(self) -> bytes | None:
+        size = self.int32()
+        return None if size < 0 else self.raw(size)
+
+    def array_size(self, element_bytes: int) -> int:
+        """Refuse a size that the remaining bytes cannot hold, before looping over it."""
+        size = self.int32()
+        if size * element_bytes > len(self._data) - self._at:
+            raise MalformedProtocol(f"an array of {size} does not fit the remaining bytes")
+        return max(size, 0)
+
+    def strings(self) -> tuple[str, ...]:
+        return tuple(self.string() for _ in range(self.array_size(2)))
+
+    def partitions(self) -> dict[str, tuple[int, ...]]:
+        found: dict[str, tuple[int, ...]] = {}
+        for _ in range(self.array_size(6)):
+            topic = self.string()
+            found[topic] = tuple(self.int32() for _ in range(self.array_size(4)))
+        return found
+
+
+def read_subscription(data: bytes) -> Subscription:
+    reader = _Reader(data)
+    version = reader.int16()
+    if version < 0:
+        raise MalformedProtocol(f"version {version}")
+    topics = reader.strings()
+    reader.nullable_bytes()
+    owned = reader.partitions() if version >= 1 else {}
+    if version >= 2:
+        reader.int32()
+    rack_id = reader.nullable_string() if version >= 3 else None
+    return Subscription(version, topics, owned, rack_id)
+
+
+def read_assignment(data: bytes) -> EmbeddedAssignment:
+    """Read an assignment; no bytes at all mean an empty one, as leaders may leave members out."""
+    if not data:
+        return EmbeddedAssignment({}, None)
+    reader = _Reader(data)
+    if reader.int16() < 0:
+        raise MalformedProtocol("negative version")
+    return EmbeddedAssignment(reader.partitions(), reader.nullable_bytes())
+
+
+def write_assignment(version: int, partitions: Mapping[str, Sequence[int]]) -> bytes:
+    parts = [_INT16.pack(version), _INT32.pack(len(partitions))]
+    for topic, numbers in sorted(partitions.items()):
+        parts += [_string(topic), _INT32.pack(len(numbers)), *map(_INT32.pack, sorted(numbers))]
+    parts.append(_INT32.pack(-1))
+    return b"".join(parts)
+
+
+def write_subscription(
+    version: int,
+    topics: Sequence[str],
+    owned: Mapping[str, Sequence[int]] | None = None,
+    *,
+    generation: int = -1,
+    rack_id: str | None = None,
+) -> bytes:
+    parts = [_INT16.pack(version), _INT32.pack(len(topics)), *map(_string, topics)]
+    parts.append(_INT32.pack(-1))
+    if version >= 1:
+        parts.append(_INT32.pack(len(owned or {})))
+        for topic, numbers in sorted((owned or {}).items()):
+            parts += [_string(topic), _INT32.pack(len(numbers)), *map(_INT32.pack, numbers)]
+    if version >= 2:
+        parts.append(_INT32.pack(generation))
+    if version >= 3:
+        parts.append(_INT16.pack(-1) if rack_id is None else _string(rack_id))
+    return b"".join(parts)
+
+
+def _string(text: str) -> bytes:
+    encoded = text.encode()
+    return _INT16.pack(len(encoded)) + encoded

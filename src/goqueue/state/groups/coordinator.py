@@ -1,0 +1,299 @@
+"""The group coordinator as one machine: its commands, its timers, its replay."""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from goqueue.state.groups.admin import Administration
+from goqueue.state.groups.classic import ClassicProtocol
+from goqueue.state.groups.classic_group import ClassicGroup
+from goqueue.state.groups.classic_members import ClassicMembers
+from goqueue.state.groups.classic_rebalance import ClassicRebalance
+from goqueue.state.groups.consumer import ConsumerProtocol
+from goqueue.state.groups.consumer_group import ConsumerGroup
+from goqueue.state.groups.errors import GroupError, Refused
+from goqueue.state.groups.messages import (
+    CompleteTransaction,
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatResult,
+    Heartbeat,
+    HeartbeatResult,
+    JoinGroup,
+    JoinGroupResult,
+    LeaveGroup,
+    LeaveGroupResult,
+    ListGroups,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+    SyncGroup,
+    SyncGroupResult,
+    TxnOffsetCommit,
+)
+from goqueue.state.groups.offset_table import OffsetTable
+from goqueue.state.groups.offsets import Offsets
+from goqueue.state.groups.records import decode_key
+from goqueue.state.groups.registry import Registry, Timer
+from goqueue.state.groups.replay import replayers
+from goqueue.state.groups.settings import GroupSettings
+from goqueue.state.groups.topics import Topics, topic_changes
+from goqueue.state.machine import Outcome, StateRecord
+
+# Timers handled per call of `on_deadline`; a mass expiry is spread over several turns.
+DUE_MAX: Final = 500
+
+
+class GroupMachine:
+    """All groups of one partition of the offsets topic."""
+
+    def __init__(self, settings: GroupSettings, new_id: Callable[[], str]) -> None:
+        self._registry = Registry(settings, new_id)
+        self._table = OffsetTable()
+        self._rebalance = ClassicRebalance(self._registry)
+        self._classic = ClassicProtocol(self._registry, self._rebalance)
+        self._consumer = ConsumerProtocol(self._registry, self._rebalance)
+        self._classic_members = ClassicMembers(self._registry, self._consumer)
+        self._offsets = Offsets(self._registry, self._table, self._rebalance)
+        self._administration = Administration(self._registry, self._table, self._offsets)
+        self._replayers = replayers(self._registry, self._table)
+
+    # --- the machine ----------------------------------------------------------------------
+
+    def replay(self, record: StateRecord) -> None:
+        key = decode_key(record.key)
+        self._replayers[type(key)](key, record.value)
+
+    def snapshot(self) -> Iterable[StateRecord]:
+        for group in self._registry.groups.values():
+            yield from group.snapshot()
+        yield from self._table.snapshot()
+
+    def loaded(self, now_ms: int) -> Outcome:
+        out = Outcome()
+        for group in list(self._registry.groups.values()):
+            if isinstance(group, ClassicGroup):
+                self._rebalance.loaded(group, now_ms, out)
+            else:
+                self._consumer.loaded(group, now_ms)
+        self._offsets.start_expiry(now_ms)
+        self._registry.live = True
+        return out
+
+    def unloaded(self) -> Outcome:
+        """The partition goes to another broker: answer everything that is parked."""
+        out = Outcome()
+        for group in self._registry.groups.values():
+            if isinstance(group, ClassicGroup):
+                self._rebalance.answer_all(group, GroupError.NOT_COORDINATOR, out)
+        return out
+
+    def next_deadline_ms(self) -> int | None:
+        return self._registry.deadlines.next_ms()
+
+    def on_deadline(self, now_ms: int) -> Outcome:
+        out = Outcome()
+        # Members of one consumer group go together: what one decides the next must not undo, and
+        # decisions take effect only when they are replayed.
+        overdue: dict[str, list[str]] = {}
+        for timer in self._registry.deadlines.pop_due(now_ms, DUE_MAX):
+            if timer.kind == "expire-offsets":
+                self._expire_offsets(now_ms, out)
+                continue
+            group = self._registry.groups.get(timer.group)
+            if isinstance(group, ClassicGroup):
+                self._classic_timer(group, timer, now_ms, out)
+            elif isinstance(group, ConsumerGroup) and self._must_go(group, timer):
+                overdue.setdefault(timer.group, []).append(timer.member)
+        for group_id, member_ids in overdue.items():
+            group = self._registry.groups[group_id]
+            assert isinstance(group, ConsumerGroup)
+            self._consumer.remove(group, dict.fromkeys(member_ids), now_ms, out)
+        return out
+
+    def on_topics_changed(self, topics: Topics) -> Outcome:
+        """Tell the machine all topics there are, first before `loaded` and then at every change.
+
+        Groups notice at their members' next heartbeat; offsets of deleted topics go at once.
+        """
+        out = Outcome()
+        changes = topic_changes(self._registry.topics, topics)
+        self._registry.topics = topics
+        # Internal topics are for those who ask for them by name.
+        self._registry.regexes.set_names(
+            frozenset(t.name for t in topics.by_name.values() if not t.is_internal)
+        )
+        changed = changes.all
+        for group in self._registry.groups.values():
+            if isinstance(group, ConsumerGroup) and (
+                group.regex_subscribers or not changed.isdisjoint(group.topic_subscribers)
+            ):
+                group.topics_changed = True
+        if changes.deleted:
+            out.records += self._table.topic_tombstones(changes.deleted)
+        return out
+
+    def _classic_timer(self, group: ClassicGroup, timer: Timer, now_ms: int, out: Outcome) -> None:
+        if timer.kind == "session":
+            self._rebalance.session_expired(group, timer.member, now_ms, out)
+        elif timer.kind == "join":
+            self._rebalance.join_expired(group, now_ms, out)
+        elif timer.kind == "sync":
+            self._rebalance.sync_expired(group, now_ms, out)
+        elif timer.kind == "downgraded":
+            self._rebalance.start(group, now_ms, out)
+
+    def _must_go(self, group: ConsumerGroup, timer: Timer) -> bool:
+        if timer.kind == "revoke":
+            return self._consumer.revoke_expired(group, timer.member)
+        return timer.kind in ("session", "member-join", "member-sync")
+
+    def _expire_offsets(self, now_ms: int, out: Outcome) -> None:
+        self._offsets.expire(now_ms, out)
+        self._registry.regexes.keep_only(
+            regex
+            for group in self._registry.groups.values()
+            if isinstance(group, ConsumerGroup)
+            for regex in group.regex_subscribers
+        )
+
+    # --- commands of the classic protocol -------------------------------------------------
+
+    def join(self, request: JoinGroup, *, ticket: int, now_ms: int) -> Outcome:
+        def decide(out: Outcome) -> None:
+            _check_group_id(request.group_id)
+            settings = self._registry.settings
+            low, high = settings.min_session_timeout_ms, settings.max_session_timeout_ms
+            if not low <= request.session_timeout_ms <= high:
+                raise Refused(GroupError.INVALID_SESSION_TIMEOUT)
+            group = self._registry.groups.get(request.group_id)
+            if isinstance(group, ConsumerGroup) and not group.is_empty:
+                self._classic_members.join(group, request, ticket, now_ms, out)
+            else:
+                self._classic.join(request, ticket, now_ms, out)
+
+        def refuse(refused: Refused) -> JoinGroupResult:
+            return JoinGroupResult(error=refused.error, member_id=request.member_id)
+
+        return _decided(decide, refuse, ticket)
+
+    def sync(self, request: SyncGroup, *, ticket: int, now_ms: int) -> Outcome:
+        def decide(out: Outcome) -> None:
+            _check_group_id(request.group_id)
+            group = self._group_with_members(request.group_id)
+            if isinstance(group, ClassicGroup):
+                self._classic.sync(group, request, ticket, now_ms, out)
+            else:
+                self._classic_members.sync(group, request, ticket, now_ms, out)
+
+        return _decided(decide, lambda refused: SyncGroupResult(error=refused.error), ticket)
+
+    def heartbeat(self, request: Heartbeat, *, ticket: int, now_ms: int) -> Outcome:
+        def decide(out: Outcome) -> None:
+            _check_group_id(request.group_id)
+            group = self._group_with_members(request.group_id)
+            if isinstance(group, ClassicGroup):
+                self._classic.heartbeat(group, request, ticket, now_ms, out)
+            else:
+                self._classic_members.heartbeat(group, request, ticket, now_ms, out)
+
+        return _decided(decide, lambda refused: HeartbeatResult(error=refused.error), ticket)
+
+    def leave(self, request: LeaveGroup, *, ticket: int, now_ms: int) -> Outcome:
+        def decide(out: Outcome) -> None:
+            _check_group_id(request.group_id)
+            group = self._group_with_members(request.group_id)
+            if isinstance(group, ClassicGroup):
+                self._classic.leave(group, request, ticket, now_ms, out)
+            else:
+                self._classic_members.leave(group, request, ticket, now_ms, out)
+
+        return _decided(decide, lambda refused: LeaveGroupResult(error=refused.error), ticket)
+
+    def _group_with_members(self, group_id: str) -> ClassicGroup | ConsumerGroup:
+        group = self._registry.groups.get(group_id)
+        if group is None:
+            raise Refused(GroupError.UNKNOWN_MEMBER_ID)
+        return group
+
+    # --- commands of the consumer protocol ------------------------------------------------
+
+    def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeat, *, ticket: int, now_ms: int
+    ) -> Outcome:
+        def refuse(refused: Refused) -> ConsumerGroupHeartbeatResult:
+            return ConsumerGroupHeartbeatResult(
+                error=refused.error, error_message=refused.message, member_id=request.member_id
+            )
+
+        return _decided(
+            lambda out: self._consumer.heartbeat(request, ticket, now_ms, out), refuse, ticket
+        )
+
+    # --- commands on offsets --------------------------------------------------------------
+
+    def commit_offsets(self, request: OffsetCommit, *, ticket: int, now_ms: int) -> Outcome:
+        out = Outcome()
+        self._offsets.commit(request, ticket, now_ms, out)
+        return out
+
+    def commit_offsets_in_transaction(
+        self, request: TxnOffsetCommit, *, ticket: int, now_ms: int
+    ) -> Outcome:
+        out = Outcome()
+        self._offsets.commit_in_transaction(request, ticket, now_ms, out)
+        return out
+
+    def complete_transaction(self, request: CompleteTransaction, *, ticket: int) -> Outcome:
+        out = Outcome()
+        self._offsets.complete_transaction(request, ticket, out)
+        return out
+
+    def fetch_offsets(self, request: OffsetFetch, *, ticket: int) -> Outcome:
+        out = Outcome()
+        self._offsets.fetch(request, ticket, out)
+        return out
+
+    def delete_offsets(self, request: OffsetDelete, *, ticket: int) -> Outcome:
+        out = Outcome()
+        self._offsets.delete(request, ticket, out)
+        return out
+
+    # --- administration -------------------------------------------------------------------
+
+    def list_groups(self, request: ListGroups, *, ticket: int) -> Outcome:
+        out = Outcome()
+        out.reply(ticket, self._administration.list_groups(request))
+        return out
+
+    def describe_group(self, group_id: str, *, ticket: int) -> Outcome:
+        out = Outcome()
+        out.reply(ticket, self._administration.describe(group_id))
+        return out
+
+    def describe_consumer_group(self, group_id: str, *, ticket: int) -> Outcome:
+        out = Outcome()
+        out.reply(ticket, self._administration.describe_consumer(group_id))
+        return out
+
+    def delete_group(self, group_id: str, *, ticket: int) -> Outcome:
+        out = Outcome()
+        out.reply(ticket, self._administration.delete(group_id, out))
+        return out
+
+
+def _decided(
+    decide: Callable[[Outcome], None], refuse: Callable[[Refused], object], ticket: int
+) -> Outcome:
+    out = Outcome()
+    try:
+        decide(out)
+    except Refused as refused:
+        # Whoever refuses does so before deciding anything.
+        assert not out.records
+        assert not out.replies
+        out.reply(ticket, refuse(refused))
+    return out
+
+
+def _check_group_id(group_id: str) -> None:
+    if not group_id:
+        raise Refused(GroupError.INVALID_GROUP_ID)

@@ -1,0 +1,86 @@
+"""One step of one member from what it has to what it should have (KIP-848).
+
+Partitions to give up are named first; only when the member says it no longer owns them does it move
+to the new epoch, and a new partition is handed over only when nobody has it. Partitions that stay
+are never touched.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from uuid import UUID
+
+from goqueue.state.groups.assignment import (
+    Assignment,
+    assignment,
+    common,
+    overlaps,
+    restricted,
+    union,
+    without,
+)
+from goqueue.state.groups.consumer_group import CurrentAssignment, MemberState
+
+Taken = Callable[[UUID, int], bool]
+
+
+def reconcile(
+    current: CurrentAssignment,
+    *,
+    target_epoch: int,
+    target: Assignment,
+    subscribed: frozenset[UUID],
+    taken: Taken,
+    owned: Assignment | None,
+    subscription_changed: bool,
+) -> CurrentAssignment:
+    """`owned` is what the member says it has, None when it does not say. `taken` tells whether
+    another member has a partition or has not yet confirmed to have given it up."""
+    if current.state is MemberState.STABLE and current.epoch == target_epoch:
+        return _drop_unsubscribed(current, subscribed, owned) if subscription_changed else current
+    if current.state is MemberState.UNREVOKED and _holds(owned, current.pending_revocation):
+        return _drop_unsubscribed(current, subscribed, owned) if subscription_changed else current
+    return _advance(current, target_epoch, restricted(target, subscribed), taken, owned)
+
+
+def _holds(owned: Assignment | None, partitions: Assignment) -> bool:
+    return owned is None or overlaps(owned, partitions)
+
+
+def _drop_unsubscribed(
+    current: CurrentAssignment, subscribed: frozenset[UUID], owned: Assignment | None
+) -> CurrentAssignment:
+    """The target is as before, but the member left topics: take those away at once."""
+    kept = restricted(current.assigned, subscribed)
+    dropped = without(current.assigned, kept)
+    if not dropped:
+        return current
+    pending = union(current.pending_revocation, dropped)
+    if _holds(owned, pending):
+        return replace(
+            current, state=MemberState.UNREVOKED, assigned=kept, pending_revocation=pending
+        )
+    return replace(current, assigned=kept)
+
+
+def _advance(
+    current: CurrentAssignment,
+    target_epoch: int,
+    target: Assignment,
+    taken: Taken,
+    owned: Assignment | None,
+) -> CurrentAssignment:
+    kept = common(current.assigned, target)
+    to_revoke = without(current.assigned, kept)
+    if to_revoke and _holds(owned, to_revoke):
+        return replace(
+            current, state=MemberState.UNREVOKED, assigned=kept, pending_revocation=to_revoke
+        )
+    wanted = without(target, kept)
+    free = assignment((t, (p for p in numbers if not taken(t, p))) for t, numbers in wanted.items())
+    unreleased = free != wanted
+    return CurrentAssignment(
+        epoch=target_epoch,
+        previous_epoch=current.previous_epoch if target_epoch == current.epoch else current.epoch,
+        state=MemberState.UNRELEASED if unreleased else MemberState.STABLE,
+        assigned=union(kept, free),
+    )

@@ -1,0 +1,52 @@
+"""What the parts of the coordinator share: the groups, the timers, the topics, the settings."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from goqueue.state.groups.classic_group import ClassicGroup
+from goqueue.state.groups.consumer_group import ConsumerGroup
+from goqueue.state.groups.settings import GroupSettings
+from goqueue.state.groups.topic_regex import RegexCache
+from goqueue.state.groups.topics import Topics
+from goqueue.state.machine import Deadlines
+
+TimerKind = Literal[
+    "session",  # a member must heartbeat
+    "join",  # classic group: members must rejoin
+    "sync",  # classic group: members must ask for their assignment
+    "revoke",  # consumer group: a member must give partitions back
+    "member-join",  # consumer group: a member of the classic protocol must rejoin
+    "member-sync",  # consumer group: a member of the classic protocol must sync
+    "downgraded",  # a consumer group has just become a classic one and must rebalance
+    "expire-offsets",
+]
+
+
+class Timer(NamedTuple):
+    kind: TimerKind
+    group: str = ""
+    member: str = ""
+
+
+@dataclass(slots=True)
+class Registry:
+    settings: GroupSettings
+    # Makes the unguessable part of a new member's id.
+    new_id: Callable[[], str]
+    topics: Topics = field(default_factory=Topics)
+    groups: dict[str, ClassicGroup | ConsumerGroup] = field(default_factory=dict)
+    deadlines: Deadlines[Timer] = field(default_factory=Deadlines)
+    regexes: RegexCache = field(default_factory=RegexCache)
+    # Recovery is over; from now on records follow decisions taken here.
+    live: bool = False
+
+    def start_session(self, group_id: str, member_id: str, timeout_ms: int, now_ms: int) -> None:
+        self.deadlines.set(Timer("session", group_id, member_id), now_ms + timeout_ms)
+
+    def end_session(self, group_id: str, member_id: str) -> None:
+        self.deadlines.cancel(Timer("session", group_id, member_id))
+
+    def cancel_member_timers(self, group_id: str, member_id: str) -> None:
+        for kind in ("session", "revoke", "member-join", "member-sync"):
+            self.deadlines.cancel(Timer(kind, group_id, member_id))

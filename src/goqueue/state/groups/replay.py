@@ -1,0 +1,112 @@
+"""What each record does to the durable state."""
+
+from collections.abc import Callable
+from typing import Any
+
+from goqueue.state.groups.assignment import assignment
+from goqueue.state.groups.classic_group import ClassicGroup
+from goqueue.state.groups.consumer_group import ConsumerGroup, CurrentAssignment
+from goqueue.state.groups.offset_table import OffsetTable
+from goqueue.state.groups.records import (
+    ClassicGroupKey,
+    ConsumerGroupKey,
+    ConsumerMemberKey,
+    CurrentMemberKey,
+    OffsetKey,
+    PendingOffsetKey,
+    RecordKey,
+    TargetEpochKey,
+    TargetMemberKey,
+    decode_classic_group,
+    decode_consumer_group,
+    decode_consumer_member,
+    decode_current_member,
+    decode_target_epoch,
+    decode_target_member,
+)
+from goqueue.state.groups.registry import Registry
+
+Replayer = Callable[[Any, bytes | None], None]
+
+
+def replayers(registry: Registry, table: OffsetTable) -> dict[type[RecordKey], Replayer]:
+    """One function per kind of key, each taking the key and the value."""
+    groups = GroupReplay(registry)
+    return {
+        OffsetKey: table.replay_committed,
+        PendingOffsetKey: table.replay_pending,
+        ClassicGroupKey: groups.classic_group,
+        ConsumerGroupKey: groups.consumer_group,
+        ConsumerMemberKey: groups.consumer_member,
+        TargetEpochKey: groups.target_epoch,
+        TargetMemberKey: groups.target_member,
+        CurrentMemberKey: groups.current_member,
+    }
+
+
+class GroupReplay:
+    """A group that changes its kind is deleted by tombstones first, so kinds never mix; but a
+    tombstone may come when its group is gone, or is already of the other kind."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._groups = registry.groups
+        self._regexes = registry.regexes
+
+    def classic_group(self, key: ClassicGroupKey, value: bytes | None) -> None:
+        group = self._groups.get(key.group)
+        if value is None:
+            if isinstance(group, ClassicGroup):
+                del self._groups[key.group]
+            return
+        decoded = decode_classic_group(value)
+        if isinstance(group, ClassicGroup) and self._registry.live:
+            # The command that made the record has changed the volatile part already.
+            group.durable = decoded
+        else:
+            self._groups[key.group] = ClassicGroup.from_record(key.group, decoded)
+
+    def consumer_group(self, key: ConsumerGroupKey, value: bytes | None) -> None:
+        if value is None:
+            if isinstance(self._groups.get(key.group), ConsumerGroup):
+                del self._groups[key.group]
+            return
+        decoded = decode_consumer_group(value)
+        group = self._made(key.group)
+        group.epoch, group.topics_digest = decoded.epoch, decoded.topics_digest
+
+    def consumer_member(self, key: ConsumerMemberKey, value: bytes | None) -> None:
+        if value is not None:
+            self._made(key.group).set_said(key.member, decode_consumer_member(value))
+        elif (group := self._there(key.group)) is not None:
+            group.remove_member(key.member)
+
+    def target_epoch(self, key: TargetEpochKey, value: bytes | None) -> None:
+        if value is not None:
+            self._made(key.group).assignment_epoch = decode_target_epoch(value).epoch
+        elif (group := self._there(key.group)) is not None:
+            group.assignment_epoch = 0
+
+    def target_member(self, key: TargetMemberKey, value: bytes | None) -> None:
+        if value is not None:
+            partitions = decode_target_member(value).partitions
+            self._made(key.group).targets[key.member] = assignment(partitions)
+        elif (group := self._there(key.group)) is not None:
+            group.targets.pop(key.member, None)
+
+    def current_member(self, key: CurrentMemberKey, value: bytes | None) -> None:
+        if value is not None:
+            current = CurrentAssignment.from_value(decode_current_member(value))
+            self._made(key.group).set_current(key.member, current)
+        elif (group := self._there(key.group)) is not None:
+            group.remove_current(key.member)
+
+    def _there(self, group_id: str) -> ConsumerGroup | None:
+        group = self._groups.get(group_id)
+        return group if isinstance(group, ConsumerGroup) else None
+
+    def _made(self, group_id: str) -> ConsumerGroup:
+        group = self._there(group_id)
+        if group is None:
+            group = self._groups[group_id] = ConsumerGroup(group_id, self._regexes)
+        return group
