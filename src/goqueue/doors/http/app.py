@@ -102,7 +102,7 @@ def _query_names(handler: BaseRouteHandler) -> set[str]:
     names = set()
     for name, field in handler.parsed_fn_signature.parameters.items():
         if name not in reserved and name not in in_path:
-            names.add(getattr(field.kwarg_definition, "query", None) or name)
+            names.add(getattr(field.kwarg_definition, "name", None) or name)
     return names
 
 

@@ -19,8 +19,8 @@ _JSON: Final = (b"content-type", b"application/json")
 class Entry:
     """The ASGI application. Litestar stands behind it.
 
-    Publishing is answered here: through Litestar's routing, parameter models and middleware one
-    broker process takes about 13,000 requests a second, past them 33,000. Paths that are the same
+    Publishing is answered here: it then costs 80 µs of processor time, append included, instead of
+    190 µs through Litestar's routing, parameter models and middleware. Paths that are the same
     only after normalising (a trailing slash) take the long way, to the same function.
     """
 

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 
 import msgspec
 from litestar import get
+from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
 from msgspec import Meta
 
@@ -64,7 +65,7 @@ async def health() -> Health:
 
 
 @get("/readyz", tags=["Operations"], responses=errors(400))
-async def ready(broker: Broker, readiness: Readiness) -> Ready:
+async def ready(broker: NamedDependency[Broker], readiness: NamedDependency[Readiness]) -> Ready:
     """Whether the broker takes requests. An offline partition does not make it unready."""
     reason = readiness.reason_not_ready()
     if reason is not None:
@@ -83,7 +84,7 @@ async def ready(broker: Broker, readiness: Readiness) -> Ready:
 
 
 @get("/", tags=["Operations"], responses=errors(400))
-async def front_page(broker: Broker) -> FrontPage:
+async def front_page(broker: NamedDependency[Broker]) -> FrontPage:
     """What this is, and where everything else is."""
     return FrontPage(
         name="GoQueue",

@@ -7,8 +7,9 @@ from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from litestar import Request, Response, get, post
+from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
-from litestar.params import Parameter
+from litestar.params import PathParameter, QueryParameter
 from litestar.types import Receive
 
 from goqueue.broker.messages import Isolation, RecordPage
@@ -44,7 +45,7 @@ _TIME_PATTERN: Final = (
 _TIME_DOC: Final = "milliseconds since 1970, or ISO 8601 (UTC unless it says otherwise)"
 
 PartitionInPath = Annotated[
-    int, Parameter(ge=0, le=INT32_MAX, description="The partition's number.")
+    int, PathParameter(ge=0, le=INT32_MAX, description="The partition's number.")
 ]
 
 
@@ -76,7 +77,7 @@ class MessagePage(msgspec.Struct, frozen=True, rename="camel"):
     responses=errors(400, 403, 404, 409, 413, 415, 422),
 )
 async def publish_messages(
-    broker: Broker, name: TopicInPath, request: Request[Any, Any, Any]
+    broker: NamedDependency[Broker], name: TopicInPath, request: Request[Any, Any, Any]
 ) -> Response[bytes]:
     """Publish one message, or many as `{"messages": [...]}`.
 
@@ -92,21 +93,21 @@ async def publish_messages(
     responses=errors(400, 404, 416, 422),
 )
 async def read_messages(
-    broker: Broker,
-    closing: asyncio.Event,
+    broker: NamedDependency[Broker],
+    closing: NamedDependency[asyncio.Event],
     request: Request[Any, Any, Any],
     name: TopicInPath,
     partition: PartitionInPath,
     offset: Annotated[
         str | None,
-        Parameter(
+        QueryParameter(
             pattern=r"^(earliest|latest|[0-9]{1,19})$",
             description="Where to begin: an offset, `earliest` (the default) or `latest`.",
         ),
     ] = None,
     timestamp: Annotated[
         str | None,
-        Parameter(
+        QueryParameter(
             pattern=_TIME_PATTERN,
             description="Begin with the first message of this time or later, instead of an "
             f"offset: {_TIME_DOC}.",
@@ -114,18 +115,18 @@ async def read_messages(
     ] = None,
     until: Annotated[
         str | None,
-        Parameter(
+        QueryParameter(
             pattern=_TIME_PATTERN,
             description=f"End before the first message of this time or later: {_TIME_DOC}.",
         ),
     ] = None,
     limit: Annotated[
-        int, Parameter(ge=1, le=LIMIT_MAX, description="Messages in the answer at most.")
+        int, QueryParameter(ge=1, le=LIMIT_MAX, description="Messages in the answer at most.")
     ] = LIMIT_DEFAULT,
     max_wait: Annotated[
         int,
-        Parameter(
-            query="maxWait",
+        QueryParameter(
+            name="maxWait",
             ge=0,
             le=LONG_POLL_MAX_MS,
             description="Milliseconds to wait for a message if there is none yet.",
@@ -133,7 +134,7 @@ async def read_messages(
     ] = 0,
     encoding: Annotated[
         Encoding,
-        Parameter(
+        QueryParameter(
             description="`text`: strings, base64 where the bytes are not UTF-8. `json`: values "
             "that are JSON as JSON. `base64`: all of it as base64."
         ),

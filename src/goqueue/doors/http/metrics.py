@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from litestar import Response, get
+from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
@@ -122,7 +123,7 @@ def build_registry(broker: Broker, traffic: Traffic) -> CollectorRegistry:
 
 
 @get("/metrics", tags=["Operations"], media_type="text/plain", responses=errors(400))
-async def metrics(registry: CollectorRegistry) -> Response[bytes]:
+async def metrics(registry: NamedDependency[CollectorRegistry]) -> Response[bytes]:
     """Figures for Prometheus."""
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 

@@ -126,4 +126,17 @@ def _components(app: Litestar) -> dict[str, Any]:
     _, components = msgspec.json.schema_components(
         sorted(types, key=lambda each: each.__name__), ref_template=_SCHEMAS
     )
-    return components
+    return {name: _with_integers(schema) for name, schema in components.items()}
+
+
+def _with_integers(schema: Any) -> Any:
+    """Write `integer` for what whole_numbers.py reads."""
+    if isinstance(schema, list):
+        return [_with_integers(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {name: _with_integers(each) for name, each in schema.items()}
+    if inner.get("type") == "number" and inner.get("multipleOf") == 1:
+        del inner["multipleOf"]
+        inner["type"] = "integer"
+    return inner

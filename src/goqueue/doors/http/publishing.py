@@ -136,9 +136,11 @@ async def _check_partitions(
     count = len((await broker.ensure_topic(topic)).partitions)
     for partition, positions in by_choice.items():
         if partition is not None and partition >= count:
-            raise UnknownPartition(
+            raise Refusal(
+                422,
+                UnknownPartition.code,
                 f"messages[{positions[0]}].partition: {partition} is not one of topic "
-                f"{topic!r}: it has {count}"
+                f"{topic!r}: it has {count}",
             )
 
 
@@ -146,10 +148,14 @@ async def _append(
     broker: Broker, topic: str, records: list[NewRecord], partition: int | None
 ) -> list[Published]:
     try:
-        return await broker.publish(topic, records, partition=partition)
-    except UnknownTopic:
-        await broker.ensure_topic(topic)
-        return await broker.publish(topic, records, partition=partition)
+        try:
+            return await broker.publish(topic, records, partition=partition)
+        except UnknownTopic:
+            await broker.ensure_topic(topic)
+            return await broker.publish(topic, records, partition=partition)
+    except UnknownPartition as error:
+        # The path is right, 404 would deny that.
+        raise Refusal(422, error.code, f"partition: {error}") from error
 
 
 def _record(message: _Message, value: msgspec.Raw) -> NewRecord:

@@ -5,8 +5,9 @@ from typing import Annotated, Final
 
 import msgspec
 from litestar import Response, delete, get, patch, post
+from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
-from litestar.params import Parameter
+from litestar.params import JSONBody, PathParameter
 from msgspec import Meta
 
 from goqueue.broker.messages import ConfigChange, ConfigOp, NewTopic
@@ -15,6 +16,7 @@ from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.whole_numbers import PartitionCount, ReplicationFactor, whole
 from goqueue.model.errors import GoQueueError
 from goqueue.model.names import TOPIC_NAME_MAX_LENGTH
+from goqueue.model.topic_config import TOPIC_SETTINGS
 from goqueue.state.metadata_image import PartitionView, TopicView
 
 TOPIC_NAME_PATTERN: Final = r"^(?!\.{1,2}$)[a-zA-Z0-9._-]+$"
@@ -31,7 +33,7 @@ NewName = Annotated[
 ]
 TopicInPath = Annotated[
     str,
-    Parameter(
+    PathParameter(
         min_length=1,
         max_length=TOPIC_NAME_MAX_LENGTH,
         pattern=TOPIC_NAME_PATTERN,
@@ -40,6 +42,13 @@ TopicInPath = Annotated[
 ]
 # Settings are text, as Kafka's tools have them; JSON's own numbers and booleans are taken too.
 SettingValue = str | int | float | bool
+_SETTINGS_SCHEMA: Final = {
+    "propertyNames": {"enum": list(TOPIC_SETTINGS)},
+    "properties": {
+        name: {"description": f"{setting.doc} Default: {setting.format(setting.default)}."}
+        for name, setting in TOPIC_SETTINGS.items()
+    },
+}
 
 
 class CreateTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -50,7 +59,11 @@ class CreateTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
     ] = None
     replication_factor: ReplicationFactor | None = None
     config: Annotated[
-        dict[str, SettingValue], Meta(description="The topic's own settings, by name.")
+        dict[str, SettingValue],
+        Meta(
+            description="The topic's own settings, by name.",
+            extra_json_schema=_SETTINGS_SCHEMA,
+        ),
     ] = {}
 
 
@@ -61,7 +74,10 @@ class AlterTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
     config: Annotated[
         dict[str, SettingValue | None],
-        Meta(description="Settings to change; null goes back to the default."),
+        Meta(
+            description="Settings to change; null goes back to the default.",
+            extra_json_schema=_SETTINGS_SCHEMA,
+        ),
     ] = {}
 
 
@@ -115,7 +131,9 @@ class TopicDescription(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @post("/topics", tags=["Topics"], responses=errors(400, 409, 413, 415, 422))
-async def create_topic(broker: Broker, data: CreateTopic) -> Response[TopicDescription]:
+async def create_topic(
+    broker: NamedDependency[Broker], data: JSONBody[CreateTopic]
+) -> Response[TopicDescription]:
     """Create a topic."""
     new = NewTopic(
         name=data.name,
@@ -128,20 +146,22 @@ async def create_topic(broker: Broker, data: CreateTopic) -> Response[TopicDescr
 
 
 @get("/topics", tags=["Topics"], responses=errors(400))
-async def list_topics(broker: Broker) -> TopicList:
+async def list_topics(broker: NamedDependency[Broker]) -> TopicList:
     """List all topics."""
     topics = sorted(broker.image.topics.values(), key=lambda topic: topic.name)
     return TopicList([_summarise(broker, topic) for topic in topics])
 
 
 @get("/topics/{name:str}", tags=["Topics"], responses=errors(400, 404))
-async def describe_topic(broker: Broker, name: TopicInPath) -> TopicDescription:
+async def describe_topic(broker: NamedDependency[Broker], name: TopicInPath) -> TopicDescription:
     """Describe a topic: partitions with offsets and sizes, and settings."""
     return _describe(broker, broker.topic(name))
 
 
 @patch("/topics/{name:str}", tags=["Topics"], responses=errors(400, 403, 404, 409, 413, 415, 422))
-async def alter_topic(broker: Broker, name: TopicInPath, data: AlterTopic) -> TopicDescription:
+async def alter_topic(
+    broker: NamedDependency[Broker], name: TopicInPath, data: JSONBody[AlterTopic]
+) -> TopicDescription:
     """Change settings, add partitions, or both. All of it is checked before any is done."""
     changes = [_change(setting, value) for setting, value in data.config.items()]
     total = whole(data.partitions)
@@ -155,7 +175,7 @@ async def alter_topic(broker: Broker, name: TopicInPath, data: AlterTopic) -> To
 
 
 @delete("/topics/{name:str}", tags=["Topics"], responses=errors(400, 403, 404, 409))
-async def delete_topic(broker: Broker, name: TopicInPath) -> None:
+async def delete_topic(broker: NamedDependency[Broker], name: TopicInPath) -> None:
     """Delete a topic with everything in it."""
     await broker.delete_topic(name)
 

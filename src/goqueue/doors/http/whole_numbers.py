@@ -1,7 +1,7 @@
 """Integers in request bodies, as JSON Schema has them: `3.0` is one, `"3"` and `3.5` are not.
 
 msgspec's `int` refuses `3.0`, which the API document allows and some clients' encoders write.
-All limits are below 2**53, so a float holds them exactly.
+All limits are below 2**53, so a float holds them exactly. The API document calls them integers.
 """
 
 from typing import Annotated, Final, overload
@@ -14,20 +14,11 @@ from goqueue.model.settings import INT32_MAX
 TIMESTAMP_MAX_MS: Final = 253_402_300_799_999
 # Kafka's protocol has 16 bits for a replication factor.
 _INT16_MAX: Final = 2**15 - 1
-_INTEGER: Final = {"type": "integer"}
 
-PartitionCount = Annotated[
-    float, Meta(ge=1, le=INT32_MAX, multiple_of=1, extra_json_schema=_INTEGER)
-]
-PartitionNumber = Annotated[
-    float, Meta(ge=0, le=INT32_MAX, multiple_of=1, extra_json_schema=_INTEGER)
-]
-ReplicationFactor = Annotated[
-    float, Meta(ge=1, le=_INT16_MAX, multiple_of=1, extra_json_schema=_INTEGER)
-]
-TimestampMs = Annotated[
-    float, Meta(ge=0, le=TIMESTAMP_MAX_MS, multiple_of=1, extra_json_schema=_INTEGER)
-]
+PartitionCount = Annotated[float, Meta(ge=1, le=INT32_MAX, multiple_of=1)]
+PartitionNumber = Annotated[float, Meta(ge=0, le=INT32_MAX, multiple_of=1)]
+ReplicationFactor = Annotated[float, Meta(ge=1, le=_INT16_MAX, multiple_of=1)]
+TimestampMs = Annotated[float, Meta(ge=0, le=TIMESTAMP_MAX_MS, multiple_of=1)]
 
 
 @overload

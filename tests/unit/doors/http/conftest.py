@@ -1,0 +1,56 @@
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from goqueue.broker.service import Broker
+from goqueue.doors.http import HttpDoor
+from goqueue.model.broker_config import broker_config
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    return "asyncio", {"use_uvloop": True}
+
+
+@pytest.fixture
+def settings() -> dict[str, str]:
+    """Broker settings of the test; a test that wants others overrides this fixture."""
+    return {}
+
+
+@pytest.fixture
+async def broker(tmp_path: Path, settings: dict[str, str]) -> AsyncIterator[Broker]:
+    texts = {"data.dir": str(tmp_path / "data"), "http.port": "0", **settings}
+    opened = await Broker.open(broker_config(texts))
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def door(broker: Broker) -> AsyncIterator[HttpDoor]:
+    opened = HttpDoor(broker, broker.config)
+    yield opened
+    await opened.stop()
+
+
+@pytest.fixture
+async def address(broker: Broker, door: HttpDoor) -> tuple[str, int]:
+    host, port = await door.start()
+    await broker.announce(host, 9092, port)
+    return host, port
+
+
+@pytest.fixture
+async def client(address: tuple[str, int]) -> AsyncIterator[httpx.AsyncClient]:
+    host, port = address
+    async with httpx.AsyncClient(base_url=f"http://{host}:{port}", timeout=10) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def orders(client: httpx.AsyncClient) -> str:
+    """A topic with two partitions."""
+    (await client.post("/topics", json={"name": "orders", "partitions": 2})).raise_for_status()
+    return "orders"
