@@ -20,7 +20,7 @@ from bench.brokers.redis import Redis
 from bench.child_process import BrokerFailed
 from bench.figures import Row
 from bench.kafka_suite import KafkaSuite
-from bench.machine import describe_machine, keep_to_two_cores
+from bench.machine import describe_machine, keep_to_two_cores, load_average
 from bench.peer_suite import PeerSuite
 from bench.profiles import PROFILES, Profile
 from bench.report import Report, render, write_report
@@ -84,6 +84,7 @@ def measure(profile: Profile, chosen: list[str]) -> Report:
         profile=profile.name,
         started_at=started_at,
         machine=machine,
+        load_average_after=load_average(),
         versions=versions,
         missing=missing,
         bars=check_bars(rows, Kafka.name),

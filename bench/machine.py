@@ -35,8 +35,12 @@ def describe_machine() -> Machine:
         memory_gb=round(memory_bytes / 2**30),
         kernel=platform.release(),
         python=platform.python_version(),
-        load_average_before=round(os.getloadavg()[0], 2),
+        load_average_before=load_average(),
     )
+
+
+def load_average() -> float:
+    return round(os.getloadavg()[0], 2)
 
 
 def _processor() -> str:

@@ -17,6 +17,7 @@ class Report:
     profile: str
     started_at: datetime
     machine: Machine
+    load_average_after: float
     versions: dict[str, str]
     missing: dict[str, str]
     bars: list[Bar]
@@ -39,7 +40,8 @@ def render(report: Report) -> str:
         "",
         f"{machine.processor}, {machine.cores_used} of {machine.cores_present} cores shared by "
         f"broker and client, {machine.memory_gb} GB, Linux {machine.kernel}, "
-        f"Python {machine.python}, load average before the run {machine.load_average_before}.",
+        f"Python {machine.python}. Load average {machine.load_average_before} before the run (above "
+        f"0.5 the machine was not quiet), {report.load_average_after} at its end.",
         "",
         *(f"- {name}: {version}" for name, version in report.versions.items()),
         *(f"- **missing** {name}: {reason}" for name, reason in report.missing.items()),
