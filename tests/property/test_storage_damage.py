@@ -5,10 +5,10 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.storage.stored_log import append, log_files, open_log, read_one
 
 from goqueue.model.errors import CorruptBatch
 from goqueue.storage.log import PartitionLog
+from tests.unit.storage.stored_log import append, log_files, open_log, read_one
 
 
 @st.composite

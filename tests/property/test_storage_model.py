@@ -7,6 +7,8 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from goqueue.storage.log import PartitionLog
 from tests.unit.storage.stored_log import (
     NOW_MS,
     append,
@@ -15,8 +17,6 @@ from tests.unit.storage.stored_log import (
     read_bytes,
     records_of,
 )
-
-from goqueue.storage.log import PartitionLog
 
 ENDLESS = 1 << 40
 values = st.lists(st.binary(max_size=80), min_size=1, max_size=4)
@@ -67,12 +67,16 @@ class LogAgainstList(RuleBasedStateMachine):
     @rule()
     def flush(self) -> None:
         assert self.log.flush() == len(self.records)
+        self.note_flushed()
+
+    def note_flushed(self) -> None:
         self.flushed_bytes = {path: path.stat().st_size for path in log_files(self.log)}
 
     @rule()
     def restart(self) -> None:
         self.log.close()
         self.log = self.open(clean=True)
+        self.note_flushed()
         assert self.log.flushed_offset == len(self.records)
 
     @rule()

@@ -411,28 +411,27 @@ class PartitionLog:
 
     def _truncate_to(self, offset: int) -> None:
         segments = self._segments.all
-        segment = self._segments.find(offset)
-        starts_anew = segment is None or offset <= self._log_start_offset
-        base_offset = offset if segment is None or starts_anew else segment.base_offset
+        kept = [segment for segment in segments if segment.base_offset <= offset]
         start = min(self._log_start_offset, offset)
+        last_base_offset = kept[-1].base_offset if kept else offset
         self._checkpoint.save(
             log_start_offset=start,
-            recovery_offset=min(self._checkpoint.recovery_offset, base_offset),
+            recovery_offset=min(self._checkpoint.recovery_offset, last_base_offset),
         )
         self._log_end_offset = offset
-        for later in reversed(segments):
-            if starts_anew or later.base_offset > base_offset:
-                later.remove_files()
-                later.release()
-        if segment is None or starts_anew:
-            segment = self._new_segment(offset)
-            self._segments.replace((segment,))
-        else:
-            segment.truncate(offset)
-            self._segments.replace(segments[: segments.index(segment) + 1])
+        for segment in reversed(segments[len(kept) :]):
+            segment.remove_files()
+        if kept:
+            kept[-1].truncate(offset)
+        if not kept or offset <= start or kept[-1].next_offset < start:
+            # Nothing is left at or above the start.
+            for segment in kept:
+                segment.remove_files()
+            kept = [self._new_segment(start)]
+        self._segments.replace(kept)
         self._reader.forget()
         self._log_start_offset = start
-        self._log_end_offset = segment.next_offset
+        self._log_end_offset = kept[-1].next_offset
         self._flushed_offset = min(self._flushed_offset, self._log_end_offset)
         self.epochs.truncate_end(self._log_end_offset)
 

@@ -5,7 +5,7 @@ import errno
 import logging
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -76,7 +76,7 @@ class Segment:
         self.index_interval_bytes = index_interval_bytes
         self.first_timestamp_ms = NO_TIMESTAMP
         self.opened_ms = 0
-        self.gaps: Mapping[int, Gap] = {}
+        self.gaps: tuple[Gap, ...] = ()
         self.is_removed = False
         self._stem = home.folder / f"{base_offset:020d}"
         self._suffix = ""
@@ -99,11 +99,11 @@ class Segment:
 
     @property
     def has_bad_tail(self) -> bool:
-        return any(gap.end_position == self.size_bytes for gap in self.gaps.values())
+        return any(gap.end_position == self.size_bytes for gap in self.gaps)
 
     @property
     def damage(self) -> list[Damage]:
-        return [self._damage(gap) for gap in self.gaps.values()]
+        return [self._damage(gap) for gap in self.gaps]
 
     # --- appending --------------------------------------------------------------------
 
@@ -211,6 +211,15 @@ class Segment:
 
     def locate(self, offset: int, *, may_block: bool = True) -> tuple[int, int]:
         """Position and base offset of the batch that holds `offset`; `CorruptBatch` in a gap."""
+        try:
+            return self._locate(offset, may_block)
+        except CorruptBatch:
+            if self._gap_with(offset) is not None:
+                raise
+        # The index led astray, and was rebuilt when that was noticed.
+        return self._locate(offset, may_block)
+
+    def _locate(self, offset: int, may_block: bool) -> tuple[int, int]:
         for position, header in self.headers_from(offset, may_block=may_block):
             if header.base_offset <= offset:
                 return position, header.base_offset
@@ -242,7 +251,7 @@ class Segment:
         size = self.size_bytes
         window, window_start = b"", position
         while position < size:
-            gap = self.gaps.get(position)
+            gap = self._gap_at(position)
             if gap is not None:
                 position, offset = gap.end_position, gap.next_offset
                 continue
@@ -259,7 +268,7 @@ class Segment:
                     offset = header.next_offset
                     continue
             self.inspect(may_block=may_block)
-            if position not in self.gaps:
+            if self._gap_at(position) is None:
                 raise self.corrupt(offset)
 
     def batch(self, position: int, header: BatchHeader) -> bytes | None:
@@ -286,8 +295,12 @@ class Segment:
         if not may_block:
             raise BlockingIOError(errno.EAGAIN, "segment needs a scan", str(self.path()))
         next_offset, size = self.next_offset, self.size_bytes
-        found = self._survey(self.reader().file, size, next_offset)
+        file = self.reader().file
+        found = self._survey(file, size, next_offset)
         self._note_gaps(found, size, next_offset)
+        if self._writer is None:
+            self._adopt(found.index, found.max_timestamp_ms)
+            self._readers.put(self, SegmentReader(file, found.index))
 
     def recover_closed(self, on_batch: OnBatch | None = None) -> None:
         """Verify every batch and rebuild the index; damage stays where it is."""
@@ -362,21 +375,26 @@ class Segment:
         self._save_index(index)
 
     def _note_gaps(self, found: Survey, size: int, next_offset: int) -> None:
-        gaps = {gap.position: gap for gap in found.gaps}
+        gaps = list(found.gaps)
         if found.tail is not None:
-            lost = found.tail
-            gaps[lost.position] = Gap(
-                lost.position, size, lost.first_offset, next_offset, lost.reason
-            )
+            tail = found.tail
+            gaps.append(Gap(tail.position, size, tail.first_offset, next_offset, tail.reason))
         elif found.next_offset < next_offset:
-            gaps[size] = Gap(size, size, found.next_offset, next_offset, "the file ends too early")
-        for gap in gaps.values():
-            if gap.position not in self.gaps:
+            reason = "the file ends too early"
+            gaps.append(Gap(size, size, found.next_offset, next_offset, reason))
+        for gap in gaps:
+            if gap not in self.gaps:
                 logger.error("%s", self._damage(gap))
-        self.gaps = gaps
+        self.gaps = tuple(gaps)
+
+    def _gap_at(self, position: int) -> Gap | None:
+        for gap in self.gaps:
+            if gap.position <= position < gap.end_position:
+                return gap
+        return None
 
     def _gap_with(self, offset: int) -> Gap | None:
-        for gap in self.gaps.values():
+        for gap in self.gaps:
             if gap.first_offset <= offset < gap.next_offset:
                 return gap
         return None
@@ -425,7 +443,7 @@ class Segment:
         """Delete the files. Readers that still look for the segment find it gone."""
         with self._lock:
             self.is_removed = True
-            self._readers.discard(self)
+            self.release()
             for suffix in SUFFIXES:
                 self._disk.unlink(self.path(suffix))
 

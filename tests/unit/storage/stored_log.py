@@ -18,6 +18,16 @@ NOW_MS = 1_700_000_000_000
 EVERYTHING = 1 << 30
 
 
+class UnsyncedDisk(Disk):
+    """For tests that open a log hundreds of times and never cut the power for real."""
+
+    def fdatasync(self, fd: int) -> None:
+        pass
+
+    def fsync_dir(self, path: Path) -> None:
+        pass
+
+
 def open_log(
     path: Path,
     *,
@@ -35,7 +45,7 @@ def open_log(
         name=NAME,
         topic_id=topic_id,
         config=topic_config(texts),
-        disk=disk or Disk(),
+        disk=disk or UnsyncedDisk(),
         clean=clean,
         now_ms=now_ms,
         on_recovered=on_recovered,

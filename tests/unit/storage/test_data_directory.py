@@ -6,7 +6,6 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from tests.unit.storage.stored_log import NAME, TOPIC_ID, append, open_log
 
 from goqueue.model.errors import DataDirectoryError
 from goqueue.model.names import topic_partition
@@ -14,6 +13,7 @@ from goqueue.storage.data_directory import DataDirectory
 from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import save
 from goqueue.testing.faulty_disk import FaultyDisk
+from tests.unit.storage.stored_log import NAME, TOPIC_ID, append, open_log
 
 
 def test_a_new_directory_gets_a_cluster_id_that_stays(tmp_path: Path) -> None:

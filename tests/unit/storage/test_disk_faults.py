@@ -4,6 +4,9 @@ import errno
 from pathlib import Path
 
 import pytest
+
+from goqueue.model.errors import OffsetOutOfRange, PartitionOffline
+from goqueue.testing.faulty_disk import FaultyDisk
 from tests.unit.storage.stored_log import (
     append,
     fill,
@@ -11,9 +14,6 @@ from tests.unit.storage.stored_log import (
     open_log,
     read_values,
 )
-
-from goqueue.model.errors import OffsetOutOfRange, PartitionOffline
-from goqueue.testing.faulty_disk import FaultyDisk
 
 
 @pytest.fixture

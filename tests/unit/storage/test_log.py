@@ -4,6 +4,10 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+
+from goqueue.model.batch import read_header
+from goqueue.model.errors import OffsetOutOfRange, PartitionOffline
+from goqueue.testing.faulty_disk import FaultyDisk
 from tests.unit.storage.stored_log import (
     EVERYTHING,
     NOW_MS,
@@ -16,10 +20,6 @@ from tests.unit.storage.stored_log import (
     read_one,
     read_values,
 )
-
-from goqueue.model.batch import read_header
-from goqueue.model.errors import OffsetOutOfRange, PartitionOffline
-from goqueue.testing.faulty_disk import FaultyDisk
 
 
 def test_a_new_log_is_empty(tmp_path: Path) -> None:

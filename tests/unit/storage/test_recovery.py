@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from goqueue.model.errors import CorruptBatch
+from goqueue.storage.log import PartitionLog
 from tests.unit.storage.stored_log import (
     append,
     fill,
@@ -17,9 +20,6 @@ from tests.unit.storage.stored_log import (
     read_one,
     read_values,
 )
-
-from goqueue.model.errors import CorruptBatch
-from goqueue.storage.log import PartitionLog
 
 
 def read_around_damage(log: PartitionLog) -> tuple[list[bytes | None], list[int]]:

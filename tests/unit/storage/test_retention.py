@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from goqueue.model.errors import OffsetOutOfRange
 from tests.unit.storage.stored_log import (
     NOW_MS,
     append,
@@ -12,8 +14,6 @@ from tests.unit.storage.stored_log import (
     open_log,
     read_values,
 )
-
-from goqueue.model.errors import OffsetOutOfRange
 
 HOUR_MS = 3_600_000
 

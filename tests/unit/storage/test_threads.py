@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.storage.stored_log import NOW_MS, append, fill, open_log, read_values
 
 from goqueue.model.batch import iterate_batches
 from goqueue.model.errors import OffsetOutOfRange
 from goqueue.storage.disk import Disk
 from goqueue.testing.faulty_disk import FaultyDisk
+from tests.unit.storage.stored_log import NOW_MS, append, fill, open_log, read_values
 
 
 class SlowSync(Disk):

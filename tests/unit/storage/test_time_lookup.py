@@ -5,11 +5,11 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.unit.storage.stored_log import NOW_MS, append, flip_bit, log_files, open_log, read_one
 
 from goqueue.model.batch import assign, read_header
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.storage.log import PartitionLog
+from tests.unit.storage.stored_log import NOW_MS, append, flip_bit, log_files, open_log, read_one
 
 EVERYWHERE = 1 << 40
 
