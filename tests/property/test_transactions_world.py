@@ -6,6 +6,7 @@ crashes at any step, before or after its append; markers fail, come late and com
 
 from dataclasses import dataclass, field
 
+import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -34,7 +35,7 @@ from goqueue.state.transactions import (
     TransactionState,
     WriteMarkers,
 )
-from goqueue.state.transactions.transaction import from_record
+from goqueue.state.transactions.transaction import LAST_CLIENT_EPOCH, from_record, to_record
 
 TIMEOUT_MS = 1_000
 IDS = ("alpha", "beta")
@@ -97,6 +98,9 @@ class Client:
 
 
 class TransactionsWorld(RuleBasedStateMachine):
+    # The epoch at which every transactional id begins.
+    first_epoch = 0
+
     def __init__(self) -> None:
         super().__init__()
         self.ids = ProducerIds()
@@ -269,6 +273,14 @@ class TransactionsWorld(RuleBasedStateMachine):
         if answer.error is OK:
             assert before is None or before.state.is_idle
             client.become(answer)
+            if before is None:
+                self.age(client)
+
+    def age(self, client: Client) -> None:
+        transaction = self.machine.transactions[client.transactional_id]
+        aged = msgspec.structs.replace(transaction, producer_epoch=self.first_epoch)
+        self.carry_out(TransactionOutcome(records=[to_record(aged)]))
+        client.epoch = self.first_epoch
 
     @precondition(lambda self: any(c.producer_id >= 0 for c in self.clients))
     @rule(data=st.data(), name=st.sampled_from(PARTITIONS), at_once=st.booleans())
@@ -437,6 +449,10 @@ class TransactionsWorld(RuleBasedStateMachine):
                     assert outcome is self.prepared[batch.transactional_id][batch.instance]
 
     @invariant()
+    def no_client_has_the_fencing_epoch(self) -> None:
+        assert all(client.epoch <= LAST_CLIENT_EPOCH for client in self.clients)
+
+    @invariant()
     def no_two_clients_share_an_identity(self) -> None:
         identities = [(c.producer_id, c.epoch) for c in self.clients if c.producer_id >= 0]
         assert len(set(identities)) == len(identities)
@@ -466,5 +482,13 @@ class TransactionsWorld(RuleBasedStateMachine):
             assert all(outcome is not None for _, outcome in partition.outcomes())
 
 
+class ExhaustedWorld(TransactionsWorld):
+    """Epochs are used up after a few transactions: producer ids are replaced meanwhile."""
+
+    first_epoch = LAST_CLIENT_EPOCH - 2
+
+
 TestTransactionsWorld = TransactionsWorld.TestCase
 TestTransactionsWorld.settings = settings(max_examples=120, stateful_step_count=50, deadline=None)
+TestExhaustedWorld = ExhaustedWorld.TestCase
+TestExhaustedWorld.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
