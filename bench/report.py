@@ -40,8 +40,8 @@ def render(report: Report) -> str:
         "",
         f"{machine.processor}, {machine.cores_used} of {machine.cores_present} cores shared by "
         f"broker and client, {machine.memory_gb} GB, Linux {machine.kernel}, "
-        f"Python {machine.python}. Load average {machine.load_average_before} before the run (above "
-        f"0.5 the machine was not quiet), {report.load_average_after} at its end.",
+        f"Python {machine.python}. Load average {machine.load_average_before} before the run "
+        f"(above 0.5 the machine was not quiet), {report.load_average_after} at its end.",
         "",
         *(f"- {name}: {version}" for name, version in report.versions.items()),
         *(f"- **missing** {name}: {reason}" for name, reason in report.missing.items()),
