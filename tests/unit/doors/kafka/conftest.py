@@ -6,11 +6,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[4]))
 
-from tests.unit.doors.kafka.wire_client import WireClient
-
 from goqueue.broker.service import Broker
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.model.broker_config import broker_config
+from tests.unit.doors.kafka.wire_client import WireClient
 
 
 @pytest.fixture

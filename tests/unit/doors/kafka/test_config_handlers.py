@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from tests.unit.doors.kafka.wire_client import WireClient
 
 from goqueue.broker.messages import NewTopic
 from goqueue.broker.service import Broker
+from tests.unit.doors.kafka.wire_client import WireClient
 
 pytestmark = pytest.mark.anyio
 

@@ -7,12 +7,12 @@ from uuid import UUID, uuid4
 
 import pytest
 from kio.schema.errors import ErrorCode
-from tests.unit.doors.kafka.wire_client import WireClient
 
 from goqueue.broker.messages import NewTopic
 from goqueue.broker.service import Broker
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.model.records import NewRecord, decode_records, encode_records
+from tests.unit.doors.kafka.wire_client import WireClient
 
 pytestmark = pytest.mark.anyio
 

@@ -5,6 +5,9 @@ import struct
 from typing import Any, cast
 
 import pytest
+
+from goqueue.doors.kafka.frame_reader import FRAME_RESERVE_BYTES
+from goqueue.doors.kafka.operation import CloseConnection, Operation, RequestContext
 from tests.unit.doors.kafka.scripted_peer import (
     FETCH,
     METADATA,
@@ -16,9 +19,6 @@ from tests.unit.doors.kafka.scripted_peer import (
     metadata,
     produce,
 )
-
-from goqueue.doors.kafka.frame_reader import FRAME_RESERVE_BYTES
-from goqueue.doors.kafka.operation import CloseConnection, Operation, RequestContext
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tests.unit.doors.kafka.scripted_peer import (
     METADATA_ANSWER,
     PRODUCE_ANSWER,

@@ -1,13 +1,13 @@
 """The listening door: limits over all connections, idle ones, and its end."""
 
 import pytest
-from tests.unit.doors.kafka.wire_client import WireClient
 
 from goqueue.broker.messages import NewTopic
 from goqueue.broker.service import Broker
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.doors.kafka.connection import WRITE_HIGH_WATER_BYTES
 from goqueue.model.records import NewRecord
+from tests.unit.doors.kafka.wire_client import WireClient
 
 pytestmark = pytest.mark.anyio
 

@@ -5,10 +5,10 @@ from uuid import uuid4
 
 import pytest
 from kio.schema.errors import ErrorCode
-from tests.unit.doors.kafka.wire_client import WireClient
 
 from goqueue.broker.messages import NewTopic
 from goqueue.broker.service import Broker
+from tests.unit.doors.kafka.wire_client import WireClient
 
 pytestmark = pytest.mark.anyio
 
