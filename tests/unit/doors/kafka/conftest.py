@@ -1,10 +1,7 @@
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[4]))
 
 from goqueue.broker.service import Broker
 from goqueue.doors.kafka import KafkaDoor
