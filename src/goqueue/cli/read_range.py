@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
@@ -29,10 +29,20 @@ class ReadRange:
     limit: int | None
 
 
+class _Span(NamedTuple):
+    """What to read of one partition; the end is exclusive, and ignored while following."""
+
+    start: int
+    end: int
+
+
 async def read_messages(bootstrap: str, wanted: ReadRange) -> AsyncIterator[list[Any]]:
     """Yield messages page by page; without `follow`, up to what was the end at the start."""
-    partitions = await _partitions(bootstrap, wanted)
-    ends = {p: _offset(facts.end_offset, facts) for p, facts in partitions.items()}
+    spans = await _spans(bootstrap, wanted)
+    if not wanted.follow:
+        spans = {partition: span for partition, span in spans.items() if span.start < span.end}
+    if not spans:
+        return
     consumer = AIOKafkaConsumer(
         bootstrap_servers=bootstrap,
         auto_offset_reset="earliest",
@@ -41,85 +51,70 @@ async def read_messages(bootstrap: str, wanted: ReadRange) -> AsyncIterator[list
     )
     try:
         await consumer.start()
-        starts = await _starts(consumer, wanted, partitions, ends)
-        consumer.assign(list(partitions))
-        for partition, offset in starts.items():
-            consumer.seek(partition, offset)
-        open_partitions = [p for p in partitions if wanted.follow or starts[p] < ends[p]]
-        consumer.pause(*(p for p in partitions if p not in open_partitions))
+        consumer.assign(list(spans))
+        for partition, span in spans.items():
+            consumer.seek(partition, span.start)
         left = wanted.limit
-        while open_partitions and left != 0:
-            page = await _page(consumer, wanted, open_partitions, ends)
+        while spans and left != 0:
+            page = await _page(consumer, wanted, spans)
             if left is not None:
                 page = page[:left]
                 left -= len(page)
             if page:
                 yield page
             if not wanted.follow:
-                for partition in list(open_partitions):
-                    if await consumer.position(partition) >= ends[partition]:
-                        open_partitions.remove(partition)
-                        consumer.pause(partition)
+                await _drop_finished(consumer, spans)
     finally:
         await consumer.stop()
 
 
-async def _partitions(bootstrap: str, wanted: ReadRange) -> dict[TopicPartition, PartitionFacts]:
+async def _spans(bootstrap: str, wanted: ReadRange) -> dict[TopicPartition, _Span]:
     async with KafkaAdmin(bootstrap) as admin:
         (topic,) = await admin.describe_topics([wanted.topic], with_sizes=False)
-    found = {TopicPartition(topic.name, facts.partition): facts for facts in topic.partitions}
-    if wanted.partition is None:
-        return found
-    partition = TopicPartition(topic.name, wanted.partition)
-    if partition not in found:
+        by_time = (
+            await admin.offsets_at(wanted.topic, wanted.from_ms)
+            if wanted.from_ms is not None
+            else None
+        )
+    chosen = [p for p in topic.partitions if wanted.partition in (None, p.partition)]
+    if not chosen:
         raise CommandFailed(
             f"topic {topic.name!r} has no partition {wanted.partition}; "
-            f"its partitions are 0 to {len(found) - 1}"
+            f"its partitions are 0 to {len(topic.partitions) - 1}"
         )
-    return {partition: found[partition]}
+    return {TopicPartition(topic.name, p.partition): _span(p, wanted, by_time) for p in chosen}
 
 
-def _offset(offset: int | None, facts: PartitionFacts) -> int:
-    if offset is None:
+def _span(facts: PartitionFacts, wanted: ReadRange, by_time: dict[int, int] | None) -> _Span:
+    start, end = facts.start_offset, facts.end_offset
+    if start is None or end is None:
         raise CommandFailed(
             f"partition {facts.partition} is offline; choose another with --partition"
         )
-    return offset
-
-
-async def _starts(
-    consumer: Any,
-    wanted: ReadRange,
-    partitions: dict[TopicPartition, PartitionFacts],
-    ends: dict[TopicPartition, int],
-) -> dict[TopicPartition, int]:
     if wanted.from_end:
-        return ends
-    if wanted.from_ms is not None:
-        found = await consumer.offsets_for_times(dict.fromkeys(partitions, wanted.from_ms))
-        return {p: ends[p] if found[p] is None else found[p].offset for p in partitions}
-    beginnings = {p: _offset(facts.start_offset, facts) for p, facts in partitions.items()}
+        return _Span(end, end)
+    if by_time is not None:
+        return _Span(by_time.get(facts.partition, end), end)
     if wanted.from_offset is None:
-        return beginnings
-    offset = wanted.from_offset
-    return {
-        p: min(max(offset if offset >= 0 else ends[p] + offset, beginnings[p]), ends[p])
-        for p in partitions
-    }
+        return _Span(start, end)
+    offset = wanted.from_offset if wanted.from_offset >= 0 else end + wanted.from_offset
+    return _Span(min(max(offset, start), end), end)
 
 
-async def _page(
-    consumer: Any,
-    wanted: ReadRange,
-    partitions: list[TopicPartition],
-    ends: dict[TopicPartition, int],
-) -> list[Any]:
-    found = await consumer.getmany(*partitions, timeout_ms=_WAIT_MS, max_records=_PAGE_RECORDS)
+async def _drop_finished(consumer: Any, spans: dict[TopicPartition, _Span]) -> None:
+    for partition, span in list(spans.items()):
+        if await consumer.position(partition) >= span.end:
+            del spans[partition]
+            consumer.pause(partition)
+
+
+async def _page(consumer: Any, wanted: ReadRange, spans: dict[TopicPartition, _Span]) -> list[Any]:
+    found = await consumer.getmany(*spans, timeout_ms=_WAIT_MS, max_records=_PAGE_RECORDS)
     return [
         message
         for partition, messages in found.items()
         for message in messages
-        if (wanted.follow or message.offset < ends[partition])
+        if (wanted.follow or message.offset < spans[partition].end)
         and (wanted.from_ms is None or message.timestamp >= wanted.from_ms)
         and (wanted.until_ms is None or message.timestamp < wanted.until_ms)
     ]

@@ -113,6 +113,15 @@ class KafkaAdmin:
             key=lambda topic: topic.name,
         )
 
+    async def offsets_at(self, topic: str, timestamp_ms: int) -> dict[int, int]:
+        """Per partition the first offset whose record is that young; none where all are older."""
+        found = await self._metadata([topic])
+        _check(found.topics[0].error_code, None, f"topic {topic!r}")
+        nodes = {int(node.node_id): (node.host, int(node.port)) for node in found.brokers}
+        await self._connect(nodes, found.topics)
+        offsets = await self._offsets(found.topics, timestamp_ms)
+        return {partition: offset for (_, partition), offset in offsets.items() if offset >= 0}
+
     async def describe_settings(self, topic: str) -> list[TopicSetting]:
         response = await self._any_broker.call(
             DescribeConfigsRequest(

@@ -1,0 +1,350 @@
+"""The command line against a real server process."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from goqueue.cli.main import app
+from goqueue.testing import ServerProcess
+
+COMMAND = (sys.executable, "-m", "goqueue")
+TIMEOUT_SECONDS = 30
+
+
+@pytest.fixture
+def environment(bootstrap: str) -> dict[str, str]:
+    return {**os.environ, "GOQUEUE_BOOTSTRAP": bootstrap, "TZ": "UTC"}
+
+
+class Done(NamedTuple):
+    code: int
+    stdout: bytes
+    stderr: bytes
+
+
+class Cli:
+    """Runs the command: as a process where it reads standard input, else (faster) in this one."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self._environment = environment
+
+    def __call__(self, *arguments: str, stdin: bytes | None = None, code: int = 0) -> Done:
+        done = self._invoke(arguments) if stdin is None else self._run(arguments, stdin)
+        assert done.code == code, done.stderr.decode()
+        assert b"Traceback" not in done.stderr
+        return done
+
+    def _invoke(self, arguments: Sequence[str]) -> Done:
+        result = CliRunner().invoke(app, arguments, env=self._environment)
+        return Done(result.exit_code, result.stdout_bytes, result.stderr_bytes)
+
+    def _run(self, arguments: Sequence[str], stdin: bytes) -> Done:
+        done = subprocess.run(
+            [*COMMAND, *arguments],
+            input=stdin,
+            capture_output=True,
+            env=self._environment,
+            timeout=TIMEOUT_SECONDS,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def json(self, *arguments: str) -> object:
+        return json.loads(self(*arguments, "-o", "json").stdout)
+
+
+@pytest.fixture
+def cli(environment: dict[str, str]) -> Cli:
+    return Cli(environment)
+
+
+def messages(cli: Cli, *arguments: str) -> list[dict[str, object]]:
+    lines = cli("consume", *arguments, "-o", "json").stdout.splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_topic_from_creation_to_deletion(cli: Cli, topic: str) -> None:
+    cli("topics", "create", topic, "-p", "2", "--set", "retention.ms=60000")
+    assert b"exists already" in cli("topics", "create", topic, code=1).stderr
+    cli("topics", "create", topic, "--if-not-exists")
+    cli("produce", topic, "a", "b", "c", "-p", "1")
+
+    (listed,) = [row for row in cli.json("topics", "list") if row["name"] == topic]  # type: ignore[attr-defined]
+    assert (listed["partitionCount"], listed["messages"]) == (2, 3)
+    assert listed["sizeBytes"] > 0
+    assert topic.encode() in cli("topics", "list").stdout
+
+    cli("topics", "alter", topic, "-p", "4", "--set", "segment.ms=5000", "--unset", "retention.ms")
+    described = yaml.safe_load(cli("topics", "describe", topic, "-o", "yaml").stdout)
+    assert [p["highWatermark"] for p in described["partitions"]] == [0, 3, 0, 0]
+    assert described["config"] == {"segment.ms": "5000"}
+    everything = cli.json("topics", "describe", topic, "--all-settings")
+    assert everything["config"]["retention.ms"] == "604800000"  # type: ignore[index]
+
+    cli("topics", "delete", topic)
+    assert b"there is no topic" in cli("topics", "describe", topic, code=1).stderr
+    assert b"there is no topic" in cli("topics", "delete", topic, code=1).stderr
+    cli("topics", "delete", topic, "--if-exists")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("topics", "create", "../etc"), "topic name"),
+        (("topics", "create", "t", "--set", "retention.ms=soon"), "retention.ms: 'soon'"),
+        (("topics", "create", "t", "--set", "no.such=1"), "no.such"),
+        (("topics", "create", "t", "--replication-factor", "3"), "replication"),
+        (("topics", "alter", "missing-topic", "--set", "retention.ms=1"), "no topic"),
+        (("consume", "missing-topic"), "there is no topic 'missing-topic'"),
+    ],
+)
+def test_refusals_are_one_line(cli: Cli, arguments: tuple[str, ...], reason: str) -> None:
+    error = cli(*arguments, code=1).stderr.decode()
+    assert reason in error
+    assert error.startswith("goqueue: ")
+    assert error.count("\n") == 1
+
+
+def test_fewer_partitions_are_refused(cli: Cli, topic: str) -> None:
+    cli("topics", "create", topic, "-p", "3")
+    assert b"3" in cli("topics", "alter", topic, "-p", "2", code=1).stderr
+
+
+def test_lines_with_keys_and_headers(cli: Cli, topic: str) -> None:
+    cli("topics", "create", topic, "-p", "1")
+    cli("produce", topic, "-K", ":", "-H", "source=test", stdin=b"k1:v1\nk2:v2:more\n\xff:\xfe")
+    assert cli("consume", topic).stdout == b"v1\nv2:more\n\xfe\n"
+    shown = cli("consume", topic, "--keys", "--headers", "--offsets", "--separator", "|").stdout
+    assert shown.splitlines()[:2] == [b"0:0|source=test|k1|v1", b"0:1|source=test|k2|v2:more"]
+    assert (
+        b"no ':' between key and value"
+        in cli("produce", topic, "-K", ":", stdin=b"nothing\n", code=1).stderr
+    )
+
+
+def test_json_lines_go_round(cli: Cli, topic: str, tmp_path: Path) -> None:
+    cli("topics", "create", topic, f"{topic}-copy", "-p", "3")
+    sent = [
+        {"key": "a", "value": {"n": 1}, "headers": {"h": "x"}, "partition": 2},
+        {"value": None, "key": "a", "partition": 2},
+        {"value": "AP8=", "encoding": "base64", "partition": 2, "timestamp": 1_700_000_000_000},
+    ]
+    file = tmp_path / "lines.json"
+    file.write_text("\n".join(map(json.dumps, sent)))
+    cli("produce", topic, "--json", "--file", str(file))
+    found = messages(cli, topic, "-p", "2")
+    assert [m["value"] for m in found] == ['{"n":1}', None, "AP8="]
+    assert found[2]["encoding"] == "base64"
+    assert found[2]["timestamp"] == 1_700_000_000_000
+
+    out = cli("consume", topic, "-o", "json").stdout
+    cli("produce", f"{topic}-copy", "--json", stdin=out)
+    copied = messages(cli, f"{topic}-copy", "-p", "2")
+    assert [{**m, "topic": topic} for m in copied] == found
+    assert yaml.safe_load(cli("consume", topic, "-o", "yaml").stdout) == messages(cli, topic)
+
+
+@pytest.mark.parametrize(
+    ("compression", "acks"), [("gzip", "1"), ("snappy", "all"), ("lz4", "1"), ("zstd", "all")]
+)
+def test_compressions(cli: Cli, topic: str, compression: str, acks: str) -> None:
+    lines = b"".join(b"line %d\n" % n for n in range(500))
+    cli("produce", topic, "-p", "0", "-z", compression, "--acks", acks, stdin=lines)
+    assert cli("consume", topic).stdout == lines
+
+
+def test_where_to_begin_and_where_to_stop(cli: Cli, topic: str) -> None:
+    cli("topics", "create", topic, "-p", "1")
+    lines = [
+        json.dumps({"value": str(n), "timestamp": 1_700_000_000_000 + n * 1000}) for n in range(10)
+    ]
+    cli("produce", topic, "--json", stdin="\n".join(lines).encode())
+
+    def values(*arguments: str) -> list[int]:
+        return [int(line) for line in cli("consume", topic, *arguments).stdout.split()]
+
+    assert values() == list(range(10))
+    assert values("--from-beginning", "--limit", "3") == [0, 1, 2]
+    assert values("--from-offset", "8") == [8, 9]
+    assert values("--from-offset", "-2") == [8, 9]
+    assert values("--from-offset", "99") == []
+    assert values("--from-time", "2023-11-14T22:13:24Z", "-n", "2") == [4, 5]
+    assert values("--since", "1700000000500", "--until", "1700000003000") == [1, 2]
+    assert values("--since", "1h ago") == []
+
+
+def test_follow_prints_what_comes_until_interrupted(
+    cli: Cli, environment: dict[str, str], topic: str
+) -> None:
+    cli("topics", "create", topic, "-p", "2")
+    cli("produce", topic, "old", "-p", "0")
+    following = subprocess.Popen(
+        [*COMMAND, "consume", topic, "--follow", "--from-offset", "0", "--keys"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+    )
+    try:
+        assert following.stdout is not None
+        assert following.stdout.readline() == b"\told\n"
+        cli("produce", topic, "-k", "key", "new", "-p", "1")
+        assert following.stdout.readline() == b"key\tnew\n"
+        following.send_signal(signal.SIGINT)
+        _, errors = following.communicate(timeout=TIMEOUT_SECONDS)
+    finally:
+        following.kill()
+        following.wait()
+    assert (following.returncode, errors) == (130, b"")
+
+
+def test_a_reader_that_stops_early_is_no_error(
+    cli: Cli, environment: dict[str, str], topic: str
+) -> None:
+    cli("produce", topic, "-p", "0", stdin=b"some line of text\n" * 20_000)
+    command = f"{sys.executable} -m goqueue consume {topic} | head -n 1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        capture_output=True,
+        env=environment,
+        timeout=TIMEOUT_SECONDS,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"some line of text\n", b"")
+
+
+def test_typed_lines_are_sent_at_once(cli: Cli, environment: dict[str, str], topic: str) -> None:
+    cli("topics", "create", topic, "-p", "1")
+    producing = subprocess.Popen(
+        [*COMMAND, "produce", topic],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+    )
+    try:
+        assert producing.stdin is not None
+        producing.stdin.write(b"first\n")
+        producing.stdin.flush()
+        following = cli("consume", topic, "--follow", "--from-beginning", "--limit", "1")
+        assert following.stdout == b"first\n"
+        producing.send_signal(signal.SIGINT)
+        assert producing.wait(TIMEOUT_SECONDS) == 130
+    finally:
+        producing.kill()
+        producing.communicate()
+
+
+# --- the server process -------------------------------------------------------------------
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[ServerProcess]:
+    with ServerProcess(tmp_path / "data") as running:
+        yield running
+
+
+def serve(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*COMMAND, "serve", *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        timeout=TIMEOUT_SECONDS,
+    )
+
+
+def test_ready_means_ready_and_sigterm_ends_cleanly(own_server: ServerProcess) -> None:
+    with urllib.request.urlopen(f"{own_server.http_url}/readyz", timeout=5) as answer:
+        assert answer.status == 200
+    started = time.monotonic()
+    assert own_server.sigterm() == 0
+    assert time.monotonic() - started < 2
+    text = own_server.log_text
+    assert f"Kafka  {own_server.bootstrap_servers}" in text
+    assert f"HTTP   {own_server.http_url}" in text
+    assert "stopped cleanly" in text
+
+
+def test_ends_within_two_seconds_with_clients_connected(own_server: ServerProcess) -> None:
+    environment = {**os.environ, "GOQUEUE_BOOTSTRAP": own_server.bootstrap_servers}
+    Cli(environment)("produce", "t", "hello")
+    following = subprocess.Popen(
+        [*COMMAND, "consume", "t", "--follow", "--from-beginning"],
+        stdout=subprocess.PIPE,
+        env=environment,
+    )
+    try:
+        assert following.stdout is not None
+        assert following.stdout.readline() == b"hello\n"
+        started = time.monotonic()
+        assert own_server.sigterm() == 0
+        assert time.monotonic() - started < 2
+    finally:
+        following.kill()
+        following.communicate()
+
+
+@pytest.mark.usefixtures("own_server")
+def test_second_broker_on_the_data_is_refused(tmp_path: Path) -> None:
+    done = serve("--data-dir", str(tmp_path / "data"), "--kafka-port", "0", "--http-port", "0")
+    assert done.returncode == 1
+    assert "in use by another broker" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", ["--kafka-port", "--http-port"])
+def test_port_in_use_is_refused(tmp_path: Path, option: str) -> None:
+    other = {"--kafka-port": "--http-port", "--http-port": "--kafka-port"}[option]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = serve("--data-dir", str(tmp_path / "data"), option, port, other, "0")
+    assert done.returncode == 1
+    assert f"port {port} on 127.0.0.1 is in use" in done.stderr
+    assert option in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_damaged_data_directory_is_refused(own_server: ServerProcess, tmp_path: Path) -> None:
+    own_server.sigterm()
+    format_file = tmp_path / "data" / "format.json"
+    format_file.write_text(format_file.read_text().replace('"version": 1', '"version": 9'))
+    done = serve("--data-dir", str(tmp_path / "data"), "--kafka-port", "0", "--http-port", "0")
+    assert done.returncode == 1
+    assert str(format_file) in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_data_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = serve("--data-dir", str(tmp_path / "file"), "--kafka-port", "0", "--http-port", "0")
+    assert done.returncode == 1
+    assert str(tmp_path / "file") in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_settings_from_file_environment_and_options(tmp_path: Path) -> None:
+    config = tmp_path / "goqueue.toml"
+    config.write_text("num.partitions = 7\ntopic.retention.ms = 1000\nlog.format = 'json'\n")
+    environment = {**os.environ, "GOQUEUE_TOPIC_RETENTION_MS": "2000"}
+    options = ("--config", str(config), "--set", "topic.segment.ms=3000", "--node-id", "5")
+    with ServerProcess(tmp_path / "data", *options, environment=environment) as running:
+        cli = Cli({**os.environ, "GOQUEUE_BOOTSTRAP": running.bootstrap_servers})
+        cli("topics", "create", "t")
+        described = cli.json("topics", "describe", "t")
+        assert isinstance(described, dict)
+        assert len(described["partitions"]) == 7
+        assert described["partitions"][0]["leader"] == 5
+        assert described["config"] == {"retention.ms": "2000", "segment.ms": "3000"}
+        running.sigterm()
+        last_line = running.log_text.splitlines()[-1]
+        assert json.loads(last_line)["message"].startswith("stopped cleanly")
