@@ -27,7 +27,10 @@ class Damage(NamedTuple):
     reason: str
 
     def __str__(self) -> str:
+        lost = f"offsets {self.offset} to {self.next_offset - 1} are damaged"
+        if self.offset == self.next_offset:
+            lost = f"there are stray bytes before offset {self.offset}"
         return (
-            f"{self.name}: offsets {self.offset} to {self.next_offset - 1} are damaged "
-            f"({self.path} at byte {self.position}: {self.reason}); data before and after is served"
+            f"{self.name}: {lost} ({self.path} at byte {self.position}: {self.reason}); "
+            "data before and after is served"
         )

@@ -179,11 +179,11 @@ def _batch_starts(offset: int) -> re.Pattern[bytes]:
 
 
 def _valid_at(window: _Window, position: int, offset: int) -> Found | None:
-    """The valid batch at `position` if it lies above `offset`, as the next in this log must."""
+    """The valid batch at `position` if it lies at or above `offset`, as the next here must."""
     header = window.header(position)
     if (
         header is None
-        or not offset < header.base_offset <= offset + _OFFSET_STEP_MAX
+        or not offset <= header.base_offset <= offset + _OFFSET_STEP_MAX
         or not follows_on(header, header.base_offset, window.size - position)
     ):
         return None
