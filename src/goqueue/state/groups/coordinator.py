@@ -45,9 +45,7 @@ DUE_MAX: Final = 500
 class GroupMachine:
     """All groups of one partition of the offsets topic."""
 
-    def __init__(
-        self, *, settings: GroupSettings, new_id: Callable[[], str], topics: Topics | None = None
-    ) -> None:
+    def __init__(self, settings: GroupSettings, new_id: Callable[[], str]) -> None:
         self._registry = Registry(settings, new_id)
         self._table = OffsetTable()
         self._rebalance = ClassicRebalance(self._registry)
@@ -57,8 +55,6 @@ class GroupMachine:
         self._offsets = Offsets(self._registry, self._table, self._rebalance)
         self._administration = Administration(self._registry, self._table, self._offsets)
         self._replayers = replayers(self._registry, self._table)
-        if topics is not None:
-            self._set_topics(topics)
 
     # --- the machine ----------------------------------------------------------------------
 
@@ -105,12 +101,18 @@ class GroupMachine:
             self._consumer.remove(group, dict.fromkeys(member_ids), now_ms, out)
         return out
 
-    def topics_changed(self, topics: Topics, *, now_ms: int) -> Outcome:  # noqa: ARG002
-        """Tell the machine all topics there are. Groups notice at their members' next heartbeat;
-        offsets of deleted topics go at once."""
+    def on_topics_changed(self, topics: Topics) -> Outcome:
+        """Tell the machine all topics there are, first of all and then at every change.
+
+        Groups notice at their members' next heartbeat; offsets of deleted topics go at once.
+        """
         out = Outcome()
         changes = topic_changes(self._registry.topics, topics)
-        self._set_topics(topics)
+        self._registry.topics = topics
+        # Internal topics are for those who ask for them by name.
+        self._registry.regexes.set_names(
+            frozenset(t.name for t in topics.by_name.values() if not t.is_internal)
+        )
         changed = changes.all
         for group in self._registry.groups.values():
             if isinstance(group, ConsumerGroup) and (
@@ -120,13 +122,6 @@ class GroupMachine:
         if changes.deleted:
             out.records += self._table.topic_tombstones(changes.deleted)
         return out
-
-    def _set_topics(self, topics: Topics) -> None:
-        self._registry.topics = topics
-        # Internal topics are for those who ask for them by name.
-        self._registry.regexes.set_names(
-            frozenset(t.name for t in topics.by_name.values() if not t.is_internal)
-        )
 
     def _classic_timer(self, group: ClassicGroup, timer: Timer, now_ms: int, out: Outcome) -> None:
         if timer.kind == "session":
@@ -232,76 +227,46 @@ class GroupMachine:
         self._offsets.commit(request, ticket, now_ms, out)
         return out
 
-    def commit_txn_offsets(self, request: TxnOffsetCommit, *, ticket: int, now_ms: int) -> Outcome:
+    def commit_offsets_in_transaction(
+        self, request: TxnOffsetCommit, *, ticket: int, now_ms: int
+    ) -> Outcome:
         out = Outcome()
         self._offsets.commit_in_transaction(request, ticket, now_ms, out)
         return out
 
-    # The runtime calls all commands alike, so these take the time though they do not need it.
-
-    def complete_transaction(
-        self,
-        request: CompleteTransaction,
-        *,
-        ticket: int,
-        now_ms: int,  # noqa: ARG002
-    ) -> Outcome:
+    def complete_transaction(self, request: CompleteTransaction, *, ticket: int) -> Outcome:
         out = Outcome()
         self._offsets.complete_transaction(request, ticket, out)
         return out
 
-    def fetch_offsets(
-        self,
-        request: OffsetFetch,
-        *,
-        ticket: int,
-        now_ms: int,  # noqa: ARG002
-    ) -> Outcome:
+    def fetch_offsets(self, request: OffsetFetch, *, ticket: int) -> Outcome:
         out = Outcome()
         self._offsets.fetch(request, ticket, out)
         return out
 
-    def delete_offsets(
-        self,
-        request: OffsetDelete,
-        *,
-        ticket: int,
-        now_ms: int,  # noqa: ARG002
-    ) -> Outcome:
+    def delete_offsets(self, request: OffsetDelete, *, ticket: int) -> Outcome:
         out = Outcome()
         self._offsets.delete(request, ticket, out)
         return out
 
     # --- administration -------------------------------------------------------------------
 
-    def list_groups(
-        self,
-        request: ListGroups,
-        *,
-        ticket: int,
-        now_ms: int,  # noqa: ARG002
-    ) -> Outcome:
+    def list_groups(self, request: ListGroups, *, ticket: int) -> Outcome:
         out = Outcome()
         out.reply(ticket, self._administration.list_groups(request))
         return out
 
-    def describe(self, group_id: str, *, ticket: int, now_ms: int) -> Outcome:  # noqa: ARG002
+    def describe_group(self, group_id: str, *, ticket: int) -> Outcome:
         out = Outcome()
         out.reply(ticket, self._administration.describe(group_id))
         return out
 
-    def describe_consumer(
-        self,
-        group_id: str,
-        *,
-        ticket: int,
-        now_ms: int,  # noqa: ARG002
-    ) -> Outcome:
+    def describe_consumer_group(self, group_id: str, *, ticket: int) -> Outcome:
         out = Outcome()
         out.reply(ticket, self._administration.describe_consumer(group_id))
         return out
 
-    def delete(self, group_id: str, *, ticket: int, now_ms: int) -> Outcome:  # noqa: ARG002
+    def delete_group(self, group_id: str, *, ticket: int) -> Outcome:
         out = Outcome()
         out.reply(ticket, self._administration.delete(group_id, out))
         return out
