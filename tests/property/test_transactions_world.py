@@ -15,7 +15,7 @@ from goqueue.model.batch import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import GoQueueError, InvalidProducerEpoch, TransactionCoordinatorFenced
 from goqueue.model.names import TopicPartition, topic_partition
-from goqueue.state.machine import StateRecord
+from goqueue.state.machine import Outcome, StateRecord
 from goqueue.state.producers import ALREADY_ONGOING, Duplicate, PartitionProducers
 from goqueue.state.transactions import (
     AddOffsets,
@@ -31,7 +31,6 @@ from goqueue.state.transactions import (
     Transaction,
     TransactionError,
     TransactionMachine,
-    TransactionOutcome,
     TransactionState,
     WriteMarkers,
 )
@@ -125,7 +124,7 @@ class TransactionsWorld(RuleBasedStateMachine):
 
     # --- the runtime ----------------------------------------------------------------------
 
-    def carry_out(self, outcome: TransactionOutcome) -> object:
+    def carry_out(self, outcome: Outcome) -> object:
         for record in outcome.records:
             self.records.append(record)
             self.machine.replay(record)
@@ -134,7 +133,7 @@ class TransactionsWorld(RuleBasedStateMachine):
                 commit = transaction.state is TransactionState.PREPARE_COMMIT
                 end = MarkerType.COMMIT if commit else MarkerType.ABORT
                 self.prepared[transactional_id].append(end)
-        self.effects += outcome.markers
+        self.effects += [e for e in outcome.effects if isinstance(e, WriteMarkers)]
         return outcome.replies[0].response if outcome.replies else None
 
     def restart(self) -> None:
@@ -279,7 +278,7 @@ class TransactionsWorld(RuleBasedStateMachine):
     def age(self, client: Client) -> None:
         transaction = self.machine.transactions[client.transactional_id]
         aged = msgspec.structs.replace(transaction, producer_epoch=self.first_epoch)
-        self.carry_out(TransactionOutcome(records=[to_record(aged)]))
+        self.carry_out(Outcome(records=[to_record(aged)]))
         client.epoch = self.first_epoch
 
     @precondition(lambda self: any(c.producer_id >= 0 for c in self.clients))

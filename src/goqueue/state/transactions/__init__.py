@@ -9,7 +9,6 @@ Left out on purpose: two-phase commit by outside coordinators (KIP-939).
 from goqueue.state.transactions.errors import TransactionError
 from goqueue.state.transactions.machine import (
     TransactionMachine,
-    TransactionOutcome,
     TransactionSettings,
 )
 from goqueue.state.transactions.messages import (
@@ -51,7 +50,6 @@ __all__ = [
     "TransactionDescription",
     "TransactionError",
     "TransactionMachine",
-    "TransactionOutcome",
     "TransactionSettings",
     "TransactionState",
     "WriteMarkers",

@@ -1,8 +1,12 @@
-"""ListTransactions and DescribeTransactions: reading, never changing."""
+"""ListTransactions and DescribeTransactions: reading, never changing.
 
-import re
+Patterns run in linear time, by the matcher made for topic names: in a transactional id, a character
+that no topic name has is matched by itself only, not by `.` or a class.
+"""
+
 from collections.abc import Iterable
 
+from goqueue.state.groups.topic_regex import InvalidRegex, TopicRegex
 from goqueue.state.transactions.errors import TransactionError
 from goqueue.state.transactions.messages import (
     ListedTransaction,
@@ -19,8 +23,8 @@ def list_matching(
     transactions: Iterable[Transaction], request: ListTransactions, now_ms: int
 ) -> ListTransactionsAnswer:
     try:
-        pattern = None if not request.id_pattern else re.compile(request.id_pattern)
-    except re.error:
+        pattern = TopicRegex(request.id_pattern) if request.id_pattern else None
+    except InvalidRegex:
         return ListTransactionsAnswer(error=TransactionError.INVALID_REGULAR_EXPRESSION)
     states = {_STATES[name] for name in request.states if name in _STATES}
 
@@ -34,7 +38,7 @@ def list_matching(
             and now_ms - transaction.start_ms > request.running_longer_than_ms
         ):
             return False
-        return pattern is None or pattern.fullmatch(transaction.transactional_id) is not None
+        return pattern is None or pattern.matches(transaction.transactional_id)
 
     return ListTransactionsAnswer(
         error=TransactionError.NONE,

@@ -1,7 +1,7 @@
 """The transaction coordinator: one machine per partition of `__transaction_state`."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from goqueue.model.names import TopicPartition
@@ -29,7 +29,6 @@ from goqueue.state.transactions.messages import (
     MarkerResult,
     MarkersWritten,
     ProducerIdAnswer,
-    WriteMarkers,
 )
 from goqueue.state.transactions.transaction import (
     Transaction,
@@ -51,12 +50,6 @@ class TransactionSettings:
     max_timeout_ms: int = 900_000
     # `transactional.id.expiration.ms`: a week without a transaction.
     id_expiration_ms: int = 604_800_000
-
-
-@dataclass(slots=True)
-class TransactionOutcome(Outcome):
-    # To be carried out once the records are committed; see `WriteMarkers`.
-    markers: list[WriteMarkers] = field(default_factory=list)
 
 
 class TransactionMachine:
@@ -91,10 +84,8 @@ class TransactionMachine:
 
     # --- commands -------------------------------------------------------------------------
 
-    def init_producer_id(
-        self, request: InitProducerId, *, ticket: int, now_ms: int
-    ) -> TransactionOutcome:
-        outcome = TransactionOutcome()
+    def init_producer_id(self, request: InitProducerId, *, ticket: int, now_ms: int) -> Outcome:
+        outcome = Outcome()
         error = check_request(request, self._settings.max_timeout_ms)
         if error is TransactionError.NONE:
             if request.transactional_id is None:
@@ -128,7 +119,7 @@ class TransactionMachine:
         self,
         request: InitProducerId,
         transactional_id: str,
-        outcome: TransactionOutcome,
+        outcome: Outcome,
         now_ms: int,
     ) -> Transaction | TransactionError:
         transaction = self._transactions.get(transactional_id)
@@ -145,10 +136,8 @@ class TransactionMachine:
             return TransactionError.CONCURRENT_TRANSACTIONS
         return begin_epoch(transaction, request, self._next_producer_id, now_ms)
 
-    def add_partitions(
-        self, request: AddPartitions, *, ticket: int, now_ms: int
-    ) -> TransactionOutcome:
-        outcome = TransactionOutcome()
+    def add_partitions(self, request: AddPartitions, *, ticket: int, now_ms: int) -> Outcome:
+        outcome = Outcome()
         if request.verify_only:
             errors = self._verify(request)
         else:
@@ -159,8 +148,8 @@ class TransactionMachine:
         )
         return outcome
 
-    def add_offsets(self, request: AddOffsets, *, ticket: int, now_ms: int) -> TransactionOutcome:
-        outcome = TransactionOutcome()
+    def add_offsets(self, request: AddOffsets, *, ticket: int, now_ms: int) -> Outcome:
+        outcome = Outcome()
         partition = self._offsets_partition(request.group_id)
         error = self._add(request, frozenset({partition}), outcome, now_ms)
         outcome.reply(ticket, AddOffsetsAnswer(error=error))
@@ -170,7 +159,7 @@ class TransactionMachine:
         self,
         request: AddPartitions | AddOffsets,
         partitions: frozenset[TopicPartition],
-        outcome: TransactionOutcome,
+        outcome: Outcome,
         now_ms: int,
     ) -> TransactionError:
         transaction = self._find(request, verify_only=False)
@@ -225,11 +214,9 @@ class TransactionMachine:
             return TransactionError.CONCURRENT_TRANSACTIONS
         return transaction
 
-    def end_transaction(
-        self, request: EndTransaction, *, ticket: int, now_ms: int
-    ) -> TransactionOutcome:
+    def end_transaction(self, request: EndTransaction, *, ticket: int, now_ms: int) -> Outcome:
         """Prepares the end and answers at once; the markers follow."""
-        outcome = TransactionOutcome()
+        outcome = Outcome()
         transaction = self._transactions.get(request.transactional_id)
         if not request.transactional_id:
             ended: Transaction | TransactionError = TransactionError.INVALID_REQUEST
@@ -258,15 +245,15 @@ class TransactionMachine:
             producer_epoch=transaction.producer_epoch,
         )
 
-    def _prepare(self, prepared: Transaction, outcome: TransactionOutcome, now_ms: int) -> None:
+    def _prepare(self, prepared: Transaction, outcome: Outcome, now_ms: int) -> None:
         outcome.records.append(to_record(prepared))
         if prepared.partitions:
-            outcome.markers.append(PendingMarkers(prepared, self._coordinator_epoch).effect())
+            outcome.effects.append(PendingMarkers(prepared, self._coordinator_epoch).effect())
         else:
             outcome.records.append(to_record(complete(prepared, now_ms)))
 
-    def markers_written(self, report: MarkersWritten, *, now_ms: int) -> TransactionOutcome:
-        outcome = TransactionOutcome()
+    def markers_written(self, report: MarkersWritten, *, now_ms: int) -> Outcome:
+        outcome = Outcome()
         transactional_id = report.transactional_id
         pending = self._pending.get(transactional_id)
         owner = (transactional_id, report.producer_id, report.producer_epoch)
@@ -285,17 +272,13 @@ class TransactionMachine:
             self._deadlines.set(transactional_id, now_ms + pending.retry_after_ms())
         return outcome
 
-    def list_transactions(
-        self, request: ListTransactions, *, ticket: int, now_ms: int
-    ) -> TransactionOutcome:
-        outcome = TransactionOutcome()
+    def list_transactions(self, request: ListTransactions, *, ticket: int, now_ms: int) -> Outcome:
+        outcome = Outcome()
         outcome.reply(ticket, list_matching(self._transactions.values(), request, now_ms))
         return outcome
 
-    def describe_transaction(
-        self, request: DescribeTransaction, *, ticket: int
-    ) -> TransactionOutcome:
-        outcome = TransactionOutcome()
+    def describe_transaction(self, request: DescribeTransaction, *, ticket: int) -> Outcome:
+        outcome = Outcome()
         transaction = self._transactions.get(request.transactional_id)
         outcome.reply(ticket, describe_one(request.transactional_id, transaction))
         return outcome
@@ -319,15 +302,15 @@ class TransactionMachine:
             expires_ms = transaction.updated_ms + self._settings.id_expiration_ms
             self._deadlines.set(transactional_id, expires_ms)
 
-    def loaded(self, now_ms: int) -> TransactionOutcome:
+    def loaded(self, now_ms: int) -> Outcome:
         """Writes the markers of what was prepared before the crash, all of them again."""
-        outcome = TransactionOutcome()
+        outcome = Outcome()
         for transactional_id, pending in self._pending.items():
             if pending.is_done:
                 prepared = self._transactions[transactional_id]
                 outcome.records.append(to_record(complete(prepared, now_ms)))
             else:
-                outcome.markers.append(pending.effect())
+                outcome.effects.append(pending.effect())
         return outcome
 
     def snapshot(self) -> Iterable[StateRecord]:
@@ -336,14 +319,14 @@ class TransactionMachine:
     def next_deadline_ms(self) -> int | None:
         return self._deadlines.next_ms()
 
-    def on_deadline(self, now_ms: int) -> TransactionOutcome:
-        outcome = TransactionOutcome()
+    def on_deadline(self, now_ms: int) -> Outcome:
+        outcome = Outcome()
         for transactional_id in self._deadlines.pop_due(now_ms, DUE_PER_CALL):
             transaction = self._transactions[transactional_id]
             if transaction.state is TransactionState.ONGOING:
                 self._prepare(fence(transaction, now_ms), outcome, now_ms)
             elif transaction.state.is_prepared:
-                outcome.markers.append(self._pending[transactional_id].retry())
+                outcome.effects.append(self._pending[transactional_id].retry())
             else:
                 outcome.records.append(to_tombstone(transactional_id))
         return outcome

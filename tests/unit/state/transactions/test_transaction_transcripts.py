@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from goqueue.model.names import TopicPartition, topic_partition
-from goqueue.state.machine import StateRecord
+from goqueue.state.machine import Outcome, StateRecord
 from goqueue.state.transactions import (
     AddOffsets,
     AddOffsetsAnswer,
@@ -27,7 +27,6 @@ from goqueue.state.transactions import (
     ProducerIds,
     TransactionDescription,
     TransactionMachine,
-    TransactionOutcome,
     WriteMarkers,
 )
 from goqueue.state.transactions.transaction import from_record, to_record
@@ -71,20 +70,20 @@ class Conversation:
         verb, *words = command.split()
         plain = [word for word in words if "=" not in word]
         options = dict(word.split("=", 1) for word in words if "=" in word)
-        run: Callable[[list[str], dict[str, str]], TransactionOutcome] = getattr(self, f"do_{verb}")
+        run: Callable[[list[str], dict[str, str]], Outcome] = getattr(self, f"do_{verb}")
         return self.carry_out(run(plain, options))
 
-    def carry_out(self, outcome: TransactionOutcome) -> list[str]:
+    def carry_out(self, outcome: Outcome) -> list[str]:
         lines = []
         for record in outcome.records:
             self.log.append(record)
             self.machine.replay(record)
             lines.append(f"  log    {describe_record(record)}")
-        lines += [f"  write  {describe_markers(effect)}" for effect in outcome.markers]
+        lines += [f"  write  {describe_markers(effect)}" for effect in outcome.effects]
         lines += [f"  answer {describe_answer(reply.response)}" for reply in outcome.replies]
         return lines or ["  nothing"]
 
-    def do_init(self, words: list[str], options: dict[str, str]) -> TransactionOutcome:
+    def do_init(self, words: list[str], options: dict[str, str]) -> Outcome:
         producer_id, epoch = identity(options.get("as", "-1/-1"))
         request = InitProducerId(
             transactional_id={"-": None, "''": ""}.get(words[0], words[0]),
@@ -94,9 +93,7 @@ class Conversation:
         )
         return self.machine.init_producer_id(request, ticket=1, now_ms=self.now_ms)
 
-    def do_add(
-        self, words: list[str], _: dict[str, str], verify_only: bool = False
-    ) -> TransactionOutcome:
+    def do_add(self, words: list[str], _: dict[str, str], verify_only: bool = False) -> Outcome:
         transactional_id, owner, *partitions = words
         producer_id, epoch = identity(owner)
         request = AddPartitions(
@@ -108,10 +105,10 @@ class Conversation:
         )
         return self.machine.add_partitions(request, ticket=1, now_ms=self.now_ms)
 
-    def do_verify(self, words: list[str], options: dict[str, str]) -> TransactionOutcome:
+    def do_verify(self, words: list[str], options: dict[str, str]) -> Outcome:
         return self.do_add(words, options, verify_only=True)
 
-    def do_offsets(self, words: list[str], _: dict[str, str]) -> TransactionOutcome:
+    def do_offsets(self, words: list[str], _: dict[str, str]) -> Outcome:
         producer_id, epoch = identity(words[1])
         request = AddOffsets(
             transactional_id=words[0],
@@ -121,9 +118,7 @@ class Conversation:
         )
         return self.machine.add_offsets(request, ticket=1, now_ms=self.now_ms)
 
-    def do_commit(
-        self, words: list[str], options: dict[str, str], commit: bool = True
-    ) -> TransactionOutcome:
+    def do_commit(self, words: list[str], options: dict[str, str], commit: bool = True) -> Outcome:
         producer_id, epoch = identity(words[1])
         request = EndTransaction(
             transactional_id=words[0].strip("'"),
@@ -134,10 +129,10 @@ class Conversation:
         )
         return self.machine.end_transaction(request, ticket=1, now_ms=self.now_ms)
 
-    def do_abort(self, words: list[str], options: dict[str, str]) -> TransactionOutcome:
+    def do_abort(self, words: list[str], options: dict[str, str]) -> Outcome:
         return self.do_commit(words, options, commit=False)
 
-    def do_report(self, words: list[str], options: dict[str, str]) -> TransactionOutcome:
+    def do_report(self, words: list[str], options: dict[str, str]) -> Outcome:
         producer_id, epoch = identity(words[1])
         report = MarkersWritten(
             transactional_id=words[0],
@@ -149,34 +144,34 @@ class Conversation:
         )
         return self.machine.markers_written(report, now_ms=self.now_ms)
 
-    def do_wait(self, words: list[str], _: dict[str, str]) -> TransactionOutcome:
+    def do_wait(self, words: list[str], _: dict[str, str]) -> Outcome:
         self.now_ms += int(words[0])
         due_ms = self.machine.next_deadline_ms()
         if due_ms is None or due_ms > self.now_ms:
-            return TransactionOutcome()
+            return Outcome()
         return self.machine.on_deadline(self.now_ms)
 
-    def do_crash(self, _: list[str], __: dict[str, str]) -> TransactionOutcome:
+    def do_crash(self, _: list[str], __: dict[str, str]) -> Outcome:
         self.coordinator_epoch += 1
         self.machine = self.start()
         for record in self.log:
             self.machine.replay(record)
         return self.machine.loaded(self.now_ms)
 
-    def do_force(self, words: list[str], options: dict[str, str]) -> TransactionOutcome:
+    def do_force(self, words: list[str], options: dict[str, str]) -> Outcome:
         """Pretend that the id has used up its epochs up to this one."""
         forced = msgspec.structs.replace(
             self.machine.transactions[words[0]], producer_epoch=int(options["epoch"])
         )
-        return TransactionOutcome(records=[to_record(forced)])
+        return Outcome(records=[to_record(forced)])
 
-    def do_drain(self, _: list[str], __: dict[str, str]) -> TransactionOutcome:
+    def do_drain(self, _: list[str], __: dict[str, str]) -> Outcome:
         """Use up all producer ids at hand."""
         while self.ids.take() is not None:
             pass
-        return TransactionOutcome()
+        return Outcome()
 
-    def do_list(self, _: list[str], options: dict[str, str]) -> TransactionOutcome:
+    def do_list(self, _: list[str], options: dict[str, str]) -> Outcome:
         request = ListTransactions(
             states=frozenset(filter(None, options.get("states", "").split(","))),
             producer_ids=frozenset(int(i) for i in options.get("ids", "").split(",") if i),
@@ -185,7 +180,7 @@ class Conversation:
         )
         return self.machine.list_transactions(request, ticket=1, now_ms=self.now_ms)
 
-    def do_describe(self, words: list[str], _: dict[str, str]) -> TransactionOutcome:
+    def do_describe(self, words: list[str], _: dict[str, str]) -> Outcome:
         request = DescribeTransaction(transactional_id=words[0].strip("'"))
         return self.machine.describe_transaction(request, ticket=1)
 
@@ -205,7 +200,8 @@ def describe_record(record: StateRecord) -> str:
     return line
 
 
-def describe_markers(effect: WriteMarkers) -> str:
+def describe_markers(effect: object) -> str:
+    assert isinstance(effect, WriteMarkers)
     return (
         f"{effect.transactional_id} {effect.producer_id}/{effect.producer_epoch} "
         f"{effect.marker.type.name} coordinator={effect.marker.coordinator_epoch} "
