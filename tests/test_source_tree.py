@@ -1,0 +1,84 @@
+"""The tree itself: what a reader of the code may rely on."""
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "goqueue"
+# Longer files hide what they are about.
+MAX_LINES = 500
+# A thing is named by what it is in the domain.
+MEANINGLESS_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "manager"}
+MACHINE_PATH = re.compile(r"""(?<![\w.])/(?:home|root|Users|work|workspace)/\w""")
+TEXT_SUFFIXES = {".py", ".md", ".toml", ".txt", ".sh", ".yaml", ".yml", ".c", ".h"}
+
+MODULES = sorted(SOURCE.rglob("*.py"))
+OWN_FOLDERS = ("src", "tests", "bench", "docs", "demo")
+TEXTS = sorted(
+    path
+    for path in [
+        *(path for folder in OWN_FOLDERS for path in (ROOT / folder).rglob("*")),
+        *ROOT.glob("*"),
+    ]
+    if path.is_file() and (path.suffix in TEXT_SUFFIXES or path.name == "Makefile")
+    if "egg-info" not in str(path)
+)
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_there_is_a_tree() -> None:
+    assert len(MODULES) > 50
+    assert ROOT / "pyproject.toml" in TEXTS
+
+
+def test_modules_are_short() -> None:
+    assert not [relative(m) for m in MODULES if len(m.read_text().splitlines()) > MAX_LINES]
+
+
+def test_modules_are_named_after_the_domain() -> None:
+    def words(module: Path) -> set[str]:
+        return set(re.split(r"[/_]", str(module.relative_to(SOURCE).with_suffix(""))))
+
+    assert not [relative(module) for module in MODULES if words(module) & MEANINGLESS_NAMES]
+
+
+def test_modules_and_packages_say_what_they_are() -> None:
+    folders = {module.parent for module in MODULES}
+    assert not [relative(f) for f in folders if not (f / "__init__.py").exists()]
+    parsed = {module: ast.parse(module.read_text()) for module in MODULES}
+    assert not [relative(m) for m, tree in parsed.items() if not ast.get_docstring(tree)]
+
+
+def test_nothing_is_left_for_later() -> None:
+    unfinished = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
+    assert not [relative(module) for module in MODULES if unfinished.search(module.read_text())]
+
+
+def test_no_absolute_paths_of_one_machine() -> None:
+    found = [
+        f"{relative(path)}:{number}"
+        for path in TEXTS
+        if path != Path(__file__)
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1)
+        if MACHINE_PATH.search(line)
+    ]
+    assert not found
+
+
+def test_no_test_is_skipped_or_expected_to_fail() -> None:
+    marker = re.compile(r"pytest\.(mark\.)?(skip|skipif|xfail)\b")
+    found = [
+        relative(path)
+        for path in (ROOT / "tests").rglob("*.py")
+        if path != Path(__file__) and marker.search(path.read_text())
+    ]
+    assert not found
+
+
+def test_pins_are_exact_and_name_no_host() -> None:
+    for line in (ROOT / "constraints.txt").read_text().splitlines():
+        assert re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+", line), line
