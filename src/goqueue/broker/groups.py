@@ -54,11 +54,11 @@ class Groups:
         )
 
     def _make(self, _index: int, _partition: Partition) -> GroupMachine:
-        return GroupMachine(
-            settings=self._settings,
-            new_id=lambda: secrets.token_hex(MEMBER_ID_BYTES),
-            topics=_topics(self._host.image),
+        machine = GroupMachine(
+            settings=self._settings, new_id=lambda: secrets.token_hex(MEMBER_ID_BYTES)
         )
+        machine.on_topics_changed(_topics(self._host.image))
+        return machine
 
     def _perform(self, index: int, effects: Sequence[object]) -> None:
         raise AssertionError(f"group machine {index} asked for {effects}")
@@ -94,15 +94,15 @@ class Groups:
         return cast(OffsetCommitResult, answer)
 
     async def commit_in_transaction(self, request: TxnOffsetCommit) -> OffsetCommitResult:
-        command = _command(GroupMachine.commit_txn_offsets, request)
+        command = _command(GroupMachine.commit_offsets_in_transaction, request)
         return cast(OffsetCommitResult, await self._ask(request.group_id, command))
 
     async def fetch_offsets(self, request: OffsetFetch) -> OffsetFetchResult:
-        answer = await self._ask(request.group_id, _command(GroupMachine.fetch_offsets, request))
+        answer = await self._ask(request.group_id, _untimed(GroupMachine.fetch_offsets, request))
         return cast(OffsetFetchResult, answer)
 
     async def delete_offsets(self, request: OffsetDelete) -> OffsetDeleteResult:
-        answer = await self._ask(request.group_id, _command(GroupMachine.delete_offsets, request))
+        answer = await self._ask(request.group_id, _untimed(GroupMachine.delete_offsets, request))
         return cast(OffsetDeleteResult, answer)
 
     def offsets_partition(self, group_id: str) -> TopicPartition:
@@ -116,27 +116,27 @@ class Groups:
             producer_id=producer_id, producer_epoch=producer_epoch, committed=commit
         )
         shard = await self.state.shard(partition.partition)
-        await shard.execute(_command(GroupMachine.complete_transaction, request))
+        await shard.execute(_untimed(GroupMachine.complete_transaction, request))
 
     # --- administration -------------------------------------------------------------------
 
     async def list(self, request: ListGroups) -> list[ListedGroup]:
         groups: list[ListedGroup] = []
         for shard in await self.state.all_shards():
-            answer = await shard.execute(_command(GroupMachine.list_groups, request))
+            answer = await shard.execute(_untimed(GroupMachine.list_groups, request))
             groups += cast(Sequence[ListedGroup], answer)
         return groups
 
     async def describe(self, group_id: str) -> DescribedGroup:
-        answer = await self._ask(group_id, _command(GroupMachine.describe, group_id))
+        answer = await self._ask(group_id, _untimed(GroupMachine.describe_group, group_id))
         return cast(DescribedGroup, answer)
 
     async def describe_consumer(self, group_id: str) -> DescribedConsumerGroup:
-        answer = await self._ask(group_id, _command(GroupMachine.describe_consumer, group_id))
+        answer = await self._ask(group_id, _untimed(GroupMachine.describe_consumer_group, group_id))
         return cast(DescribedConsumerGroup, answer)
 
     async def delete(self, group_id: str) -> DeleteGroupResult:
-        answer = await self._ask(group_id, _command(GroupMachine.delete, group_id))
+        answer = await self._ask(group_id, _untimed(GroupMachine.delete_group, group_id))
         return cast(DeleteGroupResult, answer)
 
     def topics_changed(self, image: MetadataImage) -> None:
@@ -144,9 +144,9 @@ class Groups:
         shards = self.state.loaded_shards()
         if not shards:
             return
-        topics, now_ms = _topics(image), self._host.clock_ms()
+        topics = _topics(image)
         for shard in shards:
-            shard.take(shard.machine.topics_changed(topics, now_ms=now_ms))
+            shard.take(shard.machine.on_topics_changed(topics))
 
     async def _ask(self, group_id: str, command: Command) -> object:
         shard = await self.state.shard_for(group_id)
@@ -155,6 +155,11 @@ class Groups:
 
 def _command(method: Callable[..., Outcome], request: object) -> Command:
     return lambda machine, ticket, now_ms: method(machine, request, ticket=ticket, now_ms=now_ms)
+
+
+def _untimed(method: Callable[..., Outcome], request: object) -> Command:
+    """A command to which the time does not matter."""
+    return lambda machine, ticket, _: method(machine, request, ticket=ticket)
 
 
 def _topics(image: MetadataImage) -> Topics:

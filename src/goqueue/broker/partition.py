@@ -87,7 +87,9 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        return self.ledger.producers.last_stable_offset(self._high_watermark)
+        # Deleting records may pass the start of an open transaction.
+        stable_offset = self.ledger.producers.last_stable_offset(self._high_watermark)
+        return max(stable_offset, self.log.log_start_offset)
 
     @property
     def log_start_offset(self) -> int:
@@ -322,6 +324,10 @@ class Partition:
         if last_fetched_epoch < 0:
             return None
         end = self.end_of_epoch(last_fetched_epoch)
+        if end.epoch < 0:
+            raise OffsetOutOfRange(
+                f"{self.name}: leader epoch {last_fetched_epoch} was never seen here"
+            )
         if end.epoch < last_fetched_epoch or end.end_offset < offset:
             return end
         return None

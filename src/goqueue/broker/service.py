@@ -9,7 +9,9 @@ from uuid import UUID
 
 from goqueue.broker import configs, fetching, record_access
 from goqueue.broker.configs import BrokerOverrides
+from goqueue.broker.coordinator_settings import group_settings, transaction_settings
 from goqueue.broker.following import MetadataFollower
+from goqueue.broker.groups import Groups
 from goqueue.broker.hosting import HostedPartitions
 from goqueue.broker.messages import (
     ConfigChange,
@@ -27,7 +29,9 @@ from goqueue.broker.messages import (
     StoredPartitionSize,
 )
 from goqueue.broker.partition import Partition
+from goqueue.broker.producer_ids import ProducerIdSource
 from goqueue.broker.topics import TopicAdmin
+from goqueue.broker.transactions import TransactionRefused, Transactions
 from goqueue.broker.upkeep import apply_retention_forever
 from goqueue.metadata.local import LocalStore
 from goqueue.metadata.store import MetadataStore, Put
@@ -46,7 +50,10 @@ from goqueue.model.names import NodeId, TopicPartition
 from goqueue.model.records import NewRecord
 from goqueue.model.topic_config import TopicConfig
 from goqueue.state import metadata_keys as keys
+from goqueue.state.groups.messages import OffsetCommitResult, TxnOffsetCommit
 from goqueue.state.metadata_image import INTERNAL_TOPICS, ImageChanges, MetadataImage, TopicView
+from goqueue.state.transactions.errors import TransactionError
+from goqueue.state.transactions.messages import AddOffsets
 from goqueue.storage.data_directory import DataDirectory
 from goqueue.storage.disk import Disk
 
@@ -83,6 +90,16 @@ class Broker:
             topic_config=self.topic_config,
             producer_expiration_ms=config.producer_id_expiration_ms,
         )
+        self.groups = Groups(
+            self, partitions=config.offsets_topic_num_partitions, settings=group_settings(config)
+        )
+        self.transactions = Transactions(
+            self,
+            self.groups,
+            ProducerIdSource(store),
+            partitions=config.transaction_state_log_num_partitions,
+            settings=transaction_settings(config),
+        )
         self._upkeep: list[asyncio.Task[None]] = []
 
     @classmethod
@@ -113,6 +130,8 @@ class Broker:
         self.hosted.load(self._follower.image)
         await self._store.put(*keys.cluster_id_entry(self.cluster_id))
         self._follower.start()
+        await self.groups.state.start()
+        await self.transactions.state.start()
         interval_ms = self.config.retention_check_interval_ms
         self._upkeep.append(asyncio.create_task(apply_retention_forever(self.hosted, interval_ms)))
 
@@ -132,6 +151,8 @@ class Broker:
             partition.wake_readers()
 
     async def close(self) -> None:
+        self.transactions.close()
+        self.groups.state.close()
         for task in self._upkeep:
             task.cancel()
         await asyncio.gather(*self._upkeep, return_exceptions=True)
@@ -241,6 +262,8 @@ class Broker:
         all_concerned = bool(changes.broker_configs_changed)
         for topic in image.topics.values() if all_concerned else changes.topics_reconfigured:
             self.hosted.reconfigure(topic)
+        if changes.topics_deleted or grown:
+            self.groups.topics_changed(image)
 
     # --- data -----------------------------------------------------------------------------
 
@@ -337,6 +360,40 @@ class Broker:
                 for p in self.hosted
             ),
         )
+
+    # --- coordinators ---------------------------------------------------------------------
+
+    def coordinator_of(self, key: str, *, transactional: bool) -> NodeId:
+        """The broker that looks after a group or a transactional id."""
+        state = self.transactions.state if transactional else self.groups.state
+        topic = self.image.topics.get(state.name)
+        if topic is None:
+            return self.node_id  # whoever is asked first makes the topic
+        return topic.partitions[state.partition_for(key)].leader
+
+    async def commit_transaction_offsets(
+        self, request: TxnOffsetCommit, *, transactional_id: str, adds_offsets: bool
+    ) -> OffsetCommitResult:
+        """Commit offsets within a transaction.
+
+        With `adds_offsets` (transaction version 2) the group joins the transaction here; else the
+        producer has said so before.
+        """
+        if adds_offsets:
+            add = AddOffsets(
+                transactional_id=transactional_id,
+                producer_id=request.producer_id,
+                producer_epoch=request.producer_epoch,
+                group_id=request.group_id,
+            )
+            answer = await self.transactions.add_offsets(add)
+            if answer.error is not TransactionError.NONE:
+                raise TransactionRefused(answer.error)
+        else:
+            await self.transactions.verify_offsets(
+                transactional_id, request, self.groups.offsets_partition(request.group_id)
+            )
+        return await self.groups.commit_in_transaction(request)
 
     # --- records --------------------------------------------------------------------------
 

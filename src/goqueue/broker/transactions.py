@@ -18,6 +18,7 @@ from goqueue.model.errors import (
     UnknownTopic,
 )
 from goqueue.model.names import TopicPartition
+from goqueue.state.groups.messages import TxnOffsetCommit
 from goqueue.state.producers import ALREADY_ONGOING
 from goqueue.state.transactions.errors import TransactionError
 from goqueue.state.transactions.machine import TransactionMachine, TransactionSettings
@@ -183,6 +184,21 @@ class Transactions:
             raise TransactionRefused(error)
         return guard
 
+    async def verify_offsets(
+        self, transactional_id: str, commit: TxnOffsetCommit, partition: TopicPartition
+    ) -> None:
+        """Make sure that a group's offsets belong to the producer's open transaction."""
+        request = AddPartitions(
+            transactional_id=transactional_id,
+            producer_id=commit.producer_id,
+            producer_epoch=commit.producer_epoch,
+            partitions=frozenset({partition}),
+            verify_only=True,
+        )
+        answer = await self.add_partitions(request)
+        if answer.errors[partition] is not TransactionError.NONE:
+            raise TransactionRefused(answer.errors[partition])
+
     # --- markers --------------------------------------------------------------------------
 
     def _make(self, _index: int, partition: Partition) -> TransactionMachine:
@@ -231,6 +247,10 @@ class Transactions:
             return MarkerResult.FENCED
         except GoQueueError as error:
             logger.warning("%s: marker will be tried again: %s", name, error)
+            return MarkerResult.RETRY
+        except Exception:
+            # Every partition must be reported, or the transaction would stay prepared for ever.
+            logger.exception("%s: marker will be tried again", name)
             return MarkerResult.RETRY
         return MarkerResult.WRITTEN
 

@@ -28,12 +28,18 @@ _CODES: Final[Mapping[type[errors.GoQueueError], ErrorCode]] = {
     errors.PolicyViolation: ErrorCode.policy_violation,
     errors.FencedLeaderEpoch: ErrorCode.fenced_leader_epoch,
     errors.UnknownLeaderEpoch: ErrorCode.unknown_leader_epoch,
+    errors.InvalidProducerEpoch: ErrorCode.invalid_producer_epoch,
+    errors.OutOfOrderSequence: ErrorCode.out_of_order_sequence_number,
+    errors.DuplicateSequence: ErrorCode.duplicate_sequence_number,
+    errors.InvalidTransactionState: ErrorCode.invalid_txn_state,
+    errors.TransactionCoordinatorFenced: ErrorCode.transaction_coordinator_fenced,
     errors.NotLeader: ErrorCode.not_leader_or_follower,
     errors.RequestTimedOut: ErrorCode.request_timed_out,
     errors.CorruptBatch: ErrorCode.corrupt_message,
     errors.PartitionOffline: ErrorCode.kafka_storage_error,
     # Makes clients look for the leader again, and so find this broker once it is back.
     errors.ShuttingDown: ErrorCode.not_leader_or_follower,
+    errors.MetadataUnavailable: ErrorCode.request_timed_out,
     # Another writer was faster; clients try an operation that timed out once more.
     errors.Conflict: ErrorCode.request_timed_out,
 }

@@ -8,6 +8,7 @@ from goqueue.broker.service import Broker
 from goqueue.doors.kafka.fetch_sessions import FetchSessions
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.broker_config import BrokerConfig
+from goqueue.state.groups.messages import Client
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 
@@ -40,6 +41,11 @@ class RequestContext:
     @property
     def broker(self) -> Broker:
         return self.services.broker
+
+    @property
+    def client(self) -> Client:
+        """As coordinators want to know it."""
+        return Client(client_id=self.client_id or "", host=f"/{self.client_host}")
 
 
 # A request is typed by its handler as kio's newest version of it. An answer of None sends nothing.

@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 async def handle(context: RequestContext, request: "OffsetDeleteRequest") -> Message:
     image = context.broker.image
     asked = {
-        topic.name: [part.partition_index for part in topic.partitions]
-        for topic in request.topics
+        topic.name: [part.partition_index for part in topic.partitions] for topic in request.topics
     }
-    known = {
+    known: dict[str, list[int]] = {
         name: [index for index in indexes if index < len(image.topics[name].partitions)]
         for name, indexes in asked.items()
         if name in image.topics

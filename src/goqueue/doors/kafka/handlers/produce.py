@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 from kio.schema.errors import ErrorCode
 
 from goqueue.broker.messages import Produced
+from goqueue.broker.transactions import TransactionRefused
+from goqueue.doors.kafka.coordinator_errors import transaction_code
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import CloseConnection, Operation, RequestContext
 from goqueue.doors.kafka.produced_batch import check_one_batch
@@ -20,11 +22,15 @@ from goqueue.model.errors import (
     PolicyViolation,
     UnknownTopicId,
 )
+from goqueue.state.transactions.errors import TransactionError
 
 if TYPE_CHECKING:
     from kio.schema.produce.v13.request import PartitionProduceData, ProduceRequest
 
 FIRST_VERSION_WITH_TOPIC_ID: Final = 13
+# Transaction version 2: partitions join the transaction with their first batch (KIP-890).
+FIRST_VERSION_WITH_EPOCH_BUMP: Final = 12
+FIRST_VERSION_WITH_ABORTABLE: Final = 11
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 _Outcome = Produced | GoQueueError
@@ -42,7 +48,7 @@ async def handle(context: RequestContext, request: "ProduceRequest") -> Message 
         topics.append((named, list(topic.partition_data)))
         for part in topic.partition_data:
             # A task each, even for one: all appends then happen in the order of the requests.
-            append = _append(context, named, part, acks=request.acks, timeout_ms=timeout_ms)
+            append = _append(context, request, named, part, timeout_ms=timeout_ms)
             pending.append(loop.create_task(append))
     outcomes = [await pending[0]] if len(pending) == 1 else await asyncio.gather(*pending)
     if request.acks == 0:
@@ -51,7 +57,12 @@ async def handle(context: RequestContext, request: "ProduceRequest") -> Message 
     remaining = iter(outcomes)
     return {
         "responses": [
-            {**named, "partition_responses": [_answer(p.index, next(remaining)) for p in parts]}
+            {
+                **named,
+                "partition_responses": [
+                    _answer(p.index, next(remaining), context.version) for p in parts
+                ],
+            }
             for named, parts in topics
         ]
     }
@@ -59,12 +70,13 @@ async def handle(context: RequestContext, request: "ProduceRequest") -> Message 
 
 async def _append(
     context: RequestContext,
+    request: "ProduceRequest",
     named: Message,
     part: "PartitionProduceData",
     *,
-    acks: int,
     timeout_ms: int,
 ) -> _Outcome:
+    acks = request.acks
     try:
         if acks not in (-1, 0, 1):
             raise InvalidRequiredAcks(f"acks is {acks}; it must be -1, 0 or 1")
@@ -76,7 +88,13 @@ async def _append(
                 raise UnknownTopicId("topic id is empty")
             name = context.broker.topic_by_id(topic_id).name
         return await context.broker.produce(
-            name, part.index, records, acks=acks, timeout_ms=timeout_ms
+            name,
+            part.index,
+            records,
+            acks=acks,
+            timeout_ms=timeout_ms,
+            transactional_id=request.transactional_id,
+            bumps_epoch=context.version >= FIRST_VERSION_WITH_EPOCH_BUMP,
         )
     except PolicyViolation as error:
         # Kafka's name for a topic that only the broker writes.
@@ -92,7 +110,25 @@ def _close_on_error(outcomes: Sequence[_Outcome]) -> None:
             raise CloseConnection(f"acks=0, and {outcome.message}")
 
 
-def _answer(index: int, outcome: _Outcome) -> Message:
+def _refusal_code(outcome: GoQueueError, version: int) -> ErrorCode:
+    if not isinstance(outcome, TransactionRefused):
+        return error_code(outcome)
+    refused = outcome.error
+    if refused is TransactionError.COORDINATOR_LOAD_IN_PROGRESS or (
+        refused is TransactionError.CONCURRENT_TRANSACTIONS
+        and version < FIRST_VERSION_WITH_EPOCH_BUMP
+    ):
+        # Produce has no better word for "try again soon".
+        return ErrorCode.not_enough_replicas
+    # Producers learn of their fencing from the transaction APIs; here it is the old code.
+    return transaction_code(
+        refused,
+        knows_producer_fenced=False,
+        knows_abortable=version >= FIRST_VERSION_WITH_ABORTABLE,
+    )
+
+
+def _answer(index: int, outcome: _Outcome, version: int) -> Message:
     if isinstance(outcome, Produced):
         return {
             "index": index,
@@ -105,7 +141,7 @@ def _answer(index: int, outcome: _Outcome) -> Message:
     at_fault = outcome.record_index if isinstance(outcome, InvalidRecord) else None
     return {
         "index": index,
-        "error_code": error_code(outcome),
+        "error_code": _refusal_code(outcome, version),
         "base_offset": -1,
         "record_errors": (
             ()

@@ -1,0 +1,64 @@
+"""WriteTxnMarkers: end a transaction in single partitions; administrators abort hanging ones so."""
+
+from typing import TYPE_CHECKING
+
+from kio.schema.errors import ErrorCode
+
+from goqueue.doors.kafka.errors import error_code
+from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.wire.writing import Message
+from goqueue.model.control import Marker, MarkerType
+from goqueue.model.errors import GoQueueError
+
+if TYPE_CHECKING:
+    from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WriteTxnMarkersRequest
+
+# How long one partition may take to commit its marker.
+_TIMEOUT_MS = 10_000
+
+
+async def handle(context: RequestContext, request: "WriteTxnMarkersRequest") -> Message:
+    return {
+        "markers": [
+            {
+                "producer_id": marker.producer_id,
+                "topics": [
+                    {
+                        "name": topic.name,
+                        "partitions": [
+                            {
+                                "partition_index": index,
+                                "error_code": await _written(context, topic.name, index, marker),
+                            }
+                            for index in topic.partition_indexes
+                        ],
+                    }
+                    for topic in marker.topics
+                ],
+            }
+            for marker in request.markers
+        ]
+    }
+
+
+async def _written(
+    context: RequestContext, topic: str, index: int, asked: "WritableTxnMarker"
+) -> ErrorCode:
+    outcome = MarkerType.COMMIT if asked.transaction_result else MarkerType.ABORT
+    try:
+        partition = context.broker.partition(topic, index)
+        end_offset = partition.append_marker(
+            Marker(outcome, asked.coordinator_epoch),
+            producer_id=asked.producer_id,
+            producer_epoch=asked.producer_epoch,
+            bumps_epoch=False,
+        )
+        await partition.wait_committed(end_offset, _TIMEOUT_MS)
+    except GoQueueError as error:
+        return error_code(error)
+    return ErrorCode.none
+
+
+OPERATION = Operation(
+    api_key=27, name="WriteTxnMarkers", min_version=1, max_version=2, handle=handle
+)
