@@ -3,25 +3,27 @@
 import asyncio
 
 from goqueue.broker.service import Broker
+from goqueue.state.metadata_image import BrokerView
 
 
 class Readiness:
     """Ready from the broker's announcement to the door's closing.
 
-    An announcement of an earlier run is still in the metadata when the door opens, so only one made
-    since then counts.
+    An announcement of an earlier run is still in the metadata when the door opens. It may be equal
+    to the new one, so what tells them apart is that an image takes over what did not change.
     """
 
     def __init__(self, broker: Broker, closing: asyncio.Event) -> None:
         self._broker = broker
         self._closing = closing
-        self._revision_at_start = broker.image.revision
+        self._earlier = self._announcement()
 
     def reason_not_ready(self) -> str | None:
         if self._closing.is_set():
             return "the broker is shutting down"
-        image = self._broker.image
-        is_announced = (
-            image.revision > self._revision_at_start and self._broker.node_id in image.brokers
-        )
-        return None if is_announced else "the broker is starting: not all of its doors are open"
+        if self._announcement() is self._earlier:
+            return "the broker is starting: not all of its doors are open"
+        return None
+
+    def _announcement(self) -> BrokerView | None:
+        return self._broker.image.brokers.get(self._broker.node_id)

@@ -1,0 +1,199 @@
+"""Health, readiness, metrics, the API document and its page."""
+
+import re
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from goqueue.broker.service import Broker
+from goqueue.doors.http import HttpDoor
+from goqueue.doors.http import metrics as http_metrics
+from goqueue.model.broker_config import broker_config
+from goqueue.model.errors import PartitionOffline
+from tests.unit.doors.http.answers import error_code, error_message
+
+pytestmark = pytest.mark.anyio
+
+LABELS = ("topic", "partition", "method", "status")
+
+
+async def test_health_and_front_page(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/healthz")).json() == {"status": "ok"}
+    page = (await client.get("/")).json()
+    assert page["name"] == "GoQueue"
+    for link in page["links"].values():
+        assert (await client.get(link)).status_code == 200
+
+
+async def test_head_is_get_without_a_body(client: httpx.AsyncClient) -> None:
+    for path in ("/healthz", "/readyz", "/topics", "/docs"):
+        head, get = await client.head(path), await client.get(path)
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers["content-length"] == str(len(get.content))
+    assert (await client.head("/nowhere")).status_code == 404
+
+
+async def test_ready_only_after_the_announcement(broker: Broker, door: HttpDoor) -> None:
+    host, port = await door.start()
+    async with httpx.AsyncClient(base_url=f"http://{host}:{port}") as client:
+        early = await client.get("/readyz")
+        assert error_code(early, 503) == "not_ready"
+        assert early.headers["retry-after"]
+        await broker.announce(host, 9092, port)
+        assert (await client.get("/readyz")).json() == {
+            "status": "ready",
+            "nodeId": 0,
+            "clusterId": broker.cluster_id,
+            "offlinePartitionCount": 0,
+            "offlinePartitions": [],
+        }
+
+
+async def test_an_announcement_of_an_earlier_run_does_not_count(tmp_path: Path) -> None:
+    config = broker_config({"data.dir": str(tmp_path), "http.port": "0"})
+    for _ in range(2):
+        broker = await Broker.open(config)
+        door = HttpDoor(broker, config)
+        host, port = await door.start()
+        async with httpx.AsyncClient(base_url=f"http://{host}:{port}") as client:
+            assert (await client.get("/readyz")).status_code == 503
+            await broker.announce(host, 9092, port)
+            assert (await client.get("/readyz")).status_code == 200
+        await door.stop()
+        await broker.close()
+
+
+async def test_an_offline_partition_is_told_and_others_go_on(
+    client: httpx.AsyncClient, broker: Broker, orders: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        broken.log.offline_reason = "disk is gone"
+        raise PartitionOffline("disk is gone")
+
+    broken = broker.partition(orders, 1)
+    monkeypatch.setattr(broken.log, "append", fail)
+
+    refused = await client.post(f"/topics/{orders}/messages", json={"value": "", "partition": 1})
+
+    assert error_code(refused, 503) == "partition_offline"
+    assert "disk is gone" in error_message(refused)
+    path = f"/topics/{orders}/partitions/1/messages"
+    assert error_code(await client.get(path), 503) == "partition_offline"
+    served = await client.post(f"/topics/{orders}/messages", json={"value": "", "partition": 0})
+    assert served.status_code == 200
+    ready = await client.get("/readyz")
+    assert ready.status_code == 200
+    assert ready.json()["offlinePartitions"] == [
+        {"topic": orders, "partition": 1, "reason": "disk is gone"}
+    ]
+    [_, partition] = (await client.get(f"/topics/{orders}")).json()["partitions"]
+    assert partition["offlineReason"] == "disk is gone"
+    assert (await figures(client))["goqueue_offline_partitions", ()] == 1
+
+
+async def figures(client: httpx.AsyncClient) -> dict[tuple[str, tuple[str, ...]], float]:
+    response = await client.get("/metrics")
+    assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
+    return {
+        (sample.name, tuple(sample.labels[name] for name in LABELS if name in sample.labels)): (
+            sample.value
+        )
+        for family in text_string_to_metric_families(response.text)
+        for sample in family.samples
+    }
+
+
+async def test_metrics(client: httpx.AsyncClient, orders: str) -> None:
+    messages = [{"value": "x" * 100, "partition": 1}] * 7
+    await client.post(f"/topics/{orders}/messages", json={"messages": messages})
+    await client.get("/nowhere")
+
+    found = await figures(client)
+
+    one = (orders, "1")
+    assert found["goqueue_partition_messages_in_total", one] == 7
+    assert found["goqueue_partition_bytes_in_total", one] > 700
+    assert found["goqueue_partition_log_end_offset", one] == 7
+    assert found["goqueue_partition_high_watermark", one] == 7
+    assert found["goqueue_partition_log_start_offset", one] == 0
+    assert found["goqueue_partition_log_size_bytes", one] > 700
+    assert found["goqueue_partition_messages_in_total", (orders, "0")] == 0
+    assert found["goqueue_topics", ()] == 1
+    assert found["goqueue_partitions", ()] == 2
+    assert found["goqueue_offline_partitions", ()] == 0
+    assert found["goqueue_http_connections", ()] == 1
+    assert found["goqueue_http_requests_total", ("POST", "201")] == 1
+    assert found["goqueue_http_requests_total", ("POST", "200")] == 1
+    assert found["goqueue_http_requests_total", ("GET", "404")] == 1
+    assert found["process_resident_memory_bytes", ()] > 0
+
+
+async def test_metrics_are_bounded(
+    client: httpx.AsyncClient, orders: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_metrics, "PARTITIONS_WITH_SERIES_MAX", 1)
+    for method in ("SEARCH", "PURGE"):
+        await client.request(method, "/topics")
+
+    found = await figures(client)
+
+    assert ("goqueue_partition_log_end_offset", (orders, "0")) in found
+    assert ("goqueue_partition_log_end_offset", (orders, "1")) not in found
+    assert found["goqueue_partitions_without_series", ()] == 1
+    assert found["goqueue_http_requests_total", ("other", "405")] == 2
+
+
+async def test_the_document_names_every_route(client: httpx.AsyncClient) -> None:
+    document = (await client.get("/openapi.json")).json()
+
+    operations = {(method, path) for path, item in document["paths"].items() for method in item}
+    assert operations == {
+        ("get", "/"),
+        ("get", "/docs"),
+        ("get", "/healthz"),
+        ("get", "/metrics"),
+        ("get", "/openapi.json"),
+        ("get", "/readyz"),
+        ("get", "/topics"),
+        ("post", "/topics"),
+        ("get", "/topics/{name}"),
+        ("patch", "/topics/{name}"),
+        ("delete", "/topics/{name}"),
+        ("post", "/topics/{name}/messages"),
+        ("get", "/topics/{name}/partitions/{partition}/messages"),
+    }
+    for path, method in ((path, method) for method, path in operations):
+        for status, answer in document["paths"][path][method]["responses"].items():
+            if int(status) >= 400:
+                schema = answer["content"]["application/json"]["schema"]
+                assert schema == {"$ref": "#/components/schemas/ErrorBody"}
+
+
+async def test_the_document_says_what_is_enforced(client: httpx.AsyncClient) -> None:
+    document = (await client.get("/openapi.json")).json()
+    schemas = document["components"]["schemas"]
+
+    referenced = set(
+        re.findall(r"#/components/schemas/(\w+)", msgspec.json.encode(document).decode())
+    )
+    assert referenced == set(schemas)
+    for name in ("CreateTopic", "AlterTopic", "NewMessage", "NewMessages", "NamedHeader"):
+        assert schemas[name]["additionalProperties"] is False
+    assert schemas["NewMessage"]["required"] == ["value"]
+    partition = schemas["NewMessage"]["properties"]["partition"]["anyOf"][0]
+    assert partition == {"type": "integer", "minimum": 0, "maximum": 2**31 - 1}
+    assert "retention.ms" in schemas["CreateTopic"]["properties"]["config"]["properties"]
+
+
+async def test_the_page_loads_nothing_from_elsewhere(client: httpx.AsyncClient) -> None:
+    page = await client.get("/docs")
+
+    assert page.headers["content-type"].startswith("text/html")
+    assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", page.text)
+    assert not re.search(r"https?://", page.text)
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "connect-src 'self'" in policy
