@@ -365,9 +365,6 @@ class Partition:
         if self.log.flushed_offset < self.log.log_end_offset:
             self._flushes.appended(config.fsync_policy, config.flush_ms)
 
-    def wake_readers(self) -> None:
-        wake_all(self.waiters)
-
     async def close(self) -> None:
         await self._retire()
         self.log.close()

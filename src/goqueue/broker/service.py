@@ -145,11 +145,6 @@ class Broker:
         done = await self._store.transact([], [Put(*entry) for entry in entries])
         await self._follower.applied(done.revision)
 
-    def wake_readers(self) -> None:
-        """Answer every waiting fetch now; called before the doors close."""
-        for partition in self.hosted:
-            partition.wake_readers()
-
     async def close(self) -> None:
         self.transactions.close()
         self.groups.state.close()
