@@ -31,9 +31,11 @@ export GOQUEUE_BOOTSTRAP
 show "goqueue topics create orders --partitions 3 --set retention.ms=3600000"
 show "goqueue produce orders --key alice 'two coffees' 'one cake'"
 show "printf 'bob:tea\ncarol:water\n' | goqueue produce orders --key-separator :"
+if command -v curl >/dev/null; then
 show "curl -s $http/topics/orders/messages -H 'content-type: application/json' \
 -d '{\"key\": \"dave\", \"value\": {\"drink\": \"juice\"}}'"
 echo
+fi
 show "goqueue consume orders --keys --offsets"
 show "goqueue consume orders --since '5m ago' --limit 2 -o json"
 show "goqueue topics describe orders"
