@@ -80,7 +80,10 @@ def _share_of_kafka(rows: Sequence[Row], section: str) -> Bar:
         return Bar(name, wanted, "-", NOT_MEASURED)
     worst = min(known, key=known.__getitem__)
     above = sum(ratio >= MIN_SHARE_OF_KAFKA for ratio in known.values())
+    uneven = sum(row.section == section and not row.is_even() for row in rows)
     found = f"{above} of {len(ratios)} cases; lowest {known[worst]:.2f} × ({worst})"
+    if uneven:
+        found += f"; {uneven} measured under uneven load"
     return Bar(name, wanted, found, _verdict(above == len(ratios)))
 
 

@@ -68,30 +68,37 @@ def render_bars(bars: list[Bar]) -> list[str]:
 def _render_rows(peer: str, rows: list[Row]) -> list[str]:
     lines = [
         "Medians, lowest and highest in brackets. Ratio: GoQueue divided by the peer. "
-        "CPU: seconds of the broker per million messages.",
+        "CPU: seconds of the broker per million messages. Cores: processor time of broker and client "
+        "by wall time; a ratio with a question mark compares rounds that got unequal shares of the "
+        "machine.",
         "",
-        f"| what | fsync (GoQueue / peer) | GoQueue | {peer} | ratio | CPU GoQueue | CPU peer |",
-        "|---|---|---:|---:|---:|---:|---:|",
+        f"| what | fsync (GoQueue / peer) | GoQueue | {peer} | ratio | CPU GoQueue | CPU peer "
+        "| cores GoQueue | cores peer |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for row in rows:
-        ratio = row.ratio()
         cells = (
             f"{row.section}: {row.label}",
             row.fsync,
             _cell(row, GOQUEUE),
             _cell(row, peer),
-            _ratio_cell(ratio, higher_is_better=row.higher_is_better),
+            _ratio_cell(row),
             _number(row.cpu(GOQUEUE)),
             _number(row.cpu(peer)),
+            _number(row.cores(GOQUEUE)),
+            _number(row.cores(peer)),
         )
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 
 
-def _ratio_cell(ratio: float | None, *, higher_is_better: bool) -> str:
+def _ratio_cell(row: Row) -> str:
+    ratio = row.ratio()
     if ratio is None or math.isnan(ratio):
         return "-"
-    is_ahead = ratio > 1 if higher_is_better else ratio < 1
+    if not row.is_even():
+        return f"{ratio:.2f} ?"
+    is_ahead = ratio > 1 if row.higher_is_better else ratio < 1
     return f"**{ratio:.2f}**" if is_ahead else f"{ratio:.2f}"
 
 

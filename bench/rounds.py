@@ -73,4 +73,5 @@ def measured(broker: Named, run: Callable[[], tuple[Throughput, Finished]]) -> S
         broker_cpu_s_per_million=cpu_seconds / millions,
         client_cpu_s_per_million=finished.client_cpu_seconds / millions,
         broker_resident_mb=broker.process.resident_bytes() / MEGABYTE,
+        cores_used=(cpu_seconds + finished.client_cpu_seconds) / result.seconds,
     )
