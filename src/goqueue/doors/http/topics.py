@@ -1,7 +1,7 @@
 """/topics: create, list, describe, alter, delete."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 from litestar import Response, delete, get, patch, post
@@ -42,13 +42,19 @@ TopicInPath = Annotated[
 ]
 # Settings are text, as Kafka's tools have them; JSON's own numbers and booleans are taken too.
 SettingValue = str | int | float | bool
-_SETTINGS_SCHEMA: Final = {
-    "propertyNames": {"enum": list(TOPIC_SETTINGS)},
-    "properties": {
-        name: {"description": f"{setting.doc} Default: {setting.format(setting.default)}."}
-        for name, setting in TOPIC_SETTINGS.items()
-    },
-}
+
+
+def _settings_schema(*types: str) -> dict[str, Any]:
+    return {
+        "propertyNames": {"enum": list(TOPIC_SETTINGS)},
+        "properties": {
+            name: {
+                "type": ["string", "number", "boolean", *types],
+                "description": f"{setting.doc} Default: {setting.format(setting.default)}.",
+            }
+            for name, setting in TOPIC_SETTINGS.items()
+        },
+    }
 
 
 class CreateTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -62,7 +68,7 @@ class CreateTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
         dict[str, SettingValue],
         Meta(
             description="The topic's own settings, by name.",
-            extra_json_schema=_SETTINGS_SCHEMA,
+            extra_json_schema=_settings_schema(),
         ),
     ] = {}
 
@@ -76,7 +82,7 @@ class AlterTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         dict[str, SettingValue | None],
         Meta(
             description="Settings to change; null goes back to the default.",
-            extra_json_schema=_SETTINGS_SCHEMA,
+            extra_json_schema=_settings_schema("null"),
         ),
     ] = {}
 
