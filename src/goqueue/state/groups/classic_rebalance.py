@@ -27,7 +27,6 @@ class ClassicRebalance:
     def start(self, group: ClassicGroup, now_ms: int, out: Outcome) -> None:
         if group.state is ClassicState.COMPLETING_REBALANCE:
             for member in group.members.values():
-                member.assignment = b""
                 if self.answer_sync(member, GroupError.REBALANCE_IN_PROGRESS, out):
                     self.start_session(group, member.member_id, member.session_timeout_ms, now_ms)
         group.pending_sync.clear()
@@ -146,7 +145,9 @@ class ClassicRebalance:
     def loaded(self, group: ClassicGroup, now_ms: int, out: Outcome) -> None:
         for member in group.members.values():
             self.start_session(group, member.member_id, member.session_timeout_ms, now_ms)
-        if len(group.members) > self._settings.classic_max_size:
+        downgraded = group.durable is not None and group.durable.leader is None
+        too_many = len(group.members) > self._settings.classic_max_size
+        if group.members and (downgraded or too_many):
             self.start(group, now_ms, out)
 
     def answer_all(self, group: ClassicGroup, error: GroupError, out: Outcome) -> None:

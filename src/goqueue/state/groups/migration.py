@@ -7,12 +7,13 @@ consumer-protocol member has gone. Empty groups change kind without any of this.
 
 from collections.abc import Collection, Mapping
 
-from goqueue.state.groups.assignment import NOTHING, Assignment, assignment
+from goqueue.state.groups.assignment import Assignment, assignment, union
 from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember, ClassicState
 from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember, CurrentAssignment
 from goqueue.state.groups.consumer_protocol import (
     PROTOCOL_TYPE,
     MalformedProtocol,
+    Subscription,
     read_assignment,
     read_subscription,
     write_assignment,
@@ -35,36 +36,42 @@ def upgraded(classic: ClassicGroup, registry: Registry) -> ConsumerGroup:
         epoch=classic.generation,
         assignment_epoch=classic.generation,
     )
+    said: dict[str, Subscription] = {}
+    held: dict[str, Assignment] = {}
     for member in classic.members.values():
         try:
-            subscription = read_subscription(member.protocols[0].metadata)
+            said[member.member_id] = read_subscription(member.protocols[0].metadata)
             embedded = read_assignment(member.assignment)
         except MalformedProtocol as error:
             raise _not_convertible(classic, f"cannot read its members' protocol: {error}") from None
         if embedded.user_data:
             raise _not_convertible(classic, "it uses an assignor that keeps data of its own")
-        assigned = _unowned(group, topic_ids(embedded.partitions, registry.topics))
-        group.set_said(
-            member.member_id,
-            ConsumerMemberValue(
-                instance_id=member.instance_id,
-                rack_id=subscription.rack_id,
-                client_id=member.client.client_id,
-                client_host=member.client.host,
-                rebalance_timeout_ms=member.rebalance_timeout_ms,
-                topics=tuple(sorted(set(subscription.topics))),
-                classic=ClassicProtocols(
-                    member.session_timeout_ms,
-                    tuple((p.name, p.metadata) for p in member.protocols),
-                ),
-            ),
-        )
-        group.targets[member.member_id] = assigned
-        generation = classic.generation
-        group.set_current(
-            member.member_id, CurrentAssignment(generation, generation, assigned=assigned)
-        )
+        held[member.member_id] = topic_ids(embedded.partitions, registry.topics)
+    for member_id, subscription in said.items():
+        # A cooperative member may hold on to more than it was last assigned.
+        owned = topic_ids(subscription.owned, registry.topics)
+        held[member_id] = union(held[member_id], owned)
+    for member in classic.members.values():
+        member_id, generation = member.member_id, classic.generation
+        assigned = _unowned(group, held[member_id])
+        group.set_said(member_id, _said(member, said[member_id]))
+        group.targets[member_id] = assigned
+        group.set_current(member_id, CurrentAssignment(generation, generation, assigned=assigned))
     return group
+
+
+def _said(member: ClassicMember, subscription: Subscription) -> ConsumerMemberValue:
+    return ConsumerMemberValue(
+        instance_id=member.instance_id,
+        rack_id=subscription.rack_id,
+        client_id=member.client.client_id,
+        client_host=member.client.host,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        topics=tuple(sorted(set(subscription.topics))),
+        classic=ClassicProtocols(
+            member.session_timeout_ms, tuple((p.name, p.metadata) for p in member.protocols)
+        ),
+    )
 
 
 def _check_upgrade(classic: ClassicGroup, settings: GroupSettings) -> None:
@@ -84,7 +91,7 @@ def _not_convertible(classic: ClassicGroup, reason: str) -> Refused:
 
 
 def _unowned(group: ConsumerGroup, wanted: Assignment) -> Assignment:
-    """A client's assignor may have given a partition twice; here the first keeps it."""
+    """Two members may claim a partition; the first in order keeps it."""
     return assignment(
         (topic_id, (p for p in numbers if group.owner(topic_id, p) is None))
         for topic_id, numbers in wanted.items()
@@ -103,8 +110,8 @@ def may_downgrade(staying: Collection[ConsumerMember], settings: GroupSettings) 
 def downgrade(
     group: ConsumerGroup, staying: Collection[ConsumerMember], registry: Registry, now_ms: int
 ) -> list[StateRecord]:
-    """Records that replace `group` by a stable classic group of the members that stay. Their
-    sessions are started here; whether they must rebalance is for the caller to say."""
+    """Records that replace `group` by a classic group of the members that stay. Their sessions
+    are started here; that they rebalance is for the caller to see to."""
     classic = ClassicGroup(
         group.group_id,
         state=ClassicState.STABLE,
@@ -127,8 +134,9 @@ def downgrade(
                     MemberProtocol(name=name, metadata=metadata)
                     for name, metadata in said.classic.protocols
                 ),
+                # What it has, not what it should have: that may still be with somebody else.
                 assignment=embedded_assignment(
-                    said.classic, _target(group, member), registry.topics
+                    said.classic, member.current.assigned, registry.topics
                 ),
             )
         )
@@ -137,13 +145,9 @@ def downgrade(
             group.group_id, member.member_id, said.classic.session_timeout_ms, now_ms
         )
     classic.protocol_name = classic.select_protocol()
+    # Nobody leads yet: that is how a restart knows that the group must rebalance first.
+    classic.leader = None
     return [*group.tombstones(), classic.as_record()]
-
-
-def _target(group: ConsumerGroup, member: ConsumerMember) -> Assignment:
-    """A static member that has just come back under a new id has the target of its old one."""
-    known = group.static_members.get(member.said.instance_id or "", member.member_id)
-    return group.targets.get(member.member_id, group.targets.get(known, NOTHING))
 
 
 def embedded_assignment(classic: ClassicProtocols, assigned: Assignment, topics: Topics) -> bytes:

@@ -1,0 +1,98 @@
+"""Regular expressions over topic names: right, and never slow."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goqueue.state.groups.topic_regex import (
+    PATTERN_MAX_LENGTH,
+    InvalidRegex,
+    RegexCache,
+    TopicRegex,
+)
+
+LONGEST_NAME = 249
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "other"),
+    [
+        ("orders", ["orders"], ["orders2", "my-orders", ""]),
+        ("^orders-.*", ["orders-", "orders-eu"], ["orders", "old-orders-eu"]),
+        ("(a|b)+c?", ["a", "abba", "abc"], ["c", "abcc", ""]),
+        ("[a-c]{2,3}", ["ab", "abc"], ["a", "abca", "xyz"]),
+        (r"\d+\.\w*", ["1.", "12.x_9"], ["a.b", "12"]),
+        ("[^._]+", ["a-b"], ["a.b", "_"]),
+        (r"a\.b", ["a.b"], ["axb"]),
+        ("x*?y", ["y", "xxy"], ["x"]),
+        ("(?:ab){0,2}", ["", "ab", "abab"], ["ababab", "a"]),
+        ("a^b|b$c|$^", [""], ["ab", "bc"]),
+        ("(a*)*b", ["b", "aab"], ["a"]),
+    ],
+)
+def test_examples(pattern: str, matching: list[str], other: list[str]) -> None:
+    regex = TopicRegex(pattern)
+    assert [name for name in matching + other if regex.matches(name)] == matching
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(", "*a", "[z-a]", r"(a)\1", "(?=a)b", "(?<!a)b", r"\bword", "(?i)A"]
+)
+def test_what_re2_has_not_is_refused(pattern: str) -> None:
+    with pytest.raises(InvalidRegex):
+        TopicRegex(pattern)
+
+
+def test_long_and_exploding_patterns_are_refused() -> None:
+    with pytest.raises(InvalidRegex, match="1000"):
+        TopicRegex("a" * (PATTERN_MAX_LENGTH + 1))
+    with pytest.raises(InvalidRegex, match="states"):
+        TopicRegex("((a{100}){100}){100}")
+    with pytest.raises(InvalidRegex):
+        TopicRegex("(" * 900 + ")" * 100)
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+b", "(a|a)*b", "a*a*a*a*a*a*a*a*b", "(.*)*x"])
+def test_patterns_that_ruin_backtracking_are_quick(pattern: str) -> None:
+    """With Python's `re` each of these would run until the universe ends."""
+    assert not TopicRegex(pattern).matches("a" * LONGEST_NAME)
+
+
+Atoms = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", r"\d", r"\w", "-", "^", "$"])
+Patterns = st.recursive(
+    Atoms,
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=1, max_size=3).map("".join),
+        st.tuples(inner, inner).map(lambda two: f"(?:{two[0]}|{two[1]})"),
+        st.tuples(inner, st.sampled_from(["*", "+", "?", "{1,2}", "*?", "{0}"])).map(
+            lambda two: f"(?:{two[0]}){two[1]}"
+        ),
+    ),
+    max_leaves=6,
+)
+
+
+@given(Patterns, st.lists(st.text("ab1-_.", max_size=5), max_size=8))
+def test_it_agrees_with_re(pattern: str, names: list[str]) -> None:
+    ours, theirs = TopicRegex(pattern), re.compile(pattern)
+    for name in names:
+        assert ours.matches(name) == (theirs.fullmatch(name) is not None), (pattern, name)
+
+
+@given(
+    st.lists(st.frozensets(st.sampled_from(["ab", "ba", "b", "c-1", "c-2"])), max_size=6),
+    st.lists(st.sampled_from(["a.*", ".*b", "c-\\d", ".*"]), min_size=1, max_size=3),
+)
+def test_the_cache_follows_the_topics(changes: list[frozenset[str]], patterns: list[str]) -> None:
+    cache = RegexCache()
+    for names in changes:
+        cache.set_names(names)
+        for pattern in patterns:
+            expected = {name for name in names if re.fullmatch(pattern, name)}
+            assert cache.topics(pattern) == expected
+    cache.keep_only([])
+    assert cache.topics(patterns[0]) == {
+        name for name in (changes[-1] if changes else ()) if re.fullmatch(patterns[0], name)
+    }
