@@ -12,19 +12,14 @@ file without a valid seal is thrown away and rebuilt from the log, so a crash ca
 that lies, and index files need no fsync.
 """
 
-import os
 import struct
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from crc32c import crc32c
-
-from goqueue.storage.disk import Disk
-from goqueue.storage.open_file import OpenFile
 
 OFFSET_ENTRY_BYTES: Final = 8
 TIME_ENTRY_BYTES: Final = 16
@@ -36,10 +31,6 @@ _SEAL_MARK: Final = 0x474F5131
 _SEAL: Final = struct.Struct(">II")
 _LOG_SIZE: Final = struct.Struct(">q")
 _IS_LITTLE_ENDIAN: Final = sys.byteorder == "little"
-
-
-# Of the `.index` and the `.timeindex` file.
-IndexPaths = tuple[Path, Path]
 
 
 class SegmentIndex:
@@ -111,21 +102,6 @@ def decode_index(by_offset: bytes, by_time: bytes, log_size: int) -> SealedIndex
         return None
     index._times = timed[:-2:2]
     return SealedIndex(index, max_timestamp_ms=timed[-2], next_offset=timed[-1])
-
-
-def save_index(disk: Disk, paths: IndexPaths, contents: tuple[bytes, bytes]) -> None:
-    for path, content in zip(paths, contents, strict=True):
-        with OpenFile(disk, path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as file:
-            file.write(content, 0)
-
-
-def load_index(disk: Disk, paths: IndexPaths, log_size: int) -> SealedIndex | None:
-    """Read both files; None when one is missing, unreadable or not sealed for this log."""
-    try:
-        with OpenFile(disk, paths[0]) as by_offset, OpenFile(disk, paths[1]) as by_time:
-            return decode_index(by_offset.read_all(), by_time.read_all(), log_size)
-    except OSError:
-        return None
 
 
 def _swapped(values: "array[int]") -> "array[int]":

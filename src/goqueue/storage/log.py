@@ -1,11 +1,10 @@
 """The log of one partition: append, read by offset or time, flush, retain, truncate."""
 
-import errno
 import logging
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 from uuid import UUID
 
 from goqueue.model.batch import BatchHeader, Buffer
@@ -14,11 +13,12 @@ from goqueue.model.names import TopicPartition
 from goqueue.model.topic_config import TopicConfig
 from goqueue.storage.damage import Damage
 from goqueue.storage.disk import Disk
-from goqueue.storage.index import RELATIVE_OFFSET_MAX, TIME_ENTRY_BYTES
+from goqueue.storage.log_health import LogHealth
 from goqueue.storage.opening import OpenedPartition, open_partition
-from goqueue.storage.partition_files import DELETED_FOLDER_SUFFIX, remove_folder
+from goqueue.storage.partition_files import delete_folder
 from goqueue.storage.reading import LogRead, LogReader
-from goqueue.storage.retention import RemovedSegments, count_expired
+from goqueue.storage.retention import count_expired
+from goqueue.storage.rolling import is_full
 from goqueue.storage.segment import Segment
 from goqueue.storage.segment_readers import SegmentReaders
 from goqueue.storage.segments import SegmentRow
@@ -28,11 +28,6 @@ from goqueue.storage.time_lookup import TimestampedOffset, find_max_timestamp, f
 __all__ = ["LogRead", "PartitionLog", "TimestampedOffset"]
 
 logger = logging.getLogger(__name__)
-
-# Out of space or descriptors: nothing is wrong with what is stored, and it can pass.
-_PASSING_ERRORS: Final = frozenset(
-    {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
-)
 
 
 class PartitionLog:
@@ -51,23 +46,20 @@ class PartitionLog:
         self.topic_id = topic_id
         self.config = config
         self.epochs = opened.home.epochs
-        self.offline_reason: str | None = None
+        self._health = LogHealth(opened.home.name)
         # Why the last append was refused though the log is in order, such as a full disk.
         self.append_failure: str | None = None
-        self._home = opened.home
         self._disk = opened.home.disk
-        self._segments = SegmentRow(opened.segments)
+        self._segments = SegmentRow(opened.home, opened.segments, config.index_interval_bytes)
         self._reader = LogReader(self.epochs)
         self._checkpoint = opened.checkpoint
         self._log_end_offset = opened.segments[-1].next_offset
-        self._log_start_offset = max(
-            opened.checkpoint.log_start_offset, opened.segments[0].base_offset
-        )
+        first_offset = opened.segments[0].base_offset
+        self._log_start_offset = max(opened.checkpoint.log_start_offset, first_offset)
         flushed = self._log_end_offset if clean else opened.checkpoint.recovery_offset
         self._flushed_offset = min(flushed, self._log_end_offset)
         self._is_new = opened.is_new
         self._folder_changed = opened.is_new
-        self._removed = RemovedSegments()
         self._flush_lock = threading.Lock()
         self.reconfigure(config)
 
@@ -124,8 +116,12 @@ class PartitionLog:
         return self._flushed_offset
 
     @property
+    def offline_reason(self) -> str | None:
+        return self._health.offline_reason
+
+    @property
     def size_bytes(self) -> int:
-        return sum(segment.size_bytes for segment in self._segments.all)
+        return self._segments.size_bytes
 
     @property
     def segment_count(self) -> int:
@@ -134,11 +130,11 @@ class PartitionLog:
     @property
     def damage(self) -> tuple[Damage, ...]:
         """Stretches found so far that hold no valid batch; they are never served."""
-        return tuple(damage for segment in self._segments.all for damage in segment.damage)
+        return self._segments.damage
 
     def reconfigure(self, config: TopicConfig) -> None:
         self.config = config
-        self._index_entries_max = max(config.segment_index_bytes // TIME_ENTRY_BYTES, 1)
+        self._segments.index_interval_bytes = config.index_interval_bytes
         self._segments.active.index_interval_bytes = config.index_interval_bytes
 
     # --- appending --------------------------------------------------------------------
@@ -152,8 +148,7 @@ class PartitionLog:
         none of it after an error. `PartitionOffline` on any trouble with the disk: for good, unless
         the disk was full, after which the next append may work again.
         """
-        if self.offline_reason is not None:
-            raise PartitionOffline(self.offline_reason)
+        self._health.check()
         if batches[0][1].base_offset != self._log_end_offset:
             raise ValueError(
                 f"{self.name}: append of offset {batches[0][1].base_offset} "
@@ -169,7 +164,7 @@ class PartitionLog:
                 segment.prepare_append(now_ms)
             if segment.size_bytes == 0:
                 segment.opened_ms = now_ms
-            elif self._is_full(segment, len(data), last, now_ms):
+            elif is_full(segment, self.config, len(data), last, now_ms):
                 segment = self._roll(now_ms)
             segment.append(data, batches)
         except OSError as error:
@@ -177,47 +172,23 @@ class PartitionLog:
         self._log_end_offset = segment.next_offset
         self.append_failure = None
 
-    def _is_full(self, segment: Segment, added_bytes: int, last: BatchHeader, now_ms: int) -> bool:
-        config = self.config
-        return (
-            segment.size_bytes + added_bytes > config.segment_bytes
-            or segment.index_entries >= self._index_entries_max
-            or now_ms - segment.opened_ms >= config.segment_ms
-            or last.max_timestamp_ms - segment.first_timestamp_ms > config.segment_ms
-            or last.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
-        )
-
     def _roll(self, now_ms: int) -> Segment:
-        """Close the active segment and begin the next."""
-        segment = self._new_segment(self._log_end_offset, now_ms)
-        self._segments.active.close_for_appends()
-        self._segments.replace((*self._segments.all, segment))
-        return segment
-
-    def _new_segment(self, base_offset: int, now_ms: int = 0) -> Segment:
-        segment = Segment(
-            self._home, base_offset, index_interval_bytes=self.config.index_interval_bytes
-        )
-        segment.create(now_ms)
+        segment = self._segments.roll(now_ms)
         self._folder_changed = True
         return segment
 
     def _append_failed(self, error: OSError) -> PartitionOffline:
-        reason = f"{self.name}: append to {self._segments.active.path()} failed: {error}"
+        segment = self._segments.active
+        what = f"append to {segment.files.path()}"
         try:
-            self._segments.active.cut_back()
+            segment.cut_back()
         except OSError as second:
-            return self._take_offline(f"{reason}; what was written cannot be cut off: {second}")
-        if error.errno not in _PASSING_ERRORS:
-            return self._take_offline(reason)
-        logger.error("%s", reason)
-        self.append_failure = reason
-        return PartitionOffline(reason)
-
-    def _take_offline(self, reason: str) -> PartitionOffline:
-        logger.error("%s; the partition is offline until the broker is restarted", reason)
-        self.offline_reason = reason
-        return PartitionOffline(reason)
+            return self._health.broken(
+                f"{what} failed: {error}; what was written cannot be cut off: {second}"
+            )
+        failure = self._health.failed(what, error)
+        self.append_failure = failure.message
+        return failure
 
     # --- reading ----------------------------------------------------------------------
 
@@ -239,14 +210,7 @@ class PartitionLog:
         if segment is None:
             raise self._out_of_range(offset)
         try:
-            return self._reader.read(
-                segment,
-                offset,
-                max_bytes,
-                up_to=up_to,
-                at_least_one=at_least_one,
-                may_block=may_block,
-            )
+            return self._reader.read(segment, offset, max_bytes, up_to, at_least_one, may_block)
         except BlockingIOError:
             raise
         except OSError as error:
@@ -285,8 +249,7 @@ class PartitionLog:
             raise self._read_failed(offset, error) from error
 
     def _check_range(self, offset: int) -> None:
-        if self.offline_reason is not None:
-            raise PartitionOffline(self.offline_reason)
+        self._health.check()
         if not self._log_start_offset <= offset <= self._log_end_offset:
             raise self._out_of_range(offset)
 
@@ -300,10 +263,7 @@ class PartitionLog:
         if offset < self._log_start_offset:
             # Retention removed the segment while it was being read.
             return self._out_of_range(offset)
-        reason = f"{self.name}: read at offset {offset} failed: {error}"
-        if error.errno in _PASSING_ERRORS:
-            return PartitionOffline(reason)
-        return self._take_offline(reason)
+        return self._health.failed(f"read at offset {offset}", error)
 
     # --- durability -------------------------------------------------------------------
 
@@ -315,13 +275,12 @@ class PartitionLog:
         dropped the bytes and would report success on a second try.
         """
         with self._flush_lock:
-            if self.offline_reason is not None:
-                raise PartitionOffline(self.offline_reason)
+            self._health.check()
             end = self._log_end_offset
             try:
                 self._flush(end)
             except OSError as error:
-                raise self._take_offline(f"{self.name}: fsync failed: {error}") from error
+                raise self._health.broken(f"fsync failed: {error}") from error
             return end
 
     def _flush(self, end: int) -> None:
@@ -331,15 +290,13 @@ class PartitionLog:
             if self._is_new:
                 self._is_new = False
                 self._disk.fsync_dir(self.path.parent)
-        # Taken after `end`: whatever lies below it is in one of these.
-        segments = self._segments.all
-        for segment in segments:
-            if segment.next_offset > self._flushed_offset:
-                segment.sync()
+        recovery_offset = self._segments.sync_from(self._flushed_offset)
         self._flushed_offset = end
-        recovery_offset = segments[-1].base_offset
         if self._checkpoint.recovery_offset < recovery_offset <= end:
-            self._checkpoint.save(recovery_offset=recovery_offset)
+            try:
+                self._checkpoint.save(recovery_offset=recovery_offset)
+            except OSError as error:
+                logger.warning("%s: a start after a crash takes longer: %s", self.name, error)
 
     # --- removing ---------------------------------------------------------------------
 
@@ -354,7 +311,7 @@ class PartitionLog:
             below = sum(segment.next_offset <= offset for segment in self._segments.all[:-1])
             self._remove_oldest(below, due_ms=0)
         except OSError as error:
-            raise self._take_offline(f"{self.name}: deleting records failed: {error}") from error
+            raise self._health.failed("deleting records", error) from error
 
     def apply_retention(self, now_ms: int) -> int:
         """Take segments away that are too old or too many; return the bytes freed.
@@ -372,25 +329,22 @@ class PartitionLog:
                 self._roll(now_ms)
             return self._remove_oldest(count, due_ms=now_ms + self.config.file_delete_delay_ms)
         except OSError as error:
-            raise self._take_offline(f"{self.name}: retention failed: {error}") from error
+            raise self._health.failed("retention", error) from error
 
     def _remove_oldest(self, count: int, *, due_ms: int) -> int:
         if count == 0:
             return 0
-        removed = self._segments.all[:count]
-        self._segments.replace(self._segments.all[count:])
         # Readers must find an offset out of range before they can find its file gone.
-        first_offset = self._segments.all[0].base_offset
+        first_offset = self._segments.all[count].base_offset
         self._log_start_offset = max(self._log_start_offset, first_offset)
-        for segment in removed:
-            self._removed.add(segment, due_ms)
+        freed_bytes = self._segments.remove_oldest(count, due_ms=due_ms)
         self.epochs.truncate_start(self._log_start_offset)
-        return sum(segment.size_bytes for segment in removed)
+        return freed_bytes
 
     def purge_deleted(self, now_ms: int) -> None:
         """Delete the files of removed segments whose delay is over. May run in a worker thread."""
         try:
-            self._removed.purge(now_ms)
+            self._segments.purge(now_ms)
         except OSError as error:
             logger.warning("%s: a removed segment stays until the next try: %s", self.name, error)
 
@@ -399,39 +353,29 @@ class PartitionLog:
 
         At or below the log's start everything goes and the log begins anew at `offset`.
         """
-        if self.offline_reason is not None:
-            raise PartitionOffline(self.offline_reason)
+        self._health.check()
         if offset >= self._log_end_offset:
             return
         with self._flush_lock:
             try:
                 self._truncate_to(offset)
             except OSError as error:
-                raise self._take_offline(f"{self.name}: truncation failed: {error}") from error
+                raise self._health.broken(f"truncation failed: {error}") from error
 
     def _truncate_to(self, offset: int) -> None:
-        segments = self._segments.all
-        kept = [segment for segment in segments if segment.base_offset <= offset]
         start = min(self._log_start_offset, offset)
-        last_base_offset = kept[-1].base_offset if kept else offset
+        segment = self._segments.find(offset)
+        base_offset = offset if segment is None else segment.base_offset
         self._checkpoint.save(
             log_start_offset=start,
-            recovery_offset=min(self._checkpoint.recovery_offset, last_base_offset),
+            recovery_offset=min(self._checkpoint.recovery_offset, base_offset),
         )
         self._log_end_offset = offset
-        for segment in reversed(segments[len(kept) :]):
-            segment.remove_files()
-        if kept:
-            kept[-1].truncate(offset)
-        if not kept or offset <= start or kept[-1].next_offset < start:
-            # Nothing is left at or above the start.
-            for segment in kept:
-                segment.remove_files()
-            kept = [self._new_segment(start)]
-        self._segments.replace(kept)
+        self._segments.truncate(offset, start=start)
+        self._folder_changed = True
         self._reader.forget()
         self._log_start_offset = start
-        self._log_end_offset = kept[-1].next_offset
+        self._log_end_offset = self._segments.active.next_offset
         self._flushed_offset = min(self._flushed_offset, self._log_end_offset)
         self.epochs.truncate_end(self._log_end_offset)
 
@@ -442,22 +386,14 @@ class PartitionLog:
             self.flush()
             self._segments.active.close_for_appends()
         finally:
-            self._release(f"{self.name}: the log is closed")
+            self._health.end("the log is closed")
+            self._segments.release()
 
     def delete(self) -> None:
         """Remove the log from disk."""
-        self._release(f"{self.name}: the log was deleted")
-        doomed = self.path.with_name(
-            f"{self.topic_id.hex}-{self.name.partition}{DELETED_FOLDER_SUFFIX}"
-        )
+        self._health.end("the log was deleted")
+        self._segments.release()
         try:
-            self._disk.rename(self.path, doomed)
-            self._disk.fsync_dir(doomed.parent)
-            remove_folder(self._disk, doomed)
+            delete_folder(self._disk, self.path, self.name, self.topic_id)
         except OSError as error:
             raise PartitionOffline(f"{self.name}: deletion failed: {error}") from error
-
-    def _release(self, reason: str) -> None:
-        self.offline_reason = self.offline_reason or reason
-        for segment in self._segments.all:
-            segment.release()

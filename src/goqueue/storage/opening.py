@@ -61,7 +61,7 @@ def open_partition(
     if segments and segments[-1].next_offset < checkpoint.log_start_offset:
         logger.warning("%s: all that is left lies below the log's start and is removed", name)
         for segment in segments:
-            segment.remove_files()
+            segment.remove()
         segments = []
     if not segments:
         segment = Segment(

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import msgspec
 
+from goqueue.model.names import TopicPartition
 from goqueue.storage.disk import Disk
 
 IDENTITY_FILE: Final = "partition.json"
@@ -26,3 +27,14 @@ def remove_folder(disk: Disk, folder: Path) -> None:
     for name in disk.listdir(folder):
         disk.unlink(folder / name)
     disk.rmdir(folder)
+
+
+def delete_folder(disk: Disk, folder: Path, name: TopicPartition, topic_id: UUID) -> None:
+    """Delete a partition's folder so that a crash half-way leaves no half partition.
+
+    The new name goes by the topic's id: a topic's name can be as long as file names get.
+    """
+    doomed = folder.with_name(f"{topic_id.hex}-{name.partition}{DELETED_FOLDER_SUFFIX}")
+    disk.rename(folder, doomed)
+    disk.fsync_dir(doomed.parent)
+    remove_folder(disk, doomed)

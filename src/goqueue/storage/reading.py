@@ -41,7 +41,6 @@ class LogReader:
         segment: Segment,
         offset: int,
         max_bytes: int,
-        *,
         up_to: int,
         at_least_one: bool,
         may_block: bool,

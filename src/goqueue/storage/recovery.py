@@ -5,7 +5,8 @@ from pathlib import Path
 
 from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import TEMPORARY_SUFFIX
-from goqueue.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SUFFIXES, Segment, SegmentHome
+from goqueue.storage.segment import Segment, SegmentHome
+from goqueue.storage.segment_files import DELETED_SUFFIX, LOG_SUFFIX, SUFFIXES, file_name
 from goqueue.storage.survey import OnBatch
 
 
@@ -27,7 +28,7 @@ def recover_segments(
             home,
             base_offset,
             index_interval_bytes=index_interval_bytes,
-            size_bytes=home.disk.stat(home.folder / _log_name(base_offset)).st_size,
+            size_bytes=home.disk.stat(home.folder / file_name(base_offset, LOG_SUFFIX)).st_size,
         )
         for base_offset in _base_offsets(home.disk, home.folder)
     ]
@@ -42,13 +43,9 @@ def recover_segments(
     segments[-1].recover_last(on_batch)
     # A crash right after a roll can tear the tail of the segment before the one just begun.
     while len(segments) > 1 and segments[-1].size_bytes == 0 and segments[-2].has_bad_tail:
-        segments.pop().remove_files()
+        segments.pop().remove()
         segments[-1].recover_last()
     return segments
-
-
-def _log_name(base_offset: int) -> str:
-    return f"{base_offset:020d}{LOG_SUFFIX}"
 
 
 def _base_offsets(disk: Disk, folder: Path) -> list[int]:

@@ -1,6 +1,5 @@
-"""Which segments have had their time, and what becomes of them."""
+"""Which segments have had their time."""
 
-from collections import deque
 from collections.abc import Sequence
 
 from goqueue.model.batch import NO_TIMESTAMP
@@ -40,25 +39,5 @@ def _is_too_old(segment: Segment, config: TopicConfig, now_ms: int) -> bool:
         return False
     newest_ms = segment.max_timestamp_ms()
     if newest_ms == NO_TIMESTAMP:
-        newest_ms = segment.modified_ms()
+        newest_ms = segment.files.modified_ms()
     return newest_ms < now_ms - config.retention_ms
-
-
-class RemovedSegments:
-    """Segments out of the log whose files stay a while for readers that are about to open them.
-
-    Added to by the appending thread, purged by any one thread.
-    """
-
-    def __init__(self) -> None:
-        self._due: deque[tuple[int, Segment]] = deque()
-
-    def add(self, segment: Segment, due_ms: int) -> None:
-        segment.mark_deleted()
-        self._due.append((due_ms, segment))
-
-    def purge(self, now_ms: int) -> None:
-        """Delete what is due. What fails stays and is tried again."""
-        while self._due and self._due[0][0] <= now_ms:
-            self._due[0][1].remove_files()
-            self._due.popleft()

@@ -1,6 +1,5 @@
 """One segment: a stretch of a partition's log in a file of whole batches, and its sparse index."""
 
-import contextlib
 import errno
 import logging
 import os
@@ -21,30 +20,17 @@ from goqueue.model.batch import (
 )
 from goqueue.model.errors import CorruptBatch
 from goqueue.model.names import TopicPartition
-from goqueue.storage.damage import Damage, Gap
+from goqueue.storage.damage import Damage, Gaps
 from goqueue.storage.disk import Disk
 from goqueue.storage.epochs import LeaderEpochs
-from goqueue.storage.index import (
-    IndexPaths,
-    SealedIndex,
-    SegmentIndex,
-    encode_index,
-    load_index,
-    save_index,
-)
+from goqueue.storage.index import SealedIndex, SegmentIndex
 from goqueue.storage.open_file import OpenFile
 from goqueue.storage.scan import follows_on, scan
+from goqueue.storage.segment_files import SegmentFiles
 from goqueue.storage.segment_readers import SegmentReader, SegmentReaders
 from goqueue.storage.survey import OnBatch, Survey, survey
 
 logger = logging.getLogger(__name__)
-
-LOG_SUFFIX: Final = ".log"
-INDEX_SUFFIX: Final = ".index"
-TIME_INDEX_SUFFIX: Final = ".timeindex"
-DELETED_SUFFIX: Final = ".deleted"
-# The log file comes last: as long as it has its name, the others can be rebuilt.
-SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX)
 
 # A walk over headers reads this much at once: one index interval at default settings, with room.
 _WALK_BYTES: Final = 8 * 1024
@@ -76,22 +62,17 @@ class Segment:
         self.index_interval_bytes = index_interval_bytes
         self.first_timestamp_ms = NO_TIMESTAMP
         self.opened_ms = 0
-        self.gaps: tuple[Gap, ...] = ()
+        self._gaps = Gaps(home.name)
         self.is_removed = False
-        self._stem = home.folder / f"{base_offset:020d}"
-        self._suffix = ""
+        self.files = SegmentFiles(home.disk, home.folder, base_offset)
         self._name = home.name
         self._epochs = home.epochs
-        self._disk = home.disk
         self._readers = home.readers
         self._writer: SegmentReader | None = None
         self._max_timestamp_ms: int | None = NO_TIMESTAMP if size_bytes == 0 else None
         self._bytes_since_entry = 0
-        # Held while files are opened, renamed or rebuilt; never while batches are read or written.
-        self._lock = threading.Lock()
-
-    def path(self, suffix: str = LOG_SUFFIX) -> Path:
-        return self._stem.with_name(self._stem.name + suffix + self._suffix)
+        # Lets one thread open or rebuild what others are about to want too.
+        self._opening = threading.Lock()
 
     @property
     def index_entries(self) -> int:
@@ -99,24 +80,17 @@ class Segment:
 
     @property
     def has_bad_tail(self) -> bool:
-        return any(gap.end_position == self.size_bytes for gap in self.gaps)
+        return self._gaps.reach(self.size_bytes)
 
     @property
     def damage(self) -> list[Damage]:
-        return [self._damage(gap) for gap in self.gaps]
+        return self._gaps.damage(self.files.path())
 
     # --- appending --------------------------------------------------------------------
 
     def create(self, now_ms: int) -> None:
         """Make the files of a new segment and be ready for appends."""
-        try:
-            # All three at once: a segment that exists has room for its index's directory entries.
-            for suffix in SUFFIXES:
-                file = OpenFile(self._disk, self.path(suffix), os.O_RDWR | os.O_CREAT | os.O_EXCL)
-        except OSError:
-            self.remove_files()
-            raise
-        self._writer = SegmentReader(file, SegmentIndex())
+        self._writer = SegmentReader(self.files.create(), SegmentIndex())
         self.opened_ms = now_ms
 
     @property
@@ -126,7 +100,7 @@ class Segment:
     def prepare_append(self, now_ms: int) -> None:
         """Open a segment that was found on disk for appends."""
         index = self.reader().index
-        file = OpenFile(self._disk, self.path(), os.O_RDWR)
+        file = self.files.open_log(os.O_RDWR)
         if self.size_bytes:
             self.first_timestamp_ms = read_header(file.read(HEADER_BYTES, 0)).max_timestamp_ms
         is_past = NO_TIMESTAMP < self.first_timestamp_ms <= now_ms
@@ -177,10 +151,12 @@ class Segment:
     def sync(self) -> None:
         """Make everything appended so far durable."""
         reader = self._writer or self._readers.get(self)
-        with self._lock:
+        try:
+            file = reader.file if reader is not None else self.files.open_log()
+        except FileNotFoundError:
             if self.is_removed:
                 return
-            file = reader.file if reader is not None else OpenFile(self._disk, self.path())
+            raise
         file.sync()
 
     # --- reading ----------------------------------------------------------------------
@@ -190,17 +166,19 @@ class Segment:
         if reader is not None:
             return reader
         if not may_block:
-            raise BlockingIOError(errno.EAGAIN, "segment is not open", str(self.path()))
-        with self._lock:
-            file = OpenFile(self._disk, self.path())
-            sealed = self._load_index()
-            if sealed is None:
-                index = self._rebuild(file)
-            else:
-                index = sealed.index
-                self._max_timestamp_ms = sealed.max_timestamp_ms
-            reader = SegmentReader(file, index)
-            self._readers.put(self, reader)
+            raise BlockingIOError(errno.EAGAIN, "segment is not open", str(self.files.path()))
+        with self._opening:
+            reader = self._readers.get(self)
+            if reader is None:
+                file = self.files.open_log()
+                sealed = self.files.load_index(self.size_bytes)
+                if sealed is None:
+                    index = self._rebuild(file)
+                else:
+                    index = sealed.index
+                    self._max_timestamp_ms = sealed.max_timestamp_ms
+                reader = SegmentReader(file, index)
+                self._readers.put(self, reader)
         return reader
 
     def max_timestamp_ms(self) -> int:
@@ -214,7 +192,7 @@ class Segment:
         try:
             return self._locate(offset, may_block)
         except CorruptBatch:
-            if self._gap_with(offset) is not None:
+            if self._gaps.holding(offset) is not None:
                 raise
         # The index led astray, and was rebuilt when that was noticed.
         return self._locate(offset, may_block)
@@ -224,7 +202,7 @@ class Segment:
             if header.base_offset <= offset:
                 return position, header.base_offset
             break
-        if self._gap_with(offset) is None:
+        if self._gaps.holding(offset) is None:
             self.inspect(may_block=may_block)
         raise self.corrupt(offset)
 
@@ -251,7 +229,7 @@ class Segment:
         size = self.size_bytes
         window, window_start = b"", position
         while position < size:
-            gap = self._gap_at(position)
+            gap = self._gaps.at(position)
             if gap is not None:
                 position, offset = gap.end_position, gap.next_offset
                 continue
@@ -268,7 +246,7 @@ class Segment:
                     offset = header.next_offset
                     continue
             self.inspect(may_block=may_block)
-            if self._gap_at(position) is None:
+            if self._gaps.at(position) is None:
                 raise self.corrupt(offset)
 
     def batch(self, position: int, header: BatchHeader) -> bytes | None:
@@ -285,38 +263,40 @@ class Segment:
 
     def corrupt(self, offset: int) -> CorruptBatch:
         """The error for a reader that asks for an offset that is damaged here."""
-        gap = self._gap_with(offset)
+        gap = self._gaps.holding(offset)
         if gap is not None:
-            return CorruptBatch(str(self._damage(gap)))
-        return CorruptBatch(f"{self._name}: offset {offset} cannot be read from {self.path()}")
+            return CorruptBatch(str(self._gaps.describe(gap, self.files.path())))
+        return CorruptBatch(
+            f"{self._name}: offset {offset} cannot be read from {self.files.path()}"
+        )
 
     def inspect(self, *, may_block: bool = True) -> None:
         """Look for damage in the whole file, so that readers are told and find the way past."""
         if not may_block:
-            raise BlockingIOError(errno.EAGAIN, "segment needs a scan", str(self.path()))
+            raise BlockingIOError(errno.EAGAIN, "segment needs a scan", str(self.files.path()))
         next_offset, size = self.next_offset, self.size_bytes
         file = self.reader().file
         found = self._survey(file, size, next_offset)
-        self._note_gaps(found, size, next_offset)
-        if self._writer is None:
+        self._gaps.replace(found.all_gaps(size, next_offset), self.files.path())
+        if self._writer is None and self.size_bytes == size:
             self._adopt(found.index, found.max_timestamp_ms)
             self._readers.put(self, SegmentReader(file, found.index))
 
     def recover_closed(self, on_batch: OnBatch | None = None) -> None:
         """Verify every batch and rebuild the index; damage stays where it is."""
-        with OpenFile(self._disk, self.path()) as file:
+        with self.files.open_log() as file:
             self._rebuild(file, on_batch)
 
     def recover_last(self, on_batch: OnBatch | None = None) -> None:
         """Verify every batch, cut a torn tail off, rebuild the index and find the log's end."""
-        with OpenFile(self._disk, self.path(), os.O_RDWR) as file:
+        with self.files.open_log(os.O_RDWR) as file:
             found = self._survey(file, self.size_bytes, None, on_batch)
             if found.tail is not None:
                 logger.warning(
                     "%s: cut %d bytes off %s at byte %d (log end offset %d): %s",
                     self._name,
                     self.size_bytes - found.tail.position,
-                    self.path(),
+                    self.files.path(),
                     found.tail.position,
                     found.next_offset,
                     found.tail.reason,
@@ -325,15 +305,16 @@ class Segment:
                 self.size_bytes = found.tail.position
                 found = replace(found, tail=None)
         self.next_offset = found.next_offset
-        self._note_gaps(found, self.size_bytes, self.next_offset)
+        gaps = found.all_gaps(self.size_bytes, self.next_offset)
+        self._gaps.replace(gaps, self.files.path())
         self._adopt(found.index, found.max_timestamp_ms)
         self._readers.discard(self)
 
     def truncate(self, offset: int) -> None:
         """Remove the batch that holds `offset` and all after it."""
-        gap = self._gap_with(offset)
+        gap = self._gaps.holding(offset)
         position = self.locate(offset)[0] if gap is None else gap.position
-        with OpenFile(self._disk, self.path(), os.O_RDWR) as file:
+        with self.files.open_log(os.O_RDWR) as file:
             file.truncate(position)
         self.size_bytes = position
         self._writer = None
@@ -341,7 +322,7 @@ class Segment:
 
     def trust(self) -> bool:
         """Take the log's end from the sealed index; False when there is none to be trusted."""
-        sealed = self._load_index()
+        sealed = self.files.load_index(self.size_bytes)
         if sealed is None:
             return False
         self._max_timestamp_ms = sealed.max_timestamp_ms
@@ -366,7 +347,8 @@ class Segment:
 
     def _rebuild(self, file: OpenFile, on_batch: OnBatch | None = None) -> SegmentIndex:
         found = self._survey(file, self.size_bytes, self.next_offset, on_batch)
-        self._note_gaps(found, self.size_bytes, self.next_offset)
+        gaps = found.all_gaps(self.size_bytes, self.next_offset)
+        self._gaps.replace(gaps, self.files.path())
         self._adopt(found.index, found.max_timestamp_ms)
         return found.index
 
@@ -374,78 +356,26 @@ class Segment:
         self._max_timestamp_ms = max_timestamp_ms
         self._save_index(index)
 
-    def _note_gaps(self, found: Survey, size: int, next_offset: int) -> None:
-        gaps = list(found.gaps)
-        if found.tail is not None:
-            tail = found.tail
-            gaps.append(Gap(tail.position, size, tail.first_offset, next_offset, tail.reason))
-        elif found.next_offset < next_offset:
-            reason = "the file ends too early"
-            gaps.append(Gap(size, size, found.next_offset, next_offset, reason))
-        for gap in gaps:
-            if gap not in self.gaps:
-                logger.error("%s", self._damage(gap))
-        self.gaps = tuple(gaps)
-
-    def _gap_at(self, position: int) -> Gap | None:
-        for gap in self.gaps:
-            if gap.position <= position < gap.end_position:
-                return gap
-        return None
-
-    def _gap_with(self, offset: int) -> Gap | None:
-        for gap in self.gaps:
-            if gap.first_offset <= offset < gap.next_offset:
-                return gap
-        return None
-
-    def _damage(self, gap: Gap) -> Damage:
-        return Damage(
-            name=self._name,
-            path=self.path(),
-            position=gap.position,
-            offset=gap.first_offset,
-            next_offset=gap.next_offset,
-            reason=gap.reason,
-        )
-
     # --- files ------------------------------------------------------------------------
-
-    def _load_index(self) -> SealedIndex | None:
-        return load_index(self._disk, self._index_paths, self.size_bytes)
 
     def _save_index(self, index: SegmentIndex) -> None:
         """Write the index files. A failure costs a later rebuild, nothing else."""
         sealed = SealedIndex(index, self.max_timestamp_ms(), self.next_offset)
-        contents = encode_index(sealed, self.base_offset, self.size_bytes)
         try:
-            save_index(self._disk, self._index_paths, contents)
+            self.files.save_index(sealed, self.size_bytes)
         except OSError as error:
             logger.warning("%s: index not saved, will be rebuilt: %s", self._name, error)
 
-    @property
-    def _index_paths(self) -> IndexPaths:
-        return self.path(INDEX_SUFFIX), self.path(TIME_INDEX_SUFFIX)
-
-    def modified_ms(self) -> int:
-        return self._disk.stat(self.path()).st_mtime_ns // 1_000_000
-
     def mark_deleted(self) -> None:
-        """Rename the files out of the log's sight; readers that hold them read on."""
-        with self._lock:
-            for suffix in SUFFIXES:
-                target = self.path(suffix + DELETED_SUFFIX)
-                with contextlib.suppress(FileNotFoundError):
-                    self._disk.rename(self.path(suffix), target)
-            self._suffix = DELETED_SUFFIX
+        """Take the files out of the log's sight; readers that hold them read on."""
+        self.files.mark_deleted()
+        self._readers.discard(self)
 
-    def remove_files(self) -> None:
-        """Delete the files. Readers that still look for the segment find it gone."""
-        with self._lock:
-            self.is_removed = True
-            self.release()
-            for suffix in SUFFIXES:
-                self._disk.unlink(self.path(suffix))
+    def remove(self) -> None:
+        """Delete the files; readers that hold them read on."""
+        self.is_removed = True
+        self.release()
+        self.files.remove()
 
     def release(self) -> None:
         """Let go of open files."""

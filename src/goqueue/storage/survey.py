@@ -20,6 +20,16 @@ class Survey:
     gaps: tuple[Gap, ...]
     tail: Lost | None
 
+    def all_gaps(self, size: int, next_offset: int) -> tuple[Gap, ...]:
+        """The gaps of a file that has this size and should have reached `next_offset`."""
+        if self.tail is not None:
+            position, first_offset, reason = self.tail
+            return (*self.gaps, Gap(position, size, first_offset, next_offset, reason))
+        if self.next_offset < next_offset:
+            reason = "the file ends too early"
+            return (*self.gaps, Gap(size, size, self.next_offset, next_offset, reason))
+        return self.gaps
+
 
 def survey(
     items: Iterator[Scanned],

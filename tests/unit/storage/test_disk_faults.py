@@ -8,6 +8,7 @@ import pytest
 from goqueue.model.errors import OffsetOutOfRange, PartitionOffline
 from goqueue.testing.faulty_disk import FaultyDisk
 from tests.unit.storage.stored_log import (
+    NOW_MS,
     append,
     fill,
     log_files,
@@ -251,3 +252,46 @@ def test_a_removed_segment_that_cannot_be_deleted_is_tried_again(
     assert not list(log.path.glob("*.deleted"))
     with pytest.raises(OffsetOutOfRange):
         read_values(log, 0)
+
+
+def test_a_checkpoint_that_cannot_be_written_only_costs_a_longer_recovery(
+    tmp_path: Path, disk: FaultyDisk
+) -> None:
+    log = open_log(tmp_path / "p", disk=disk, segment_bytes=400)
+    values = fill(log, 10)
+    disk.inject("open", errno.ENOSPC, path_contains="checkpoint")
+
+    assert log.flush() == 10
+
+    assert log.offline_reason is None
+    assert read_values(open_log(tmp_path / "p")) == values
+
+
+def test_retention_on_a_full_disk_does_not_take_the_log_offline(
+    tmp_path: Path, disk: FaultyDisk
+) -> None:
+    log = open_log(tmp_path / "p", disk=disk, retention_ms=1)
+    values = fill(log, 3)
+    fault = disk.inject("open", errno.ENOSPC, path_contains=f"{3:020d}")
+
+    with pytest.raises(PartitionOffline, match="retention failed"):
+        log.apply_retention(NOW_MS + 1000)
+
+    assert fault.calls_failed == 1
+    assert log.offline_reason is None
+    assert read_values(log) == values
+    disk.heal()
+    assert log.apply_retention(NOW_MS + 1000) > 0
+
+
+def test_a_roll_never_touches_a_file_that_is_already_there(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "p", segment_bytes=400)
+    values = fill(log, 3)
+    stranger = log.path / f"{3:020d}.log"
+    stranger.write_bytes(b"not ours")
+
+    with pytest.raises(PartitionOffline, match="File exists"):
+        append(log, b"x" * 60)
+
+    assert stranger.read_bytes() == b"not ours"
+    assert read_values(open_log(tmp_path / "p")) == values
