@@ -68,9 +68,9 @@ def render_bars(bars: list[Bar]) -> list[str]:
 def _render_rows(peer: str, rows: list[Row]) -> list[str]:
     lines = [
         "Medians, lowest and highest in brackets. Ratio: GoQueue divided by the peer. "
-        "CPU: seconds of the broker per million messages. Cores: processor time of broker and client "
-        "by wall time; a ratio with a question mark compares rounds that got unequal shares of the "
-        "machine.",
+        "CPU: seconds of the broker per million messages. Cores: processor time of broker and "
+        "client by wall time; a ratio with a question mark compares rounds that got unequal shares "
+        "of the machine.",
         "",
         f"| what | fsync (GoQueue / peer) | GoQueue | {peer} | ratio | CPU GoQueue | CPU peer "
         "| cores GoQueue | cores peer |",
