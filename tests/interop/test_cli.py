@@ -17,6 +17,7 @@ import yaml
 from typer.testing import CliRunner
 
 from goqueue.cli.main import app
+from goqueue.model.partitioner import partition_for_key
 from goqueue.testing import ServerProcess
 
 COMMAND = (sys.executable, "-m", "goqueue")
@@ -162,6 +163,37 @@ def test_compressions(cli: Cli, topic: str, compression: str, acks: str) -> None
     lines = b"".join(b"line %d\n" % n for n in range(500))
     cli("produce", topic, "-p", "0", "-z", compression, "--acks", acks, stdin=lines)
     assert cli("consume", topic).stdout == lines
+
+
+def test_messages_without_key_are_spread_and_keys_stay_together(cli: Cli, topic: str) -> None:
+    cli("topics", "create", topic, "-p", "4")
+    lines = b"".join(b"%d:%d\n" % (n % 20, n) for n in range(20_000))
+    cli("produce", topic, stdin=lines * 5)
+    used = {m["partition"] for m in messages(cli, topic)}
+    assert len(used) > 1
+
+    cli("topics", "create", f"{topic}-keyed", "-p", "4")
+    cli("produce", f"{topic}-keyed", "-K", ":", stdin=lines)
+    found = messages(cli, f"{topic}-keyed")
+    assert len(found) == 20_000
+    assert {(m["key"], m["partition"]) for m in found} == {
+        (str(key), partition_for_key(str(key).encode(), 4)) for key in range(20)
+    }
+    of_one_key = [int(str(m["value"])) for m in found if m["key"] == "7"]
+    assert of_one_key == sorted(of_one_key)
+
+
+def test_too_large_a_message_says_what_to_do(cli: Cli, topic: str) -> None:
+    cli("topics", "create", topic, "--set", "max.message.bytes=1000")
+    cli("produce", topic, "x" * 500)
+    error = cli("produce", topic, "x" * 2000, code=1).stderr
+    assert b"max.message.bytes" in error
+
+
+def test_sending_without_acknowledgement(cli: Cli, topic: str) -> None:
+    cli("topics", "create", topic, "-p", "1")
+    assert b"sent 2 messages" in cli("produce", topic, "a", "b", "--acks", "0").stderr
+    assert cli("consume", topic, "--follow", "--from-beginning", "-n", "2").stdout == b"a\nb\n"
 
 
 def test_where_to_begin_and_where_to_stop(cli: Cli, topic: str) -> None:

@@ -4,7 +4,12 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from aiokafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
+from aiokafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    MessageSizeTooLargeError,
+)
 
 from goqueue.cli.failures import CommandFailed
 from goqueue.client.errors import BrokerUnreachable
@@ -20,6 +25,11 @@ def kafka_errors_as_failures(bootstrap: str) -> Iterator[None]:
         raise BrokerUnreachable(f"no broker answers at {bootstrap}") from error
     except (TimeoutError, KafkaTimeoutError) as error:
         raise BrokerUnreachable(f"the broker at {bootstrap} did not answer in time") from error
+    except MessageSizeTooLargeError as error:
+        raise CommandFailed(
+            "a message is larger than the topic takes; "
+            "raise its limit with `goqueue topics alter TOPIC --set max.message.bytes=…`"
+        ) from error
     except KafkaError as error:
         raise CommandFailed(_plain(error)) from error
 

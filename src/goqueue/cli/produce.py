@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -24,6 +24,9 @@ from goqueue.cli.output import print_rows
 if TYPE_CHECKING:
     from goqueue.cli.record_text import OutgoingMessage
     from goqueue.cli.send_progress import SendProgress
+
+# A quarter of what a broker takes at most by default: few requests, and short ones.
+_BATCH_BYTES: Final = 262_144
 
 
 class Compression(StrEnum):
@@ -194,12 +197,12 @@ async def _send(
     elapsed = time.monotonic() - started
     if output is not Output.TABLE:
         print_rows(progress.rows(), output, columns={})
-    elif progress.sent == 1:
-        typer.echo(f"sent 1 message to {topic}, {progress.places()}", err=True)
     else:
+        noun = "message" if progress.sent == 1 else "messages"
+        places = progress.places()
         typer.echo(
-            f"sent {progress.sent} messages to {topic} in {elapsed:.2f} s"
-            + (f", {progress.places()}" if progress.sent else ""),
+            f"sent {progress.sent} {noun} to {topic} in {elapsed:.2f} s"
+            + (f", {places}" if places else ""),
             err=True,
         )
 
@@ -213,31 +216,20 @@ async def _send_with_aiokafka(
     from aiokafka import AIOKafkaProducer
     from aiokafka.errors import UnknownTopicOrPartitionError
 
-    producer = AIOKafkaProducer(linger_ms=5, max_batch_size=262_144, **producer_options)
+    from goqueue.cli.batch_sender import BatchSender
+
+    producer = AIOKafkaProducer(max_batch_size=_BATCH_BYTES, **producer_options)
     try:
         await producer.start()
         try:
-            known = await producer.partitions_for(topic)
+            partitions = await producer.partitions_for(topic)
         except UnknownTopicOrPartitionError:
             raise CommandFailed(
                 f"there is no topic {topic!r}; make it with `goqueue topics create {topic}`"
             ) from None
+        sender = BatchSender(producer, topic, len(partitions), progress)
         async for messages, input_bytes in batches:
-            for message in messages:
-                if message.partition is not None and message.partition not in known:
-                    raise CommandFailed(
-                        f"topic {topic!r} has no partition {message.partition}; "
-                        f"its partitions are 0 to {max(known)}"
-                    )
-                future = await producer.send(
-                    topic,
-                    message.value,
-                    key=message.key,
-                    partition=message.partition,
-                    timestamp_ms=message.timestamp_ms,
-                    headers=list(message.headers),
-                )
-                future.add_done_callback(progress.acknowledged)
+            await sender.send(messages)
             progress.advance(input_bytes)
             progress.raise_failure()
         await producer.flush()

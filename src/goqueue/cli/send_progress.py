@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class SendProgress:
-    """Counts acknowledgements per partition; keeps the first failure."""
+    """Counts acknowledged messages per partition; keeps the first failure."""
 
     def __init__(self, total_bytes: int | None) -> None:
         self.sent = 0
@@ -38,19 +38,20 @@ class SendProgress:
         if self._bar is not None:
             self._bar.stop()
 
-    def acknowledged(self, future: "asyncio.Future[Any]") -> None:
-        if future.cancelled():
+    def answered(self, batch: "asyncio.Future[Any]", partition: int, count: int) -> None:
+        """The broker answered for a batch of `count` messages."""
+        if batch.cancelled():
             return
-        failure = future.exception()
+        failure = batch.exception()
         if failure is not None:
             self._failure = self._failure or failure
             return
-        placed = future.result()
-        self.sent += 1
+        self.sent += count
+        placed = batch.result()
         if placed is not None:  # acks=0 has no answer
-            self._first.setdefault(placed.partition, placed.offset)
-            self._last[placed.partition] = placed.offset
-            self._count[placed.partition] = self._count.get(placed.partition, 0) + 1
+            self._first.setdefault(partition, placed.offset)
+            self._last[partition] = placed.offset + count - 1
+            self._count[partition] = self._count.get(partition, 0) + count
 
     def advance(self, input_bytes: int) -> None:
         if self._bar is not None:

@@ -8,27 +8,30 @@
 `EmbeddedBroker` is a real broker in a thread of this process with its own event loop, data folder
 and ports; `ServerProcess` is one in a process of its own that can be killed. With pytest, the
 fixtures `goqueue_broker` and `goqueue_topic` are there as soon as the package is installed.
+`FaultyDisk` fails on demand what the broker asks of its disk.
 
 Everything is imported on first use: the pytest plugin is loaded by every pytest run on a machine
 where GoQueue is installed, and must cost it nothing.
 """
 
-from typing import TYPE_CHECKING
+import importlib
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from goqueue.testing.embedded_broker import EmbeddedBroker
+    from goqueue.testing.faulty_disk import FaultyDisk
     from goqueue.testing.server_process import ServerProcess
 
-__all__ = ["EmbeddedBroker", "ServerProcess"]
+__all__ = ["EmbeddedBroker", "FaultyDisk", "ServerProcess"]
+
+_MODULES: Final = {
+    "EmbeddedBroker": "goqueue.testing.embedded_broker",
+    "FaultyDisk": "goqueue.testing.faulty_disk",
+    "ServerProcess": "goqueue.testing.server_process",
+}
 
 
 def __getattr__(name: str) -> object:
-    if name == "EmbeddedBroker":
-        from goqueue.testing.embedded_broker import EmbeddedBroker
-
-        return EmbeddedBroker
-    if name == "ServerProcess":
-        from goqueue.testing.server_process import ServerProcess
-
-        return ServerProcess
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)
