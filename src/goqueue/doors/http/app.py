@@ -11,12 +11,12 @@ from litestar.connection import ASGIConnection
 from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
-from prometheus_client import CollectorRegistry
 
 from goqueue.broker.service import Broker
 from goqueue.doors.http import documentation, health, messages, metrics, topics
 from goqueue.doors.http.body import BodyReader, JsonRequest
 from goqueue.doors.http.errors import Refusal, respond
+from goqueue.doors.http.metrics import Exposition
 from goqueue.doors.http.openapi import openapi_config
 from goqueue.doors.http.readiness import Readiness
 
@@ -28,7 +28,7 @@ def build_app(
     *,
     bodies: BodyReader,
     readiness: Readiness,
-    registry: CollectorRegistry,
+    exposition: Exposition,
     closing: asyncio.Event,
 ) -> Litestar:
     routes = [
@@ -45,7 +45,7 @@ def build_app(
             "broker": _given(broker),
             "closing": _given(closing),
             "readiness": _given(readiness),
-            "registry": _given(registry),
+            "exposition": _given(exposition),
         },
         guards=[check_query],
         exception_handlers={Exception: respond},
@@ -53,7 +53,7 @@ def build_app(
         openapi_config=openapi_config(),
         logging_config=None,
         state=State({"body_reader": bodies}),
-        signature_types=[Broker, Readiness, CollectorRegistry, Request],
+        signature_types=[Broker, Readiness, Exposition, Request],
     )
 
 

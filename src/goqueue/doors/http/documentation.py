@@ -133,7 +133,7 @@ const render = (doc) => {
       el("div", {className: "operation"}, el("p", {textContent: schema.description || ""}),
         fieldTable(name, schema, doc))));
 };
-fetch("openapi.json").then((answer) => answer.json()).then(render).catch((error) => {
+fetch("/openapi.json").then((answer) => answer.json()).then(render).catch((error) => {
   document.querySelector("main").textContent = "The API document could not be read: " + error;
 });
 """
@@ -144,7 +144,7 @@ _PAGE: Final = f"""<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>GoQueue API</title>
 <style>{_STYLE}</style>
-<main>Reading <a href="openapi.json">openapi.json</a> …</main>
+<main>Reading <a href="/openapi.json">openapi.json</a> …</main>
 <script>{_SCRIPT}</script>
 </html>
 """

@@ -12,7 +12,7 @@ from goqueue.doors.http.app import build_app
 from goqueue.doors.http.body import BodyReader
 from goqueue.doors.http.connection import KEEP_ALIVE_SECONDS, HttpConnection
 from goqueue.doors.http.entry import Entry
-from goqueue.doors.http.metrics import build_registry
+from goqueue.doors.http.metrics import Exposition
 from goqueue.doors.http.readiness import Readiness
 from goqueue.doors.http.traffic import Traffic
 from goqueue.model.broker_config import BrokerConfig
@@ -39,7 +39,7 @@ class HttpDoor:
             broker,
             bodies=bodies,
             readiness=Readiness(broker, self._closing),
-            registry=build_registry(broker, self._traffic),
+            exposition=Exposition(broker, self._traffic),
             closing=self._closing,
         )
         entry = Entry(broker, app=app, bodies=bodies, traffic=self._traffic, closing=self._closing)

@@ -1,7 +1,8 @@
 """GET /metrics: Prometheus' text format, read from the broker when asked."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from litestar import Response, get
 from litestar.di import NamedDependency
@@ -12,12 +13,14 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from goqueue import __version__
+from goqueue.broker.messages import LogDirView
 from goqueue.broker.partition import Partition
 from goqueue.broker.service import Broker
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.traffic import Traffic
+from goqueue.state.metadata_image import MetadataImage
 
-# Seven series each: beyond this a scrape takes seconds and Prometheus suffers more than it helps.
+# Eight series each: beyond this a scrape takes long and Prometheus suffers more than it helps.
 # Sums per broker stay complete, and what is left out is counted.
 PARTITIONS_WITH_SERIES_MAX: Final = 10_000
 
@@ -35,54 +38,73 @@ _COUNTERS: Final[Sequence[tuple[str, str, Callable[[Partition], float]]]] = (
 )
 
 
+class _Figures(NamedTuple):
+    """What only the event loop may look at; the rest are plain numbers, read by any thread."""
+
+    partitions: Sequence[Partition]
+    offline_count: int
+    disk: LogDirView
+    image: MetadataImage
+    answered: Mapping[tuple[str, int], int]
+
+
 class BrokerCollector(Collector):
     def __init__(self, broker: Broker, traffic: Traffic) -> None:
         self._broker = broker
         self._traffic = traffic
+        self._figures = self._look()
+
+    def refresh(self) -> None:
+        self._figures = self._look()
+
+    def _look(self) -> _Figures:
+        broker = self._broker
+        return _Figures(
+            partitions=tuple(broker.hosted),
+            offline_count=len(broker.offline_partitions),
+            disk=broker.log_dirs(),
+            image=broker.image,
+            answered=dict(self._traffic.answered),
+        )
 
     def collect(self) -> Iterable[Metric]:
-        yield from self._broker_metrics()
-        yield from self._partition_metrics()
-        yield from self._http_metrics()
+        figures = self._figures
+        yield from self._broker_metrics(figures)
+        yield from self._partition_metrics(figures)
+        yield from self._http_metrics(figures)
 
-    def _broker_metrics(self) -> Iterable[Metric]:
+    def _broker_metrics(self, figures: _Figures) -> Iterable[Metric]:
         broker = self._broker
         info = GaugeMetricFamily(
             "goqueue_build_info", "Always 1.", labels=("version", "node_id", "cluster_id")
         )
         info.add_metric((__version__, str(broker.node_id), broker.cluster_id), 1)
         yield info
-        image = broker.image
+        image, disk = figures.image, figures.disk
         yield _gauge("goqueue_brokers", "Brokers registered.", len(image.brokers))
         yield _gauge("goqueue_topics", "Topics.", len(image.topics))
-        yield _gauge("goqueue_partitions", "Partitions on this broker.", len(broker.hosted))
+        yield _gauge("goqueue_partitions", "Partitions on this broker.", len(figures.partitions))
         yield _gauge(
             "goqueue_offline_partitions",
             "Partitions of this broker that storage failures took offline.",
-            len(broker.offline_partitions),
+            figures.offline_count,
         )
-        disk = broker.log_dirs()
         yield _gauge("goqueue_disk_total_bytes", "Size of the data disk.", disk.total_bytes)
         yield _gauge("goqueue_disk_usable_bytes", "Free on the data disk.", disk.usable_bytes)
 
-    def _partition_metrics(self) -> Iterable[Metric]:
-        partitions = sorted(self._broker.hosted, key=lambda partition: partition.name)
+    def _partition_metrics(self, figures: _Figures) -> Iterable[Metric]:
+        partitions = sorted(figures.partitions, key=lambda partition: partition.name)
         shown = partitions[:PARTITIONS_WITH_SERIES_MAX]
         labels = [(p.name.topic, str(p.name.partition)) for p in shown]
-        for name, doc, read in _GAUGES:
-            gauge = GaugeMetricFamily(
-                f"goqueue_partition_{name}", doc, labels=("topic", "partition")
-            )
-            for label, partition in zip(labels, shown, strict=True):
-                gauge.add_metric(label, read(partition))
-            yield gauge
-        for name, doc, read in _COUNTERS:
-            counter = CounterMetricFamily(
-                f"goqueue_partition_{name}", doc, labels=("topic", "partition")
-            )
-            for label, partition in zip(labels, shown, strict=True):
-                counter.add_metric(label, read(partition))
-            yield counter
+        kinds = ((GaugeMetricFamily, _GAUGES), (CounterMetricFamily, _COUNTERS))
+        for family_type, rows in kinds:
+            for name, doc, read in rows:
+                family = family_type(
+                    f"goqueue_partition_{name}", doc, labels=("topic", "partition")
+                )
+                for label, partition in zip(labels, shown, strict=True):
+                    family.add_metric(label, read(partition))
+                yield family
         yield _gauge(
             "goqueue_log_size_bytes",
             "Bytes of all partitions on disk.",
@@ -94,7 +116,7 @@ class BrokerCollector(Collector):
             len(partitions) - len(shown),
         )
 
-    def _http_metrics(self) -> Iterable[Metric]:
+    def _http_metrics(self, figures: _Figures) -> Iterable[Metric]:
         traffic = self._traffic
         yield _gauge("goqueue_http_connections", "Open HTTP connections.", traffic.connections)
         yield _gauge(
@@ -103,7 +125,7 @@ class BrokerCollector(Collector):
         answered = CounterMetricFamily(
             "goqueue_http_requests", "HTTP requests answered.", labels=("method", "status")
         )
-        for (method, status), count in sorted(traffic.answered.items()):
+        for (method, status), count in sorted(figures.answered.items()):
             answered.add_metric((method, str(status)), count)
         yield answered
 
@@ -112,20 +134,27 @@ def _gauge(name: str, doc: str, value: float) -> GaugeMetricFamily:
     return GaugeMetricFamily(name, doc, value=value)
 
 
-def build_registry(broker: Broker, traffic: Traffic) -> CollectorRegistry:
-    """A registry of our own: two brokers in one process (as in tests) do not mix."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(BrokerCollector(broker, traffic))
-    ProcessCollector(registry=registry)
-    PlatformCollector(registry=registry)
-    GCCollector(registry=registry)
-    return registry
+class Exposition:
+    """The figures of one broker; two brokers in one process (as in tests) do not mix."""
+
+    def __init__(self, broker: Broker, traffic: Traffic) -> None:
+        self._collector = BrokerCollector(broker, traffic)
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self._collector)
+        ProcessCollector(registry=self._registry)
+        PlatformCollector(registry=self._registry)
+        GCCollector(registry=self._registry)
+
+    async def render(self) -> bytes:
+        # 40 ms for a thousand partitions: other requests do not wait for it.
+        self._collector.refresh()
+        return await asyncio.to_thread(generate_latest, self._registry)
 
 
 @get("/metrics", tags=["Operations"], media_type="text/plain", responses=errors(400))
-async def metrics(registry: NamedDependency[CollectorRegistry]) -> Response[bytes]:
+async def metrics(exposition: NamedDependency[Exposition]) -> Response[bytes]:
     """Figures for Prometheus."""
-    return Response(generate_latest(registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+    return Response(await exposition.render(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (metrics,)

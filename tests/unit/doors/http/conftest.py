@@ -7,6 +7,7 @@ import pytest
 from goqueue.broker.service import Broker
 from goqueue.doors.http import HttpDoor
 from goqueue.model.broker_config import broker_config
+from goqueue.testing.faulty_disk import FaultyDisk
 
 
 @pytest.fixture
@@ -21,9 +22,17 @@ def settings() -> dict[str, str]:
 
 
 @pytest.fixture
-async def broker(tmp_path: Path, settings: dict[str, str]) -> AsyncIterator[Broker]:
+def disk() -> FaultyDisk:
+    """The disk of the broker; fails where a test tells it to."""
+    return FaultyDisk()
+
+
+@pytest.fixture
+async def broker(
+    tmp_path: Path, settings: dict[str, str], disk: FaultyDisk
+) -> AsyncIterator[Broker]:
     texts = {"data.dir": str(tmp_path / "data"), "http.port": "0", **settings}
-    opened = await Broker.open(broker_config(texts))
+    opened = await Broker.open(broker_config(texts), disk=disk)
     yield opened
     await opened.close()
 

@@ -1,6 +1,7 @@
 """Health, readiness, metrics, the API document and its page."""
 
 import re
+from errno import EIO
 from pathlib import Path
 
 import httpx
@@ -12,7 +13,7 @@ from goqueue.broker.service import Broker
 from goqueue.doors.http import HttpDoor
 from goqueue.doors.http import metrics as http_metrics
 from goqueue.model.broker_config import broker_config
-from goqueue.model.errors import PartitionOffline
+from goqueue.testing.faulty_disk import FaultyDisk
 from tests.unit.doors.http.answers import error_code, error_message
 
 pytestmark = pytest.mark.anyio
@@ -67,31 +68,42 @@ async def test_an_announcement_of_an_earlier_run_does_not_count(tmp_path: Path) 
 
 
 async def test_an_offline_partition_is_told_and_others_go_on(
-    client: httpx.AsyncClient, broker: Broker, orders: str, monkeypatch: pytest.MonkeyPatch
+    client: httpx.AsyncClient, disk: FaultyDisk, orders: str
 ) -> None:
-    def fail(*_: object, **__: object) -> None:
-        broken.log.offline_reason = "disk is gone"
-        raise PartitionOffline("disk is gone")
-
-    broken = broker.partition(orders, 1)
-    monkeypatch.setattr(broken.log, "append", fail)
+    await client.patch(f"/topics/{orders}", json={"config": {"fsync.policy": "always"}})
+    disk.inject("fdatasync", EIO, path_contains=f"{orders}-1")
 
     refused = await client.post(f"/topics/{orders}/messages", json={"value": "", "partition": 1})
 
     assert error_code(refused, 503) == "partition_offline"
-    assert "disk is gone" in error_message(refused)
+    reason = error_message(refused)
+    assert "Input/output error" in reason
     path = f"/topics/{orders}/partitions/1/messages"
     assert error_code(await client.get(path), 503) == "partition_offline"
     served = await client.post(f"/topics/{orders}/messages", json={"value": "", "partition": 0})
     assert served.status_code == 200
     ready = await client.get("/readyz")
     assert ready.status_code == 200
+    assert ready.json()["offlinePartitionCount"] == 1
     assert ready.json()["offlinePartitions"] == [
-        {"topic": orders, "partition": 1, "reason": "disk is gone"}
+        {"topic": orders, "partition": 1, "reason": reason}
     ]
     [_, partition] = (await client.get(f"/topics/{orders}")).json()["partitions"]
-    assert partition["offlineReason"] == "disk is gone"
+    assert partition["offlineReason"] == reason
     assert (await figures(client))["goqueue_offline_partitions", ()] == 1
+
+
+async def test_a_request_that_fails_in_part_says_how_much_was_stored(
+    client: httpx.AsyncClient, disk: FaultyDisk, orders: str
+) -> None:
+    await client.patch(f"/topics/{orders}", json={"config": {"fsync.policy": "always"}})
+    disk.inject("fdatasync", EIO, path_contains=f"{orders}-1")
+    messages = [{"value": "", "partition": partition} for partition in (0, 1, 0)]
+
+    refused = await client.post(f"/topics/{orders}/messages", json={"messages": messages})
+
+    assert error_code(refused, 503) == "partition_offline"
+    assert "2 of 3 messages were stored" in error_message(refused)
 
 
 async def figures(client: httpx.AsyncClient) -> dict[tuple[str, tuple[str, ...]], float]:
