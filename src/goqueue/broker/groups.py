@@ -6,10 +6,14 @@ from typing import Final, cast
 
 from goqueue.broker.partition import Partition
 from goqueue.broker.state_topic import Host, StateTopic
+from goqueue.model.errors import InvalidProducerEpoch
 from goqueue.model.names import TopicPartition, topic_partition
 from goqueue.state.groups.coordinator import GroupMachine
+from goqueue.state.groups.errors import GroupError
 from goqueue.state.groups.messages import (
+    CommittedPartition,
     CompleteTransaction,
+    CompleteTransactionResult,
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeatResult,
     DeleteGroupResult,
@@ -41,6 +45,9 @@ from goqueue.state.metadata_image import MetadataImage
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 # Random part of a member's id: 128 bits cannot be guessed.
 MEMBER_ID_BYTES: Final = 16
+# Commits that overtake each other on their way here do so within milliseconds, so that this many
+# ends of transactions are plenty to remember.
+ENDED_TRANSACTIONS_MAX: Final = 10_000
 
 Command = Callable[[GroupMachine, int, int], Outcome]
 
@@ -49,6 +56,8 @@ class Groups:
     def __init__(self, host: Host, *, partitions: int, settings: GroupSettings) -> None:
         self._host = host
         self._settings = settings
+        # Producers and the epochs with which their last transactions ended, oldest first.
+        self._ended: dict[int, int] = {}
         self.state = StateTopic(
             host, OFFSETS_TOPIC, partitions=partitions, make=self._make, perform=self._perform
         )
@@ -94,7 +103,19 @@ class Groups:
         return cast(OffsetCommitResult, answer)
 
     async def commit_in_transaction(self, request: TxnOffsetCommit) -> OffsetCommitResult:
-        command = _command(GroupMachine.commit_offsets_in_transaction, request)
+        """The caller has made sure that the transaction is open, but it may end meanwhile.
+
+        Its marker would not come again, and the offsets would wait for ever; so a commit of an
+        epoch that has ended is refused (KIP-890).
+        """
+
+        def command(machine: GroupMachine, ticket: int, now_ms: int) -> Outcome:
+            if request.producer_epoch < self._ended.get(request.producer_id, -1):
+                outcome = Outcome()
+                outcome.reply(ticket, _fenced(request))
+                return outcome
+            return machine.commit_offsets_in_transaction(request, ticket=ticket, now_ms=now_ms)
+
         return cast(OffsetCommitResult, await self._ask(request.group_id, command))
 
     async def fetch_offsets(self, request: OffsetFetch) -> OffsetFetchResult:
@@ -115,8 +136,21 @@ class Groups:
         request = CompleteTransaction(
             producer_id=producer_id, producer_epoch=producer_epoch, committed=commit
         )
+        self._host.partition(*partition)
         shard = await self.state.shard(partition.partition)
-        await shard.execute(_untimed(GroupMachine.complete_transaction, request))
+        self._note_end(producer_id, producer_epoch)
+        answer = await shard.execute(_untimed(GroupMachine.complete_transaction, request))
+        if cast(CompleteTransactionResult, answer).error is not GroupError.NONE:
+            raise InvalidProducerEpoch(
+                f"{partition} has offsets of a later epoch of producer {producer_id} than "
+                f"{producer_epoch}"
+            )
+
+    def _note_end(self, producer_id: int, producer_epoch: int) -> None:
+        last = self._ended.pop(producer_id, -1)
+        self._ended[producer_id] = max(last, producer_epoch)
+        if len(self._ended) > ENDED_TRANSACTIONS_MAX:
+            del self._ended[next(iter(self._ended))]
 
     # --- administration -------------------------------------------------------------------
 
@@ -160,6 +194,19 @@ def _command(method: Callable[..., Outcome], request: object) -> Command:
 def _untimed(method: Callable[..., Outcome], request: object) -> Command:
     """A command to which the time does not matter."""
     return lambda machine, ticket, _: method(machine, request, ticket=ticket)
+
+
+def _fenced(request: TxnOffsetCommit) -> OffsetCommitResult:
+    return OffsetCommitResult(
+        partitions=tuple(
+            CommittedPartition(
+                topic=offset.topic,
+                partition=offset.partition,
+                error=GroupError.INVALID_PRODUCER_EPOCH,
+            )
+            for offset in request.offsets
+        )
+    )
 
 
 def _topics(image: MetadataImage) -> Topics:

@@ -155,6 +155,7 @@ class HostedPartitions:
                 disk=self._disk,
                 clean=clean,
                 now_ms=self._clock_ms(),
+                readers=self._directory.readers,
             )
             expiration_ms = self._producer_expiration_ms
             return log, ProducerLedger.recover(self._disk, log, expiration_ms=expiration_ms)

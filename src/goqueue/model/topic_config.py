@@ -122,6 +122,83 @@ TOPIC_SETTINGS: Final = SettingTable(
             doc="In-sync replicas that an append with acks=all needs.",
         ),
         Setting(
+            name="queue.dead.letters",
+            type=SettingType.BOOLEAN,
+            default=True,
+            doc="Whether messages that failed too often go to {topic}.dlq; else they are dropped.",
+        ),
+        Setting(
+            name="queue.expired.to.dead.letters",
+            type=SettingType.BOOLEAN,
+            default=False,
+            doc="Whether messages past their time to live go to {topic}.dlq; else they are dropped.",
+        ),
+        Setting(
+            name="queue.headers.in.compressed",
+            type=SettingType.BOOLEAN,
+            default=False,
+            doc="Look for goqueue-delay-ms, goqueue-priority and the like in compressed batches too.",
+        ),
+        Setting(
+            name="queue.max.deliveries",
+            type=SettingType.INT,
+            default=4,
+            minimum=0,
+            maximum=INT32_MAX,
+            doc="How often a queue reader may get a message before it is a dead letter; 0: always.",
+        ),
+        Setting(
+            name="queue.max.in.flight",
+            type=SettingType.INT,
+            default=20_000,
+            minimum=1,
+            maximum=1_000_000,
+            doc="Messages of a partition that one group may have unacknowledged.",
+        ),
+        Setting(
+            name="queue.max.in.flight.per.consumer",
+            type=SettingType.INT,
+            default=1_000,
+            minimum=1,
+            maximum=1_000_000,
+            doc="Messages of a partition that one consumer may have unacknowledged.",
+        ),
+        Setting(
+            name="queue.priority.mode",
+            type=SettingType.STRING,
+            default="weighted",
+            choices=("weighted", "strict", "single"),
+            doc="How queue readers are served: by weight, highest priority first, or by offset.",
+        ),
+        Setting(
+            name="queue.retry.backoff.max.ms",
+            type=SettingType.LONG,
+            default=60_000,
+            minimum=0,
+            doc="The longest wait before a nacked message is delivered again.",
+        ),
+        Setting(
+            name="queue.retry.backoff.ms",
+            type=SettingType.LONG,
+            default=1_000,
+            minimum=0,
+            doc="The wait after the first nack; it doubles with every further one.",
+        ),
+        Setting(
+            name="queue.ttl.ms",
+            type=SettingType.LONG,
+            default=-1,
+            minimum=-1,
+            doc="Messages older than this are not delivered to queue readers; -1 is no limit.",
+        ),
+        Setting(
+            name="queue.visibility.timeout.ms",
+            type=SettingType.LONG,
+            default=30_000,
+            minimum=1,
+            doc="How long a queue reader has to acknowledge a message before others get it.",
+        ),
+        Setting(
             name="retention.bytes",
             type=SettingType.LONG,
             default=-1,
@@ -181,6 +258,17 @@ class TopicConfig:
     min_cleanable_dirty_ratio: float
     min_compaction_lag_ms: int
     min_insync_replicas: int
+    queue_dead_letters: bool
+    queue_expired_to_dead_letters: bool
+    queue_headers_in_compressed: bool
+    queue_max_deliveries: int
+    queue_max_in_flight: int
+    queue_max_in_flight_per_consumer: int
+    queue_priority_mode: str
+    queue_retry_backoff_max_ms: int
+    queue_retry_backoff_ms: int
+    queue_ttl_ms: int
+    queue_visibility_timeout_ms: int
     retention_bytes: int
     retention_ms: int
     segment_bytes: int
