@@ -1,7 +1,10 @@
 """`goqueue serve` as a child process, for tests that kill it."""
 
+import contextlib
 import json
+import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +18,13 @@ from goqueue.model.errors import GoQueueError
 START_TIMEOUT_SECONDS: Final = 20.0
 STOP_TIMEOUT_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.005
+
+
+# Below the ports that Linux gives to outgoing connections: while a killed broker is down, one of
+# those could take its port, even a client's own attempt to connect to it.
+_PORTS: Final = range(20_000, 32_000)
+# All of them taken would mean that nearly every port of the machine is.
+_PORT_ATTEMPTS: Final = 100
 
 
 class ServerNotReady(GoQueueError):
@@ -31,8 +41,8 @@ class ServerProcess:
         self._data_dir = Path(data_dir)
         self._options = options
         self._environment = environment
-        self._kafka_port = 0
-        self._http_port = 0
+        self._kafka_port = _free_port()
+        self._http_port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self.bootstrap_servers = ""
@@ -141,8 +151,6 @@ class ServerProcess:
         facts = json.loads(ready_file.read_text())
         self.bootstrap_servers = facts["bootstrap_servers"]
         self.http_url = facts["http_url"]
-        self._kafka_port = facts["kafka_port"]
-        self._http_port = facts["http_port"]
 
     def _end_with(self, number: signal.Signals) -> int:
         self._child.send_signal(number)
@@ -154,3 +162,11 @@ class ServerProcess:
             raise ServerNotReady(
                 f"the broker did not end within {STOP_TIMEOUT_SECONDS:g} s of {number.name}"
             ) from None
+
+
+def _free_port() -> int:
+    for port in random.SystemRandom().sample(_PORTS, _PORT_ATTEMPTS):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise ServerNotReady(f"{_PORT_ATTEMPTS} random ports from {_PORTS.start} on are all in use")
