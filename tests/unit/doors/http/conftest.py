@@ -54,7 +54,9 @@ async def address(broker: Broker, door: HttpDoor) -> tuple[str, int]:
 @pytest.fixture
 async def client(address: tuple[str, int]) -> AsyncIterator[httpx.AsyncClient]:
     host, port = address
-    async with httpx.AsyncClient(base_url=f"http://{host}:{port}", timeout=10) as opened:
+    async with httpx.AsyncClient(
+        base_url=f"http://{host}:{port}", timeout=10, verify=False
+    ) as opened:
         yield opened
 
 
