@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from goqueue.broker.flushing import Flusher
+from goqueue.broker.lane_ledger import LaneLedger
 from goqueue.broker.partition import Partition
 from goqueue.broker.producer_ledger import ProducerLedger
 from goqueue.model.errors import (
@@ -30,7 +31,7 @@ logger = logging.getLogger(__name__)
 # Cold reads block a thread each; more than a few only make one disk's head or queue busier.
 READER_THREADS: Final = 4
 
-OpenedLog = tuple[PartitionLog, ProducerLedger]
+OpenedLog = tuple[PartitionLog, ProducerLedger, LaneLedger]
 
 
 class HostedPartitions:
@@ -158,7 +159,11 @@ class HostedPartitions:
                 readers=self._directory.readers,
             )
             expiration_ms = self._producer_expiration_ms
-            return log, ProducerLedger.recover(self._disk, log, expiration_ms=expiration_ms)
+            return (
+                log,
+                ProducerLedger.recover(self._disk, log, expiration_ms=expiration_ms),
+                LaneLedger.recover(self._disk, log),
+            )
         except PartitionOffline as error:
             return error
         except OSError as error:

@@ -12,6 +12,7 @@ from concurrent.futures import Executor
 
 from goqueue.broker.flushing import Flusher, FlushSchedule
 from goqueue.broker.intake import PlacedBatch, admit, place
+from goqueue.broker.lane_ledger import LaneLedger, requested_lanes
 from goqueue.broker.messages import AbortedTransaction, Appended, EpochEnd, Isolation, ListedOffset
 from goqueue.broker.producer_ledger import ProducerLedger
 from goqueue.broker.waiting import FetchWaiter, credit_all, wake_all
@@ -44,6 +45,7 @@ class Partition:
         self,
         log: PartitionLog,
         ledger: ProducerLedger,
+        lanes: LaneLedger,
         *,
         leader_epoch: int,
         flusher: Flusher,
@@ -52,6 +54,7 @@ class Partition:
     ) -> None:
         self.log = log
         self.ledger = ledger
+        self.lanes = lanes
         self.leader_epoch = leader_epoch
         self.waiters: dict[FetchWaiter, None] = {}
         # Called when the high watermark moved, and when the partition went offline.
@@ -131,7 +134,11 @@ class Partition:
             if duplicate is not None:
                 stamped_ms = duplicate.timestamp_ms if self._stamps_append_time else NO_TIMESTAMP
                 return Appended(duplicate.base_offset, duplicate.last_offset, stamped_ms)
-        return self._write(data, batches, now_ms)
+        # Read before the append: a header that makes no sense refuses the batch.
+        lanes = requested_lanes(data, batches, self.log.config, now_ms)
+        appended = self._write(data, batches, now_ms)
+        self.lanes.record(appended.base_offset, lanes, appended.last_offset + 1)
+        return appended
 
     def append_own(self, batch: bytearray) -> Appended:
         """Append one batch of records that the broker made itself."""
@@ -178,7 +185,7 @@ class Partition:
             self._go_offline(offline)
             raise offline from error
         if log.segment_count != segment_count:
-            self._save_producers()
+            self._save_ledgers()
         end_offset = log.log_end_offset
         self.messages_in += end_offset - base_offset
         self.bytes_in += len(data)
@@ -191,16 +198,18 @@ class Partition:
     def _stamps_append_time(self) -> bool:
         return self.log.config.message_timestamp_type == "LogAppendTime"
 
-    def _save_producers(self) -> None:
-        """Write producer state when a segment is full, so that a restart reads one at most."""
-        write = self.ledger.snapshot()
-        if write is not None:
-            saving = asyncio.get_running_loop().run_in_executor(self._readers, write)
-            saving.add_done_callback(self._producers_saved)
+    def _save_ledgers(self) -> None:
+        """When a segment is full, write down what we know: a restart then reads one at most."""
+        for write in (self.ledger.snapshot(), self.lanes.snapshot()):
+            if write is not None:
+                saving = asyncio.get_running_loop().run_in_executor(self._readers, write)
+                saving.add_done_callback(self._ledger_saved)
+        # Without this, a log that is never flushed would be scanned whole after a crash.
+        self._flushes.start()
 
-    def _producers_saved(self, saving: "asyncio.Future[None]") -> None:
+    def _ledger_saved(self, saving: "asyncio.Future[None]") -> None:
         if not saving.cancelled() and saving.exception() is not None:
-            logger.warning("%s: no producer snapshot: %s", self.name, saving.exception())
+            logger.warning("%s: no snapshot beside the log: %s", self.name, saving.exception())
 
     async def wait_committed(self, offset: int, timeout_ms: int) -> None:
         """Return once everything below `offset` is committed: durable, later also replicated."""
@@ -354,6 +363,7 @@ class Partition:
             freed_bytes = self.log.apply_retention(now_ms)
             self.log.purge_deleted(now_ms)
             self.ledger.upkeep(now_ms)
+            self.lanes.upkeep()
         except PartitionOffline as error:
             self._go_offline(error)
             return 0
@@ -369,6 +379,7 @@ class Partition:
         await self._retire()
         self.log.close()
         self.ledger.close()
+        self.lanes.close()
 
     async def delete(self) -> None:
         await self._retire()

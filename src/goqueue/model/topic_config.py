@@ -131,13 +131,13 @@ TOPIC_SETTINGS: Final = SettingTable(
             name="queue.expired.to.dead.letters",
             type=SettingType.BOOLEAN,
             default=False,
-            doc="Whether messages past their time to live go to {topic}.dlq; else they are dropped.",
+            doc="Whether messages past their time to live go to {topic}.dlq or are dropped.",
         ),
         Setting(
             name="queue.headers.in.compressed",
             type=SettingType.BOOLEAN,
             default=False,
-            doc="Look for goqueue-delay-ms, goqueue-priority and the like in compressed batches too.",
+            doc="Look for goqueue-delay-ms, goqueue-priority … in compressed batches too.",
         ),
         Setting(
             name="queue.max.deliveries",

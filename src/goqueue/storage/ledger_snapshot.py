@@ -1,4 +1,7 @@
-"""Producer state written beside the log, so that a start need not read the whole log for it."""
+"""What a partition remembers of its log, written beside it so that a start need not read it all.
+
+Each kind (producers, lanes) has a suffix of its own. The content is the owner's, checksum included.
+"""
 
 import os
 from collections.abc import Iterator
@@ -8,32 +11,38 @@ from typing import Final
 from goqueue.storage.disk import Disk
 from goqueue.storage.open_file import OpenFile
 
-SUFFIX: Final = ".producers"
 # One to fall back on, should the newest turn out damaged.
 KEPT_SNAPSHOTS: Final = 2
 
+PRODUCERS: Final = ".producers"
+LANES: Final = ".lanes"
 
-def write_producer_snapshot(disk: Disk, folder: Path, offset: int, content: bytes) -> None:
+
+def write_ledger_snapshot(
+    disk: Disk, folder: Path, suffix: str, offset: int, content: bytes
+) -> None:
     """Blocking; durable on return. `content` stands for everything below `offset`."""
-    path = folder / f"{offset:020d}{SUFFIX}"
+    path = _path(folder, suffix, offset)
     temporary = path.with_name(path.name + ".tmp")
     with OpenFile(disk, temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as file:
         file.write(content, 0)
         file.sync()
     disk.rename(temporary, path)
     disk.fsync_dir(folder)
-    for old in _offsets(disk, folder)[KEPT_SNAPSHOTS:]:
-        disk.unlink(folder / f"{old:020d}{SUFFIX}")
+    for old in _offsets(disk, folder, suffix)[KEPT_SNAPSHOTS:]:
+        disk.unlink(_path(folder, suffix, old))
 
 
-def producer_snapshots(disk: Disk, folder: Path, *, log_end: int) -> Iterator[tuple[int, bytes]]:
+def ledger_snapshots(
+    disk: Disk, folder: Path, suffix: str, *, log_end: int
+) -> Iterator[tuple[int, bytes]]:
     """Offset and content of each snapshot, newest first.
 
     Those beyond the end of the log are removed: the log was cut below them, and what is written at
     these offsets from now on is something else.
     """
-    for offset in _offsets(disk, folder):
-        path = folder / f"{offset:020d}{SUFFIX}"
+    for offset in _offsets(disk, folder, suffix):
+        path = _path(folder, suffix, offset)
         if offset > log_end:
             disk.unlink(path)
             continue
@@ -41,6 +50,10 @@ def producer_snapshots(disk: Disk, folder: Path, *, log_end: int) -> Iterator[tu
             yield offset, file.read_all()
 
 
-def _offsets(disk: Disk, folder: Path) -> list[int]:
-    names = (name.removesuffix(SUFFIX) for name in disk.listdir(folder) if name.endswith(SUFFIX))
+def _path(folder: Path, suffix: str, offset: int) -> Path:
+    return folder / f"{offset:020d}{suffix}"
+
+
+def _offsets(disk: Disk, folder: Path, suffix: str) -> list[int]:
+    names = (name.removesuffix(suffix) for name in disk.listdir(folder) if name.endswith(suffix))
     return sorted((int(name) for name in names if name.isdigit()), reverse=True)
