@@ -142,6 +142,11 @@ class ClassicRebalance:
                 self.remove(group, group.members[member_id], out)
             self.start(group, now_ms, out)
 
+    def downgraded(self, group: ClassicGroup, now_ms: int, out: Outcome) -> None:
+        # A member may have been quicker, and the rebalance has begun.
+        if group.state is ClassicState.STABLE:
+            self.start(group, now_ms, out)
+
     def loaded(self, group: ClassicGroup, now_ms: int, out: Outcome) -> None:
         for member in group.members.values():
             self.start_session(group, member.member_id, member.session_timeout_ms, now_ms)

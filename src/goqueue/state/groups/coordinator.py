@@ -131,7 +131,7 @@ class GroupMachine:
         elif timer.kind == "sync":
             self._rebalance.sync_expired(group, now_ms, out)
         elif timer.kind == "downgraded":
-            self._rebalance.start(group, now_ms, out)
+            self._rebalance.downgraded(group, now_ms, out)
 
     def _must_go(self, group: ConsumerGroup, timer: Timer) -> bool:
         if timer.kind == "revoke":

@@ -7,7 +7,7 @@ consumer-protocol member has gone. Empty groups change kind without any of this.
 
 from collections.abc import Collection, Mapping
 
-from goqueue.state.groups.assignment import Assignment, assignment, union
+from goqueue.state.groups.assignment import Assignment, assignment, union, without
 from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember, ClassicState
 from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember, CurrentAssignment
 from goqueue.state.groups.consumer_protocol import (
@@ -38,6 +38,8 @@ def upgraded(classic: ClassicGroup, registry: Registry) -> ConsumerGroup:
     )
     said: dict[str, Subscription] = {}
     held: dict[str, Assignment] = {}
+    # No partition may be held twice, whatever members' own assignor and claims say.
+    taken: Assignment = {}
     for member in classic.members.values():
         try:
             said[member.member_id] = read_subscription(member.protocols[0].metadata)
@@ -46,14 +48,17 @@ def upgraded(classic: ClassicGroup, registry: Registry) -> ConsumerGroup:
             raise _not_convertible(classic, f"cannot read its members' protocol: {error}") from None
         if embedded.user_data:
             raise _not_convertible(classic, "it uses an assignor that keeps data of its own")
-        held[member.member_id] = topic_ids(embedded.partitions, registry.topics)
+        assigned = topic_ids(embedded.partitions, registry.topics)
+        held[member.member_id] = without(assigned, taken)
+        taken = union(taken, assigned)
     for member_id, subscription in said.items():
         # A cooperative member may hold on to more than it was last assigned.
         owned = topic_ids(subscription.owned, registry.topics)
-        held[member_id] = union(held[member_id], owned)
+        held[member_id] = union(held[member_id], without(owned, taken))
+        taken = union(taken, owned)
     for member in classic.members.values():
         member_id, generation = member.member_id, classic.generation
-        assigned = _unowned(group, held[member_id])
+        assigned = held[member_id]
         group.set_said(member_id, _said(member, said[member_id]))
         group.targets[member_id] = assigned
         group.set_current(member_id, CurrentAssignment(generation, generation, assigned=assigned))
@@ -87,14 +92,6 @@ def _not_convertible(classic: ClassicGroup, reason: str) -> Refused:
     return Refused(
         GroupError.GROUP_ID_NOT_FOUND,
         f"classic group {classic.group_id!r} cannot become a consumer group: {reason}",
-    )
-
-
-def _unowned(group: ConsumerGroup, wanted: Assignment) -> Assignment:
-    """Two members may claim a partition; the first in order keeps it."""
-    return assignment(
-        (topic_id, (p for p in numbers if group.owner(topic_id, p) is None))
-        for topic_id, numbers in wanted.items()
     )
 
 
