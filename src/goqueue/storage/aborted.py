@@ -9,7 +9,7 @@ import os
 import struct
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -86,14 +86,30 @@ class AbortedTransactions:
         gone = bisect_left(self._last_offsets, offset)
         if gone < REWRITE_AT_LEAST or gone < len(self) // 2:
             return
-        self._forget(slice(0, gone))
+        self._rewrite([self._at(position) for position in range(gone, len(self))])
+
+    def discard(self, last_offsets: Iterable[int]) -> None:
+        """Forget the transactions with these markers; durable on return.
+
+        Compaction has removed their records, and is about to remove the markers: to a consumer
+        that is told of a transaction it would never end.
+        """
+        gone = set(last_offsets)
+        kept = [entry for entry in self._entries() if entry.last_offset not in gone]
+        if len(kept) < len(self):
+            self._rewrite(kept)
+
+    def _rewrite(self, kept: list[AbortedEntry]) -> None:
         temporary = self._path.with_name(FILE_NAME + ".tmp")
         rewritten = OpenFile(self._disk, temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-        rewritten.write(b"".join(_encode(entry) for entry in self._entries()), 0)
+        rewritten.write(b"".join(_encode(entry) for entry in kept), 0)
         rewritten.sync()
         self._disk.rename(temporary, self._path)
         self._disk.fsync_dir(self._path.parent)
         self._file = rewritten
+        self._forget(slice(None))
+        for entry in kept:
+            self._remember(entry)
 
     def close(self) -> None:
         if self._file is not None:

@@ -11,6 +11,7 @@ from goqueue.model.batch import BatchHeader, Buffer
 from goqueue.model.errors import GoQueueError, OffsetOutOfRange, PartitionOffline
 from goqueue.model.names import TopicPartition
 from goqueue.model.topic_config import TopicConfig
+from goqueue.storage.compaction.log_compaction import LogCompaction
 from goqueue.storage.damage import Damage
 from goqueue.storage.disk import Disk
 from goqueue.storage.log_health import LogHealth
@@ -18,7 +19,7 @@ from goqueue.storage.opening import OpenedPartition, open_partition
 from goqueue.storage.partition_files import delete_folder
 from goqueue.storage.reading import LogRead, LogReader
 from goqueue.storage.retention import count_expired
-from goqueue.storage.rolling import is_full
+from goqueue.storage.rolling import is_full, is_old
 from goqueue.storage.segment import Segment
 from goqueue.storage.segment_readers import SegmentReaders
 from goqueue.storage.segments import SegmentRow
@@ -51,6 +52,7 @@ class PartitionLog:
         self.append_failure: str | None = None
         self._disk = opened.home.disk
         self._segments = SegmentRow(opened.home, opened.segments, config.index_interval_bytes)
+        self.compaction = LogCompaction(opened.home, self._segments, opened.compactions)
         self._reader = LogReader(self.epochs)
         self._checkpoint = opened.checkpoint
         self._log_end_offset = opened.segments[-1].next_offset
@@ -176,6 +178,24 @@ class PartitionLog:
         segment = self._segments.roll(now_ms)
         self._folder_changed = True
         return segment
+
+    def roll_if_old(self, now_ms: int) -> bool:
+        """Close the active segment if it is time, without waiting for an append to come.
+
+        So the last records of a quiet topic are compacted, too.
+        """
+        segment = self._segments.active
+        if self.offline_reason is not None or segment.size_bytes == 0:
+            return False
+        try:
+            if not segment.is_appendable:
+                segment.prepare_append(now_ms)
+            if not is_old(segment, self.config, now_ms):
+                return False
+            self._roll(now_ms)
+        except OSError as error:
+            raise self._health.failed("rolling", error) from error
+        return True
 
     def _append_failed(self, error: OSError) -> PartitionOffline:
         segment = self._segments.active
@@ -308,6 +328,8 @@ class PartitionLog:
         try:
             self._checkpoint.save(log_start_offset=offset)
             self._log_start_offset = offset
+            if self.compaction.is_swapping:
+                return  # retention removes what lies below
             below = sum(segment.next_offset <= offset for segment in self._segments.all[:-1])
             self._remove_oldest(below, due_ms=0)
         except OSError as error:
@@ -318,7 +340,7 @@ class PartitionLog:
 
         Their files stay for `file.delete.delay.ms`, until `purge_deleted`.
         """
-        if self.offline_reason is not None:
+        if self.offline_reason is not None or self.compaction.is_swapping:
             return 0
         try:
             segments = self._segments.all
@@ -363,6 +385,7 @@ class PartitionLog:
                 raise self._health.broken(f"truncation failed: {error}") from error
 
     def _truncate_to(self, offset: int) -> None:
+        self.compaction.truncate_to(offset)
         start = min(self._log_start_offset, offset)
         segment = self._segments.find(offset)
         base_offset = offset if segment is None else segment.base_offset

@@ -8,6 +8,8 @@ from uuid import UUID
 from goqueue.model.errors import PartitionOffline
 from goqueue.model.names import TopicPartition
 from goqueue.storage.checkpoint import Checkpoint
+from goqueue.storage.compaction.history import History
+from goqueue.storage.compaction.swapping import settle
 from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import DamagedFile, load, save
 from goqueue.storage.epochs import LeaderEpochs
@@ -29,6 +31,7 @@ class OpenedPartition(NamedTuple):
     home: SegmentHome
     segments: list[Segment]
     checkpoint: Checkpoint
+    compactions: History
     is_new: bool
 
 
@@ -51,6 +54,7 @@ def open_partition(
     known_epochs = _load_epochs(disk, path)
     epochs = known_epochs or LeaderEpochs(disk, path / EPOCHS_FILE)
     home = SegmentHome(path, name, epochs, disk, readers)
+    compactions = settle(disk, path)
     segments = recover_segments(
         home,
         clean=clean,
@@ -74,7 +78,7 @@ def open_partition(
     else:
         # An epoch that starts at the end may be assigned before its first append.
         epochs.truncate_end(segments[-1].next_offset + 1)
-    return OpenedPartition(home, segments, checkpoint, is_new)
+    return OpenedPartition(home, segments, checkpoint, compactions, is_new)
 
 
 def _claim(disk: Disk, path: Path, name: TopicPartition, topic_id: UUID) -> bool:

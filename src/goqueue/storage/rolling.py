@@ -17,7 +17,18 @@ def is_full(
     return (
         segment.size_bytes + added_bytes > config.segment_bytes
         or segment.index_entries * TIME_ENTRY_BYTES >= config.segment_index_bytes
-        or now_ms - segment.opened_ms >= config.segment_ms
+        or is_old(segment, config, now_ms)
         or NO_TIMESTAMP < segment.first_timestamp_ms < last.max_timestamp_ms - config.segment_ms
         or last.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
     )
+
+
+def is_old(segment: Segment, config: TopicConfig, now_ms: int) -> bool:
+    """Whether a segment took its first append so long ago that it is to be closed.
+
+    Only closed segments are compacted, so `max.compaction.lag.ms` counts as well.
+    """
+    limit_ms = config.segment_ms
+    if config.is_compacted:
+        limit_ms = min(limit_ms, config.max_compaction_lag_ms)
+    return now_ms - segment.opened_ms >= limit_ms

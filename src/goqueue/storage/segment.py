@@ -26,7 +26,7 @@ from goqueue.storage.epochs import LeaderEpochs
 from goqueue.storage.index import SealedIndex, SegmentIndex
 from goqueue.storage.open_file import OpenFile
 from goqueue.storage.scan import follows_on, scan
-from goqueue.storage.segment_files import SegmentFiles
+from goqueue.storage.segment_files import DELETED_SUFFIX, SegmentFiles
 from goqueue.storage.segment_readers import SegmentReader, SegmentReaders
 from goqueue.storage.survey import OnBatch, Survey, survey
 
@@ -54,7 +54,13 @@ class Segment:
     """
 
     def __init__(
-        self, home: SegmentHome, base_offset: int, *, index_interval_bytes: int, size_bytes: int = 0
+        self,
+        home: SegmentHome,
+        base_offset: int,
+        *,
+        index_interval_bytes: int,
+        size_bytes: int = 0,
+        ending: str = "",
     ) -> None:
         self.base_offset = base_offset
         self.next_offset = base_offset
@@ -64,7 +70,7 @@ class Segment:
         self.opened_ms = 0
         self._gaps = Gaps(home.name)
         self.is_removed = False
-        self.files = SegmentFiles(home.disk, home.folder, base_offset)
+        self.files = SegmentFiles(home.disk, home.folder, base_offset, ending=ending)
         self._name = home.name
         self._epochs = home.epochs
         self._readers = home.readers
@@ -366,9 +372,9 @@ class Segment:
         except OSError as error:
             logger.warning("%s: index not saved, will be rebuilt: %s", self._name, error)
 
-    def mark_deleted(self) -> None:
+    def mark_deleted(self, ending: str = DELETED_SUFFIX) -> None:
         """Take the files out of the log's sight; readers that hold them read on."""
-        self.files.mark_deleted()
+        self.files.rename(ending)
         self._readers.discard(self)
 
     def remove(self) -> None:

@@ -25,11 +25,11 @@ def file_name(base_offset: int, suffix: str) -> str:
 class SegmentFiles:
     """Safe from any thread: a file is opened under the name it has at that moment."""
 
-    def __init__(self, disk: Disk, folder: Path, base_offset: int) -> None:
+    def __init__(self, disk: Disk, folder: Path, base_offset: int, *, ending: str = "") -> None:
         self._disk = disk
         self._folder = folder
         self._base_offset = base_offset
-        self._ending = ""
+        self._ending = ending
         self._lock = threading.Lock()
 
     def path(self, suffix: str = LOG_SUFFIX) -> Path:
@@ -75,14 +75,16 @@ class SegmentFiles:
     def modified_ms(self) -> int:
         return self._disk.stat(self.path()).st_mtime_ns // 1_000_000
 
-    def mark_deleted(self) -> None:
-        """Rename the files out of the log's sight."""
+    def rename(self, ending: str) -> None:
+        """Give all names another ending. After an `OSError` it can be tried again."""
         with self._lock:
+            if ending == self._ending:
+                return
             for suffix in SUFFIXES:
-                path = self.path(suffix)
+                target = self._folder / (file_name(self._base_offset, suffix) + ending)
                 with contextlib.suppress(FileNotFoundError):
-                    self._disk.rename(path, path.with_name(path.name + DELETED_SUFFIX))
-            self._ending = DELETED_SUFFIX
+                    self._disk.rename(self.path(suffix), target)
+            self._ending = ending
 
     def remove(self) -> None:
         with self._lock:

@@ -72,6 +72,19 @@ class SegmentRow:
             self._removed.append((due_ms, segment))
         return sum(segment.size_bytes for segment in removed)
 
+    def exchange(self, old: Sequence[Segment], new: Segment, *, ending: str, due_ms: int) -> None:
+        """Put `new` into the place of neighbours with the same offsets.
+
+        Their files stay until `due_ms`, under names with this ending. After an `OSError` the row is
+        as it was, and it can be tried again.
+        """
+        for segment in old:
+            segment.mark_deleted(ending)
+        new.files.rename("")
+        first = self.all.index(old[0])
+        self._replace((*self.all[:first], new, *self.all[first + len(old) :]))
+        self._removed.extend((due_ms, segment) for segment in old)
+
     def purge(self, now_ms: int) -> None:
         """Delete the files that are due. What fails stays and is tried again."""
         while self._removed and self._removed[0][0] <= now_ms:

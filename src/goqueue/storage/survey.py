@@ -49,7 +49,8 @@ def survey(
                     index.add(header.base_offset - base_offset, position, max_timestamp_ms)
                     since_entry = 0
                 since_entry += header.size_bytes
-                max_timestamp_ms = max(max_timestamp_ms, header.max_timestamp_ms)
+                if header.record_count:
+                    max_timestamp_ms = max(max_timestamp_ms, header.max_timestamp_ms)
                 next_offset = header.next_offset
                 if on_batch is not None:
                     on_batch(header, position)

@@ -57,5 +57,7 @@ def find_max_timestamp(
 def _max_timestamp_ms(segment: Segment, start: int) -> int:
     if segment.base_offset >= start:
         return segment.max_timestamp_ms()
-    later = (header.max_timestamp_ms for _, header in segment.headers_from(start))
+    later = (
+        header.max_timestamp_ms for _, header in segment.headers_from(start) if header.record_count
+    )
     return max(later, default=-1)
