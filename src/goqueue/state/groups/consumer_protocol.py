@@ -24,6 +24,8 @@ class Subscription(NamedTuple):
     topics: tuple[str, ...]
     owned: Mapping[str, tuple[int, ...]]
     rack_id: str | None
+    # Of which generation `owned` is; -1 where the member does not say.
+    generation: int = -1
 
 
 class EmbeddedAssignment(NamedTuple):
@@ -95,10 +97,9 @@ def read_subscription(data: bytes) -> Subscription:
     topics = reader.strings()
     reader.nullable_bytes()
     owned = reader.partitions() if version >= 1 else {}
-    if version >= 2:
-        reader.int32()
+    generation = reader.int32() if version >= 2 else -1
     rack_id = reader.nullable_string() if version >= 3 else None
-    return Subscription(version, topics, owned, rack_id)
+    return Subscription(version, topics, owned, rack_id, generation)
 
 
 def read_assignment(data: bytes) -> EmbeddedAssignment:
