@@ -59,6 +59,8 @@ class Partition:
         self.waiters: dict[FetchWaiter, None] = {}
         # Called when the high watermark moved, and when the partition went offline.
         self.commit_listeners: list[Callable[[], None]] = []
+        # The run that compacts this partition now; it must end before the log does.
+        self.compacting: asyncio.Task[bool] | None = None
         self.messages_in = 0
         self.bytes_in = 0
         self.bytes_out = 0
@@ -369,6 +371,15 @@ class Partition:
             return 0
         return freed_bytes
 
+    def roll_if_old(self) -> None:
+        """Close the active segment if it is time, so that compaction reaches its records."""
+        try:
+            if self.log.roll_if_old(self._clock_ms()):
+                self._save_ledgers()
+        except PartitionOffline as error:
+            if self.log.offline_reason is not None:
+                self._go_offline(error)
+
     def reconfigure(self, config: TopicConfig) -> None:
         self.log.reconfigure(config)
         self._flushes.cancel()
@@ -387,6 +398,9 @@ class Partition:
 
     async def _retire(self) -> None:
         self._turn_away(self._offline or PartitionOffline(f"{self.name} is closed"))
+        if self.compacting is not None:
+            self.compacting.cancel()
+            await asyncio.wait([self.compacting])
         await self._flushes.settle()
 
     def _turn_away(self, error: PartitionOffline) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
 from goqueue.broker import configs, fetching, record_access
+from goqueue.broker.compaction import Compactor
 from goqueue.broker.configs import BrokerOverrides
 from goqueue.broker.coordinator_settings import group_settings, transaction_settings
 from goqueue.broker.following import MetadataFollower
@@ -30,11 +31,12 @@ from goqueue.broker.messages import (
 )
 from goqueue.broker.partition import Partition
 from goqueue.broker.producer_ids import ProducerIdSource
+from goqueue.broker.queues import Queues
 from goqueue.broker.topics import TopicAdmin
 from goqueue.broker.transactions import TransactionRefused, Transactions
 from goqueue.broker.upkeep import apply_retention_forever
 from goqueue.metadata.local import LocalStore
-from goqueue.metadata.store import MetadataStore, Put
+from goqueue.metadata.store import Delete, MetadataStore, Put
 from goqueue.model.batch import Buffer, is_transactional
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.errors import (
@@ -100,6 +102,8 @@ class Broker:
             partitions=config.transaction_state_log_num_partitions,
             settings=transaction_settings(config),
         )
+        self.compactor = Compactor(self.hosted, clock_ms=clock_ms)
+        self.queues = Queues(self, partitions=config.queue_state_num_partitions)
         self._upkeep: list[asyncio.Task[None]] = []
 
     @classmethod
@@ -132,8 +136,11 @@ class Broker:
         self._follower.start()
         await self.groups.state.start()
         await self.transactions.state.start()
+        await self.queues.state.start()
         interval_ms = self.config.retention_check_interval_ms
         self._upkeep.append(asyncio.create_task(apply_retention_forever(self.hosted, interval_ms)))
+        compacting = self.compactor.run_forever(self.config.log_cleaner_backoff_ms)
+        self._upkeep.append(asyncio.create_task(compacting))
 
     async def announce(self, host: str, kafka_port: int, http_port: int) -> None:
         """Tell the cluster where this broker is reached; called once the doors are open."""
@@ -146,6 +153,7 @@ class Broker:
         await self._follower.applied(done.revision)
 
     async def close(self) -> None:
+        self.queues.close()
         self.transactions.close()
         self.groups.state.close()
         for task in self._upkeep:
@@ -243,6 +251,12 @@ class Broker:
             raise InvalidRequest(f"broker {node_id} is not this broker, {self.node_id}")
         return configs.broker_entries(self._overrides(), self.config)
 
+    async def keep_door_entry(self, door: str, name: str, value: bytes | None) -> None:
+        """Store what a front door wants kept, or remove it; it is read in `image.door_entries`."""
+        key = keys.door_key(door, name)
+        done = await self._store.transact([], [Delete(key) if value is None else Put(key, value)])
+        await self._follower.applied(done.revision)
+
     def _overrides(self) -> BrokerOverrides:
         image = self.image
         return BrokerOverrides(image.broker_config(self.node_id), image.broker_config(None))
@@ -250,6 +264,7 @@ class Broker:
     async def _react(self, changes: ImageChanges, image: MetadataImage) -> None:
         for topic in changes.topics_deleted:
             await self.hosted.drop(topic)
+            self.queues.topic_deleted(topic)
         grown = {name.topic for name in changes.partitions_added}
         grown.update(topic.name for topic in changes.topics_created)
         for name in grown:

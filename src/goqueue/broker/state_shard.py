@@ -35,6 +35,20 @@ BATCH_BYTES: Final = 512 * 1024
 LOAD_SLICE: Final = 5_000
 
 
+# Decides with the machine, the ticket to answer, and the time.
+Command = Callable[[M, int, int], Outcome]
+
+
+def timed(method: Callable[..., Outcome], request: object) -> Command[M]:
+    """A machine's method as a command."""
+    return lambda machine, ticket, now_ms: method(machine, request, ticket=ticket, now_ms=now_ms)
+
+
+def untimed(method: Callable[..., Outcome], request: object) -> Command[M]:
+    """As `timed`, where the time does not matter."""
+    return lambda machine, ticket, _: method(machine, request, ticket=ticket)
+
+
 class _Waiting(NamedTuple):
     offset: int
     replies: list[Reply]
@@ -86,7 +100,7 @@ class StateShard(Generic[M]):
         self._snapshot_entries = len(table.entries)
         self.take(self.machine.loaded(self._clock_ms()))
 
-    async def execute(self, command: Callable[[M, int, int], Outcome]) -> object:
+    async def execute(self, command: Command[M]) -> object:
         """Run `command(machine, ticket, now_ms)` and return the response to its ticket."""
         if self._error is not None:
             raise self._error

@@ -93,6 +93,14 @@ BROKER_SETTINGS: Final = SettingTable(
             doc="How often old segments are looked for.",
         ),
         Setting(
+            name="log.cleaner.backoff.ms",
+            type=_INT,
+            default=15_000,
+            minimum=10,
+            maximum=INT32_MAX,
+            doc="How often partitions worth compacting are looked for when there was none.",
+        ),
+        Setting(
             name="max.connections",
             type=_INT,
             default=10_000,
@@ -242,6 +250,14 @@ BROKER_SETTINGS: Final = SettingTable(
             doc="Which way a group with members may change its protocol.",
         ),
         Setting(
+            name="queue.state.num.partitions",
+            type=_INT,
+            default=8,
+            minimum=1,
+            maximum=1_000,
+            doc="Partitions of the topic that keeps queue state; fixed once it is made.",
+        ),
+        Setting(
             name="transaction.state.log.num.partitions",
             type=_INT,
             default=8,
@@ -315,6 +331,7 @@ class BrokerConfig:
     num_partitions: int
     max_partitions_per_topic: int
     retention_check_interval_ms: int
+    log_cleaner_backoff_ms: int
     max_connections: int
     connections_max_idle_ms: int
     socket_request_max_bytes: int
@@ -334,6 +351,7 @@ class BrokerConfig:
     group_consumer_session_timeout_ms: int
     group_consumer_heartbeat_interval_ms: int
     group_consumer_migration_policy: str
+    queue_state_num_partitions: int
     transaction_state_log_num_partitions: int
     transaction_max_timeout_ms: int
     transactional_id_expiration_ms: int

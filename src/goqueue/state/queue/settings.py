@@ -28,6 +28,8 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     # get. Only messages that were delivered before are delivered while this is reached.
     max_unsettled: int = 100_000
     lane_mode: LaneMode = LaneMode.WEIGHTED
+    # Where dead letters go; empty means the topic's own, `{topic}.dlq`.
+    dead_letter_topic: str = ""
 
     def backoff_ms(self, deliveries: int) -> int:
         # Beyond 30 doublings every sensible maximum is reached; the bound keeps the number small.

@@ -1,0 +1,117 @@
+"""Copies messages that failed for good to the dead-letter topic."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+from goqueue.broker.messages import NewTopic
+from goqueue.broker.queue_host import QueueHost
+from goqueue.model.errors import TopicExists
+from goqueue.model.names import TOPIC_NAME_MAX_LENGTH
+from goqueue.model.records import NewRecord, Record
+from goqueue.state.metadata_image import TopicView
+from goqueue.state.queue.messages import DeadLetter
+
+SUFFIX: Final = ".dlq"
+TOPIC_HEADER: Final = "goqueue-dlq-topic"
+PARTITION_HEADER: Final = "goqueue-dlq-partition"
+OFFSET_HEADER: Final = "goqueue-dlq-offset"
+GROUP_HEADER: Final = "goqueue-dlq-group"
+COUNT_HEADER: Final = "goqueue-dlq-delivery-count"
+REASON_HEADER: Final = "goqueue-dlq-reason"
+TIME_HEADER: Final = "goqueue-dlq-time"
+# Tells copies of the same death apart from later ones of the same message.
+ID_HEADER: Final = "goqueue-dlq-id"
+HEADER_PREFIX: Final = "goqueue-dlq-"
+
+# After a crash the last copies may be asked for again: so many of the newest are looked through
+# once per partition, and so many are remembered.
+REMEMBERED_COPIES: Final = 10_000
+SCAN_BYTES: Final = 1024 * 1024
+
+
+def dead_letter_topic(topic: str) -> str:
+    """Shortened where the name would get too long for a topic."""
+    return topic[: TOPIC_NAME_MAX_LENGTH - len(SUFFIX)] + SUFFIX
+
+
+class DeadLetters:
+    """Writes copies, each once: a copy asked for again after a crash is found in the topic."""
+
+    def __init__(self, host: QueueHost) -> None:
+        self._host = host
+        self._copied: dict[tuple[str, int], OrderedDict[bytes, None]] = {}
+
+    async def copy(
+        self, source: TopicView, death: DeadLetter, target: str, records: Sequence[Record]
+    ) -> None:
+        view = await self._ensure(target, len(source.partitions))
+        index = death.queue.partition % len(view.partitions)
+        copied = await self._known(target, index)
+        fresh = []
+        for record in records:
+            copy_id = _copy_id(death, record.offset)
+            if copy_id not in copied:
+                fresh.append(_copy(source, death, record, copy_id, self._host.clock_ms()))
+                copied[copy_id] = None
+        while len(copied) > REMEMBERED_COPIES:
+            copied.popitem(last=False)
+        if fresh:
+            await self._host.publish(target, fresh, partition=index)
+
+    async def _ensure(self, target: str, partitions: int) -> TopicView:
+        topic = self._host.image.topics.get(target)
+        if topic is not None:
+            return topic
+        try:
+            return await self._host.create_topic(NewTopic(name=target, partitions=partitions))
+        except TopicExists:
+            return self._host.image.topics[target]
+
+    async def _known(self, target: str, index: int) -> OrderedDict[bytes, None]:
+        known = self._copied.get((target, index))
+        if known is not None:
+            return known
+        known = self._copied[target, index] = OrderedDict()
+        page = await self._host.read_records(target, index, 0, limit=0, max_bytes=SCAN_BYTES)
+        offset = max(page.log_start_offset, page.high_watermark - REMEMBERED_COPIES)
+        while offset < page.high_watermark:
+            page = await self._host.read_records(
+                target, index, offset, limit=REMEMBERED_COPIES, max_bytes=SCAN_BYTES
+            )
+            if page.next_offset == offset:
+                break
+            offset = page.next_offset
+            for record in page.records:
+                for name, value in record.headers:
+                    if name == ID_HEADER and value is not None:
+                        known[value] = None
+        return known
+
+
+def _copy_id(death: DeadLetter, offset: int) -> bytes:
+    group, topic_id, partition = death.queue
+    return f"{group}/{topic_id}/{partition}/{death.generation}/{offset}".encode()
+
+
+def _copy(
+    source: TopicView, death: DeadLetter, record: Record, copy_id: bytes, now_ms: int
+) -> NewRecord:
+    kept = tuple(
+        (name, value) for name, value in record.headers if not name.startswith(HEADER_PREFIX)
+    )
+    return NewRecord(
+        key=record.key,
+        value=record.value,
+        headers=(
+            *kept,
+            (TOPIC_HEADER, source.name.encode()),
+            (PARTITION_HEADER, b"%d" % death.queue.partition),
+            (OFFSET_HEADER, b"%d" % record.offset),
+            (GROUP_HEADER, death.queue.group.encode()),
+            (COUNT_HEADER, b"%d" % death.delivery_count),
+            (REASON_HEADER, death.reason.name.lower().encode()),
+            (TIME_HEADER, b"%d" % now_ms),
+            (ID_HEADER, copy_id),
+        ),
+    )

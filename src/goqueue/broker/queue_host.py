@@ -1,0 +1,31 @@
+"""The part of the broker that queues stand on."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+from uuid import UUID
+
+from goqueue.broker.hosting import HostedPartitions
+from goqueue.broker.messages import NewTopic, Published, RecordPage
+from goqueue.broker.partition import Partition
+from goqueue.model.records import NewRecord
+from goqueue.model.topic_config import TopicConfig
+from goqueue.state.metadata_image import MetadataImage, TopicView
+
+
+class QueueHost(Protocol):
+    clock_ms: Callable[[], int]
+    hosted: HostedPartitions
+
+    @property
+    def image(self) -> MetadataImage: ...
+    def topic(self, name: str) -> TopicView: ...
+    def topic_by_id(self, topic_id: UUID) -> TopicView: ...
+    def topic_config(self, topic: TopicView) -> TopicConfig: ...
+    def partition(self, topic: str, index: int) -> Partition: ...
+    async def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> TopicView: ...
+    async def publish(
+        self, topic: str, records: Sequence[NewRecord], *, partition: int | None = None
+    ) -> list[Published]: ...
+    async def read_records(
+        self, topic: str, index: int, offset: int, *, limit: int, max_bytes: int
+    ) -> RecordPage: ...

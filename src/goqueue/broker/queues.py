@@ -1,0 +1,257 @@
+"""Topics read as queues: the queue engine on this broker.
+
+Every group has a queue per partition of a topic, with its own leases and acknowledgements, next to
+whoever reads the topic by offset. Three doors lead here: Kafka share groups, SQS and HTTP.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal, cast
+
+from goqueue.broker.feature_headers import PREFIX, features_of
+from goqueue.broker.fifo_order import FifoOrder
+from goqueue.broker.partition import Partition
+from goqueue.broker.queue_host import QueueHost
+from goqueue.broker.queue_registry import QueueRegistry
+from goqueue.broker.receipts import Receipt
+from goqueue.broker.state_shard import StateShard, timed
+from goqueue.broker.waiting import FetchWaiter
+from goqueue.model.errors import GoQueueError, InvalidRequest
+from goqueue.model.records import Record
+from goqueue.state.priority import Lane, Span
+from goqueue.state.queue.errors import QueueError
+from goqueue.state.queue.machine import QueueMachine
+from goqueue.state.queue.messages import (
+    AckAction,
+    Acknowledge,
+    Acknowledged,
+    Acknowledgement,
+    Acquire,
+    Acquired,
+    Skip,
+)
+from goqueue.state.queue.records import QueueKey
+
+logger = logging.getLogger(__name__)
+
+STATE_TOPIC: Final = "__queue_state"
+# A FIFO queue looks this far for a message whose group has nothing out.
+FIFO_LOOK_AHEAD: Final = 1_000
+LEASE_ID_BITS: Final = 63
+
+Start = Literal["earliest", "latest"] | int
+
+# What takes a message out of the queue for good.
+_SETTLING: Final = frozenset({AckAction.ACCEPT, AckAction.REJECT, AckAction.GAP})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    topic: str
+    partition: int
+    record: Record
+    delivery_count: int
+    lease_id: int
+    deadline_ms: int
+    lane: Lane
+
+    @property
+    def receipt(self) -> Receipt:
+        return Receipt(
+            self.topic, self.partition, self.record.offset, self.delivery_count, self.lease_id
+        )
+
+
+class Queues(QueueRegistry):
+    """Delivers and takes acknowledgements."""
+
+    def __init__(self, host: QueueHost, *, partitions: int) -> None:
+        super().__init__(host, partitions=partitions)
+        self._turn = 0
+
+    async def acquire(
+        self,
+        group: str,
+        topic: str,
+        index: int,
+        *,
+        member: str | None,
+        max_messages: int,
+        lease_ms: int | None = None,
+    ) -> Acquired:
+        """Lease messages; the caller reads them. The queue must be open."""
+        partition = self.host.partition(topic, index)
+        key = self.key(group, topic, index)
+        request = self._acquire(key, partition, member, max_messages, lease_ms)
+        shard = await self.shard(request.queue)
+        return cast(Acquired, await shard.execute(timed(QueueMachine.acquire, request)))
+
+    async def receive(
+        self,
+        group: str,
+        topic: str,
+        *,
+        member: str | None = None,
+        max_messages: int,
+        lease_ms: int | None = None,
+        wait_ms: int = 0,
+        fifo: bool = False,
+    ) -> list[Delivery]:
+        """Lease messages of any partition and read them; waits until there is at least one."""
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + wait_ms / 1000
+        while True:
+            view = self.host.topic(topic)
+            queues = [
+                (QueueKey(group, view.id, part.index), self.host.partition(topic, part.index))
+                for part in view.partitions
+            ]
+            waiter = FetchWaiter(1)
+            with self.waiting.watching(waiter, queues):
+                found = await self._sweep(queues, member, max_messages, lease_ms, fifo=fifo)
+                wait_s = give_up_at - loop.time()
+                if found or wait_s <= 0:
+                    return found
+                await waiter.wait((), wait_s)
+
+    async def wait_ready(
+        self, group: str, partitions: Iterable[tuple[str, int]], wait_ms: int
+    ) -> None:
+        """Return when one of these queues may have something, or after `wait_ms`."""
+        waiter = FetchWaiter(1)
+        queues = [
+            (self.key(group, topic, index), self.host.partition(topic, index))
+            for topic, index in partitions
+        ]
+        with self.waiting.watching(waiter, queues):
+            await waiter.wait((), wait_ms / 1000)
+
+    async def acknowledge(
+        self,
+        group: str,
+        topic: str,
+        index: int,
+        items: Sequence[Acknowledgement],
+        *,
+        member: str | None = None,
+        is_atomic: bool = False,
+    ) -> Acknowledged:
+        key = self.key(group, topic, index)
+        request = Acknowledge(queue=key, member=member, items=tuple(items), is_atomic=is_atomic)
+        shard = await self.shard(key)
+        answer = await shard.execute(timed(QueueMachine.acknowledge, request))
+        acknowledged = cast(Acknowledged, answer)
+        fifo = self.fifo.get(key)
+        if fifo is not None:
+            for item, error in zip(items, acknowledged.errors, strict=False):
+                if error is QueueError.NONE and item.action in _SETTLING:
+                    fifo.settled(item.span)
+            self.waiting.wake(key)
+        return acknowledged
+
+    def _acquire(
+        self,
+        key: QueueKey,
+        partition: Partition,
+        member: str | None,
+        max_messages: int,
+        lease_ms: int | None = None,
+    ) -> Acquire:
+        return Acquire(
+            queue=key,
+            member=member,
+            max_messages=max_messages,
+            readable=Span(partition.log_start_offset, partition.last_stable_offset),
+            lanes=partition.lanes.index,
+            lease_ms=lease_ms,
+        )
+
+    async def _sweep(
+        self,
+        queues: Sequence[tuple[QueueKey, Partition]],
+        member: str | None,
+        max_messages: int,
+        lease_ms: int | None,
+        *,
+        fifo: bool,
+    ) -> list[Delivery]:
+        """One look at every partition, beginning with another one each time."""
+        self._turn += 1
+        first = self._turn % len(queues)
+        found: list[Delivery] = []
+        for key, partition in (*queues[first:], *queues[:first]):
+            request = self._acquire(key, partition, member, max_messages - len(found), lease_ms)
+            found += await self._take(partition, request, fifo=fifo)
+            if len(found) >= max_messages:
+                break
+        return found
+
+    async def _take(self, partition: Partition, request: Acquire, *, fifo: bool) -> list[Delivery]:
+        shard = await self.shard(request.queue)
+        if fifo:
+            chosen = await self._in_order(shard, partition, request)
+            if not chosen:
+                return []
+            only = tuple(Span(record.offset, record.offset + 1) for record in chosen)
+            request = replace(request, only=only)
+        answer = await shard.execute(timed(QueueMachine.acquire, request))
+        acquired = cast(Acquired, answer)
+        if acquired.error is not QueueError.NONE:
+            raise InvalidRequest(f"group {request.queue.group!r} has no queue of {partition.name}")
+        leased = {offset: span for span in acquired.spans for offset in range(span.start, span.end)}
+        messages = await self.reader.read(
+            partition, [Span(span.start, span.end) for span in acquired.spans]
+        )
+        expired = self._expired(partition, messages.records)
+        if messages.missing or expired:
+            skip = Skip(
+                queue=request.queue, skipped=tuple(messages.missing), expired=tuple(expired)
+            )
+            await shard.execute(timed(QueueMachine.skip, skip))
+        gone = {span.start for span in expired}
+        records = [record for record in messages.records if record.offset not in gone]
+        if fifo:
+            self.fifo.setdefault(request.queue, FifoOrder()).delivered(records)
+        return [
+            Delivery(
+                topic=partition.name.topic,
+                partition=request.queue.partition,
+                record=record,
+                delivery_count=leased[record.offset].delivery_count,
+                lease_id=acquired.lease_id,
+                deadline_ms=acquired.deadline_ms,
+                lane=leased[record.offset].lane,
+            )
+            for record in records
+        ]
+
+    async def _in_order(
+        self, shard: StateShard[QueueMachine], partition: Partition, request: Acquire
+    ) -> list[Record]:
+        order = self.fifo.setdefault(request.queue, FifoOrder())
+        look = self._acquire(request.queue, partition, request.member, FIFO_LOOK_AHEAD)
+        spans = shard.machine.candidates(look, now_ms=self.host.clock_ms())
+        messages = await self.reader.read(partition, spans)
+        if messages.missing:
+            skip = Skip(queue=request.queue, skipped=tuple(messages.missing))
+            await shard.execute(timed(QueueMachine.skip, skip))
+        return order.choose(messages.records, request.max_messages)
+
+    def _expired(self, partition: Partition, records: Sequence[Record]) -> list[Span]:
+        """Messages past their own or the topic's time to live."""
+        now_ms = self.host.clock_ms()
+        topic_ttl_ms = partition.config.queue_ttl_ms
+        expired = []
+        for record in records:
+            ttl_ms: int | None = topic_ttl_ms if topic_ttl_ms >= 0 else None
+            if any(name.startswith(PREFIX) for name, _ in record.headers):
+                try:
+                    own_ms = features_of(record.headers, now_ms=now_ms).ttl_ms
+                except GoQueueError:
+                    own_ms = None
+                ttl_ms = ttl_ms if own_ms is None else own_ms
+            if ttl_ms is not None and record.timestamp_ms + ttl_ms <= now_ms:
+                expired.append(Span(record.offset, record.offset + 1))
+        return expired
