@@ -16,6 +16,7 @@ from goqueue.state.metadata_keys import (
     BrokerConfigKey,
     BrokerKey,
     BrokerValue,
+    DoorKey,
     PartitionKey,
     PartitionValue,
     SingleKey,
@@ -24,6 +25,7 @@ from goqueue.state.metadata_keys import (
     broker_config_key,
     broker_key,
     decode_value,
+    door_key,
     parse_key,
     partition_key,
     topic_key,
@@ -120,6 +122,7 @@ class _Edits:
     topics: dict[TopicName, _TopicEdits] = field(default_factory=dict)
     brokers: dict[NodeId, BrokerView | None] = field(default_factory=dict)
     broker_configs: dict[NodeId | None, Mapping[str, str] | None] = field(default_factory=dict)
+    door_entries: dict[DoorKey, bytes | None] = field(default_factory=dict)
     cluster_id: str | None = None
     controller_id: NodeId | None = None
     next_producer_id: int | None = None
@@ -137,6 +140,8 @@ class MetadataImage:
     topics: Mapping[str, TopicView] = field(default_factory=dict)
     topics_by_id: Mapping[UUID, TopicView] = field(default_factory=dict)
     broker_configs: Mapping[NodeId | None, Mapping[str, str]] = field(default_factory=dict)
+    # What front doors keep; its form is theirs.
+    door_entries: Mapping[DoorKey, bytes] = field(default_factory=dict)
     next_producer_id: int = 0
     # Partition keys that no topic's key speaks of (yet).
     _strays: Mapping[str, Mapping[int, PartitionView]] = field(default_factory=dict)
@@ -158,6 +163,7 @@ class MetadataImage:
         """The keys that this image was made from and that can be deleted."""
         yield from map(broker_key, self.brokers)
         yield from map(broker_config_key, self.broker_configs)
+        yield from (door_key(*key) for key in self.door_entries)
         for topic in self.topics.values():
             yield topic_key(topic.name)
             yield from (partition_key(topic.name, p.index) for p in topic.partitions)
@@ -182,6 +188,7 @@ class MetadataImage:
             topics=topics,
             topics_by_id=topics_by_id,
             broker_configs=_edited(self.broker_configs, edits.broker_configs),
+            door_entries=_edited(self.door_entries, edits.door_entries),
             next_producer_id=_first(edits.next_producer_id, self.next_producer_id),
             _strays=strays,
         )
@@ -224,6 +231,8 @@ def _gather(changes: Iterable[tuple[str, bytes | None]]) -> _Edits:
                 edits.broker_configs[node_id] = (
                     None if value is None else decode_value(key, value, dict[str, str])
                 )
+            case DoorKey() as door_entry:
+                edits.door_entries[door_entry] = value
             case SingleKey.CLUSTER_ID:
                 edits.cluster_id = "" if value is None else decode_value(key, value, str)
             case SingleKey.CONTROLLER:

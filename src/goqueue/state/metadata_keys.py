@@ -7,6 +7,7 @@
     /partitions/<topic>/<index>      leader, epoch, replicas, in-sync replicas
     /configs/brokers/<node id>       dynamic settings of one broker; `default` for all of them
     /producer-ids/next               the first producer id that no broker has taken yet
+    /doors/<door>/<name>             what a front door keeps, in a form of its own
 
 Functions named `..._entry` return a key and its value, ready to put.
 """
@@ -30,6 +31,7 @@ BROKERS_PREFIX: Final = "/brokers/"
 TOPICS_PREFIX: Final = "/topics/"
 PARTITIONS_PREFIX: Final = "/partitions/"
 BROKER_CONFIGS_PREFIX: Final = "/configs/brokers/"
+DOORS_PREFIX: Final = "/doors/"
 _ALL_BROKERS: Final = "default"
 
 NO_LEADER: Final = NodeId(-1)
@@ -89,6 +91,10 @@ def partition_key(topic: str, index: int) -> str:
 def partitions_prefix(topic: str) -> str:
     """Above all partition keys of one topic; topic names have no slash."""
     return f"{PARTITIONS_PREFIX}{topic}/"
+
+
+def door_key(door: str, name: str) -> str:
+    return f"{DOORS_PREFIX}{door}/{name}"
 
 
 def broker_config_key(node_id: NodeId | None) -> str:
@@ -187,7 +193,12 @@ class BrokerConfigKey(NamedTuple):
     node_id: NodeId | None
 
 
-MetadataKey = SingleKey | BrokerKey | TopicKey | PartitionKey | BrokerConfigKey
+class DoorKey(NamedTuple):
+    door: str
+    name: str
+
+
+MetadataKey = SingleKey | BrokerKey | TopicKey | PartitionKey | BrokerConfigKey | DoorKey
 
 _SINGLE_KEYS: Final = {single.value: single for single in SingleKey}
 
@@ -195,6 +206,11 @@ _SINGLE_KEYS: Final = {single.value: single for single in SingleKey}
 def _partition_key_of(rest: str) -> PartitionKey:
     topic, _, index = rest.rpartition("/")
     return PartitionKey(TopicName(topic), PartitionIndex(int(index)))
+
+
+def _door_key_of(rest: str) -> DoorKey:
+    door, _, name = rest.partition("/")
+    return DoorKey(door, name)
 
 
 def _broker_config_key_of(rest: str) -> BrokerConfigKey:
@@ -206,6 +222,7 @@ _KEYS_UNDER: Final[tuple[tuple[str, Callable[[str], MetadataKey]], ...]] = (
     (TOPICS_PREFIX, lambda rest: TopicKey(TopicName(rest))),
     (BROKERS_PREFIX, lambda rest: BrokerKey(NodeId(int(rest)))),
     (BROKER_CONFIGS_PREFIX, _broker_config_key_of),
+    (DOORS_PREFIX, _door_key_of),
 )
 
 

@@ -15,6 +15,7 @@ from goqueue.state.metadata_image import (
 )
 from goqueue.state.metadata_keys import (
     BrokerValue,
+    DoorKey,
     Entry,
     PartitionValue,
     TopicValue,
@@ -24,6 +25,7 @@ from goqueue.state.metadata_keys import (
     broker_key,
     cluster_id_entry,
     controller_entry,
+    door_key,
     new_partition_entries,
     new_topic_entries,
     parse_key,
@@ -184,6 +186,16 @@ def test_keys_of_others_are_left_alone() -> None:
     image, changes = with_topic().apply(11, [("/acls/x", b"not json"), ("/topicsx", b"")])
     assert changes == ImageChanges()
     assert image.topics == with_topic().topics
+
+
+def test_entries_of_doors() -> None:
+    key = door_key("sqs", "queues/orders")
+    image, changes = with_topic().apply(11, [(key, b"\x00any bytes")])
+    assert changes == ImageChanges()
+    assert image.door_entries == {DoorKey("sqs", "queues/orders"): b"\x00any bytes"}
+    assert key in image.known_keys()
+    image, _ = image.apply(12, [(key, None)])
+    assert image.door_entries == {}
 
 
 @pytest.mark.parametrize(
