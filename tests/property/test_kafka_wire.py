@@ -43,6 +43,8 @@ def _value(kafka_type: str) -> st.SearchStrategy[Any]:
         "records": st.binary(max_size=200),
         "error_code": st.sampled_from(ErrorCode),
         "timedelta_i32": _int(32).map(lambda ms: ms * _MS),
+        # As far as kio, which goes by way of floating-point seconds, is exact.
+        "timedelta_i64": _int(40).map(lambda ms: ms * _MS),
         "uuid": st.uuids(),
         # Milliseconds; kio's type for this one is a date, which cannot hold all of them.
         "datetime_i64": st.integers(0, 2**40),

@@ -2,10 +2,12 @@
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
 from goqueue.broker.messages import (
+    AbortedTransaction,
     FetchedPart,
     FetchPart,
     Isolation,
@@ -13,7 +15,8 @@ from goqueue.broker.messages import (
     Published,
     RecordPage,
 )
-from goqueue.model.batch import iterate_batches
+from goqueue.model.batch import BatchHeader, iterate_batches
+from goqueue.model.control import MarkerType, decode_marker
 from goqueue.model.errors import InvalidRequest, UnknownPartition
 from goqueue.model.partitioner import partition_for_key
 from goqueue.model.records import NewRecord, Record, decode_records, encode_records
@@ -112,13 +115,15 @@ async def read_records(
     records: list[Record] = []
     next_offset = offset
     view = memoryview(found.data)
+    aborted = _AbortedBatches(found.aborted or ())
     for position, header in iterate_batches(found.data):
         if len(records) >= limit:
             break
-        if header.is_control:
+        batch = view[position : position + header.size_bytes]
+        if aborted.leaves_out(header, batch):
             next_offset = header.next_offset
             continue
-        for record in decode_records(view[position : position + header.size_bytes]):
+        for record in decode_records(batch):
             if record.offset < offset:
                 continue
             if len(records) >= limit:
@@ -133,3 +138,21 @@ async def read_records(
         high_watermark=found.high_watermark,
         log_start_offset=found.log_start_offset,
     )
+
+
+class _AbortedBatches:
+    """Which batches of a read are not for its reader, told while going through them in order."""
+
+    def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
+        self._coming = deque(sorted(aborted, key=lambda entry: entry.first_offset))
+        self._producers: set[int] = set()
+
+    def leaves_out(self, header: BatchHeader, batch: memoryview) -> bool:
+        while self._coming and self._coming[0].first_offset <= header.base_offset:
+            self._producers.add(self._coming.popleft().producer_id)
+        if header.is_control:
+            marker = decode_marker(batch)
+            if marker is not None and marker.type is MarkerType.ABORT:
+                self._producers.discard(header.producer_id)
+            return True
+        return header.is_transactional and header.producer_id in self._producers

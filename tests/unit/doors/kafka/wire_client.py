@@ -89,7 +89,7 @@ def _build(entity: Any, message: dict[str, Any]) -> Any:
             value = tuple(
                 _build(field.entity, item) if isinstance(item, dict) else item for item in value
             )
-        elif field.kafka_type == "timedelta_i32" and isinstance(value, int):
+        elif field.kafka_type in ("timedelta_i32", "timedelta_i64") and isinstance(value, int):
             value = timedelta(milliseconds=value)
         values[field.name] = value
     assert not given, f"{entity.__name__} has no field {', '.join(given)}"

@@ -50,20 +50,17 @@ class _OneTransaction:
 async def _added(context: RequestContext, transaction: Any, topics: Iterable[Any]) -> list[Message]:
     asked = [topic_partition(topic.name, index) for topic in topics for index in topic.partitions]
     image = context.broker.image
-    unknown = {
-        name
-        for name in asked
-        if name.topic not in image.topics
-        or not 0 <= name.partition < len(image.topics[name.topic].partitions)
-    }
-    if unknown:
+    refused: dict[TopicPartition, ErrorCode] = {}
+    for name in asked:
+        topic = image.topics.get(name.topic)
+        if topic is None or not 0 <= name.partition < len(topic.partitions):
+            refused[name] = ErrorCode.unknown_topic_or_partition
+        elif topic.is_internal and not transaction.verify_only:
+            # Offsets come in by AddOffsetsToTxn; nothing else of ours takes part in transactions.
+            refused[name] = ErrorCode.topic_authorization_failed
+    if refused:
         # All or nothing: the others say that they were not tried.
-        codes = {
-            name: ErrorCode.unknown_topic_or_partition
-            if name in unknown
-            else ErrorCode.operation_not_attempted
-            for name in asked
-        }
+        codes = dict.fromkeys(asked, ErrorCode.operation_not_attempted) | refused
     else:
         codes = await _codes(context, transaction, asked)
     return [

@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 _SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FIRST_VERSION_WITH_SOFTWARE: Final = 3
 
+# KIP-584. Groups of the consumer protocol (KIP-848), and transactions that raise the epoch at every
+# end (KIP-890): clients use the newer transactions only where they see the latter finalized.
+_FEATURES: Final[Mapping[str, int]] = {"group.version": 1, "transaction.version": 2}
+# The levels are those of the program, so there is one set of them only.
+_FEATURES_EPOCH: Final = 0
+# Older versions cannot express features that may also be off (KIP-1022).
+_FIRST_VERSION_WITH_LEVEL_0: Final = 4
+
 
 async def handle(context: RequestContext, request: "ApiVersionsRequest | None") -> Message:
     api_keys = _api_keys(context.services.operations)
@@ -26,7 +34,20 @@ async def handle(context: RequestContext, request: "ApiVersionsRequest | None") 
         and _SOFTWARE_NAME.fullmatch(request.client_software_version)
     ):
         return {"error_code": ErrorCode.invalid_request, "api_keys": ()}
-    return {"error_code": ErrorCode.none, "api_keys": api_keys}
+    supported = _FEATURES if context.version >= _FIRST_VERSION_WITH_LEVEL_0 else {}
+    return {
+        "error_code": ErrorCode.none,
+        "api_keys": api_keys,
+        "supported_features": [
+            {"name": name, "min_version": 0, "max_version": level}
+            for name, level in supported.items()
+        ],
+        "finalized_features_epoch": _FEATURES_EPOCH,
+        "finalized_features": [
+            {"name": name, "max_version_level": level, "min_version_level": level}
+            for name, level in _FEATURES.items()
+        ],
+    }
 
 
 def _api_keys(operations: Mapping[int, Operation]) -> list[Message]:

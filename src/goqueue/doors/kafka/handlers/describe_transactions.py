@@ -3,12 +3,13 @@
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from kio.schema.errors import ErrorCode
+
 from goqueue.doors.kafka.coordinator_errors import failure_code, transaction_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
-from goqueue.state.transactions.errors import TransactionError
-from goqueue.state.transactions.messages import DescribeTransaction, TransactionDescription
+from goqueue.state.transactions.messages import DescribeTransaction
 
 if TYPE_CHECKING:
     from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest
@@ -30,10 +31,9 @@ async def _described(context: RequestContext, transactional_id: str) -> Message:
         )
         code = transaction_code(found.error)
     except GoQueueError as error:
-        code = failure_code(error)
-        found = TransactionDescription(
-            error=TransactionError.NONE, transactional_id=transactional_id
-        )
+        return _refused(transactional_id, failure_code(error))
+    if code is not ErrorCode.none:
+        return _refused(transactional_id, code)
     by_topic = groupby(sorted(found.partitions), key=lambda name: name.topic)
     return {
         "error_code": code,
@@ -47,6 +47,19 @@ async def _described(context: RequestContext, transactional_id: str) -> Message:
             {"topic": topic, "partitions": [name.partition for name in names]}
             for topic, names in by_topic
         ],
+    }
+
+
+def _refused(transactional_id: str, code: ErrorCode) -> Message:
+    return {
+        "error_code": code,
+        "transactional_id": transactional_id,
+        "transaction_state": "",
+        "transaction_timeout": 0,
+        "transaction_start_time": 0,
+        "producer_id": 0,
+        "producer_epoch": 0,
+        "topics": (),
     }
 
 

@@ -24,13 +24,12 @@ async def handle(context: RequestContext, request: "FindCoordinatorRequest") -> 
 
 
 def _found(context: RequestContext, key_type: int, key: str) -> Message:
-    image = context.broker.image
-    leader = context.broker.coordinator_of(key, transactional=key_type == _TRANSACTION)
-    broker = None if leader is None else image.brokers.get(leader)
     if key_type not in (_GROUP, _TRANSACTION):
         return _refused(key, ErrorCode.invalid_request, f"coordinator type {key_type} is unknown")
     if key_type == _TRANSACTION and not key:
         return _refused(key, ErrorCode.invalid_request, "the transactional id is empty")
+    leader = context.broker.coordinator_of(key, transactional=key_type == _TRANSACTION)
+    broker = context.broker.image.brokers.get(leader)
     if broker is None:
         return _refused(key, ErrorCode.coordinator_not_available, "no broker leads it now")
     return {

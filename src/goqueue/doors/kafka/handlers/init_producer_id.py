@@ -19,8 +19,10 @@ _FIRST_VERSION_WITH_FENCED: Final = 4
 
 
 async def handle(context: RequestContext, request: "InitProducerIdRequest") -> Message:
-    if request.enable2_pc or request.keep_prepared_txn:
+    if request.keep_prepared_txn:
         return _refused(ErrorCode.unsupported_version)
+    if request.enable2_pc:
+        return _refused(ErrorCode.transactional_id_authorization_failed)
     init = InitProducerId(
         transactional_id=request.transactional_id,
         timeout_ms=request.transaction_timeout // _MILLISECOND,

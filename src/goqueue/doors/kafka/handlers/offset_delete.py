@@ -20,7 +20,7 @@ async def handle(context: RequestContext, request: "OffsetDeleteRequest") -> Mes
         topic.name: [part.partition_index for part in topic.partitions] for topic in request.topics
     }
     known: dict[str, list[int]] = {
-        name: [index for index in indexes if index < len(image.topics[name].partitions)]
+        name: [index for index in indexes if 0 <= index < len(image.topics[name].partitions)]
         for name, indexes in asked.items()
         if name in image.topics
     }

@@ -4,11 +4,13 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
+from goqueue.broker.groups import OFFSETS_TOPIC
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import GoQueueError
+from goqueue.model.names import topic_partition
 
 if TYPE_CHECKING:
     from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WriteTxnMarkersRequest
@@ -46,6 +48,14 @@ async def _written(
 ) -> ErrorCode:
     outcome = MarkerType.COMMIT if asked.transaction_result else MarkerType.ABORT
     try:
+        if topic == OFFSETS_TOPIC:
+            await context.broker.groups.end_transaction(
+                topic_partition(topic, index),
+                asked.producer_id,
+                asked.producer_epoch,
+                commit=asked.transaction_result,
+            )
+            return ErrorCode.none
         partition = context.broker.partition(topic, index)
         end_offset = partition.append_marker(
             Marker(outcome, asked.coordinator_epoch),

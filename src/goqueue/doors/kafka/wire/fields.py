@@ -13,6 +13,14 @@ Buffer = bytes | bytearray | memoryview
 
 NO_UUID: Final = UUID(int=0).bytes
 
+# Clients say "for ever" with the largest number there is, which Python's time spans cannot hold.
+_SPAN_MAX_MS: Final = timedelta.max // timedelta(milliseconds=1)
+
+
+def _span(value_ms: int) -> timedelta:
+    return timedelta(milliseconds=max(-_SPAN_MAX_MS, min(value_ms, _SPAN_MAX_MS)))
+
+
 # Fixed-width types: struct format, and how to get from the raw number to the Python value.
 FIXED: Final[Mapping[str, tuple[str, Callable[[Any], Any] | None]]] = {
     "bool": ("?", None),
@@ -27,7 +35,7 @@ FIXED: Final[Mapping[str, tuple[str, Callable[[Any], Any] | None]]] = {
     "float64": ("d", None),
     "error_code": ("h", ErrorCode),
     "timedelta_i32": ("i", lambda value: timedelta(milliseconds=value)),
-    "timedelta_i64": ("q", lambda value: timedelta(milliseconds=value)),
+    "timedelta_i64": ("q", _span),
     "datetime_i64": ("q", None),
     "uuid": ("16s", lambda value: None if value == NO_UUID else UUID(bytes=value)),
 }
