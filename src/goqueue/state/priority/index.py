@@ -47,7 +47,7 @@ class _Spans:
 
     def next(self, offset: int, end: int) -> Span | None:
         at = bisect_right(self.ends, offset)
-        if at == len(self.starts) or self.starts[at] >= end:
+        if offset >= end or at == len(self.starts) or self.starts[at] >= end:
             return None
         return Span(max(self.starts[at], offset), min(self.ends[at], end))
 

@@ -54,6 +54,11 @@ class LaneScheduler:
                 since[lane] = now_ms
         return self._run(ready, want, now_ms).shares
 
+    def fair_shares(self, want: int) -> list[int]:
+        """What each lane gets of `want` at most while all lanes have messages."""
+        rounds = want // sum(self._weights) + 2
+        return [weight * rounds for weight in self._weights]
+
     def spend(self, taken: Sequence[int], now_ms: int) -> None:
         """Count what was taken, which may be less than what `share` allowed."""
         self._credits = self._run(taken, sum(taken), now_ms).credits

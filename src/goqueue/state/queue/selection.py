@@ -41,9 +41,20 @@ def select(
     queue.sort_returned(lanes)
     if lanes is None or queue.is_single_lane:
         return _offer(queue, marks, LANES, readable, None, wanted)
-    offers = [_offer(queue, marks, (lane,), readable, lanes, wanted) for lane in LANES]
-    ready = [sum(pick.size for pick in offer) for offer in offers]
-    shares = queue.scheduler.share(ready, wanted.messages, now_ms)
+    # Most lanes can get no more than their part, so look no further at first.
+    caps = [min(wanted.messages, cap) for cap in queue.scheduler.fair_shares(wanted.messages)]
+    while True:
+        offers = [
+            _offer(queue, marks, (lane,), readable, lanes, Wanted(cap, min(cap, wanted.fresh)))
+            for lane, cap in zip(LANES, caps, strict=True)
+        ]
+        ready = [sum(pick.size for pick in offer) for offer in offers]
+        shares = queue.scheduler.share(ready, wanted.messages, now_ms)
+        short = [n for n in LANES if shares[n] == caps[n] < wanted.messages]
+        if not short:
+            break
+        for lane in short:
+            caps[lane] = wanted.messages
     chosen = [
         pick for offer, share in zip(offers, shares, strict=True) for pick in _cut(offer, share)
     ]
