@@ -1,0 +1,299 @@
+"""Topics read as queues through the broker, with real logs and restarts."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from goqueue.broker.messages import NewTopic
+from goqueue.broker.queues import Delivery
+from goqueue.broker.receipts import InvalidReceipt, Receipt, parse_receipt
+from goqueue.broker.service import Broker
+from goqueue.model.control import Marker, MarkerType
+from goqueue.model.records import NewRecord, encode_records
+from goqueue.state.queue.errors import QueueError
+from goqueue.state.queue.messages import AckAction
+from tests.unit.broker.conftest import OpenBroker
+
+
+async def make_topic(broker: Broker, partitions: int = 1, **config: str) -> None:
+    texts = {name.replace("_", "."): text for name, text in config.items()}
+    await broker.create_topic(NewTopic(name="t", partitions=partitions, config=texts))
+
+
+async def publish(broker: Broker, *values: bytes, **headers: bytes) -> None:
+    given = tuple((name.replace("_", "-"), value) for name, value in headers.items())
+    records = [NewRecord(value=value, headers=given) for value in values]
+    await broker.publish("t", records)
+
+
+async def receive(broker: Broker, limit: int = 10, **options: int) -> list[Delivery]:
+    await broker.queues.open("g", "t")
+    return await broker.queues.receive("g", "t", max_messages=limit, **options)  # type: ignore[arg-type]
+
+
+def values(deliveries: Sequence[Delivery]) -> list[bytes | None]:
+    return [delivery.record.value for delivery in deliveries]
+
+
+async def acknowledge(
+    broker: Broker, delivery: Delivery, action: AckAction, delay_ms: int | None = None
+) -> QueueError:
+    receipt = parse_receipt(str(delivery.receipt))
+    answer = await broker.queues.acknowledge(
+        "g", receipt.topic, receipt.partition, [receipt.acknowledgement(action, delay_ms)]
+    )
+    return answer.errors[0]
+
+
+async def dead_letters(
+    broker: Broker, topic: str = "t.dlq"
+) -> list[tuple[bytes | None, dict[str, bytes | None]]]:
+    while topic not in broker.image.topics or not broker.partition(topic, 0).high_watermark:
+        await asyncio.sleep(0.005)
+    page = await broker.read_records(topic, 0, 0, limit=100)
+    return [(record.value, dict(record.headers)) for record in page.records]
+
+
+def test_acknowledged_messages_never_come_back_and_others_do(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            await publish(broker, b"a", b"b", b"c")
+            first = await receive(broker, 2)
+            assert values(first) == [b"a", b"b"]
+            assert [delivery.delivery_count for delivery in first] == [1, 1]
+            assert await acknowledge(broker, first[0], AckAction.ACCEPT) is QueueError.NONE
+            assert values(await receive(broker)) == [b"c"]
+            assert await receive(broker) == []
+        async with open_broker() as broker:
+            again = await receive(broker)
+            assert values(again) == [b"b", b"c"]
+            assert [delivery.delivery_count for delivery in again] == [2, 2]
+
+    asyncio.run(scenario())
+
+
+def test_competing_readers_share_one_partition_and_log_readers_see_all(
+    open_broker: OpenBroker,
+) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            await publish(broker, *(b"%d" % n for n in range(30)))
+            await broker.queues.open("g", "t")
+            taken = await asyncio.gather(
+                *(
+                    broker.queues.receive("g", "t", member=f"m{n}", max_messages=10)
+                    for n in range(3)
+                )
+            )
+            offsets = sorted(d.record.offset for deliveries in taken for d in deliveries)
+            assert offsets == list(range(30))
+            assert len((await broker.read_records("t", 0, 0, limit=100)).records) == 30
+
+    asyncio.run(scenario())
+
+
+def test_a_lease_that_runs_out_gives_the_message_to_the_next(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            await publish(broker, b"a")
+            [first] = await receive(broker, lease_ms=30)
+            [second] = await receive(broker, wait_ms=5_000)
+            assert (second.record.offset, second.delivery_count) == (0, 2)
+            error = await acknowledge(broker, first, AckAction.ACCEPT)
+            assert error is QueueError.RECEIPT_REDELIVERED
+            assert await acknowledge(broker, second, AckAction.ACCEPT) is QueueError.NONE
+            error = await acknowledge(broker, second, AckAction.ACCEPT)
+            assert error is QueueError.RECEIPT_SETTLED
+
+    asyncio.run(scenario())
+
+
+def test_a_nacked_message_waits_and_an_extended_lease_holds(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker, queue_retry_backoff_ms="40")
+            await publish(broker, b"a")
+            [first] = await receive(broker)
+            started_ms = broker.clock_ms()
+            assert await acknowledge(broker, first, AckAction.RETRY) is QueueError.NONE
+            [second] = await receive(broker, wait_ms=5_000, lease_ms=30)
+            assert broker.clock_ms() - started_ms >= 40
+            assert await acknowledge(broker, second, AckAction.RENEW, 60_000) is QueueError.NONE
+            assert await receive(broker, wait_ms=80) == []
+
+    asyncio.run(scenario())
+
+
+def test_rejected_and_exhausted_messages_are_dead_letters(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker, queue_max_deliveries="2")
+            await publish(broker, b"poison", b"fine", trace=b"7")
+            poison, fine = await receive(broker)
+            assert await acknowledge(broker, poison, AckAction.REJECT) is QueueError.NONE
+            [(value, headers)] = await dead_letters(broker)
+            assert value == b"poison"
+            assert headers["trace"] == b"7"
+            assert headers["goqueue-dlq-topic"] == b"t"
+            assert headers["goqueue-dlq-offset"] == b"0"
+            assert headers["goqueue-dlq-group"] == b"g"
+            assert headers["goqueue-dlq-delivery-count"] == b"1"
+            assert headers["goqueue-dlq-reason"] == b"rejected"
+            assert await acknowledge(broker, fine, AckAction.RELEASE) is QueueError.NONE
+            [fine] = await receive(broker, wait_ms=5_000)
+            assert await acknowledge(broker, fine, AckAction.RELEASE) is QueueError.NONE
+            while broker.partition("t.dlq", 0).high_watermark < 2:
+                await asyncio.sleep(0.005)
+            assert (await dead_letters(broker))[1][1]["goqueue-dlq-reason"] == b"max_deliveries"
+            assert await receive(broker) == []
+        async with open_broker() as broker:
+            assert await receive(broker) == []
+            assert broker.partition("t.dlq", 0).high_watermark == 2
+
+    asyncio.run(scenario())
+
+
+def test_a_waiting_reader_is_woken_by_a_message(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker, partitions=3)
+            waiting = asyncio.create_task(receive(broker, wait_ms=30_000))
+            while not any(broker.partition("t", index).waiters for index in range(3)):
+                await asyncio.sleep(0.001)
+            await publish(broker, b"now")
+            assert values(await asyncio.wait_for(waiting, 10)) == [b"now"]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_critical_message_overtakes_the_backlog(open_broker: OpenBroker, restart: bool) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            await publish(broker, *(b"normal" for _ in range(5_000)))
+            await publish(broker, b"critical", goqueue_priority=b"critical")
+            await publish(broker, b"background", goqueue_priority=b"4")
+            if not restart:
+                assert values(await receive(broker, 1)) == [b"critical"]
+        if restart:
+            async with open_broker() as broker:
+                assert values(await receive(broker, 1)) == [b"critical"]
+
+    asyncio.run(scenario())
+
+
+def test_messages_past_their_time_are_not_delivered(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            await publish(broker, b"stale", goqueue_ttl_ms=b"0")
+            await publish(broker, b"fresh", goqueue_ttl_ms=b"60000")
+            assert values(await receive(broker)) == [b"fresh"]
+            assert "t.dlq" not in broker.image.topics
+
+    asyncio.run(scenario())
+
+
+def test_aborted_and_open_transactions_are_not_delivered(open_broker: OpenBroker) -> None:
+    def transactional(producer_id: int, value: bytes) -> bytearray:
+        return encode_records(
+            [NewRecord(value=value)],
+            now_ms=1_700_000_000_000,
+            is_transactional=True,
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=0,
+        )
+
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            partition = broker.partition("t", 0)
+            partition.append(transactional(1, b"aborted"))
+            partition.append(transactional(2, b"open"))
+            await publish(broker, b"plain")
+            partition.append_marker(
+                Marker(MarkerType.ABORT, 0), producer_id=1, producer_epoch=0, bumps_epoch=False
+            )
+            assert await receive(broker) == []
+            partition.append_marker(
+                Marker(MarkerType.COMMIT, 0), producer_id=2, producer_epoch=0, bumps_epoch=False
+            )
+            assert values(await receive(broker)) == [b"open", b"plain"]
+
+    asyncio.run(scenario())
+
+
+def test_fifo_readers_get_a_group_in_order_one_at_a_time(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            records = [
+                NewRecord(key=key, value=value)
+                for key, value in [(b"x", b"x1"), (b"x", b"x2"), (b"y", b"y1"), (b"x", b"x3")]
+            ]
+            await broker.publish("t", records)
+            await broker.queues.open("g", "t")
+
+            async def take(limit: int) -> list[Delivery]:
+                return await broker.queues.receive("g", "t", max_messages=limit, fifo=True)
+
+            [first] = await take(1)
+            assert values([first]) == [b"x1"]
+            [other] = await take(10)
+            assert values([other]) == [b"y1"]
+            assert await take(10) == []
+            await acknowledge(broker, first, AckAction.RELEASE)
+            assert values(await take(10)) == [b"x1", b"x2", b"x3"]
+
+    asyncio.run(scenario())
+
+
+def test_a_new_group_begins_where_it_says_and_can_be_reset(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            await publish(broker, b"old")
+            await broker.queues.open("late", "t", start="latest")
+            await publish(broker, b"new")
+            found = await broker.queues.receive("late", "t", max_messages=10)
+            assert values(found) == [b"new"]
+            await broker.queues.reset("late", "t", 0, 0)
+            found = await broker.queues.receive("late", "t", max_messages=10)
+            assert values(found) == [b"old", b"new"]
+            assert broker.queues.groups_of("t") == ["late"]
+            await broker.delete_topic("t")
+            while broker.queues.list_queues():
+                await asyncio.sleep(0.005)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "handle",
+    ["", "x", "t:0:0:1", "t:0:0:1:zz", "../t:0:0:1:0000000000000000", "t:-1:0:1:" + "0" * 16],
+)
+def test_handles_of_another_form_are_refused(handle: str) -> None:
+    with pytest.raises(InvalidReceipt, match="receipt"):
+        parse_receipt(handle)
+
+
+def test_a_forged_receipt_changes_nothing(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            await publish(broker, b"a")
+            [delivery] = await receive(broker)
+            forged = Receipt("t", 0, 0, 1, delivery.lease_id ^ 1)
+            answer = await broker.queues.acknowledge(
+                "g", "t", 0, [forged.acknowledgement(AckAction.ACCEPT)]
+            )
+            assert answer.errors == (QueueError.RECEIPT_UNKNOWN,)
+            assert await acknowledge(broker, delivery, AckAction.ACCEPT) is QueueError.NONE
+
+    asyncio.run(scenario())
