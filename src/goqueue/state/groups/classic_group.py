@@ -76,6 +76,7 @@ class ClassicGroup:
     state: ClassicState = ClassicState.EMPTY
     previous_state: ClassicState = ClassicState.EMPTY
     state_since_ms: int = -1
+    rebalance_since_ms: int = -1
     generation: int = 0
     protocol_type: str | None = None
     protocol_name: str | None = None
@@ -277,6 +278,8 @@ class ClassicGroup:
         assert self.state in _ALLOWED_FROM[state], f"{self.state} to {state}"
         self.previous_state, self.state = self.state, state
         self.state_since_ms = now_ms
+        if state is ClassicState.PREPARING_REBALANCE:
+            self.rebalance_since_ms = now_ms
 
     def select_protocol(self) -> str:
         """The protocol most members list first among those that all members support."""

@@ -28,10 +28,12 @@ from goqueue.state.groups.messages import (
     STATIC_LEAVE_EPOCH,
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeatResult,
+    GroupKind,
 )
 from goqueue.state.groups.reconciliation import reconcile
 from goqueue.state.groups.records import ConsumerMemberValue
 from goqueue.state.groups.registry import Registry, Timer
+from goqueue.state.groups.share_group import ShareGroup
 from goqueue.state.groups.target_assignment import compute_target
 from goqueue.state.groups.topic_regex import InvalidRegex
 from goqueue.state.machine import Outcome
@@ -51,7 +53,7 @@ class ConsumerProtocol:
         group = self._registry.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup) and says_nothing_new(group, request):
             self._touch(request.group_id, request.member_id, now_ms)
-            out.reply(ticket, self._result(request.member_id, request.member_epoch, None))
+            out.reply(ticket, self._result(request, request.member_id, request.member_epoch, None))
             return
         check_request(request)
         if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
@@ -87,14 +89,14 @@ class ConsumerProtocol:
         self._touch(request.group_id, member_id, now_ms)
         changed = updated.current.assigned != member.current.assigned
         told = updated.current.assigned if joining or changed or is_full(request) else None
-        out.reply(ticket, self._result(member_id, updated.epoch, told))
+        out.reply(ticket, self._result(request, member_id, updated.epoch, told))
 
     def _group(self, request: ConsumerGroupHeartbeat, now_ms: int, out: Outcome) -> ConsumerGroup:
         """The group to work on; a new or converted one is a draft until it is replayed."""
         group = self._registry.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return group
-        if request.member_epoch != JOIN_EPOCH:
+        if request.member_epoch != JOIN_EPOCH or isinstance(group, ShareGroup):
             raise Refused(GroupError.GROUP_ID_NOT_FOUND, f"no consumer group {request.group_id!r}")
         made = ConsumerGroup(request.group_id, self._registry.regexes)
         if group is None:
@@ -151,16 +153,21 @@ class ConsumerProtocol:
             raise Refused(GroupError.INVALID_REGULAR_EXPRESSION, str(error)) from error
 
     def _touch(self, group_id: str, member_id: str, now_ms: int) -> None:
-        timeout_ms = self._settings.consumer_session_timeout_ms
-        self._registry.start_session(group_id, member_id, timeout_ms, now_ms)
+        times = self._registry.member_times(group_id, GroupKind.CONSUMER)
+        self._registry.start_session(group_id, member_id, times.session_timeout_ms, now_ms)
 
     def _result(
-        self, member_id: str, epoch: int, assigned: Assignment | None
+        self,
+        request: ConsumerGroupHeartbeat,
+        member_id: str,
+        epoch: int,
+        assigned: Assignment | None,
     ) -> ConsumerGroupHeartbeatResult:
+        times = self._registry.member_times(request.group_id, GroupKind.CONSUMER)
         return ConsumerGroupHeartbeatResult(
             member_id=member_id,
             member_epoch=epoch,
-            heartbeat_interval_ms=self._settings.consumer_heartbeat_interval_ms,
+            heartbeat_interval_ms=times.heartbeat_interval_ms,
             assignment=assigned,
         )
 

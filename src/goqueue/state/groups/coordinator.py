@@ -1,6 +1,6 @@
 """The group coordinator as one machine: its commands, its timers, its replay."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from goqueue.state.groups.admin import Administration
@@ -34,7 +34,10 @@ from goqueue.state.groups.offsets import Offsets
 from goqueue.state.groups.records import decode_key
 from goqueue.state.groups.registry import Registry, Timer
 from goqueue.state.groups.replay import replayers
-from goqueue.state.groups.settings import GroupSettings
+from goqueue.state.groups.settings import GroupOverrides, GroupSettings
+from goqueue.state.groups.share import ShareProtocol
+from goqueue.state.groups.share_group import ShareGroup
+from goqueue.state.groups.share_messages import ShareGroupHeartbeat, ShareGroupHeartbeatResult
 from goqueue.state.groups.topics import Topics, topic_changes
 from goqueue.state.machine import Outcome, StateRecord
 
@@ -53,6 +56,7 @@ class GroupMachine:
         self._consumer = ConsumerProtocol(self._registry, self._rebalance)
         self._classic_members = ClassicMembers(self._registry, self._consumer)
         self._offsets = Offsets(self._registry, self._table, self._rebalance)
+        self._share = ShareProtocol(self._registry, self._offsets.known_group)
         self._administration = Administration(self._registry, self._table, self._offsets)
         self._replayers = replayers(self._registry, self._table)
 
@@ -72,8 +76,10 @@ class GroupMachine:
         for group in list(self._registry.groups.values()):
             if isinstance(group, ClassicGroup):
                 self._rebalance.loaded(group, now_ms, out)
-            else:
+            elif isinstance(group, ConsumerGroup):
                 self._consumer.loaded(group, now_ms)
+            else:
+                self._share.loaded(group, now_ms)
         self._offsets.start_expiry(now_ms)
         self._registry.live = True
         return out
@@ -83,7 +89,7 @@ class GroupMachine:
 
     def on_deadline(self, now_ms: int) -> Outcome:
         out = Outcome()
-        # Members of one consumer group go together: what one decides the next must not undo, and
+        # Members of one group go together: what one decides the next must not undo, and
         # decisions take effect only when they are replayed.
         overdue: dict[str, list[str]] = {}
         for timer in self._registry.deadlines.pop_due(now_ms, DUE_MAX):
@@ -93,12 +99,16 @@ class GroupMachine:
             group = self._registry.groups.get(timer.group)
             if isinstance(group, ClassicGroup):
                 self._classic_timer(group, timer, now_ms, out)
-            elif isinstance(group, ConsumerGroup) and self._must_go(group, timer):
+            elif isinstance(group, ShareGroup) or (
+                isinstance(group, ConsumerGroup) and self._must_go(group, timer)
+            ):
                 overdue.setdefault(timer.group, []).append(timer.member)
         for group_id, member_ids in overdue.items():
             group = self._registry.groups[group_id]
-            assert isinstance(group, ConsumerGroup)
-            self._consumer.remove(group, dict.fromkeys(member_ids), now_ms, out)
+            if isinstance(group, ConsumerGroup):
+                self._consumer.remove(group, dict.fromkeys(member_ids), now_ms, out)
+            elif isinstance(group, ShareGroup):
+                self._share.remove(group, dict.fromkeys(member_ids), out)
         return out
 
     def on_topics_changed(self, topics: Topics) -> Outcome:
@@ -115,13 +125,18 @@ class GroupMachine:
         )
         changed = changes.all
         for group in self._registry.groups.values():
-            if isinstance(group, ConsumerGroup) and (
-                group.regex_subscribers or not changed.isdisjoint(group.topic_subscribers)
-            ):
+            if isinstance(group, ClassicGroup):
+                continue
+            has_regex = isinstance(group, ConsumerGroup) and bool(group.regex_subscribers)
+            if has_regex or not changed.isdisjoint(group.topic_subscribers):
                 group.topics_changed = True
         if changes.deleted:
             out.records += self._table.topic_tombstones(changes.deleted)
         return out
+
+    def on_group_settings_changed(self, overrides: Mapping[str, GroupOverrides]) -> None:
+        """What groups have of their own; members learn it with their next heartbeat."""
+        self._registry.overrides = overrides
 
     def _classic_timer(self, group: ClassicGroup, timer: Timer, now_ms: int, out: Outcome) -> None:
         if timer.kind == "session":
@@ -157,6 +172,8 @@ class GroupMachine:
             if not low <= request.session_timeout_ms <= high:
                 raise Refused(GroupError.INVALID_SESSION_TIMEOUT)
             group = self._registry.groups.get(request.group_id)
+            if isinstance(group, ShareGroup):
+                raise Refused(GroupError.INCONSISTENT_GROUP_PROTOCOL)
             if isinstance(group, ConsumerGroup) and not group.is_empty:
                 self._classic_members.join(group, request, ticket, now_ms, out)
             else:
@@ -202,7 +219,7 @@ class GroupMachine:
 
     def _group_with_members(self, group_id: str) -> ClassicGroup | ConsumerGroup:
         group = self._registry.groups.get(group_id)
-        if group is None:
+        if group is None or isinstance(group, ShareGroup):
             raise Refused(GroupError.UNKNOWN_MEMBER_ID)
         return group
 
@@ -219,6 +236,28 @@ class GroupMachine:
         return _decided(
             lambda out: self._consumer.heartbeat(request, ticket, now_ms, out), refuse, ticket
         )
+
+    # --- commands of share groups ---------------------------------------------------------
+
+    def share_heartbeat(self, request: ShareGroupHeartbeat, *, ticket: int, now_ms: int) -> Outcome:
+        def refuse(refused: Refused) -> ShareGroupHeartbeatResult:
+            return ShareGroupHeartbeatResult(
+                error=refused.error, error_message=refused.message, member_id=request.member_id
+            )
+
+        return _decided(
+            lambda out: self._share.heartbeat(request, ticket, now_ms, out), refuse, ticket
+        )
+
+    def open_empty_share_group(self, group_id: str, *, may_make: bool, ticket: int) -> Outcome:
+        out = Outcome()
+        out.reply(ticket, self._share.open_empty(group_id, may_make=may_make, out=out))
+        return out
+
+    def describe_share_group(self, group_id: str, *, ticket: int) -> Outcome:
+        out = Outcome()
+        out.reply(ticket, self._share.describe(group_id))
+        return out
 
     # --- commands on offsets --------------------------------------------------------------
 

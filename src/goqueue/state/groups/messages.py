@@ -25,6 +25,7 @@ STATIC_LEAVE_EPOCH = -2
 class GroupKind(Enum):
     CLASSIC = "Classic"
     CONSUMER = "Consumer"
+    SHARE = "Share"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,7 @@ from goqueue.state.groups.records import (
     tombstone,
 )
 from goqueue.state.groups.registry import Registry, Timer
+from goqueue.state.groups.share_group import ShareGroup
 from goqueue.state.machine import Outcome
 
 # Offsets looked at in one go by the expiry: some milliseconds of the event loop.
@@ -303,7 +304,10 @@ class Offsets:
 
 
 def _expects_members(group: Group) -> bool:
-    return isinstance(group, ClassicGroup) and bool(group.pending_members)
+    """A share group without members still knows what is acknowledged: it stays."""
+    return isinstance(group, ShareGroup) or (
+        isinstance(group, ClassicGroup) and bool(group.pending_members)
+    )
 
 
 def _committer(request: OffsetCommit | TxnOffsetCommit, *, transactional: bool) -> Committer:

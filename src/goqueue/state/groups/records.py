@@ -149,6 +149,44 @@ class CurrentMemberValue(RecordValue, frozen=True):
     pending_revocation: StoredAssignment
 
 
+# --- share groups (KIP-932) ---------------------------------------------------------------
+
+
+class ShareGroupKey(RecordKey, tag=9, gc=False, frozen=True):
+    group: str
+
+
+class ShareGroupValue(RecordValue, gc=False, frozen=True):
+    epoch: int
+    # Digest of the subscribed topics' ids and partition counts at this epoch.
+    topics_digest: int
+    assignment_epoch: int
+
+
+class ShareMemberKey(RecordKey, tag=10, gc=False, frozen=True):
+    group: str
+    member: str
+
+
+class ShareMemberValue(RecordValue, frozen=True):
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    topics: tuple[str, ...] = ()
+    epoch: int = 0
+    previous_epoch: int = 0
+    assigned: StoredAssignment = ()
+
+
+class ShareTargetKey(RecordKey, tag=11, gc=False, frozen=True):
+    group: str
+    member: str
+
+
+class ShareTargetValue(RecordValue, frozen=True):
+    partitions: StoredAssignment
+
+
 AnyKey = (
     OffsetKey
     | PendingOffsetKey
@@ -158,6 +196,9 @@ AnyKey = (
     | TargetEpochKey
     | TargetMemberKey
     | CurrentMemberKey
+    | ShareGroupKey
+    | ShareMemberKey
+    | ShareTargetKey
 )
 
 _encode: Callable[[Any], bytes] = msgspec.msgpack.Encoder(uuid_format="bytes").encode
@@ -171,6 +212,9 @@ decode_consumer_member = msgspec.msgpack.Decoder(ConsumerMemberValue).decode
 decode_target_epoch = msgspec.msgpack.Decoder(TargetEpochValue).decode
 decode_target_member = msgspec.msgpack.Decoder(TargetMemberValue).decode
 decode_current_member = msgspec.msgpack.Decoder(CurrentMemberValue).decode
+decode_share_group = msgspec.msgpack.Decoder(ShareGroupValue).decode
+decode_share_member = msgspec.msgpack.Decoder(ShareMemberValue).decode
+decode_share_target = msgspec.msgpack.Decoder(ShareTargetValue).decode
 
 
 def record(key: RecordKey, value: RecordValue) -> StateRecord:

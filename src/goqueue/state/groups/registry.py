@@ -1,12 +1,14 @@
 """What the parts of the coordinator share: the groups, the timers, the topics, the settings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from goqueue.state.groups.classic_group import ClassicGroup
 from goqueue.state.groups.consumer_group import ConsumerGroup
-from goqueue.state.groups.settings import GroupSettings
+from goqueue.state.groups.messages import GroupKind
+from goqueue.state.groups.settings import GroupOverrides, GroupSettings, MemberTimes
+from goqueue.state.groups.share_group import ShareGroup
 from goqueue.state.groups.topic_regex import RegexCache
 from goqueue.state.groups.topics import Topics
 from goqueue.state.machine import Deadlines
@@ -23,6 +25,9 @@ TimerKind = Literal[
 ]
 
 
+_NO_OVERRIDES: Final = GroupOverrides()
+
+
 class Timer(NamedTuple):
     kind: TimerKind
     group: str = ""
@@ -35,11 +40,25 @@ class Registry:
     # Makes the unguessable part of a new member's id.
     new_id: Callable[[], str]
     topics: Topics = field(default_factory=Topics)
-    groups: dict[str, ClassicGroup | ConsumerGroup] = field(default_factory=dict)
+    groups: dict[str, ClassicGroup | ConsumerGroup | ShareGroup] = field(default_factory=dict)
     deadlines: Deadlines[Timer] = field(default_factory=Deadlines)
+    overrides: Mapping[str, GroupOverrides] = field(default_factory=dict)
     regexes: RegexCache = field(default_factory=RegexCache)
     # Recovery is over; from now on records follow decisions taken here.
     live: bool = False
+
+    def member_times(self, group_id: str, kind: GroupKind) -> MemberTimes:
+        """Those of the group itself, else the broker's."""
+        own, usual = self.overrides.get(group_id, _NO_OVERRIDES), self.settings
+        if kind is GroupKind.SHARE:
+            return MemberTimes(
+                _first(own.share_session_timeout_ms, usual.share_session_timeout_ms),
+                _first(own.share_heartbeat_interval_ms, usual.share_heartbeat_interval_ms),
+            )
+        return MemberTimes(
+            _first(own.consumer_session_timeout_ms, usual.consumer_session_timeout_ms),
+            _first(own.consumer_heartbeat_interval_ms, usual.consumer_heartbeat_interval_ms),
+        )
 
     def start_session(self, group_id: str, member_id: str, timeout_ms: int, now_ms: int) -> None:
         self.deadlines.set(Timer("session", group_id, member_id), now_ms + timeout_ms)
@@ -50,3 +69,7 @@ class Registry:
     def cancel_member_timers(self, group_id: str, member_id: str) -> None:
         for kind in ("session", "revoke", "member-join", "member-sync"):
             self.deadlines.cancel(Timer(kind, group_id, member_id))
+
+
+def _first(own: int | None, usual: int) -> int:
+    return usual if own is None else own

@@ -15,16 +15,23 @@ from goqueue.state.groups.records import (
     OffsetKey,
     PendingOffsetKey,
     RecordKey,
+    ShareGroupKey,
+    ShareMemberKey,
+    ShareTargetKey,
     TargetEpochKey,
     TargetMemberKey,
     decode_classic_group,
     decode_consumer_group,
     decode_consumer_member,
     decode_current_member,
+    decode_share_group,
+    decode_share_member,
+    decode_share_target,
     decode_target_epoch,
     decode_target_member,
 )
 from goqueue.state.groups.registry import Registry
+from goqueue.state.groups.share_group import ShareGroup
 
 Replayer = Callable[[Any, bytes | None], None]
 
@@ -32,6 +39,7 @@ Replayer = Callable[[Any, bytes | None], None]
 def replayers(registry: Registry, table: OffsetTable) -> dict[type[RecordKey], Replayer]:
     """One function per kind of key, each taking the key and the value."""
     groups = GroupReplay(registry)
+    shares = ShareReplay(registry)
     return {
         OffsetKey: table.replay_committed,
         PendingOffsetKey: table.replay_pending,
@@ -41,6 +49,9 @@ def replayers(registry: Registry, table: OffsetTable) -> dict[type[RecordKey], R
         TargetEpochKey: groups.target_epoch,
         TargetMemberKey: groups.target_member,
         CurrentMemberKey: groups.current_member,
+        ShareGroupKey: shares.group,
+        ShareMemberKey: shares.member,
+        ShareTargetKey: shares.target,
     }
 
 
@@ -109,4 +120,42 @@ class GroupReplay:
         group = self._there(group_id)
         if group is None:
             group = self._groups[group_id] = ConsumerGroup(group_id, self._regexes)
+        return group
+
+
+class ShareReplay:
+    def __init__(self, registry: Registry) -> None:
+        self._groups = registry.groups
+
+    def group(self, key: ShareGroupKey, value: bytes | None) -> None:
+        if value is None:
+            if self._there(key.group) is not None:
+                del self._groups[key.group]
+            return
+        decoded = decode_share_group(value)
+        group = self._made(key.group)
+        group.epoch, group.topics_digest = decoded.epoch, decoded.topics_digest
+        group.assignment_epoch = decoded.assignment_epoch
+
+    def member(self, key: ShareMemberKey, value: bytes | None) -> None:
+        if value is not None:
+            self._made(key.group).set_member(key.member, decode_share_member(value))
+        elif (group := self._there(key.group)) is not None:
+            group.remove_member(key.member)
+
+    def target(self, key: ShareTargetKey, value: bytes | None) -> None:
+        if value is not None:
+            partitions = decode_share_target(value).partitions
+            self._made(key.group).targets[key.member] = assignment(partitions)
+        elif (group := self._there(key.group)) is not None:
+            group.targets.pop(key.member, None)
+
+    def _there(self, group_id: str) -> ShareGroup | None:
+        group = self._groups.get(group_id)
+        return group if isinstance(group, ShareGroup) else None
+
+    def _made(self, group_id: str) -> ShareGroup:
+        group = self._there(group_id)
+        if group is None:
+            group = self._groups[group_id] = ShareGroup(group_id)
         return group

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 
 class MigrationPolicy(Enum):
@@ -19,6 +20,23 @@ class MigrationPolicy(Enum):
     @property
     def allows_downgrade(self) -> bool:
         return self in (MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL)
+
+
+class MemberTimes(NamedTuple):
+    """How often a member must send a heartbeat, and how long it may be silent."""
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOverrides:
+    """What was set for one group alone; None where it was not."""
+
+    consumer_session_timeout_ms: int | None = None
+    consumer_heartbeat_interval_ms: int | None = None
+    share_session_timeout_ms: int | None = None
+    share_heartbeat_interval_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +58,11 @@ class GroupSettings:
     # group.consumer.*: Kafka's defaults; three to nine missed heartbeats end a session.
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5_000
+    # group.share.*: Kafka's defaults. A share group's members all talk to the partitions' leaders,
+    # and every one of them may hold records: more than this is better as several groups.
+    share_max_size: int = 200
+    share_session_timeout_ms: int = 45_000
+    share_heartbeat_interval_ms: int = 5_000
     # Both ways: a group can follow its clients' upgrade and go back when the upgrade goes wrong.
     migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     # offset.metadata.max.bytes: the note a client attaches to an offset; counted in characters,
