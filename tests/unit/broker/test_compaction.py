@@ -4,8 +4,9 @@ import asyncio
 import logging
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,14 @@ TOPIC = "prices"
 OFTEN = {"log__cleaner__backoff__ms": "10"}
 SELDOM = {"log__cleaner__backoff__ms": "1000000"}
 SMALL = {"cleanup.policy": "compact", "segment.bytes": "1000", "delete.retention.ms": "0"}
+
+
+def in_loop(test: Callable[..., Coroutine[object, object, None]]) -> Callable[..., None]:
+    @wraps(test)
+    def run(*args: object, **fixtures: object) -> None:
+        asyncio.run(test(*args, **fixtures))
+
+    return run
 
 
 async def make_topic(broker: Broker, **config: str) -> Partition:
@@ -61,6 +70,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
+@in_loop
 async def test_a_dirty_topic_is_compacted_in_the_background(
     open_broker: OpenBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -84,6 +94,7 @@ async def test_a_dirty_topic_is_compacted_in_the_background(
         assert again == [*found, (100, b"later")]
 
 
+@in_loop
 async def test_the_dirtiest_comes_first_and_others_are_left_alone(open_broker: OpenBroker) -> None:
     async with open_broker(**SELDOM) as broker:
         partition = await make_topic(broker)
@@ -96,6 +107,7 @@ async def test_the_dirtiest_comes_first_and_others_are_left_alone(open_broker: O
         assert partition.log.compaction.first_dirty_offset > 40
 
 
+@in_loop
 async def test_the_maximum_lag_reaches_a_quiet_topic(open_broker: OpenBroker) -> None:
     async with open_broker(**OFTEN) as broker:
         partition = await make_topic(broker, max_compaction_lag_ms="50")
@@ -130,12 +142,13 @@ def state_of(ledger: ProducerLedger) -> dict[int, object]:
     }
 
 
+@in_loop
 async def test_producers_are_known_after_their_records_are_gone(
     open_broker: OpenBroker, tmp_path: Path
 ) -> None:
     expected: dict[int, object] = {}
     async with open_broker(**SELDOM) as broker:
-        partition = await make_topic(broker)
+        partition = await make_topic(broker, min_cleanable_dirty_ratio="0")
         for number in range(40):
             kind = "ABORT" if number % 3 else "COMMIT"
             transact(partition, number % 4, number // 4, b"key %d" % (number % 2), kind)
@@ -161,6 +174,7 @@ async def test_producers_are_known_after_their_records_are_gone(
         assert ledger.producers.first_undecided_offset is None
 
 
+@in_loop
 async def test_an_open_transaction_stops_compaction(open_broker: OpenBroker) -> None:
     async with open_broker(**SELDOM) as broker:
         partition = await make_topic(broker)
@@ -183,6 +197,7 @@ async def test_an_open_transaction_stops_compaction(open_broker: OpenBroker) -> 
 # --- state --------------------------------------------------------------------------------
 
 
+@in_loop
 async def test_a_compacted_state_log_gives_the_same_table(open_broker: OpenBroker) -> None:
     rng = random.Random(7)
     async with open_broker(**SELDOM) as broker:
@@ -241,6 +256,7 @@ async def fill(broker: Broker) -> Partition:
     return partition
 
 
+@in_loop
 async def test_a_topic_can_be_deleted_while_it_is_compacted(
     open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -254,6 +270,7 @@ async def test_a_topic_can_be_deleted_while_it_is_compacted(
             assert broker.compactor.counts.failures == 0
 
 
+@in_loop
 async def test_a_broker_can_be_closed_while_it_compacts(
     open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -269,6 +286,7 @@ async def test_a_broker_can_be_closed_while_it_compacts(
         assert len(await read_all(broker)) < 10
 
 
+@in_loop
 async def test_a_failed_run_changes_nothing_and_is_said_once(
     open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -295,6 +313,7 @@ async def test_a_failed_run_changes_nothing_and_is_said_once(
         assert broker.compactor.counts.failures == 2
 
 
+@in_loop
 async def test_a_swap_that_fails_is_completed_later(
     open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

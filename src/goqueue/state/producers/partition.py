@@ -347,6 +347,16 @@ class PartitionProducers:
         self._verifications.expire(before_ms)
         return len(idle)
 
+    def kept_batches(self) -> dict[int, tuple[int, ...]]:
+        """Base offsets of the last batches of each known producer.
+
+        Their headers tell its sequence, so compaction must leave them in the log.
+        """
+        return {
+            producer_id: tuple(batch.base_offset for batch in producer.batches)
+            for producer_id, producer in self._producers.items()
+        }
+
     def can_truncate_to(self, offset: int) -> bool:
         """Whether cutting the log at `offset` leaves this state as it is.
 
