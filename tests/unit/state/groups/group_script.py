@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import partial
 
 from goqueue.state.groups.assignment import Assignment, assignment
 from goqueue.state.groups.consumer_protocol import (
@@ -31,7 +32,8 @@ from goqueue.state.groups.messages import (
     SyncGroupResult,
     TxnOffsetCommit,
 )
-from goqueue.state.groups.settings import GroupSettings, MigrationPolicy
+from goqueue.state.groups.settings import GroupOverrides, GroupSettings, MigrationPolicy
+from goqueue.state.groups.share_messages import ShareGroupHeartbeat
 from goqueue.state.machine import Outcome, Reply
 from tests.unit.state.groups.group_world import GroupWorld, topic_id, topic_name, topics
 
@@ -65,6 +67,10 @@ class Script:
                 changes["migration_policy"] = MigrationPolicy(args["policy"])
             self.world = GroupWorld(GroupSettings(**changes), world.known)  # type: ignore[arg-type]
             return []
+        if word == "override":
+            own = {k: int(v) for k, v in args.items()}
+            world.machine.on_group_settings_changed({plain[0]: GroupOverrides(**own)})
+            return []
         if word == "wait":
             start_ms = world.now_ms
             found = world.advance(int(plain[0]))
@@ -93,6 +99,7 @@ class Script:
             "consumer": machine.consumer_heartbeat,
             "commit": machine.commit_offsets,
             "txn-commit": machine.commit_offsets_in_transaction,
+            "share": machine.share_heartbeat,
         }
         untimed: dict[str, Callable[..., Outcome]] = {
             "complete": machine.complete_transaction,
@@ -102,6 +109,9 @@ class Script:
             "describe": machine.describe_group,
             "describe-consumer": machine.describe_consumer_group,
             "delete": machine.delete_group,
+            "describe-share": machine.describe_share_group,
+            "open-share": partial(machine.open_empty_share_group, may_make=True),
+            "find-share": partial(machine.open_empty_share_group, may_make=False),
         }
         request = REQUESTS[word](args)
         if word in timed:
@@ -189,6 +199,17 @@ def _consumer(args: Args) -> object:
     )
 
 
+def _share(args: Args) -> object:
+    return ShareGroupHeartbeat(
+        group_id=args.get("group", "g"),
+        member_id=args["member"],
+        member_epoch=int(args["epoch"]),
+        rack_id=args.get("rack"),
+        subscribed_topics=_names(args.get("topics")),
+        client=_client(args),
+    )
+
+
 def _offsets(args: Args) -> tuple[OffsetToCommit, ...]:
     wanted = []
     for part in args["offsets"].split(","):
@@ -271,6 +292,10 @@ REQUESTS: dict[str, Callable[[Args], object]] = {
     "describe": lambda args: args.get("group", "g"),
     "describe-consumer": lambda args: args.get("group", "g"),
     "delete": lambda args: args.get("group", "g"),
+    "share": _share,
+    "describe-share": lambda args: args.get("group", "g"),
+    "open-share": lambda args: args.get("group", "g"),
+    "find-share": lambda args: args.get("group", "g"),
 }
 
 
