@@ -13,7 +13,15 @@ from litestar.di import Provide
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
 from goqueue.broker.service import Broker
-from goqueue.doors.http import documentation, health, messages, metrics, topics
+from goqueue.doors.http import (
+    dead_letters,
+    documentation,
+    health,
+    messages,
+    metrics,
+    queues,
+    topics,
+)
 from goqueue.doors.http.body import BodyReader, JsonRequest
 from goqueue.doors.http.errors import Refusal, respond
 from goqueue.doors.http.metrics import Exposition
@@ -34,6 +42,8 @@ def build_app(
     routes = [
         *topics.ROUTES,
         *messages.ROUTES,
+        *queues.ROUTES,
+        *dead_letters.ROUTES,
         *health.ROUTES,
         *metrics.ROUTES,
         *documentation.ROUTES,

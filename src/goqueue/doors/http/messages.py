@@ -16,11 +16,11 @@ from goqueue.broker.messages import Isolation, RecordPage
 from goqueue.broker.service import Broker
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.openapi import errors
-from goqueue.doors.http.payloads import ByteEncoding, Encoding, shown_text, shown_value
-from goqueue.doors.http.publishing import NamedHeader, publish
+from goqueue.doors.http.payloads import Encoding
+from goqueue.doors.http.publishing import publish
+from goqueue.doors.http.stored_message import StoredMessage, show_record
 from goqueue.doors.http.topics import TopicInPath
 from goqueue.model.errors import ShuttingDown
-from goqueue.model.records import Record
 from goqueue.model.settings import INT32_MAX
 
 T = TypeVar("T")
@@ -47,17 +47,6 @@ _TIME_DOC: Final = "milliseconds since 1970, or ISO 8601 (UTC unless it says oth
 PartitionInPath = Annotated[
     int, PathParameter(ge=0, le=INT32_MAX, description="The partition's number.")
 ]
-
-
-class StoredMessage(msgspec.Struct, frozen=True, rename="camel"):
-    partition: int
-    offset: int
-    timestamp: int
-    key: str | None
-    key_encoding: ByteEncoding
-    value: Any
-    encoding: Encoding
-    headers: list[NamedHeader]
 
 
 class MessagePage(msgspec.Struct, frozen=True, rename="camel"):
@@ -232,27 +221,9 @@ def _show(
         records = [record for record in records if record.offset < end]
         next_offset = max(begin, end)
     return MessagePage(
-        messages=[_show_record(record, partition, encoding) for record in records],
+        messages=[show_record(record, partition, encoding) for record in records],
         next_offset=next_offset,
         until_offset=end,
         log_start_offset=page.log_start_offset,
         high_watermark=page.high_watermark,
-    )
-
-
-def _show_record(record: Record, partition: int, encoding: Encoding) -> StoredMessage:
-    bytewise: ByteEncoding = "base64" if encoding == "base64" else "text"
-    key, key_encoding = shown_text(record.key, bytewise)
-    value, value_encoding = shown_value(record.value, encoding)
-    return StoredMessage(
-        partition=partition,
-        offset=record.offset,
-        timestamp=record.timestamp_ms,
-        key=key,
-        key_encoding=key_encoding,
-        value=value,
-        encoding=value_encoding,
-        headers=[
-            NamedHeader(header, *shown_text(data, bytewise)) for header, data in record.headers
-        ],
     )

@@ -1,0 +1,117 @@
+"""Dead letters: looked at, and sent back to where they came from.
+
+A redrive reads the dead-letter topic as a queue of its own group, so that what was sent back is
+remembered, and an interrupted redrive goes on where it was. A crash between the two steps sends the
+message back once more.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Final, NamedTuple
+
+from goqueue.broker.dead_letters import HEADER_PREFIX, TOPIC_HEADER, dead_letter_topic
+from goqueue.broker.queue_host import QueueHost
+from goqueue.broker.queues import Delivery, Queues
+from goqueue.model.errors import UnknownTopic
+from goqueue.model.records import NewRecord, Record
+from goqueue.state.queue.errors import QueueError
+from goqueue.state.queue.messages import AckAction
+from goqueue.state.queue.settings import QueueSettings
+
+GROUP: Final = "goqueue.redrive"
+# A message stays a dead letter until it was sent back, however often that is tried.
+SETTINGS: Final = QueueSettings(max_deliveries=0, has_dead_letters=False, lease_ms=60_000)
+BATCH_MESSAGES: Final = 100
+
+
+class DeadLetterPlace(NamedTuple):
+    partition: int
+    record: Record
+
+
+class Redriven(NamedTuple):
+    """`gone` had a source topic that is no more, and stay where they are."""
+
+    sent_back: int
+    gone: int
+
+
+async def list_dead_letters(
+    host: QueueHost, queues: Queues, topic: str, *, limit: int
+) -> list[DeadLetterPlace]:
+    """The oldest dead letters of a topic that were not sent back."""
+    target = dead_letter_topic(topic)
+    if target not in host.image.topics:
+        return []
+    floors = {
+        found.queue.partition: found.floor
+        for found in await queues.describe(GROUP, target)
+        if found.error is QueueError.NONE
+    }
+    places: list[DeadLetterPlace] = []
+    for part in host.topic(target).partitions:
+        partition = host.partition(target, part.index)
+        offset = max(floors.get(part.index, 0), partition.log_start_offset)
+        while len(places) < limit and offset < partition.high_watermark:
+            page = await host.read_records(
+                target, part.index, offset, limit=limit - len(places), max_bytes=1_048_576
+            )
+            places += [DeadLetterPlace(part.index, record) for record in page.records]
+            if page.next_offset == offset:
+                break
+            offset = page.next_offset
+    return places
+
+
+async def redrive(
+    host: QueueHost, queues: Queues, topic: str, *, limit: int | None = None
+) -> Redriven:
+    """Send a topic's dead letters back to where each came from."""
+    sent_back = gone = 0
+    async for delivery in _deliveries(host, queues, topic, limit):
+        source = _source(delivery.record) or topic
+        action = AckAction.ACCEPT
+        try:
+            await host.publish(source, [_restored(delivery.record)])
+            sent_back += 1
+        except UnknownTopic:
+            gone += 1
+            action = AckAction.RELEASE
+        receipt = delivery.receipt
+        await queues.acknowledge(
+            GROUP, receipt.topic, receipt.partition, [receipt.acknowledgement(action)]
+        )
+    return Redriven(sent_back, gone)
+
+
+async def _deliveries(
+    host: QueueHost, queues: Queues, topic: str, limit: int | None
+) -> AsyncIterator[Delivery]:
+    target = dead_letter_topic(topic)
+    if target not in host.image.topics:
+        return
+    await queues.open(GROUP, target, settings=SETTINGS)
+    # Dead letters that come while this runs are for the next time.
+    left = sum(
+        host.partition(target, part.index).high_watermark for part in host.topic(target).partitions
+    )
+    left = left if limit is None else min(left, limit)
+    while left > 0:
+        found = await queues.receive(GROUP, target, max_messages=min(left, BATCH_MESSAGES))
+        if not found:
+            return
+        for delivery in found:
+            yield delivery
+        left -= len(found)
+
+
+def _source(record: Record) -> str | None:
+    for name, value in record.headers:
+        if name == TOPIC_HEADER and value is not None:
+            return value.decode()
+    return None
+
+
+def _restored(record: Record) -> NewRecord:
+    """As it was before it died; its time starts anew."""
+    kept = tuple(h for h in record.headers if not h[0].startswith(HEADER_PREFIX))
+    return NewRecord(key=record.key, value=record.value, headers=kept)

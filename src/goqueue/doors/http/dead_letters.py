@@ -1,0 +1,126 @@
+"""/topics/{name}/dlq: dead letters of a topic, listed and sent back."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+from litestar import get, post
+from litestar.di import NamedDependency
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import JSONBody, QueryParameter
+from msgspec import Meta
+
+from goqueue.broker import dead_letters as headers
+from goqueue.broker.redrive import DeadLetterPlace, list_dead_letters, redrive
+from goqueue.broker.service import Broker
+from goqueue.doors.http.openapi import errors
+from goqueue.doors.http.payloads import ByteEncoding, Encoding
+from goqueue.doors.http.publishing import NamedHeader
+from goqueue.doors.http.stored_message import show_record
+from goqueue.doors.http.topics import TopicInPath
+
+LIMIT_DEFAULT: Final = 100
+LIMIT_MAX: Final = 10_000
+
+
+class DeadLetter(msgspec.Struct, frozen=True, rename="camel"):
+    """A message with why, when and where it died; `partition` and `offset` are in the dlq topic."""
+
+    partition: int
+    offset: int
+    timestamp: int
+    key: str | None
+    key_encoding: ByteEncoding
+    value: Any
+    encoding: Encoding
+    headers: list[NamedHeader]
+    reason: str | None
+    group: str | None
+    delivery_count: int | None
+    source_topic: str | None
+    source_partition: int | None
+    source_offset: int | None
+    died_at: int | None
+
+
+class DeadLetterList(msgspec.Struct, frozen=True, rename="camel"):
+    topic: Annotated[str, Meta(description="The topic that holds them.")]
+    dead_letters: list[DeadLetter]
+
+
+class Redrive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    limit: Annotated[
+        Annotated[int, Meta(ge=1, le=1_000_000)] | None,
+        Meta(description="How many at most, oldest first; without it all there are now."),
+    ] = None
+
+
+class RedriveResult(msgspec.Struct, frozen=True, rename="camel"):
+    sent_back: int
+    gone: Annotated[int, Meta(description="Their topic is no more; they stay dead letters.")]
+
+
+@get("/topics/{name:str}/dlq", tags=["Queues"], responses=errors(400, 404))
+async def list_dlq(
+    broker: NamedDependency[Broker],
+    name: TopicInPath,
+    limit: Annotated[
+        int, QueryParameter(ge=1, le=LIMIT_MAX, description="Dead letters in the answer at most.")
+    ] = LIMIT_DEFAULT,
+    encoding: Annotated[
+        Encoding, QueryParameter(description="How values are shown, as when reading messages.")
+    ] = "text",
+) -> DeadLetterList:
+    """The oldest dead letters of a topic that were not sent back."""
+    broker.topic(name)
+    found = await list_dead_letters(broker, broker.queues, name, limit=limit)
+    topic = headers.dead_letter_topic(name)
+    return DeadLetterList(topic, [_show(place, encoding) for place in found])
+
+
+@post(
+    "/topics/{name:str}/dlq/redrive",
+    tags=["Queues"],
+    status_code=200,
+    responses=errors(400, 404, 413, 415),
+)
+async def redrive_dlq(
+    broker: NamedDependency[Broker], name: TopicInPath, data: JSONBody[Redrive]
+) -> RedriveResult:
+    """Send dead letters back to the topics they came from."""
+    broker.topic(name)
+    result = await redrive(broker, broker.queues, name, limit=data.limit)
+    return RedriveResult(result.sent_back, result.gone)
+
+
+ROUTES: Final[Sequence[HTTPRouteHandler]] = (list_dlq, redrive_dlq)
+
+
+def _show(place: DeadLetterPlace, encoding: Encoding) -> DeadLetter:
+    stored = show_record(place.record, place.partition, encoding)
+    said = {
+        name: value.decode("utf-8", "replace")
+        for name, value in place.record.headers
+        if value is not None and name.startswith(headers.HEADER_PREFIX)
+    }
+    return DeadLetter(
+        partition=stored.partition,
+        offset=stored.offset,
+        timestamp=stored.timestamp,
+        key=stored.key,
+        key_encoding=stored.key_encoding,
+        value=stored.value,
+        encoding=stored.encoding,
+        headers=stored.headers,
+        reason=said.get(headers.REASON_HEADER),
+        group=said.get(headers.GROUP_HEADER),
+        delivery_count=_number(said.get(headers.COUNT_HEADER)),
+        source_topic=said.get(headers.TOPIC_HEADER),
+        source_partition=_number(said.get(headers.PARTITION_HEADER)),
+        source_offset=_number(said.get(headers.OFFSET_HEADER)),
+        died_at=_number(said.get(headers.TIME_HEADER)),
+    )
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdigit() else None
