@@ -18,6 +18,7 @@ from goqueue.doors.http.payloads import ByteEncoding, Encoding
 from goqueue.doors.http.publishing import NamedHeader
 from goqueue.doors.http.stored_message import show_record
 from goqueue.doors.http.topics import TopicInPath
+from goqueue.doors.http.whole_numbers import whole
 
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAX: Final = 10_000
@@ -50,7 +51,7 @@ class DeadLetterList(msgspec.Struct, frozen=True, rename="camel"):
 
 class Redrive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[
-        Annotated[int, Meta(ge=1, le=1_000_000)] | None,
+        Annotated[float, Meta(ge=1, le=1_000_000, multiple_of=1)] | None,
         Meta(description="How many at most, oldest first; without it all there are now."),
     ] = None
 
@@ -89,7 +90,7 @@ async def redrive_dlq(
 ) -> RedriveResult:
     """Send dead letters back to the topics they came from."""
     broker.topic(name)
-    result = await redrive(broker, broker.queues, name, limit=data.limit)
+    result = await redrive(broker, broker.queues, name, limit=whole(data.limit))
     return RedriveResult(result.sent_back, result.gone)
 
 

@@ -8,6 +8,7 @@ import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
+from goqueue.broker.receipts import InvalidReceipt
 from goqueue.model import errors as model
 
 logger = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ STATUS_OF: Final[Mapping[type[model.GoQueueError], int]] = {
     model.InvalidReplicationFactor: 422,
     model.InvalidReplicaAssignment: 422,
     model.InvalidConfig: 422,
+    InvalidReceipt: 422,
     model.InvalidRecord: 422,
     model.UnsupportedCompression: 422,
     model.RecordTooLarge: 413,

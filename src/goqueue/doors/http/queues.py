@@ -18,6 +18,7 @@ from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.payloads import ByteEncoding, Encoding
 from goqueue.doors.http.publishing import NamedHeader
 from goqueue.doors.http.stored_message import show_record
+from goqueue.doors.http.whole_numbers import whole
 from goqueue.state.priority import LANES
 from goqueue.state.queue.errors import QueueError
 from goqueue.state.queue.messages import AckAction, QueueDescription
@@ -31,7 +32,7 @@ ReceiptText = Annotated[
     str, Meta(min_length=1, max_length=400, description="As a poll answered it.")
 ]
 Receipts = Annotated[list[ReceiptText], Meta(min_length=1, max_length=RECEIPTS_MAX)]
-Milliseconds = Annotated[int, Meta(ge=0, le=DELAY_MAX_MS)]
+Milliseconds = Annotated[float, Meta(ge=0, le=DELAY_MAX_MS, multiple_of=1)]
 
 
 class QueuedMessage(msgspec.Struct, frozen=True, rename="camel"):
@@ -91,32 +92,34 @@ class ReceiptResults(msgspec.Struct, frozen=True):
 _TAGS: Final = ["Queues"]
 
 
-@post("/messages/ack", tags=_TAGS, status_code=200, responses=errors(400, 404, 413, 415))
+@post("/messages/ack", tags=_TAGS, status_code=200, responses=errors(400, 404, 413, 415, 422))
 async def ack(broker: NamedDependency[Broker], data: JSONBody[Acknowledge]) -> ReceiptResults:
     """The messages are done with: they never come back."""
     return await _settle(broker, data.group, data.receipts, AckAction.ACCEPT)
 
 
-@post("/messages/nack", tags=_TAGS, status_code=200, responses=errors(400, 404, 413, 415))
+@post("/messages/nack", tags=_TAGS, status_code=200, responses=errors(400, 404, 413, 415, 422))
 async def nack(broker: NamedDependency[Broker], data: JSONBody[Nack]) -> ReceiptResults:
     """The messages failed: they come again after a wait, or go to the dead letters."""
-    return await _settle(broker, data.group, data.receipts, AckAction.RETRY, data.delay)
+    return await _settle(broker, data.group, data.receipts, AckAction.RETRY, whole(data.delay))
 
 
-@post("/messages/reject", tags=_TAGS, status_code=200, responses=errors(400, 404, 413, 415))
+@post("/messages/reject", tags=_TAGS, status_code=200, responses=errors(400, 404, 413, 415, 422))
 async def reject(broker: NamedDependency[Broker], data: JSONBody[Acknowledge]) -> ReceiptResults:
     """The messages are no good: they go to the dead letters at once."""
     return await _settle(broker, data.group, data.receipts, AckAction.REJECT)
 
 
-@post("/messages/visibility", tags=_TAGS, status_code=200, responses=errors(400, 404, 413, 415))
+@post(
+    "/messages/visibility", tags=_TAGS, status_code=200, responses=errors(400, 404, 413, 415, 422)
+)
 async def extend(
     broker: NamedDependency[Broker], data: JSONBody[ExtendVisibility]
 ) -> ReceiptResults:
     """Keep the messages for longer, or give them back."""
     if data.timeout == 0:
         return await _settle(broker, data.group, data.receipts, AckAction.RELEASE)
-    return await _settle(broker, data.group, data.receipts, AckAction.RENEW, data.timeout)
+    return await _settle(broker, data.group, data.receipts, AckAction.RENEW, whole(data.timeout))
 
 
 class LaneStats(msgspec.Struct, frozen=True, rename="camel"):
