@@ -52,7 +52,7 @@ def topic_entries(
         if name in own:
             synonyms.append(ConfigSynonym(name, own[name], ConfigSource.TOPIC))
         synonyms += _default_synonyms(name, setting, overrides, config)
-        entries.append(_entry(setting, synonyms, read_only=False))
+        entries.append(entry(setting, synonyms, read_only=False))
     return entries
 
 
@@ -64,11 +64,11 @@ def broker_entries(overrides: BrokerOverrides, config: BrokerConfig) -> list[Con
         synonyms = [ConfigSynonym(name, default, ConfigSource.DEFAULT)]
         if value != default:
             synonyms.insert(0, ConfigSynonym(name, value, ConfigSource.STATIC_BROKER))
-        entries.append(_entry(setting, synonyms, read_only=True))
+        entries.append(entry(setting, synonyms, read_only=True))
     for name, setting in DYNAMIC_BROKER_SETTINGS.items():
         topic_name = name.removeprefix(TOPIC_DEFAULT_PREFIX)
         synonyms = _default_synonyms(topic_name, setting, overrides, config)
-        entries.append(_entry(setting, synonyms, read_only=False))
+        entries.append(entry(setting, synonyms, read_only=False))
     return entries
 
 
@@ -137,7 +137,7 @@ def _default_synonyms(
     return synonyms
 
 
-def _entry(setting: Setting, synonyms: Iterable[ConfigSynonym], *, read_only: bool) -> ConfigEntry:
+def entry(setting: Setting, synonyms: Iterable[ConfigSynonym], *, read_only: bool) -> ConfigEntry:
     ordered = tuple(synonyms)
     return ConfigEntry(
         name=setting.name,

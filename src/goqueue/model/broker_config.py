@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from goqueue.model.group_config import SHARE_BROKER_SETTINGS
 from goqueue.model.settings import INT32_MAX, Setting, SettingTable, SettingType, Value
 from goqueue.model.topic_config import TOPIC_SETTINGS
 
@@ -257,6 +258,7 @@ BROKER_SETTINGS: Final = SettingTable(
             maximum=1_000,
             doc="Partitions of the topic that keeps queue state; fixed once it is made.",
         ),
+        *SHARE_BROKER_SETTINGS,
         Setting(
             name="transaction.state.log.num.partitions",
             type=_INT,
@@ -351,6 +353,13 @@ class BrokerConfig:
     group_consumer_session_timeout_ms: int
     group_consumer_heartbeat_interval_ms: int
     group_consumer_migration_policy: str
+    group_share_delivery_count_limit: int
+    group_share_record_lock_duration_ms: int
+    group_share_partition_max_record_locks: int
+    group_share_max_size: int
+    group_share_session_timeout_ms: int
+    group_share_heartbeat_interval_ms: int
+    group_share_max_share_sessions: int
     queue_state_num_partitions: int
     transaction_state_log_num_partitions: int
     transaction_max_timeout_ms: int

@@ -17,6 +17,7 @@ from goqueue.state.metadata_keys import (
     BrokerKey,
     BrokerValue,
     DoorKey,
+    GroupConfigKey,
     PartitionKey,
     PartitionValue,
     SingleKey,
@@ -26,6 +27,7 @@ from goqueue.state.metadata_keys import (
     broker_key,
     decode_value,
     door_key,
+    group_config_key,
     parse_key,
     partition_key,
     topic_key,
@@ -105,6 +107,7 @@ class ImageChanges:
     brokers_changed: tuple[NodeId, ...] = ()
     # None stands for the settings of all brokers.
     broker_configs_changed: tuple[NodeId | None, ...] = ()
+    group_configs_changed: tuple[str, ...] = ()
     controller_changed: bool = False
 
 
@@ -122,6 +125,7 @@ class _Edits:
     topics: dict[TopicName, _TopicEdits] = field(default_factory=dict)
     brokers: dict[NodeId, BrokerView | None] = field(default_factory=dict)
     broker_configs: dict[NodeId | None, Mapping[str, str] | None] = field(default_factory=dict)
+    group_configs: dict[str, Mapping[str, str] | None] = field(default_factory=dict)
     door_entries: dict[DoorKey, bytes | None] = field(default_factory=dict)
     cluster_id: str | None = None
     controller_id: NodeId | None = None
@@ -140,6 +144,7 @@ class MetadataImage:
     topics: Mapping[str, TopicView] = field(default_factory=dict)
     topics_by_id: Mapping[UUID, TopicView] = field(default_factory=dict)
     broker_configs: Mapping[NodeId | None, Mapping[str, str]] = field(default_factory=dict)
+    group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     # What front doors keep; its form is theirs.
     door_entries: Mapping[DoorKey, bytes] = field(default_factory=dict)
     next_producer_id: int = 0
@@ -163,6 +168,7 @@ class MetadataImage:
         """The keys that this image was made from and that can be deleted."""
         yield from map(broker_key, self.brokers)
         yield from map(broker_config_key, self.broker_configs)
+        yield from map(group_config_key, self.group_configs)
         yield from (door_key(*key) for key in self.door_entries)
         for topic in self.topics.values():
             yield topic_key(topic.name)
@@ -188,6 +194,7 @@ class MetadataImage:
             topics=topics,
             topics_by_id=topics_by_id,
             broker_configs=_edited(self.broker_configs, edits.broker_configs),
+            group_configs=_edited(self.group_configs, edits.group_configs),
             door_entries=_edited(self.door_entries, edits.door_entries),
             next_producer_id=_first(edits.next_producer_id, self.next_producer_id),
             _strays=strays,
@@ -227,6 +234,10 @@ def _gather(changes: Iterable[tuple[str, bytes | None]]) -> _Edits:
                 topic_edits.value = None if value is None else decode_value(key, value, TopicValue)
             case BrokerKey(node_id):
                 edits.brokers[node_id] = _broker(key, node_id, value)
+            case GroupConfigKey(group):
+                edits.group_configs[group] = (
+                    None if value is None else decode_value(key, value, dict[str, str])
+                )
             case BrokerConfigKey(node_id):
                 edits.broker_configs[node_id] = (
                     None if value is None else decode_value(key, value, dict[str, str])
@@ -350,6 +361,11 @@ def _compare(before: MetadataImage, after: MetadataImage, edits: _Edits) -> Imag
             node_id
             for node_id in edits.brokers
             if before.brokers.get(node_id) != after.brokers.get(node_id)
+        ),
+        group_configs_changed=tuple(
+            group
+            for group in edits.group_configs
+            if before.group_configs.get(group) != after.group_configs.get(group)
         ),
         broker_configs_changed=tuple(
             node_id

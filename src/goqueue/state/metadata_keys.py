@@ -6,6 +6,7 @@
     /topics/<topic>                  id, number of partitions, own settings
     /partitions/<topic>/<index>      leader, epoch, replicas, in-sync replicas
     /configs/brokers/<node id>       dynamic settings of one broker; `default` for all of them
+    /configs/groups/<group>          a group's own settings
     /producer-ids/next               the first producer id that no broker has taken yet
     /doors/<door>/<name>             what a front door keeps, in a form of its own
 
@@ -32,6 +33,7 @@ TOPICS_PREFIX: Final = "/topics/"
 PARTITIONS_PREFIX: Final = "/partitions/"
 BROKER_CONFIGS_PREFIX: Final = "/configs/brokers/"
 DOORS_PREFIX: Final = "/doors/"
+GROUP_CONFIGS_PREFIX: Final = "/configs/groups/"
 _ALL_BROKERS: Final = "default"
 
 NO_LEADER: Final = NodeId(-1)
@@ -101,6 +103,10 @@ def broker_config_key(node_id: NodeId | None) -> str:
     return f"{BROKER_CONFIGS_PREFIX}{_ALL_BROKERS if node_id is None else node_id}"
 
 
+def group_config_key(group: str) -> str:
+    return f"{GROUP_CONFIGS_PREFIX}{group}"
+
+
 # --- entries ------------------------------------------------------------------------------
 
 
@@ -126,6 +132,10 @@ def partition_entry(topic: str, index: int, value: PartitionValue) -> Entry:
 
 def broker_config_entry(node_id: NodeId | None, config: Mapping[str, str]) -> Entry:
     return Entry(broker_config_key(node_id), msgspec.json.encode(config))
+
+
+def group_config_entry(group: str, config: Mapping[str, str]) -> Entry:
+    return Entry(group_config_key(group), msgspec.json.encode(config))
 
 
 def new_partition_entries(
@@ -193,12 +203,18 @@ class BrokerConfigKey(NamedTuple):
     node_id: NodeId | None
 
 
+class GroupConfigKey(NamedTuple):
+    group: str
+
+
 class DoorKey(NamedTuple):
     door: str
     name: str
 
 
-MetadataKey = SingleKey | BrokerKey | TopicKey | PartitionKey | BrokerConfigKey | DoorKey
+MetadataKey = (
+    SingleKey | BrokerKey | TopicKey | PartitionKey | BrokerConfigKey | GroupConfigKey | DoorKey
+)
 
 _SINGLE_KEYS: Final = {single.value: single for single in SingleKey}
 
@@ -222,6 +238,7 @@ _KEYS_UNDER: Final[tuple[tuple[str, Callable[[str], MetadataKey]], ...]] = (
     (TOPICS_PREFIX, lambda rest: TopicKey(TopicName(rest))),
     (BROKERS_PREFIX, lambda rest: BrokerKey(NodeId(int(rest)))),
     (BROKER_CONFIGS_PREFIX, _broker_config_key_of),
+    (GROUP_CONFIGS_PREFIX, GroupConfigKey),
     (DOORS_PREFIX, _door_key_of),
 )
 
