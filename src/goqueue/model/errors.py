@@ -177,6 +177,13 @@ class ShuttingDown(GoQueueError):
     retriable = True
 
 
+class Overloaded(GoQueueError):
+    """A bound of this broker is reached; the message names it."""
+
+    code = "overloaded"
+    retriable = True
+
+
 # --- start-up -----------------------------------------------------------------------------
 
 

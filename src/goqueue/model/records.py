@@ -109,3 +109,17 @@ def recompress(batch: Buffer, header: BatchHeader, compression: int) -> bytearra
         producer_epoch=header.producer_epoch,
         base_sequence=header.base_sequence,
     )
+
+
+def find_first_since(batch: Buffer, timestamp_ms: int, start: int) -> tuple[int, int] | None:
+    """Offset and timestamp of the first record at or after `start` of this time or later.
+
+    Stops there: the rest of a large batch is not decoded.
+    """
+    try:
+        for record in DefaultRecordBatch(bytes(batch)):
+            if record.timestamp >= timestamp_ms and record.offset >= start:
+                return record.offset, record.timestamp
+    except Exception as error:  # the decoder raises whatever its codecs raise
+        raise CorruptBatch(f"batch cannot be decoded: {error}") from error
+    return None

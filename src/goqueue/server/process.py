@@ -17,6 +17,7 @@ import uvloop
 from goqueue import __version__
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.server.broker_server import Addresses, BrokerServer
+from goqueue.server.heap import keep_heap_memory
 from goqueue.server.log_lines import configure_logging
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,7 @@ def serve(config: BrokerConfig, *, ready_file: Path | None = None) -> None:
     """Run a broker until SIGTERM or SIGINT. A start that fails raises `GoQueueError`."""
     configure_logging(level=config.log_level, line_format=config.log_format)
     _raise_open_file_limit()
+    keep_heap_memory()
     try:
         uvloop.run(_run(config, ready_file))
     finally:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from goqueue.model.errors import CorruptBatch
-from goqueue.model.records import decode_records
+from goqueue.model.records import find_first_since
 from goqueue.storage.segment import Segment
 
 
@@ -30,15 +30,17 @@ def find_timestamp(
             if batch is None:
                 continue
             try:
-                records = decode_records(batch)
+                found = find_first_since(batch, timestamp_ms, start)
             except CorruptBatch:
                 # Stored as the producer sent it, with a checksum that fits: name the whole batch.
                 first = max(header.base_offset, start)
                 return TimestampedOffset(first, header.max_timestamp_ms, header.leader_epoch)
-            for record in records:
-                if record.timestamp_ms >= timestamp_ms and record.offset >= start:
-                    if record.offset >= up_to:
-                        return None
+            if found is not None:
+                offset, found_ms = found
+                if offset >= up_to:
+                    return None
+                return TimestampedOffset(offset, found_ms, header.leader_epoch)
+    return None
                     return TimestampedOffset(
                         record.offset, record.timestamp_ms, header.leader_epoch
                     )
