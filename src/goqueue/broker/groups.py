@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from goqueue.broker.partition import Partition
+from goqueue.broker.rebalance_stats import RebalanceStats
+from goqueue.broker.rebalance_watch import WatchedGroupMachine
 from goqueue.broker.state_topic import Host, StateTopic
 from goqueue.model.errors import InvalidProducerEpoch
 from goqueue.model.names import TopicPartition, topic_partition
@@ -58,15 +60,19 @@ class Groups:
         self._settings = settings
         # Producers and the epochs with which their last transactions ended, oldest first.
         self._ended: dict[int, int] = {}
+        self.rebalances = RebalanceStats()
         self.state = StateTopic(
             host, OFFSETS_TOPIC, partitions=partitions, make=self._make, perform=self._perform
         )
 
     def _make(self, _index: int, _partition: Partition) -> GroupMachine:
-        machine = GroupMachine(
-            settings=self._settings, new_id=lambda: secrets.token_hex(MEMBER_ID_BYTES)
+        machine = WatchedGroupMachine(
+            settings=self._settings,
+            new_id=lambda: secrets.token_hex(MEMBER_ID_BYTES),
+            stats=self.rebalances,
+            clock_ms=self._host.clock_ms,
         )
-        machine.on_topics_changed(_topics(self._host.image))
+        machine.on_topics_changed(topics_of(self._host.image))
         return machine
 
     def _perform(self, index: int, effects: Sequence[object]) -> None:
@@ -178,7 +184,7 @@ class Groups:
         shards = self.state.loaded_shards()
         if not shards:
             return
-        topics = _topics(image)
+        topics = topics_of(image)
         for shard in shards:
             shard.take(shard.machine.on_topics_changed(topics))
 
@@ -209,7 +215,7 @@ def _fenced(request: TxnOffsetCommit) -> OffsetCommitResult:
     )
 
 
-def _topics(image: MetadataImage) -> Topics:
+def topics_of(image: MetadataImage) -> Topics:
     return Topics(
         TopicInfo(topic.name, topic.id, len(topic.partitions), topic.is_internal)
         for topic in image.topics.values()

@@ -2,12 +2,11 @@
 
 import asyncio
 import random
-from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
+from goqueue.broker.committed_records import committed_records
 from goqueue.broker.messages import (
-    AbortedTransaction,
     FetchedPart,
     FetchPart,
     Isolation,
@@ -15,11 +14,9 @@ from goqueue.broker.messages import (
     Published,
     RecordPage,
 )
-from goqueue.model.batch import BatchHeader, iterate_batches
-from goqueue.model.control import MarkerType, decode_marker
 from goqueue.model.errors import InvalidRequest, UnknownPartition
 from goqueue.model.partitioner import partition_for_key
-from goqueue.model.records import NewRecord, Record, decode_records, encode_records
+from goqueue.model.records import NewRecord, encode_records
 
 PUBLISH_TIMEOUT_MS = 30_000
 
@@ -112,47 +109,10 @@ async def read_records(
     )
     if found.error is not None:
         raise found.error
-    records: list[Record] = []
-    next_offset = offset
-    view = memoryview(found.data)
-    aborted = _AbortedBatches(found.aborted or ())
-    for position, header in iterate_batches(found.data):
-        if len(records) >= limit:
-            break
-        batch = view[position : position + header.size_bytes]
-        if aborted.leaves_out(header, batch):
-            next_offset = header.next_offset
-            continue
-        for record in decode_records(batch):
-            if record.offset < offset:
-                continue
-            if len(records) >= limit:
-                break
-            records.append(record)
-            next_offset = record.offset + 1
-        else:
-            next_offset = max(next_offset, header.next_offset)
+    run = committed_records(found, offset, limit)
     return RecordPage(
-        records=records,
-        next_offset=next_offset,
+        records=run.records,
+        next_offset=run.next_offset,
         high_watermark=found.high_watermark,
         log_start_offset=found.log_start_offset,
     )
-
-
-class _AbortedBatches:
-    """Which batches of a read are not for its reader, told while going through them in order."""
-
-    def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
-        self._coming = deque(sorted(aborted, key=lambda entry: entry.first_offset))
-        self._producers: set[int] = set()
-
-    def leaves_out(self, header: BatchHeader, batch: memoryview) -> bool:
-        while self._coming and self._coming[0].first_offset <= header.base_offset:
-            self._producers.add(self._coming.popleft().producer_id)
-        if header.is_control:
-            marker = decode_marker(batch)
-            if marker is not None and marker.type is MarkerType.ABORT:
-                self._producers.discard(header.producer_id)
-            return True
-        return header.is_transactional and header.producer_id in self._producers

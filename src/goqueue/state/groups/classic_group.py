@@ -303,14 +303,19 @@ class ClassicGroup:
         self.subscribed_topics = self._read_subscriptions()
 
     def as_record(self) -> StateRecord:
-        """The record of the current generation, as replay will make it durable."""
+        """The record of the current generation, as replay will make it durable.
+
+        While its assignment is outstanding no leader is recorded: a restart then knows that the
+        group must rebalance, and does not use a generation again that members were told of.
+        """
+        settled = self.state is not ClassicState.COMPLETING_REBALANCE
         return record(
             ClassicGroupKey(self.group_id),
             ClassicGroupValue(
                 protocol_type=self.protocol_type,
                 generation=self.generation,
                 protocol_name=self.protocol_name,
-                leader=self.leader,
+                leader=self.leader if settled else None,
                 state_since_ms=self.state_since_ms,
                 members=tuple(
                     ClassicMemberValue(
@@ -327,6 +332,12 @@ class ClassicGroup:
                 ),
             ),
         )
+
+    @property
+    def was_rebalancing(self) -> bool:
+        """Whether the durable part was written in the middle of a rebalance."""
+        value = self.durable
+        return value is not None and bool(value.members) and value.leader is None
 
     @classmethod
     def from_record(cls, group_id: str, value: ClassicGroupValue) -> "ClassicGroup":

@@ -1,0 +1,85 @@
+"""How often groups rebalance, why, for how long, and how many partitions get a new reader.
+
+Counted since this broker started. Owned by the group coordinator; event loop only.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+# Beyond this many groups the ones that did not rebalance for longest are forgotten.
+GROUPS_MAX: Final = 10_000
+
+
+class RebalanceReason(StrEnum):
+    MEMBER_JOINED = "member_joined"
+    MEMBER_LEFT = "member_left"
+    # Its session or the time to give up partitions ended.
+    MEMBER_EXPIRED = "member_expired"
+    SUBSCRIPTION_CHANGED = "subscription_changed"
+    # Partitions were added, or a subscribed topic came or went.
+    TOPICS_CHANGED = "topics_changed"
+
+
+@dataclass(slots=True)
+class RebalanceTally:
+    """`completed` may be less than the sum of `by_reason`: one settles what several began."""
+
+    by_reason: Counter[RebalanceReason] = field(default_factory=Counter)
+    completed: int = 0
+    partitions_moved: int = 0
+    total_ms: int = 0
+    longest_ms: int = 0
+    last_ms: int | None = None
+    last_ended_ms: int | None = None
+
+    def add(self, reason: RebalanceReason) -> None:
+        self.by_reason[reason] += 1
+
+    def end(self, duration_ms: int, now_ms: int) -> None:
+        self.completed += 1
+        self.total_ms += duration_ms
+        self.longest_ms = max(self.longest_ms, duration_ms)
+        self.last_ms = duration_ms
+        self.last_ended_ms = now_ms
+
+
+class RebalanceStats:
+    def __init__(self) -> None:
+        self.total = RebalanceTally()
+        self._by_group: dict[str, RebalanceTally] = {}
+        # Groups of the consumer protocol on their way to a new assignment, and since when.
+        self._since_ms: dict[str, int] = {}
+
+    def group(self, group_id: str) -> RebalanceTally:
+        return self._by_group.get(group_id) or RebalanceTally()
+
+    def is_in_progress(self, group_id: str) -> bool:
+        return group_id in self._since_ms
+
+    def begun(self, group_id: str, reason: RebalanceReason, now_ms: int) -> None:
+        self._since_ms.setdefault(group_id, now_ms)
+        for tally in (self.total, self._tally(group_id)):
+            tally.add(reason)
+
+    def moved(self, group_id: str, partitions: int) -> None:
+        for tally in (self.total, self._tally(group_id)):
+            tally.partitions_moved += partitions
+
+    def ended(self, group_id: str, now_ms: int) -> None:
+        since_ms = self._since_ms.pop(group_id, None)
+        if since_ms is not None:
+            for tally in (self.total, self._tally(group_id)):
+                tally.end(max(0, now_ms - since_ms), now_ms)
+
+    def deserted(self, group_id: str) -> None:
+        """Nobody is left to settle it."""
+        self._since_ms.pop(group_id, None)
+
+    def _tally(self, group_id: str) -> RebalanceTally:
+        tally = self._by_group.pop(group_id, None) or RebalanceTally()
+        self._by_group[group_id] = tally
+        if len(self._by_group) > GROUPS_MAX:
+            del self._by_group[next(iter(self._by_group))]
+        return tally
