@@ -1,7 +1,7 @@
 """Keeps the C heap from breathing in and out with every fetch.
 
-A broker takes and frees megabyte buffers all day. With glibc's defaults each goes back to the kernel
-and comes again as fresh pages to fault in and clear: about half of the CPU that reading 1 KB
+A broker takes and frees megabyte buffers all day. With glibc's defaults each goes back to the
+kernel and comes again as fresh pages to fault in and clear: about half of the CPU that reading 1 KB
 messages takes. Keeping some memory instead costs a few tens of megabytes at most.
 """
 

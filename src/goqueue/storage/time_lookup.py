@@ -41,10 +41,6 @@ def find_timestamp(
                     return None
                 return TimestampedOffset(offset, found_ms, header.leader_epoch)
     return None
-                    return TimestampedOffset(
-                        record.offset, record.timestamp_ms, header.leader_epoch
-                    )
-    return None
 
 
 def find_max_timestamp(
