@@ -40,7 +40,7 @@ def acquire(
     for span in request.skipped:
         turn.skip(queue, span)
     for span in request.expired:
-        turn.expire(queue, span)
+        turn.expire(queue, span, also_leased=False)
     room = _room(queue, holds, request)
     queue.is_limited = queue.is_limited or room.limited_by is not None
     picks = _picks(queue, turn.draft(queue), request, room.wanted, turn.now_ms)

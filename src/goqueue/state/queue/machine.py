@@ -65,6 +65,12 @@ class QueueMachine:
         self._new_lease_id = new_lease_id
         self._queues: dict[QueueKey, Queue] = {}
         self._holds = Holds()
+        self._newest_generation = 0
+
+    def _next_generation(self, now_ms: int) -> int:
+        """One that no queue has had, also not one that was deleted: the clock sees to that after
+        a restart, the newest one until then."""
+        return max(now_ms, self._newest_generation + 1)
 
     # --- queues ---------------------------------------------------------------------------
 
@@ -79,8 +85,7 @@ class QueueMachine:
         elif request.start < 0:
             answer = QueueAnswer(error=QueueError.INVALID_REQUEST, problem="start is below 0")
         else:
-            # The time makes a generation that no remains of a deleted queue have.
-            head = HeadValue(now_ms, request.start, request.settings)
+            head = HeadValue(self._next_generation(now_ms), request.start, request.settings)
             outcome.records.append(head_record(request.queue, head))
             answer = QueueAnswer(error=QueueError.NONE, is_new=True, floor=request.start)
         outcome.reply(ticket, answer)
@@ -112,8 +117,7 @@ class QueueMachine:
             return turn.answer(ticket, answer)
         self._holds.drop(queue, 0, _EVERYTHING)
         queue.forget()
-        generation = max(now_ms, queue.ledger.generation + 1)
-        head = HeadValue(generation, request.start, queue.settings)
+        head = HeadValue(self._next_generation(now_ms), request.start, queue.settings)
         turn.outcome.records.append(head_record(queue.key, head))
         turn.outcome.records.append(floor_record(queue.key, None))
         turn.outcome.records += block_tombstones(queue.key, sorted(queue.ledger.blocks))
@@ -258,7 +262,7 @@ class QueueMachine:
         for span in request.skipped:
             turn.skip(queue, span)
         for span in request.expired:
-            turn.expire(queue, span)
+            turn.expire(queue, span, also_leased=True)
         return turn.answer(ticket, Done(error=QueueError.NONE))
 
     def member_left(self, request: MemberLeft, *, ticket: int, now_ms: int) -> Outcome:
@@ -304,6 +308,7 @@ class QueueMachine:
         elif isinstance(value, FloorValue):
             queue.replay_floor(value)
         else:
+            self._newest_generation = max(self._newest_generation, value.generation)
             queue.replay_head(value)
 
     def loaded(self, now_ms: int) -> Outcome:

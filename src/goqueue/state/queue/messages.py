@@ -160,7 +160,11 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skip:
-    """Take offsets out of the queue: retention moved the start of the log, or see `Acquire`."""
+    """Take offsets out of the queue: retention moved the start of the log, or see `Acquire`.
+
+    What is leased goes too: callers that lease before they read find gaps and expired messages
+    among what they have just leased.
+    """
 
     queue: QueueKey
     log_start: int = 0

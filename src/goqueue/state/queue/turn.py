@@ -150,13 +150,14 @@ class Turn:
                 if reason is not None:
                     self.dead_letter(queue, start, end, delivery_count(mark), reason)
 
-    def expire(self, queue: Queue, span: Span) -> None:
-        """Past their time to live. Who has one already may finish it."""
+    def expire(self, queue: Queue, span: Span, *, also_leased: bool) -> None:
+        """Past their time to live. Unless `also_leased`, who has one already may finish it."""
         for piece in list(self.draft(queue).pieces(span.start, span.end)):
             if piece.value != FRESH and not is_open(piece.value):
                 continue
             for held in list(queue.holds.pieces(piece.start, piece.end)):
-                if held.value is not None and held.value.kind is HoldKind.LEASED:
+                is_leased = held.value is not None and held.value.kind is HoldKind.LEASED
+                if is_leased and not also_leased:
                     continue
                 queue.counters.expired += held.end - held.start
                 if queue.settings.expired_to_dead_letters:
