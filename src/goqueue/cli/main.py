@@ -6,8 +6,10 @@ import typer
 
 from goqueue import __version__
 from goqueue.cli.consume import consume
+from goqueue.cli.dlq import dlq
 from goqueue.cli.failures import CommandGroup
 from goqueue.cli.produce import produce
+from goqueue.cli.queue import queue
 from goqueue.cli.serve import serve
 from goqueue.cli.settings import settings
 from goqueue.cli.topics import topics
@@ -45,4 +47,6 @@ app.command()(serve)
 app.add_typer(topics, name="topics")
 app.command()(produce)
 app.command()(consume)
+app.add_typer(queue, name="queue")
+app.add_typer(dlq, name="dlq")
 app.command()(settings)

@@ -25,6 +25,14 @@ BootstrapOption = Annotated[
 ]
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
+HttpOption = Annotated[
+    str,
+    typer.Option(
+        "--http", envvar="GOQUEUE_HTTP_URL", metavar="URL", help="HTTP address of a broker."
+    ),
+]
+DEFAULT_HTTP_URL = "http://127.0.0.1:8080"
+
 OutputOption = Annotated[
     Output,
     typer.Option("--output", "-o", envvar="GOQUEUE_OUTPUT", help="How to print the result."),

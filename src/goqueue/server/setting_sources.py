@@ -25,7 +25,7 @@ from goqueue.model.topic_config import TOPIC_SETTINGS, topic_config
 VARIABLE_PREFIX: Final = "GOQUEUE_"
 CONFIG_FILE_VARIABLE: Final = "GOQUEUE_CONFIG"
 # Read by the client commands; a broker started from the same shell must not trip over them.
-CLIENT_VARIABLES: Final = ("GOQUEUE_BOOTSTRAP", "GOQUEUE_OUTPUT")
+CLIENT_VARIABLES: Final = ("GOQUEUE_BOOTSTRAP", "GOQUEUE_HTTP_URL", "GOQUEUE_OUTPUT")
 
 # Kubernetes and Docker describe a service named goqueue(-something) to every container with such
 # variables; they are not settings.

@@ -1,0 +1,59 @@
+"""`goqueue dlq`: dead letters of a topic, looked at and sent back."""
+
+from typing import Annotated
+
+import typer
+
+from goqueue.cli.options import DEFAULT_HTTP_URL, HttpOption, Output, OutputOption
+from goqueue.cli.output import print_document, print_rows
+from goqueue.client.http_api import HttpApi
+
+dlq = typer.Typer(help="Work with dead letters.", no_args_is_help=True)
+
+TopicArgument = Annotated[
+    str, typer.Argument(metavar="TOPIC", help="The topic whose messages died.")
+]
+
+
+@dlq.command("list")
+def list_dead_letters(
+    topic: TopicArgument,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000)] = 100,
+    http: HttpOption = DEFAULT_HTTP_URL,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """The oldest dead letters that were not sent back."""
+    answer = HttpApi(http).get("topics", topic, "dlq", limit=limit)
+    rows = answer["deadLetters"]
+    if output is Output.TABLE and not rows:
+        typer.echo(f"no dead letters of {topic}", err=True)
+        return
+    columns = {
+        "sourcePartition": "Partition",
+        "sourceOffset": "Offset",
+        "reason": "Reason",
+        "group": "Group",
+        "deliveryCount": "Deliveries",
+        "key": "Key",
+        "value": "Value",
+    }
+    print_rows(rows, output, columns=columns)
+
+
+@dlq.command("redrive")
+def redrive(
+    topic: TopicArgument,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, help="How many at most, oldest first.")
+    ] = None,
+    http: HttpOption = DEFAULT_HTTP_URL,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Send dead letters back to the topic they came from."""
+    result = HttpApi(http).post("topics", topic, "dlq", "redrive", body={"limit": limit})
+    if output is not Output.TABLE:
+        print_document(result, output)
+        return
+    typer.echo(f"{result['sentBack']} sent back to {topic}")
+    if result["gone"]:
+        typer.echo(f"{result['gone']} stay: their topic is no more", err=True)

@@ -1,0 +1,134 @@
+"""`goqueue queue`: read a topic as a queue, by hand."""
+
+from typing import Annotated, Any
+
+import typer
+
+from goqueue.cli.failures import CommandFailed
+from goqueue.cli.options import DEFAULT_HTTP_URL, HttpOption, Output, OutputOption
+from goqueue.cli.output import print_rows
+from goqueue.client.http_api import HttpApi
+
+queue = typer.Typer(
+    help="Read a topic as a queue: take messages, acknowledge them, give them back.",
+    no_args_is_help=True,
+)
+
+GroupArgument = Annotated[
+    str, typer.Argument(metavar="GROUP", help="Queue group; every group gets every message once.")
+]
+ReceiptsArgument = Annotated[
+    list[str], typer.Argument(metavar="RECEIPT…", help="Receipts as `goqueue queue poll` printed.")
+]
+
+
+@queue.command("poll")
+def poll(
+    group: GroupArgument,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")],
+    limit: Annotated[int, typer.Option("--max", "-n", min=1, help="Messages at most.")] = 10,
+    wait_ms: Annotated[
+        int, typer.Option("--wait", min=0, max=30_000, help="Milliseconds to wait for a message.")
+    ] = 0,
+    visibility_ms: Annotated[
+        int | None,
+        typer.Option("--visibility", min=1, help="Milliseconds until others may get them."),
+    ] = None,
+    start: Annotated[
+        str, typer.Option("--start", help="Where a new group begins: earliest or latest.")
+    ] = "earliest",
+    http: HttpOption = DEFAULT_HTTP_URL,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Take messages. Acknowledge them with their receipts before their time is over."""
+    answer = HttpApi(http).get(
+        "groups",
+        group,
+        "poll",
+        topic=topic,
+        max=limit,
+        timeout=wait_ms,
+        visibility=visibility_ms,
+        start=start,
+    )
+    messages = answer["messages"]
+    if output is Output.TABLE and not messages:
+        typer.echo("no messages ready", err=True)
+        return
+    columns = {
+        "receipt": "Receipt",
+        "deliveryCount": "Delivery",
+        "priority": "Priority",
+        "key": "Key",
+        "value": "Value",
+    }
+    print_rows(messages, output, columns=columns)
+
+
+@queue.command("ack")
+def ack(
+    group: GroupArgument, receipts: ReceiptsArgument, http: HttpOption = DEFAULT_HTTP_URL
+) -> None:
+    """Say that messages are done with: they never come back."""
+    _settle(http, "ack", {"group": group, "receipts": receipts})
+
+
+@queue.command("nack")
+def nack(
+    group: GroupArgument,
+    receipts: ReceiptsArgument,
+    delay_ms: Annotated[
+        int | None, typer.Option("--delay", min=0, help="Milliseconds until the next delivery.")
+    ] = None,
+    http: HttpOption = DEFAULT_HTTP_URL,
+) -> None:
+    """Say that messages failed: they come again after a wait, or become dead letters."""
+    _settle(http, "nack", {"group": group, "receipts": receipts, "delay": delay_ms})
+
+
+@queue.command("reject")
+def reject(
+    group: GroupArgument, receipts: ReceiptsArgument, http: HttpOption = DEFAULT_HTTP_URL
+) -> None:
+    """Make messages dead letters at once."""
+    _settle(http, "reject", {"group": group, "receipts": receipts})
+
+
+@queue.command("extend")
+def extend(
+    group: GroupArgument,
+    receipts: ReceiptsArgument,
+    timeout_ms: Annotated[
+        int, typer.Option("--for", min=0, help="Milliseconds from now; 0 gives them back.")
+    ] = 30_000,
+    http: HttpOption = DEFAULT_HTTP_URL,
+) -> None:
+    """Keep messages for longer, or give them back."""
+    _settle(http, "visibility", {"group": group, "receipts": receipts, "timeout": timeout_ms})
+
+
+@queue.command("stats")
+def stats(
+    priorities: Annotated[bool, typer.Option("--priorities", help="Per priority.")] = False,
+    http: HttpOption = DEFAULT_HTTP_URL,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """What every queue has ready, in flight and behind it."""
+    api = HttpApi(http)
+    place = {"group": "Group", "topic": "Topic", "partition": "Partition"}
+    counts = {"ready": "Ready", "inFlight": "In flight", "waiting": "Waiting"}
+    if priorities:
+        columns = {**place, "name": "Priority", **counts, "dequeued": "Delivered"}
+        print_rows(api.get("priority", "stats")["lanes"], output, columns=columns)
+        return
+    columns = {**place, **counts, "acked": "Acked", "deadLettered": "Dead letters"}
+    print_rows(api.get("reliability", "stats")["queues"], output, columns=columns)
+
+
+def _settle(http: str, action: str, body: dict[str, Any]) -> None:
+    answer = HttpApi(http).post("messages", action, body=body)
+    refused = [result for result in answer["results"] if result["error"] is not None]
+    for result in refused:
+        typer.echo(f"{result['receipt']}: {result['error']}", err=True)
+    if refused:
+        raise CommandFailed(f"{len(refused)} of {len(answer['results'])} receipts were refused")

@@ -1,0 +1,63 @@
+"""The broker's HTTP API for commands that Kafka's protocol has no words for."""
+
+import json
+import urllib.error
+import urllib.request
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from goqueue.model.errors import GoQueueError
+
+# Longer than the longest long poll.
+TIMEOUT_S: Final = 60
+
+
+class HttpUnreachable(GoQueueError):
+    """Nobody answers HTTP at the address."""
+
+    code = "http_unreachable"
+    retriable = True
+
+
+class HttpRefused(GoQueueError):
+    """The broker said no; the message is its own."""
+
+    code = "http_refused"
+
+
+class HttpApi:
+    def __init__(self, url: str) -> None:
+        self._url = url.rstrip("/")
+
+    def get(self, *path: str, **query: object) -> Any:
+        given = {name: value for name, value in query.items() if value is not None}
+        return self._send("GET", self._path(path) + ("?" + urlencode(given) if given else ""))
+
+    def post(self, *path: str, body: object) -> Any:
+        return self._send("POST", self._path(path), json.dumps(body).encode())
+
+    def delete(self, *path: str) -> Any:
+        return self._send("DELETE", self._path(path))
+
+    def _path(self, parts: tuple[str, ...]) -> str:
+        return self._url + "".join(f"/{quote(part, safe='')}" for part in parts)
+
+    def _send(self, method: str, url: str, body: bytes | None = None) -> Any:
+        headers = {"content-type": "application/json"} if body is not None else {}
+        request = urllib.request.Request(url, data=body, method=method, headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+                content = answer.read()
+        except urllib.error.HTTPError as error:
+            raise HttpRefused(_reason(error)) from None
+        except (urllib.error.URLError, OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            raise HttpUnreachable(f"no broker answers at {self._url}: {reason}") from None
+        return json.loads(content) if content else None
+
+
+def _reason(error: urllib.error.HTTPError) -> str:
+    try:
+        return str(json.loads(error.read())["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP status {error.code}"
