@@ -1,7 +1,7 @@
 """The group coordinator on this broker: groups, their members and their offsets."""
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, cast
 
 from goqueue.broker.partition import Partition
@@ -39,7 +39,8 @@ from goqueue.state.groups.messages import (
     SyncGroupResult,
     TxnOffsetCommit,
 )
-from goqueue.state.groups.settings import GroupSettings
+from goqueue.state.groups.settings import GroupOverrides, GroupSettings
+from goqueue.state.groups.share_messages import ShareMemberLeft
 from goqueue.state.groups.topics import TopicInfo, Topics
 from goqueue.state.machine import Outcome
 from goqueue.state.metadata_image import MetadataImage
@@ -60,6 +61,10 @@ class Groups:
         self._settings = settings
         # Producers and the epochs with which their last transactions ended, oldest first.
         self._ended: dict[int, int] = {}
+        # Set by those who keep what share groups acknowledge, and what groups have of settings.
+        self.share_member_left: Callable[[str, str], None] | None = None
+        self.before_delete: Callable[[str], Awaitable[None]] | None = None
+        self.overrides: Callable[[], Mapping[str, GroupOverrides]] = dict
         self.rebalances = RebalanceStats()
         self.state = StateTopic(
             host, OFFSETS_TOPIC, partitions=partitions, make=self._make, perform=self._perform
@@ -73,10 +78,14 @@ class Groups:
             clock_ms=self._host.clock_ms,
         )
         machine.on_topics_changed(topics_of(self._host.image))
+        machine.on_group_settings_changed(self.overrides())
         return machine
 
     def _perform(self, index: int, effects: Sequence[object]) -> None:
-        raise AssertionError(f"group machine {index} asked for {effects}")
+        for effect in effects:
+            assert isinstance(effect, ShareMemberLeft), f"machine {index} asked for {effect}"
+            if self.share_member_left is not None:
+                self.share_member_left(effect.group_id, effect.member_id)
 
     # --- membership -----------------------------------------------------------------------
 
@@ -176,8 +185,16 @@ class Groups:
         return cast(DescribedConsumerGroup, answer)
 
     async def delete(self, group_id: str) -> DeleteGroupResult:
+        if self.before_delete is not None:
+            await self.before_delete(group_id)
         answer = await self._ask(group_id, _untimed(GroupMachine.delete_group, group_id))
         return cast(DeleteGroupResult, answer)
+
+    def settings_changed(self) -> None:
+        """Groups have other settings of their own than before."""
+        overrides = self.overrides()
+        for shard in self.state.loaded_shards():
+            shard.machine.on_group_settings_changed(overrides)
 
     def topics_changed(self, image: MetadataImage) -> None:
         """Subscriptions may now mean other partitions."""

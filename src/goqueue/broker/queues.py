@@ -204,7 +204,7 @@ class Queues(QueueRegistry):
         messages = await self.reader.read(
             partition, [Span(span.start, span.end) for span in acquired.spans]
         )
-        expired = self._expired(partition, messages.records)
+        expired = self.expired(partition, messages.records)
         if messages.missing or expired:
             skip = Skip(
                 queue=request.queue, skipped=tuple(messages.missing), expired=tuple(expired)
@@ -239,7 +239,7 @@ class Queues(QueueRegistry):
             await shard.execute(timed(QueueMachine.skip, skip))
         return order.choose(messages.records, request.max_messages)
 
-    def _expired(self, partition: Partition, records: Sequence[Record]) -> list[Span]:
+    def expired(self, partition: Partition, records: Sequence[Record]) -> list[Span]:
         """Messages past their own or the topic's time to live."""
         now_ms = self.host.clock_ms()
         topic_ttl_ms = partition.config.queue_ttl_ms

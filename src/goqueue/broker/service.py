@@ -12,6 +12,7 @@ from goqueue.broker.compaction import Compactor
 from goqueue.broker.configs import BrokerOverrides
 from goqueue.broker.coordinator_settings import group_settings, transaction_settings
 from goqueue.broker.following import MetadataFollower
+from goqueue.broker.group_configs import GroupConfigs
 from goqueue.broker.groups import Groups
 from goqueue.broker.hosting import HostedPartitions
 from goqueue.broker.messages import (
@@ -32,6 +33,7 @@ from goqueue.broker.messages import (
 from goqueue.broker.partition import Partition
 from goqueue.broker.producer_ids import ProducerIdSource
 from goqueue.broker.queues import Queues
+from goqueue.broker.share_groups import ShareGroups
 from goqueue.broker.topics import TopicAdmin
 from goqueue.broker.transactions import TransactionRefused, Transactions
 from goqueue.broker.upkeep import apply_retention_forever
@@ -104,6 +106,9 @@ class Broker:
         )
         self.compactor = Compactor(self.hosted, clock_ms=clock_ms)
         self.queues = Queues(self, partitions=config.queue_state_num_partitions)
+        self.group_configs = GroupConfigs(store, self._follower, config)
+        self.groups.overrides = self.group_configs.overrides
+        self.share_groups = ShareGroups(self, self.groups, self.queues, self.group_configs)
         self._upkeep: list[asyncio.Task[None]] = []
 
     @classmethod
@@ -153,6 +158,7 @@ class Broker:
         await self._follower.applied(done.revision)
 
     async def close(self) -> None:
+        self.share_groups.close()
         self.queues.close()
         self.transactions.close()
         self.groups.state.close()
@@ -274,6 +280,8 @@ class Broker:
             self.hosted.reconfigure(topic)
         if changes.topics_deleted or grown:
             self.groups.topics_changed(image)
+        if changes.group_configs_changed:
+            self.groups.settings_changed()
 
     # --- data -----------------------------------------------------------------------------
 
