@@ -1,0 +1,93 @@
+"""A usual consume-transform-produce program, as a process that can be killed.
+
+    python exactly_once_worker.py BOOTSTRAP NAME INPUT OUTPUT GROUP [GROUP_INSTANCE_ID]
+
+It prints a line after each of its steps, so that whoever kills it can choose where.
+"""
+
+import sys
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+
+WAIT_SECONDS = 30.0
+BATCH = 20
+
+
+def say(step: str) -> None:
+    print(step, flush=True)
+
+
+def copy(producer: Producer, consumer: Consumer, output: str) -> None:
+    """One transaction: messages and where they were read go together, or not at all."""
+    messages = []
+    for message in consumer.consume(BATCH, 0.5):
+        error = message.error()
+        if error is None:
+            messages.append(message)
+        elif error.fatal():
+            raise KafkaException(error)
+    if not messages:
+        return
+    producer.begin_transaction()
+    try:
+        for message in messages:
+            producer.produce(output, message.value() or b"", partition=message.partition() or 0)
+        say("produced")
+        producer.send_offsets_to_transaction(
+            consumer.position(consumer.assignment()), consumer.consumer_group_metadata()
+        )
+        say("offsets")
+        producer.commit_transaction(WAIT_SECONDS)
+    except KafkaException as failure:
+        cause: KafkaError = failure.args[0]
+        if cause.txn_requires_abort():
+            producer.abort_transaction(WAIT_SECONDS)
+        raise
+    say("committed")
+
+
+def work(settings: dict[str, Any], name: str, source: str, output: str) -> None:
+    """Until something goes wrong; then the caller starts anew from what is committed."""
+    producer = Producer(
+        {
+            "bootstrap.servers": settings["bootstrap.servers"],
+            "transactional.id": name,
+            "log_level": 0,
+        }
+    )
+    consumer = Consumer(settings)
+    try:
+        producer.init_transactions(WAIT_SECONDS)
+        consumer.subscribe([source])
+        say("ready")
+        while True:
+            copy(producer, consumer, output)
+    finally:
+        consumer.close()
+
+
+def main() -> None:
+    bootstrap, name, source, output, group, *instance_id = sys.argv[1:]
+    settings: dict[str, Any] = {
+        "bootstrap.servers": bootstrap,
+        "group.id": group,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "isolation.level": "read_committed",
+        "session.timeout.ms": 1_000,
+        "heartbeat.interval.ms": 100,
+        "reconnect.backoff.max.ms": 500,
+        "log_level": 0,
+    }
+    if instance_id:
+        settings["group.instance.id"] = instance_id[0]
+    while True:
+        try:
+            work(settings, name, source, output)
+        except KafkaException as failure:
+            say(f"again: {failure}")
+
+
+if __name__ == "__main__":
+    main()
