@@ -19,8 +19,8 @@ class LaneScheduler:
 
     A round gives each lane as many credits as its weight; lanes spend them in order of priority,
     and the next round begins when no lane with messages has credits left. So a critical message
-    goes first whenever its lane has not used up its part of the round, and the last lane waits for
-    at most one round. Credits of an empty lane do not add up.
+    goes first whenever its lane has not used up its part of the round, and no lane waits for more
+    than the rest of a round and the others' part of the next. Credits do not add up.
     """
 
     __slots__ = ("_boost_after_ms", "_credits", "_mode", "_unserved_since_ms", "_weights")
@@ -92,11 +92,15 @@ class LaneScheduler:
         return _Round(shares, left_over)
 
     def _whole_rounds(self, left: list[int], shares: list[int], want: int) -> int:
-        """Several rounds at once, while no lane runs empty: a large read costs no more."""
+        """Several rounds at once, while no lane runs empty: a large read costs no more.
+
+        The last one of them is left to be walked, for what it leaves of the credits.
+        """
         weights = self._weights
         active = [lane for lane in LANES if left[lane]]
         per_round = sum(weights[lane] for lane in active)
         rounds = min(want // per_round, min(left[lane] // weights[lane] for lane in active))
+        rounds = max(rounds - 1, 0)
         for lane in active:
             taken = rounds * weights[lane]
             left[lane] -= taken
