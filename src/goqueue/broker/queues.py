@@ -88,6 +88,21 @@ class Queues(QueueRegistry):
         shard = await self.shard(request.queue)
         return cast(Acquired, await shard.execute(timed(QueueMachine.acquire, request)))
 
+    async def take_back(self, group: str, receipt: Receipt) -> Receipt | None:
+        """Lease a message again whose lease has ended; None if it is not there to be taken.
+
+        For SQS, where the last receipt of a message deletes it also after its time.
+        """
+        topic, index, offset = receipt.topic, receipt.partition, receipt.offset
+        key = self.key(group, topic, index)
+        request = self._acquire(key, self.host.partition(topic, index), None, 1)
+        request = replace(request, only=(Span(offset, offset + 1),))
+        shard = await self.shard(key)
+        acquired = cast(Acquired, await shard.execute(timed(QueueMachine.acquire, request)))
+        if not acquired.spans:
+            return None
+        return Receipt(topic, index, offset, acquired.spans[0].delivery_count, acquired.lease_id)
+
     async def receive(
         self,
         group: str,

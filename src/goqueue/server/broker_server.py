@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from goqueue.broker.service import Broker
 from goqueue.doors.http import HttpDoor
 from goqueue.doors.kafka import KafkaDoor
+from goqueue.doors.sqs import SqsDoor
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.errors import GoQueueError
 
@@ -81,7 +82,8 @@ class BrokerServer:
 
     async def _open_doors(self, broker: Broker) -> Addresses:
         # HTTP first: its readiness answer turns positive only after `announce`.
-        http = await self._open("HTTP", "--http-port", HttpDoor(broker, self.config))
+        http_door = HttpDoor(broker, self.config, mounts=[SqsDoor(broker)])
+        http = await self._open("HTTP", "--http-port", http_door)
         kafka = await self._open("Kafka", "--kafka-port", KafkaDoor(broker, self.config))
         host, port = self._advertised(*kafka)
         await broker.announce(host, port, http[1])

@@ -1,6 +1,7 @@
 """Opens and closes the HTTP door on the running event loop."""
 
 import asyncio
+from collections.abc import Sequence
 from email.utils import formatdate
 from typing import Final
 
@@ -13,6 +14,7 @@ from goqueue.doors.http.body import BodyReader
 from goqueue.doors.http.connection import KEEP_ALIVE_SECONDS, HttpConnection
 from goqueue.doors.http.entry import Entry
 from goqueue.doors.http.metrics import Exposition
+from goqueue.doors.http.mounting import Mount
 from goqueue.doors.http.readiness import Readiness
 from goqueue.doors.http.traffic import Traffic
 from goqueue.model.broker_config import BrokerConfig
@@ -28,7 +30,10 @@ STOP_SETTLE_SECONDS: Final = 0.2
 class HttpDoor:
     """uvicorn's connections without uvicorn's server: no signal handlers, no polling loop."""
 
-    def __init__(self, broker: Broker, config: BrokerConfig) -> None:
+    def __init__(
+        self, broker: Broker, config: BrokerConfig, *, mounts: Sequence[Mount] = ()
+    ) -> None:
+        self._mounts = mounts
         self._host = config.host
         self._port = config.http_port
         self._closing = asyncio.Event()
@@ -42,7 +47,14 @@ class HttpDoor:
             exposition=Exposition(broker, self._traffic),
             closing=self._closing,
         )
-        entry = Entry(broker, app=app, bodies=bodies, traffic=self._traffic, closing=self._closing)
+        entry = Entry(
+            broker,
+            app=app,
+            bodies=bodies,
+            traffic=self._traffic,
+            closing=self._closing,
+            mounts=mounts,
+        )
         self._uvicorn = Config(
             entry,
             interface="asgi3",
@@ -62,6 +74,8 @@ class HttpDoor:
     async def start(self) -> tuple[str, int]:
         """Listen; returns the address bound. `OSError` if it cannot be."""
         self._uvicorn.load()
+        for mount in self._mounts:
+            await mount.start()
         loop = asyncio.get_running_loop()
         self._set_date()
         try:
@@ -81,6 +95,8 @@ class HttpDoor:
         self._server.close()
         self._server = None
         self._closing.set()
+        for mount in self._mounts:
+            mount.close()
         for connection in tuple(self._connections.connections):
             connection.shutdown()
         await self._drain()
@@ -91,6 +107,8 @@ class HttpDoor:
             task.cancel()
         if unfinished:
             await asyncio.wait(unfinished, timeout=STOP_SETTLE_SECONDS)
+        for mount in self._mounts:
+            await mount.stop()
         self._stop_clock()
 
     async def _drain(self) -> None:

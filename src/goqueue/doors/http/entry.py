@@ -1,13 +1,15 @@
 """The first code that a request meets: limits, HEAD, and the short way for publishing."""
 
 import asyncio
-from typing import Final, cast
+from collections.abc import MutableMapping, Sequence
+from typing import Any, Final, cast
 
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Send
 
 from goqueue.broker.service import Broker
 from goqueue.doors.http.body import BodyReader
 from goqueue.doors.http.errors import Answer, answer, answer_to
+from goqueue.doors.http.mounting import Mount
 from goqueue.doors.http.publishing import publish
 from goqueue.doors.http.traffic import REQUESTS_IN_FLIGHT_MAX, Traffic
 
@@ -32,9 +34,11 @@ class Entry:
         bodies: BodyReader,
         traffic: Traffic,
         closing: asyncio.Event,
+        mounts: Sequence[Mount] = (),
     ) -> None:
         self._broker = broker
         self._app = app
+        self._mounts = mounts
         self._bodies = bodies
         self._traffic = traffic
         self._closing = closing
@@ -51,6 +55,10 @@ class Entry:
             return
         traffic.in_flight += 1
         try:
+            for mount in self._mounts:
+                if mount.takes(cast(MutableMapping[str, Any], scope)):
+                    await self._mounted_answer(mount, scope, receive, send)
+                    return
             path: str = scope["path"]
             if method == "POST" and path.endswith(_SUFFIX) and path.startswith(_PREFIX):
                 name = path[len(_PREFIX) : -len(_SUFFIX)]
@@ -83,6 +91,16 @@ class Entry:
             }
         )
         await send({"type": "http.response.body", "body": stored, "more_body": False})
+
+    async def _mounted_answer(
+        self, mount: Mount, scope: HTTPScope, receive: Receive, send: Send
+    ) -> None:
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._traffic.count(scope["method"], message["status"])
+            await send(message)
+
+        await mount(cast(MutableMapping[str, Any], scope), receive, counted)
 
     async def _app_answer(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         method: str = scope["method"]

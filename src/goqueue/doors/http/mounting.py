@@ -1,0 +1,24 @@
+"""Other HTTP protocols on the same port: asked first, answered without the web framework."""
+
+from collections.abc import MutableMapping
+from typing import Any, Protocol
+
+from litestar.types import Receive, Send
+
+
+class Mount(Protocol):
+    def takes(self, scope: MutableMapping[str, Any]) -> bool:
+        """Whether a request is for it; called for every request, so it must be quick."""
+
+    async def __call__(
+        self, scope: MutableMapping[str, Any], receive: Receive, send: Send
+    ) -> None: ...
+
+    async def start(self) -> None:
+        """Before the first request."""
+
+    def close(self) -> None:
+        """The door closes: answer what waits."""
+
+    async def stop(self) -> None:
+        """After the last request."""

@@ -1,0 +1,232 @@
+"""DeleteMessage, ChangeMessageVisibility, and both as batches."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from goqueue.broker.receipts import InvalidReceipt, Receipt, parse_receipt
+from goqueue.doors.sqs.answers import Batch, Done, DoneEntry
+from goqueue.doors.sqs.batches import check_entries, failed
+from goqueue.doors.sqs.catalogue import GROUP, Queue
+from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_parameter, missing
+from goqueue.doors.sqs.receiving import VISIBILITY_MAX_SECONDS
+from goqueue.doors.sqs.refusals import refusal
+from goqueue.doors.sqs.requests import (
+    ChangeVisibility,
+    ChangeVisibilityBatch,
+    DeleteMessage,
+    DeleteMessageBatch,
+)
+from goqueue.doors.sqs.session import Call, Session
+from goqueue.state.queue.errors import QueueError
+from goqueue.state.queue.messages import AckAction, Acknowledgement
+
+_Step = tuple[Receipt, Acknowledgement]
+
+
+async def delete_message(session: Session, _call: Call, request: DeleteMessage) -> Done:
+    queue = session.catalogue.at(request.queue_url)
+    step = _deletion(queue, request.receipt_handle)
+    [error] = await _delete(session, queue, [step])
+    if error is not None:
+        raise error
+    return Done()
+
+
+async def delete_message_batch(session: Session, _call: Call, request: DeleteMessageBatch) -> Batch:
+    queue = session.catalogue.at(request.queue_url)
+    ids = check_entries("DeleteMessageBatch", request.entries)
+    steps: list[_Step | SqsError] = []
+    for entry in request.entries:
+        try:
+            steps.append(_deletion(queue, entry.receipt_handle))
+        except SqsError as error:
+            steps.append(error)
+    good = [step for step in steps if not isinstance(step, SqsError)]
+    return _report(ids, steps, await _delete(session, queue, good))
+
+
+async def change_message_visibility(
+    session: Session, _call: Call, request: ChangeVisibility
+) -> Done:
+    queue = session.catalogue.at(request.queue_url)
+    step = _change(queue, request.receipt_handle, request.visibility_timeout)
+    [error] = await _change_visibility(session, queue, [step])
+    if error is not None:
+        raise error
+    return Done()
+
+
+async def change_message_visibility_batch(
+    session: Session, _call: Call, request: ChangeVisibilityBatch
+) -> Batch:
+    queue = session.catalogue.at(request.queue_url)
+    ids = check_entries("ChangeMessageVisibilityBatch", request.entries)
+    steps: list[_Step | SqsError] = []
+    for entry in request.entries:
+        try:
+            steps.append(_change(queue, entry.receipt_handle, entry.visibility_timeout))
+        except SqsError as error:
+            steps.append(error)
+    good = [step for step in steps if not isinstance(step, SqsError)]
+    return _report(ids, steps, await _change_visibility(session, queue, good))
+
+
+def _report(
+    ids: Sequence[str], steps: Sequence[_Step | SqsError], errors: Sequence[SqsError | None]
+) -> Batch:
+    """`errors` has one place for each step that was good to try."""
+    left = iter(errors)
+    successful: list[DoneEntry] = []
+    failures = []
+    for entry_id, step in zip(ids, steps, strict=True):
+        error = step if isinstance(step, SqsError) else next(left)
+        if error is None:
+            successful.append(DoneEntry(id=entry_id))
+        else:
+            failures.append(failed(entry_id, error))
+    return Batch(successful=successful, failed=failures)
+
+
+# --- receipts -----------------------------------------------------------------------------
+
+
+def _receipt(queue: Queue, handle: str | None) -> Receipt:
+    if not handle:
+        raise missing("ReceiptHandle")
+    try:
+        receipt = parse_receipt(handle)
+    except InvalidReceipt:
+        raise _not_a_receipt(handle) from None
+    if receipt.topic != queue.name or receipt.partition >= len(queue.topic.partitions):
+        raise _not_a_receipt(handle)
+    return receipt
+
+
+def _not_a_receipt(handle: str) -> SqsError:
+    return SqsError(
+        ErrorKind.RECEIPT_HANDLE_IS_INVALID,
+        f'The input receipt handle "{handle}" is not a valid receipt handle.',
+    )
+
+
+def _deletion(queue: Queue, handle: str | None) -> _Step:
+    receipt = _receipt(queue, handle)
+    return receipt, receipt.acknowledgement(AckAction.ACCEPT)
+
+
+def _change(queue: Queue, handle: str | None, timeout_s: int | None) -> _Step:
+    receipt = _receipt(queue, handle)
+    if timeout_s is None:
+        raise missing("VisibilityTimeout")
+    if not 0 <= timeout_s <= VISIBILITY_MAX_SECONDS:
+        raise invalid_parameter(
+            "VisibilityTimeout",
+            timeout_s,
+            f"VisibilityTimeout must be an integer between 0 and {VISIBILITY_MAX_SECONDS}.",
+        )
+    if timeout_s == 0:
+        return receipt, receipt.acknowledgement(AckAction.RELEASE)
+    return receipt, receipt.acknowledgement(AckAction.RENEW, timeout_s * 1000)
+
+
+# --- asking the engine --------------------------------------------------------------------
+
+
+async def _acknowledge(
+    session: Session, queue: Queue, steps: Sequence[_Step]
+) -> list[QueueError | SqsError]:
+    """What the engine says of each, or why it could not be asked."""
+    await session.catalogue.open(queue)
+    by_partition: dict[int, list[int]] = {}
+    for position, (receipt, _) in enumerate(steps):
+        by_partition.setdefault(receipt.partition, []).append(position)
+    answers: list[QueueError | SqsError] = [QueueError.NONE] * len(steps)
+
+    async def ask(index: int, positions: Sequence[int]) -> None:
+        items = [steps[position][1] for position in positions]
+        try:
+            answer = await session.broker.queues.acknowledge(GROUP, queue.name, index, items)
+        except Exception as error:
+            for position in positions:
+                answers[position] = refusal(error)
+            return
+        said = answer.errors or (answer.error,) * len(positions)
+        for position, verdict in zip(positions, said, strict=True):
+            answers[position] = verdict
+
+    if len(by_partition) == 1:
+        [(index, positions)] = by_partition.items()
+        await ask(index, positions)
+    else:
+        await asyncio.gather(*(ask(*each) for each in by_partition.items()))
+    return answers
+
+
+async def _delete(session: Session, queue: Queue, steps: Sequence[_Step]) -> list[SqsError | None]:
+    answers = await _acknowledge(session, queue, steps)
+    errors: list[SqsError | None] = []
+    for (receipt, _), answer in zip(steps, answers, strict=True):
+        error = answer if isinstance(answer, SqsError) else None
+        if answer is QueueError.RECEIPT_EXPIRED and not queue.is_fifo:
+            await _delete_expired(session, queue, receipt)
+        elif isinstance(answer, QueueError):
+            error = _deletion_error(queue, receipt, answer)
+        if error is None:
+            session.deliveries.deleted(queue.topic.id, receipt.partition, receipt.offset)
+        errors.append(error)
+    return errors
+
+
+def _deletion_error(queue: Queue, receipt: Receipt, answer: QueueError) -> SqsError | None:
+    """Deleting is idempotent; on a standard queue also with a receipt that was replaced since."""
+    if answer in (QueueError.NONE, QueueError.RECEIPT_SETTLED):
+        return None
+    if answer in (QueueError.RECEIPT_EXPIRED, QueueError.RECEIPT_REDELIVERED):
+        if not queue.is_fifo:
+            return None
+        return invalid_parameter("ReceiptHandle", receipt, "The receipt handle has expired.")
+    return _not_a_receipt(str(receipt))
+
+
+async def _delete_expired(session: Session, queue: Queue, receipt: Receipt) -> None:
+    """The newest receipt of a message deletes it even after its time (see DeleteMessage).
+
+    The engine no longer knows that receipt, so it must be one that we remember giving out.
+    """
+    last = session.deliveries.last_lease(queue.topic.id, receipt.partition, receipt.offset)
+    if last != receipt.lease_id:
+        return
+    taken = await session.broker.queues.take_back(GROUP, receipt)
+    if taken is not None:
+        await session.broker.queues.acknowledge(
+            GROUP, queue.name, receipt.partition, [taken.acknowledgement(AckAction.ACCEPT)]
+        )
+
+
+_UNAVAILABLE: Final = "Message does not exist or is not available for visibility timeout change."
+
+
+async def _change_visibility(
+    session: Session, queue: Queue, steps: Sequence[_Step]
+) -> list[SqsError | None]:
+    errors: list[SqsError | None] = []
+    answers = await _acknowledge(session, queue, steps)
+    for (receipt, _), answer in zip(steps, answers, strict=True):
+        if isinstance(answer, SqsError):
+            errors.append(answer)
+        elif answer is QueueError.NONE:
+            errors.append(None)
+        elif answer is QueueError.RECEIPT_EXPIRED:
+            errors.append(
+                SqsError(
+                    ErrorKind.MESSAGE_NOT_IN_FLIGHT,
+                    f"Value {receipt} for parameter ReceiptHandle is invalid. Reason: "
+                    "Message is not in flight.",
+                )
+            )
+        elif answer in (QueueError.RECEIPT_SETTLED, QueueError.RECEIPT_REDELIVERED):
+            errors.append(invalid_parameter("ReceiptHandle", receipt, _UNAVAILABLE))
+        else:
+            errors.append(_not_a_receipt(str(receipt)))
+    return errors

@@ -1,0 +1,46 @@
+"""Queue URLs and ARNs. A queue is found by its name; account and region are kept in form only."""
+
+import re
+from typing import Final
+
+from goqueue.doors.sqs.errors import ErrorKind, SqsError
+
+ACCOUNT: Final = "000000000000"
+DEFAULT_REGION: Final = "us-east-1"
+
+# AWS4-HMAC-SHA256 Credential=<key>/<date>/<region>/sqs/aws4_request, …
+_SCOPE: Final = re.compile(rb"Credential=[^/,]*/\d{8}/(?P<region>[a-z0-9-]{1,32})/")
+_URL: Final = re.compile(r"(?:https?://[^/]+)?/(?P<account>\d{1,20})/(?P<name>[^/?#]{1,249})")
+_ARN: Final = re.compile(
+    r"arn:(?P<partition>[a-z-]{1,20}):sqs:(?P<region>[a-z0-9-]{0,32})"
+    r":(?P<account>\d{1,20}):(?P<name>[^:/]{1,249})"
+)
+
+
+def region_of(authorization: bytes) -> str:
+    """The region that the caller signed for; signatures themselves are not checked."""
+    found = _SCOPE.search(authorization)
+    return found["region"].decode() if found else DEFAULT_REGION
+
+
+def queue_arn(region: str, name: str) -> str:
+    return f"arn:aws:sqs:{region}:{ACCOUNT}:{name}"
+
+
+def queue_url(host: str, name: str) -> str:
+    return f"http://{host}/{ACCOUNT}/{name}"
+
+
+def name_in_url(url: str) -> str:
+    found = _URL.fullmatch(url)
+    if found is None:
+        raise SqsError(
+            ErrorKind.INVALID_ADDRESS, f"The address {url} is not valid for this endpoint."
+        )
+    return found["name"]
+
+
+def name_in_arn(arn: str) -> str | None:
+    """None for what is no ARN of a queue."""
+    found = _ARN.fullmatch(arn)
+    return found["name"] if found else None

@@ -1,0 +1,265 @@
+"""The ASGI handler: which requests are for SQS, and how they are answered in their protocol."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from goqueue.broker.service import Broker
+from goqueue.doors.sqs import query_protocol
+from goqueue.doors.sqs.actions import ACTIONS, Action
+from goqueue.doors.sqs.addresses import DEFAULT_REGION, region_of
+from goqueue.doors.sqs.answers import Answer
+from goqueue.doors.sqs.errors import ErrorKind, SqsError
+from goqueue.doors.sqs.message_headers import new_message_id
+from goqueue.doors.sqs.refusals import refusal
+from goqueue.doors.sqs.session import Call, Session
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+
+_TARGET: Final = b"AmazonSQS."
+_JSON: Final = b"application/x-amz-json-1.0"
+_FORM: Final = b"application/x-www-form-urlencoded"
+# A message of a megabyte whose characters are all escaped in JSON (\u0000), or three bytes each in
+# a form, with room for its attributes.
+BODY_MAX_BYTES: Final = 8 * 1024 * 1024
+# Bodies under way at once: as many of the largest as this holds, and many more common ones.
+BODIES_HELD_MAX_BYTES: Final = 128 * 1024 * 1024
+# A body that is refused for its size is still read for this long, so that the client, which sends
+# before it listens, sees the answer instead of a reset connection.
+LINGER_SECONDS: Final = 1.0
+
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(slots=True)
+class _Head:
+    """What the headers of a request say."""
+
+    target: bytes = b""
+    content_type: bytes = b""
+    host: bytes = b"localhost"
+    authorization: bytes = b""
+    origin: bytes = b""
+    length: int = 0
+
+
+class SqsDoor:
+    """Mounted in the HTTP door: `takes` says which requests are for it."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._session = Session(broker)
+        self._held_bytes = 0
+
+    async def start(self) -> None:
+        self._session.moves.load()
+
+    def close(self) -> None:
+        """Answer what waits; called before the broker closes."""
+        self._session.closing.set()
+
+    async def stop(self) -> None:
+        await self._session.moves.close()
+
+    def takes(self, scope: Scope) -> bool:
+        if scope["method"] != "POST":
+            return False
+        path: str = scope["path"]
+        for name, value in scope["headers"]:
+            if name == b"x-amz-target":
+                return bool(value.startswith(_TARGET))
+            if name == b"content-type" and value.startswith(_FORM):
+                return path == "/" or _is_queue_path(path)
+        return False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        head = _head(scope["headers"])
+        request_id = new_message_id()
+        if head.target:
+            await self._answer_json(head, request_id, receive, send)
+        else:
+            await self._answer_query(head, scope["path"], request_id, receive, send)
+
+    # --- the JSON protocol ----------------------------------------------------------------
+
+    async def _answer_json(
+        self, head: _Head, request_id: str, receive: Receive, send: Send
+    ) -> None:
+        headers = [(b"x-amzn-requestid", request_id.encode())]
+        try:
+            body = await self._body(head, receive)
+            action = _find(head.target[len(_TARGET) :].decode("latin-1"))
+            content = _encode(await self._carry_out(action, _decode(action, body), head, receive))
+            status = 200
+        except Exception as error:
+            refused = refusal(error)
+            status = refused.kind.status
+            content = _encode({"__type": refused.kind.json_type, "message": refused.message})
+            blame = "Sender" if refused.kind.is_sender else "Receiver"
+            headers.append((b"x-amzn-query-error", f"{refused.kind.query_code};{blame}".encode()))
+        await _respond(send, status, _JSON, headers, content)
+
+    # --- the query protocol ---------------------------------------------------------------
+
+    async def _answer_query(
+        self, head: _Head, path: str, request_id: str, receive: Receive, send: Send
+    ) -> None:
+        try:
+            body = await self._body(head, receive)
+            if head.origin:
+                # A web page elsewhere may make a browser post a form; no SDK sends this header.
+                raise SqsError(
+                    ErrorKind.ACCESS_DENIED, "Forms are not taken from web pages (Origin)."
+                )
+            form = query_protocol.parse_form(body)
+            name = form.pop("Action", "")
+            action = _find(name)
+            fields = query_protocol.unflatten(name, form)
+            if "QueueUrl" not in fields and _is_queue_path(path):
+                fields["QueueUrl"] = path
+            answer = await self._carry_out(action, _convert(action, fields), head, receive)
+            content = query_protocol.answer_xml(name, msgspec.to_builtins(answer), request_id)
+            status = 200
+        except Exception as error:
+            refused = refusal(error)
+            status = refused.kind.status
+            content = query_protocol.error_xml(refused, request_id)
+        headers = [(b"x-amzn-requestid", request_id.encode())]
+        await _respond(send, status, b"text/xml", headers, content)
+
+    # --- both -----------------------------------------------------------------------------
+
+    async def _carry_out(
+        self, action: Action, request: msgspec.Struct, head: _Head, receive: Receive
+    ) -> Answer:
+        region = region_of(head.authorization) if head.authorization else DEFAULT_REGION
+        call = Call(head.host.decode("latin-1"), region, lambda: self._gone(receive))
+        return await action.carry_out(self._session, call, request)
+
+    async def _gone(self, receive: Receive) -> None:
+        closing = asyncio.ensure_future(self._session.closing.wait())
+        leaving = asyncio.ensure_future(receive())
+        try:
+            # With the body read, the next message of a connection is its end.
+            await asyncio.wait({closing, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            closing.cancel()
+            leaving.cancel()
+
+    async def _body(self, head: _Head, receive: Receive) -> bytes:
+        if head.length > BODY_MAX_BYTES:
+            await _refuse_size(receive)
+        message = await _next(receive)
+        body: bytes = message["body"]
+        if not message["more_body"]:
+            return body
+        chunks, size = [body], len(body)
+        self._held_bytes += size
+        try:
+            while message["more_body"]:
+                if size > BODY_MAX_BYTES:
+                    chunks.clear()
+                    await _refuse_size(receive)
+                if self._held_bytes > BODIES_HELD_MAX_BYTES:
+                    raise SqsError(
+                        ErrorKind.SERVICE_UNAVAILABLE, "Too many large requests are under way."
+                    )
+                message = await _next(receive)
+                chunks.append(message["body"])
+                size += len(message["body"])
+                self._held_bytes += len(message["body"])
+            return b"".join(chunks)
+        finally:
+            self._held_bytes -= size
+
+
+async def _next(receive: Receive) -> Any:
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise SqsError(ErrorKind.MALFORMED, "The connection ended before the request did.")
+    return message
+
+
+async def _refuse_size(receive: Receive) -> None:
+    try:
+        async with asyncio.timeout(LINGER_SECONDS):
+            while (await _next(receive))["more_body"]:
+                pass
+    except TimeoutError:
+        pass
+    raise SqsError(
+        ErrorKind.REQUEST_TOO_LARGE, f"The request is larger than {BODY_MAX_BYTES} bytes."
+    )
+
+
+def _head(headers: Iterable[tuple[bytes, bytes]]) -> _Head:
+    head = _Head()
+    for name, value in headers:
+        if name == b"x-amz-target":
+            head.target = value
+        elif name == b"host":
+            head.host = value
+        elif name == b"authorization":
+            head.authorization = value
+        elif name == b"origin":
+            head.origin = value
+        elif name == b"content-length":
+            head.length = int(value)
+        elif name == b"content-type":
+            head.content_type = value
+    return head
+
+
+def _is_queue_path(path: str) -> bool:
+    _, _, rest = path.partition("/")
+    account, _, name = rest.partition("/")
+    return account.isdecimal() and bool(name) and "/" not in name
+
+
+def _find(name: str) -> Action:
+    action = ACTIONS.get(name)
+    if action is None:
+        raise SqsError(
+            ErrorKind.INVALID_ACTION, f"The action {name} is not valid for this endpoint."
+        )
+    return action
+
+
+def _decode(action: Action, body: bytes) -> msgspec.Struct:
+    try:
+        decoded: msgspec.Struct = action.decoder.decode(body or b"{}")
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise SqsError(ErrorKind.MALFORMED, str(error)) from None
+    return decoded
+
+
+def _convert(action: Action, fields: dict[str, Any]) -> msgspec.Struct:
+    try:
+        return msgspec.convert(fields, action.request, strict=False)
+    except msgspec.ValidationError as error:
+        raise SqsError(ErrorKind.MALFORMED, str(error)) from None
+
+
+async def _respond(
+    send: Send,
+    status: int,
+    content_type: bytes,
+    headers: list[tuple[bytes, bytes]],
+    content: bytes,
+) -> None:
+    await send(
+        {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [
+                (b"content-type", content_type),
+                (b"content-length", b"%d" % len(content)),
+                *headers,
+            ],
+        }
+    )
+    await send({"type": "http.response.body", "body": content, "more_body": False})

@@ -1,0 +1,154 @@
+"""Messages as records: the body is the value, the rest is in headers.
+
+    sqs-message-id          the MessageId
+    sqs-group-id            the MessageGroupId; on FIFO queues it is the record's key, too
+    sqs-deduplication-id    the MessageDeduplicationId
+    sqs-sequence-number     the SequenceNumber
+    sqs-trace-header        the AWSTraceHeader
+    <name>                  a message attribute; its type, unless String, is in sqs-type.<name>
+
+A message attribute whose own name begins with `sqs-` gets `sqs-attribute.` before it. Records of
+other producers have what they have: headers become attributes of type String, or Binary where the
+value is no text; the MessageId follows from topic, partition and offset.
+"""
+
+import base64
+import random
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+from uuid import UUID, uuid5
+
+from goqueue.doors.sqs.requests import AttributeValue
+from goqueue.model.records import Header, Record
+
+RESERVED_PREFIX: Final = "sqs-"
+# Names that this broker gives a meaning: of dead letters, delays and the like.
+BROKER_PREFIX: Final = "goqueue-"
+MESSAGE_ID: Final = "sqs-message-id"
+GROUP_ID: Final = "sqs-group-id"
+DEDUPLICATION_ID: Final = "sqs-deduplication-id"
+SEQUENCE_NUMBER: Final = "sqs-sequence-number"
+TRACE_HEADER: Final = "sqs-trace-header"
+TYPE_PREFIX: Final = "sqs-type."
+ATTRIBUTE_PREFIX: Final = "sqs-attribute."
+
+ATTRIBUTES_MAX: Final = 10
+# Says that a body is base64, because the record's value is no text that SQS can carry.
+ENCODING_ATTRIBUTE: Final = "body-encoding"
+
+_FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_ATTRIBUTE_NAME: Final = re.compile(r"(?!aws\.|amazon\.|\.)[A-Za-z0-9_.-]{1,256}(?<!\.)", re.I)
+_SEQUENCE_SHIFT: Final = 22
+
+
+class SystemFacts(NamedTuple):
+    """What a record's headers say besides message attributes."""
+
+    message_id: str | None = None
+    group_id: str | None = None
+    deduplication_id: str | None = None
+    sequence_number: str | None = None
+    trace_header: str | None = None
+
+
+_FACTS: Final = {
+    MESSAGE_ID: 0,
+    GROUP_ID: 1,
+    DEDUPLICATION_ID: 2,
+    SEQUENCE_NUMBER: 3,
+    TRACE_HEADER: 4,
+}
+
+
+def is_sendable(text: str) -> bool:
+    """Whether a message may hold these characters (those of XML 1.0)."""
+    # Nearly every body is printable, which is quick to see.
+    return text.isprintable() or _FORBIDDEN.search(text) is None
+
+
+def is_attribute_name(name: str) -> bool:
+    return _ATTRIBUTE_NAME.fullmatch(name) is not None and ".." not in name
+
+
+def new_message_id() -> str:
+    """A version 4 UUID; it must be unique, not secret."""
+    bits = random.getrandbits(128)
+    digits = f"{bits:032x}"
+    variant = "89ab"[bits >> 60 & 3]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+
+
+def derived_message_id(topic_id: UUID, partition: int, offset: int) -> str:
+    return str(uuid5(topic_id, f"{partition}:{offset}"))
+
+
+def sequence_number(sent_ms: int, counter: int) -> str:
+    """20 digits that grow with time, and with the counter within a millisecond."""
+    return f"{(sent_ms << _SEQUENCE_SHIFT) + counter:020d}"
+
+
+def attribute_headers(attributes: Mapping[str, AttributeValue]) -> Iterator[Header]:
+    for name, attribute in attributes.items():
+        key = ATTRIBUTE_PREFIX + name if name.startswith(RESERVED_PREFIX) else name
+        if attribute.binary_value is not None:
+            yield key, base64.b64decode(attribute.binary_value)
+        else:
+            yield key, (attribute.string_value or "").encode()
+        if attribute.data_type != "String":
+            yield TYPE_PREFIX + name, (attribute.data_type or "").encode()
+
+
+def system_facts(record: Record) -> SystemFacts:
+    facts: list[str | None] = [None] * len(_FACTS)
+    for name, value in record.headers:
+        place = _FACTS.get(name)
+        if place is not None and value is not None:
+            facts[place] = value.decode("utf-8", "replace")
+    return SystemFacts(*facts)
+
+
+def body_of(value: bytes | None) -> tuple[str, bool]:
+    """The body, and whether it is base64 because the value is no text that SQS can carry."""
+    if value is None:
+        return "", False
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return base64.b64encode(value).decode(), True
+    if is_sendable(text):
+        return text, False
+    return base64.b64encode(value).decode(), True
+
+
+def attributes_of(record: Record, *, is_base64: bool) -> dict[str, AttributeValue]:
+    """The message attributes that a record's headers stand for; at most ten, as SQS has."""
+    types = {
+        name[len(TYPE_PREFIX) :]: (value or b"").decode("utf-8", "replace")
+        for name, value in record.headers
+        if name.startswith(TYPE_PREFIX)
+    }
+    found: dict[str, AttributeValue] = {}
+    if is_base64:
+        found[ENCODING_ATTRIBUTE] = AttributeValue(data_type="String", string_value="base64")
+    for key, value in record.headers:
+        name = key.removeprefix(ATTRIBUTE_PREFIX)
+        if len(found) == ATTRIBUTES_MAX:
+            break
+        if name == key and key.startswith((RESERVED_PREFIX, BROKER_PREFIX)) and key not in types:
+            continue
+        if value and is_attribute_name(name):
+            found[name] = _attribute(value, types.get(name))
+    return found
+
+
+def _attribute(value: bytes, data_type: str | None) -> AttributeValue:
+    if data_type is not None and data_type.startswith("Binary"):
+        return AttributeValue(data_type=data_type, binary_value=base64.b64encode(value).decode())
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if not is_sendable(text):
+        return AttributeValue(data_type="Binary", binary_value=base64.b64encode(value).decode())
+    return AttributeValue(data_type=data_type or "String", string_value=text)

@@ -1,0 +1,174 @@
+"""The query protocol that older SDKs speak: a form in, XML out.
+
+Lists and maps are flattened in both directions: `Attribute.1.Name=…&Attribute.1.Value=…` is what
+the JSON protocol writes as `{"Attributes": {…: …}}`.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl
+from xml.sax.saxutils import escape
+
+from goqueue.doors.sqs.errors import ErrorKind, SqsError
+
+NAMESPACE: Final = "http://queue.amazonaws.com/doc/2012-11-05/"
+# Ten messages with ten attributes of three fields each, and as much again.
+FIELDS_MAX: Final = 1_000
+
+
+class _Flat(NamedTuple):
+    """How a list or a map is flattened; `key` and `value` are the names of a map's parts."""
+
+    member: str
+    key: str = ""
+    value: str = ""
+
+
+def _shapes(action: str) -> dict[str, _Flat]:
+    """The parts of requests that are lists or maps, by their name in the JSON protocol."""
+    return {
+        "Attributes": _Flat("Attribute", "Name", "Value"),
+        "AttributeNames": _Flat("AttributeName"),
+        "MessageAttributes": _Flat("MessageAttribute", "Name", "Value"),
+        "MessageSystemAttributes": _Flat("MessageSystemAttribute", "Name", "Value"),
+        "MessageAttributeNames": _Flat("MessageAttributeName"),
+        "MessageSystemAttributeNames": _Flat("MessageSystemAttributeName"),
+        "Entries": _Flat(f"{action}RequestEntry"),
+        "Tags": _Flat("Tag", "Key", "Value"),
+        "TagKeys": _Flat("TagKey"),
+        "AWSAccountIds": _Flat("AWSAccountId"),
+        "Actions": _Flat("ActionName"),
+    }
+
+
+def _answer_shapes(action: str) -> dict[str, _Flat]:
+    return {
+        "QueueUrls": _Flat("QueueUrl"),
+        "queueUrls": _Flat("QueueUrl"),
+        "Attributes": _Flat("Attribute", "Name", "Value"),
+        "MessageAttributes": _Flat("MessageAttribute", "Name", "Value"),
+        "Messages": _Flat("Message"),
+        "Tags": _Flat("Tag", "Key", "Value"),
+        "Successful": _Flat(f"{action}ResultEntry"),
+        "Failed": _Flat("BatchResultErrorEntry"),
+        "Results": _Flat(f"{action}ResultEntry"),
+    }
+
+
+# --- requests -----------------------------------------------------------------------------
+
+
+def parse_form(body: bytes) -> dict[str, str]:
+    try:
+        pairs = parse_qsl(
+            body.decode("utf-8"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=FIELDS_MAX,
+        )
+    except ValueError as error:
+        raise SqsError(ErrorKind.MALFORMED, f"The form cannot be read: {error}") from None
+    return dict(pairs)
+
+
+def unflatten(action: str, form: Mapping[str, str]) -> dict[str, Any]:
+    """The form as the JSON protocol would have it; all values are still text."""
+    tree: dict[str, Any] = {}
+    for name, value in form.items():
+        place = tree
+        *path, last = name.split(".")
+        for step in path:
+            inner = place.setdefault(step, {})
+            if not isinstance(inner, dict):
+                raise SqsError(ErrorKind.MALFORMED, f"{name} contradicts another parameter.")
+            place = inner
+        place[last] = value
+    return _named(tree, _shapes(action))
+
+
+def _named(tree: dict[str, Any], shapes: Mapping[str, _Flat]) -> dict[str, Any]:
+    by_member = {flat.member: (name, flat) for name, flat in shapes.items()}
+    named: dict[str, Any] = {}
+    for member, value in tree.items():
+        if member not in by_member or not isinstance(value, dict):
+            named[member] = value
+            continue
+        name, flat = by_member[member]
+        items = [value[index] for index in sorted(value, key=_position)]
+        if flat.key:
+            named[name] = {_part(item, flat.key): _part(item, flat.value) for item in items}
+        else:
+            named[name] = [
+                _named(item, shapes) if isinstance(item, dict) else item for item in items
+            ]
+    return named
+
+
+def _position(index: str) -> int:
+    if not index.isdecimal():
+        raise SqsError(ErrorKind.MALFORMED, f"{index} is not the number of a list's member.")
+    return int(index)
+
+
+def _part(item: object, name: str) -> Any:
+    if not isinstance(item, dict) or name not in item:
+        raise SqsError(
+            ErrorKind.MISSING_PARAMETER, f"The request must contain the parameter {name}."
+        )
+    return item[name]
+
+
+# --- answers ------------------------------------------------------------------------------
+
+
+def answer_xml(action: str, answer: Mapping[str, Any], request_id: str) -> bytes:
+    parts: list[str] = []
+    _write(parts, answer, _answer_shapes(action))
+    content = "".join(parts)
+    # Actions without an answer have no element for it.
+    result = f"<{action}Result>{content}</{action}Result>" if content else ""
+    return (
+        f'<?xml version="1.0"?><{action}Response xmlns="{NAMESPACE}">{result}<ResponseMetadata>'
+        f"<RequestId>{request_id}</RequestId></ResponseMetadata></{action}Response>"
+    ).encode()
+
+
+def error_xml(error: SqsError, request_id: str) -> bytes:
+    blame = "Sender" if error.kind.is_sender else "Receiver"
+    return (
+        f'<?xml version="1.0"?><ErrorResponse xmlns="{NAMESPACE}"><Error><Type>{blame}</Type>'
+        f"<Code>{error.kind.query_code}</Code><Message>{_text(error.query_message)}</Message>"
+        f"<Detail/></Error><RequestId>{request_id}</RequestId></ErrorResponse>"
+    ).encode()
+
+
+def _write(parts: list[str], fields: Mapping[str, Any], shapes: Mapping[str, _Flat]) -> None:
+    for name, value in fields.items():
+        flat = shapes.get(name)
+        if flat is None:
+            _element(parts, name, value, shapes)
+        elif flat.key:
+            for key, item in value.items():
+                parts.append(f"<{flat.member}>")
+                _element(parts, flat.key, key, shapes)
+                _element(parts, flat.value, item, shapes)
+                parts.append(f"</{flat.member}>")
+        else:
+            for item in value:
+                _element(parts, flat.member, item, shapes)
+
+
+def _element(parts: list[str], name: str, value: object, shapes: Mapping[str, _Flat]) -> None:
+    parts.append(f"<{name}>")
+    if isinstance(value, Mapping):
+        _write(parts, value, shapes)
+    elif isinstance(value, bool):
+        parts.append("true" if value else "false")
+    else:
+        parts.append(_text(str(value)))
+    parts.append(f"</{name}>")
+
+
+def _text(text: str) -> str:
+    # XML parsers turn a bare carriage return into a line feed.
+    return escape(text, {"\r": "&#13;", '"': "&quot;"})

@@ -1,0 +1,248 @@
+"""ReceiveMessage."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from goqueue.broker.dead_letters import TOPIC_HEADER
+from goqueue.broker.queues import Delivery
+from goqueue.doors.sqs.addresses import ACCOUNT, queue_arn
+from goqueue.doors.sqs.answers import Message, Messages
+from goqueue.doors.sqs.catalogue import GROUP, IN_FLIGHT_MAX, Queue
+from goqueue.doors.sqs.digests import attributes_digest, body_digest
+from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_parameter
+from goqueue.doors.sqs.message_headers import (
+    SystemFacts,
+    attributes_of,
+    body_of,
+    derived_message_id,
+    sequence_number,
+    system_facts,
+)
+from goqueue.doors.sqs.requests import AttributeValue, ReceiveMessage
+from goqueue.doors.sqs.session import Call, Session
+from goqueue.model.records import Record
+from goqueue.state.queue.messages import AckAction
+
+MESSAGES_MAX: Final = 10
+WAIT_MAX_SECONDS: Final = 20
+VISIBILITY_MAX_SECONDS: Final = 43_200
+
+_SYSTEM_NAMES: Final = frozenset(
+    {
+        "SenderId",
+        "SentTimestamp",
+        "ApproximateReceiveCount",
+        "ApproximateFirstReceiveTimestamp",
+        "SequenceNumber",
+        "MessageDeduplicationId",
+        "MessageGroupId",
+        "AWSTraceHeader",
+        "DeadLetterQueueSourceArn",
+    }
+)
+_NO_NAMES: Final[frozenset[str]] = frozenset()
+
+
+async def receive_message(session: Session, call: Call, request: ReceiveMessage) -> Messages:
+    queue = session.catalogue.at(request.queue_url)
+    limit = _within("MaxNumberOfMessages", request.max_number_of_messages, 1, 1, MESSAGES_MAX)
+    wait_s = _within(
+        "WaitTimeSeconds", request.wait_time_seconds, queue.wait_seconds, 0, WAIT_MAX_SECONDS
+    )
+    wanted = _system_names(request)
+    lease_ms = None
+    if request.visibility_timeout is not None:
+        lease_s = _within(
+            "VisibilityTimeout", request.visibility_timeout, 0, 0, VISIBILITY_MAX_SECONDS
+        )
+        # The shortest lease there is, for 0: visible again at once.
+        lease_ms = max(lease_s * 1000, 1)
+    await session.catalogue.open(queue)
+    found = await _receive(session, queue, limit, lease_ms)
+    if not found and wait_s:
+        found = await _wait(session, call, queue, limit, lease_ms, wait_s)
+    elif not found:
+        await _check_in_flight(session, queue)
+    names = request.message_attribute_names
+    now_ms = session.broker.clock_ms()
+    return Messages(
+        messages=[
+            _message(session, call, queue, delivery, wanted, names, now_ms) for delivery in found
+        ]
+    )
+
+
+async def _receive(
+    session: Session, queue: Queue, limit: int, lease_ms: int | None, wait_ms: int = 0
+) -> list[Delivery]:
+    return await session.broker.queues.receive(
+        GROUP,
+        queue.name,
+        max_messages=limit,
+        lease_ms=lease_ms,
+        wait_ms=wait_ms,
+        fifo=queue.is_fifo,
+    )
+
+
+async def _wait(
+    session: Session, call: Call, queue: Queue, limit: int, lease_ms: int | None, wait_s: int
+) -> list[Delivery]:
+    """A long poll. When nobody waits for the answer any more, nothing is taken."""
+    receiving = asyncio.create_task(_receive(session, queue, limit, lease_ms, wait_s * 1000))
+    leaving = asyncio.ensure_future(call.gone())
+    try:
+        await asyncio.wait({receiving, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not receiving.done():
+            return []
+        found = receiving.result()
+        if leaving.done() and not session.closing.is_set():
+            await _put_back(session, queue, found)
+        return found
+    finally:
+        receiving.cancel()
+        leaving.cancel()
+        await asyncio.gather(receiving, leaving, return_exceptions=True)
+
+
+async def _put_back(session: Session, queue: Queue, found: Sequence[Delivery]) -> None:
+    for delivery in found:
+        await session.broker.queues.acknowledge(
+            GROUP,
+            queue.name,
+            delivery.partition,
+            [delivery.receipt.acknowledgement(AckAction.RELEASE)],
+        )
+
+
+async def _check_in_flight(session: Session, queue: Queue) -> None:
+    """An empty answer to a short poll may mean that too much is in flight."""
+    described = await session.broker.queues.describe(GROUP, queue.name)
+    if all(part.in_flight >= part.settings.max_in_flight for part in described):
+        raise SqsError(
+            ErrorKind.OVER_LIMIT,
+            "The maximum number of in flight messages is reached: "
+            f"{sum(part.settings.max_in_flight for part in described) or IN_FLIGHT_MAX}.",
+        )
+
+
+# --- one message --------------------------------------------------------------------------
+
+
+def _message(
+    session: Session,
+    call: Call,
+    queue: Queue,
+    delivery: Delivery,
+    wanted: frozenset[str],
+    names: Sequence[str],
+    now_ms: int,
+) -> Message:
+    record = delivery.record
+    facts = system_facts(record)
+    body, is_base64 = body_of(record.value)
+    first_ms = session.deliveries.delivered(
+        queue.topic.id,
+        delivery.partition,
+        record.offset,
+        lease_id=delivery.lease_id,
+        now_ms=now_ms,
+    )
+    attributes: dict[str, AttributeValue] = {}
+    if names:
+        attributes = _chosen(attributes_of(record, is_base64=is_base64), names)
+    system: dict[str, str] = {}
+    if wanted:
+        system = _system_attributes(call, queue, delivery, facts, first_ms)
+        if wanted is not _SYSTEM_NAMES:
+            system = {name: value for name, value in system.items() if name in wanted}
+    return Message(
+        message_id=facts.message_id
+        or derived_message_id(queue.topic.id, delivery.partition, record.offset),
+        receipt_handle=str(delivery.receipt),
+        body_md5=body_digest(body.encode() if is_base64 else record.value or b""),
+        body=body,
+        attributes=system,
+        attributes_md5=attributes_digest(attributes),
+        message_attributes=attributes,
+    )
+
+
+def _system_attributes(
+    call: Call, queue: Queue, delivery: Delivery, facts: SystemFacts, first_ms: int
+) -> dict[str, str]:
+    record = delivery.record
+    found = {
+        "SenderId": ACCOUNT,
+        "SentTimestamp": str(record.timestamp_ms),
+        "ApproximateReceiveCount": str(delivery.delivery_count),
+        "ApproximateFirstReceiveTimestamp": str(first_ms),
+    }
+    group_id = facts.group_id
+    if queue.is_fifo:
+        found["SequenceNumber"] = facts.sequence_number or sequence_number(
+            record.timestamp_ms, record.offset % (1 << 22)
+        )
+        if group_id is None:
+            # A record of another producer: its key is what orders it.
+            group_id = (record.key or b"").decode("utf-8", "replace")
+    if group_id is not None:
+        found["MessageGroupId"] = group_id
+    if facts.deduplication_id is not None:
+        found["MessageDeduplicationId"] = facts.deduplication_id
+    if facts.trace_header is not None:
+        found["AWSTraceHeader"] = facts.trace_header
+    source = _dead_letter_source(record)
+    if source is not None:
+        found["DeadLetterQueueSourceArn"] = queue_arn(call.region, source)
+    return found
+
+
+def _dead_letter_source(record: Record) -> str | None:
+    for name, value in record.headers:
+        if name == TOPIC_HEADER and value:
+            return value.decode("utf-8", "replace")
+    return None
+
+
+# --- what is asked for --------------------------------------------------------------------
+
+
+def _within(name: str, given: int | None, default: int, minimum: int, maximum: int) -> int:
+    if given is None:
+        return default
+    if not minimum <= given <= maximum:
+        raise invalid_parameter(name, given, _LIMITS[name])
+    return given
+
+
+_LIMITS: Final = {
+    "MaxNumberOfMessages": f"Must be between 1 and {MESSAGES_MAX}, if provided.",
+    "WaitTimeSeconds": f"Must be >= 0 and <= {WAIT_MAX_SECONDS}, if provided.",
+    "VisibilityTimeout": f"Must be between 0 and {VISIBILITY_MAX_SECONDS}, if provided.",
+}
+
+
+def _system_names(request: ReceiveMessage) -> frozenset[str]:
+    # The older name of the list, and the newer one.
+    names = [*request.attribute_names, *request.message_system_attribute_names]
+    if not names:
+        return _NO_NAMES
+    for name in names:
+        if name not in _SYSTEM_NAMES and name != "All":
+            raise SqsError(ErrorKind.INVALID_ATTRIBUTE_NAME, f"Unknown Attribute {name}.")
+    return _SYSTEM_NAMES if "All" in names else frozenset(names)
+
+
+def _chosen(
+    attributes: dict[str, AttributeValue], names: Sequence[str]
+) -> dict[str, AttributeValue]:
+    if "All" in names or ".*" in names or "*" in names:
+        return attributes
+    prefixes = tuple(name[:-2] for name in names if name.endswith(".*"))
+    return {
+        name: value
+        for name, value in attributes.items()
+        if name in names or (prefixes and name.startswith(prefixes))
+    }
