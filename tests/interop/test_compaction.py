@@ -39,7 +39,12 @@ def broker() -> Iterator[EmbeddedBroker]:
 @pytest.fixture(scope="module")
 def written(broker: EmbeddedBroker) -> Written:
     """Values of a few keys, written over and over, in and out of transactions; then compacted."""
-    config = {"cleanup.policy": "compact", "segment.bytes": "20000", "delete.retention.ms": "0"}
+    config = {
+        "cleanup.policy": "compact",
+        "segment.bytes": "20000",
+        "delete.retention.ms": "0",
+        "min.cleanable.dirty.ratio": "0",
+    }
     broker.create_topic(TOPIC, config=config)
     written = Written()
     for compression in ("none", "gzip", "snappy", "lz4", "zstd"):
@@ -55,7 +60,7 @@ def written(broker: EmbeddedBroker) -> Written:
             transactional.begin_transaction()
             write(transactional, written, name + " aborted", round_number, is_aborted=True)
             transactional.abort_transaction(WAIT_SECONDS)
-    wait_until(lambda: first_dirty_offset(broker) > written.end_offset - 1000)
+    wait_until(lambda: first_dirty_offset(broker) == active_base_offset(broker))
     return written
 
 
@@ -102,6 +107,10 @@ def first_dirty_offset(broker: EmbeddedBroker) -> int:
     _, _, body = path.read_text().partition("\n")
     rounds = json.loads(body)["rounds"]
     return int(rounds[-1][0]) if rounds else 0
+
+
+def active_base_offset(broker: EmbeddedBroker) -> int:
+    return max(int(path.stem) for path in (broker.data_dir / "logs" / f"{TOPIC}-0").glob("*.log"))
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
