@@ -5,6 +5,7 @@ what happens there are acquisition, lock and delivery count.
 """
 
 import asyncio
+import logging
 from collections.abc import Coroutine, Sequence
 from typing import Protocol, cast
 from uuid import UUID
@@ -15,7 +16,7 @@ from goqueue.broker.partition import Partition
 from goqueue.broker.queues import Queues, Start
 from goqueue.broker.share_fetching import ShareFetch, ShareFetched
 from goqueue.broker.state_shard import timed, untimed
-from goqueue.model.errors import InvalidRequest
+from goqueue.model.errors import GoQueueError, InvalidRequest
 from goqueue.model.group_config import GroupConfig
 from goqueue.state.groups.coordinator import GroupMachine
 from goqueue.state.groups.errors import GroupError
@@ -29,6 +30,8 @@ from goqueue.state.metadata_image import MetadataImage, TopicView
 from goqueue.state.queue.errors import QueueError
 from goqueue.state.queue.messages import Acknowledged, Acknowledgement, QueueDescription
 from goqueue.state.queue.settings import QueueSettings
+
+logger = logging.getLogger(__name__)
 
 
 class ShareHost(Protocol):
@@ -79,7 +82,7 @@ class ShareGroups:
         self._member_left(group_id, member_id)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(work)
+        task = asyncio.create_task(_logged(work))
         self._work.add(task)
         task.add_done_callback(self._work.discard)
 
@@ -187,3 +190,11 @@ class ShareGroups:
         if found.error is GroupError.NONE:
             await self._queues.delete(group=group_id)
             self.forget_opened(group_id)
+
+
+async def _logged(work: Coroutine[None, None, None]) -> None:
+    try:
+        await work
+    except GoQueueError as error:
+        # The locks end by themselves.
+        logger.info("records of a member that left are released later: %s", error)

@@ -128,6 +128,9 @@ class Connection(asyncio.BufferedProtocol):
         self._frames.drop()
         self._drop_queued()
         self._cancel_waiting()
+        # After cancelling: a share fetch that was waiting acquires nothing any more.
+        for group_id, member_id in self._services.share_sessions.connection_lost(self):
+            self._services.broker.share_groups.release_soon(group_id, member_id)
 
     def eof_received(self) -> bool:
         return False
@@ -242,6 +245,7 @@ class Connection(asyncio.BufferedProtocol):
             client_id=header.client_id,
             client_host=self.client_host,
             principal=self.principal,
+            connection=self,
         )
         message = await operation.handle(context, request)
         if message is None:

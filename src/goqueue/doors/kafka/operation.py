@@ -1,11 +1,12 @@
 """What one operation of the protocol is to this door, and what its handler gets to see."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from goqueue.broker.service import Broker
 from goqueue.doors.kafka.fetch_sessions import FetchSessions
+from goqueue.doors.kafka.share_sessions import ShareSessions
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.state.groups.messages import Client
@@ -25,6 +26,7 @@ class DoorServices:
     config: BrokerConfig
     operations: Mapping[int, "Operation"]
     fetch_sessions: FetchSessions
+    share_sessions: ShareSessions
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,6 +39,8 @@ class RequestContext:
     client_id: str | None
     client_host: str
     principal: str
+    # Which connection it is, for what ends with it.
+    connection: Hashable
 
     @property
     def broker(self) -> Broker:

@@ -13,6 +13,7 @@ from goqueue.doors.kafka.handlers import OPERATIONS
 from goqueue.doors.kafka.open_connections import OpenConnections
 from goqueue.doors.kafka.operation import DoorServices
 from goqueue.doors.kafka.request_memory import RequestMemory
+from goqueue.doors.kafka.share_sessions import ShareSessions
 from goqueue.model.broker_config import BrokerConfig
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,7 @@ class KafkaDoor:
             config=config,
             operations=OPERATIONS,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots),
+            share_sessions=ShareSessions(config.group_share_max_share_sessions),
         )
         self._memory = RequestMemory(config.queued_max_request_bytes)
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))

@@ -12,6 +12,7 @@ from goqueue.doors.kafka.handlers import api_versions
 from goqueue.doors.kafka.open_connections import OpenConnections
 from goqueue.doors.kafka.operation import DoorServices, Operation, RequestContext
 from goqueue.doors.kafka.request_memory import RequestMemory
+from goqueue.doors.kafka.share_sessions import ShareSessions
 from goqueue.model.broker_config import broker_config
 
 PRODUCE, METADATA, FETCH = 0, 3, 1
@@ -105,6 +106,7 @@ class Peer:
             config=config,
             operations=self.script.operations(),
             fetch_sessions=FetchSessions(1),
+            share_sessions=ShareSessions(1),
         )
         self.memory = RequestMemory(config.queued_max_request_bytes)
         self.open: OpenConnections[Connection] = OpenConnections(config.max_connections)

@@ -42,6 +42,8 @@ async def _replace(
     elif resource.resource_type == ResourceType.BROKER.value:
         node_id = own_node_id(broker, name)
         await broker.replace_broker_config(node_id, config, validate_only=validate_only)
+    elif resource.resource_type == ResourceType.GROUP.value:
+        await broker.group_configs.replace(name, config, validate_only=validate_only)
     else:
         raise InvalidRequest(f"resource type {resource.resource_type} is not supported")
 

@@ -69,6 +69,10 @@ def _entries(context: RequestContext, resource: "DescribeConfigsResource") -> li
     if resource.resource_type == ResourceType.BROKER.value:
         entries = context.broker.describe_broker_config(context.broker.node_id)
         return entries if own_node_id(context.broker, name) is not None else _cluster_wide(entries)
+    if resource.resource_type == ResourceType.GROUP.value:
+        if not name:
+            raise InvalidRequest("group name: is empty")
+        return context.broker.group_configs.describe(name)
     raise InvalidRequest(f"resource type {resource.resource_type} is not supported")
 
 

@@ -1,5 +1,6 @@
 """FindCoordinator: which broker looks after a group or a transactional id."""
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
 
 _GROUP: Final = 0
 _TRANSACTION: Final = 1
+# The state of a share group's partition (KIP-932): `group:topic id:partition`.
+_SHARE: Final = 2
+_FIRST_VERSION_WITH_SHARE: Final = 6
+_SHARE_KEY: Final = re.compile(r".+:[A-Za-z0-9_-]{22}:\d{1,10}", re.ASCII | re.DOTALL)
 _FIRST_VERSION_WITH_MANY_KEYS: Final = 4
 
 
@@ -24,7 +29,11 @@ async def handle(context: RequestContext, request: "FindCoordinatorRequest") -> 
 
 
 def _found(context: RequestContext, key_type: int, key: str) -> Message:
-    if key_type not in (_GROUP, _TRANSACTION):
+    if key_type == _SHARE and context.version >= _FIRST_VERSION_WITH_SHARE:
+        if not _SHARE_KEY.fullmatch(key):
+            message = "a share coordinator's key is group:topic id:partition"
+            return _refused(key, ErrorCode.invalid_request, message)
+    elif key_type not in (_GROUP, _TRANSACTION):
         return _refused(key, ErrorCode.invalid_request, f"coordinator type {key_type} is unknown")
     if key_type == _TRANSACTION and not key:
         return _refused(key, ErrorCode.invalid_request, "the transactional id is empty")

@@ -50,6 +50,8 @@ async def _change(
     elif resource.resource_type == ResourceType.BROKER.value:
         node_id = own_node_id(broker, name)
         await broker.alter_broker_config(node_id, changes, validate_only=validate_only)
+    elif resource.resource_type == ResourceType.GROUP.value:
+        await broker.group_configs.alter(name, changes, validate_only=validate_only)
     else:
         raise InvalidRequest(f"resource type {resource.resource_type} is not supported")
 

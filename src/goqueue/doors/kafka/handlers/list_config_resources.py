@@ -25,6 +25,7 @@ async def handle(context: RequestContext, request: "ListConfigResourcesRequest")
     names = {
         ResourceType.TOPIC.value: list(image.topics),
         ResourceType.BROKER.value: [str(node_id) for node_id in image.brokers],
+        ResourceType.GROUP.value: [name for name, own in image.group_configs.items() if own],
     }
     asked = set(request.resource_types) or known
     return {

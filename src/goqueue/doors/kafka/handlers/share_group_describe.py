@@ -1,0 +1,71 @@
+"""ShareGroupDescribe: members, epochs and assignments of share groups."""
+
+from typing import TYPE_CHECKING
+
+from goqueue.doors.kafka.authorized_operations import GROUP_OPERATIONS, NOT_ASKED_FOR
+from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
+from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.wire.writing import Message
+from goqueue.model.errors import GoQueueError
+from goqueue.state.groups.share_assignor import SIMPLE_ASSIGNOR
+from goqueue.state.groups.share_messages import DescribedShareGroup, DescribedShareMember
+
+if TYPE_CHECKING:
+    from kio.schema.share_group_describe.v1.request import ShareGroupDescribeRequest
+
+
+async def handle(context: RequestContext, request: "ShareGroupDescribeRequest") -> Message:
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED_FOR
+    return {
+        "groups": [
+            {**await _described(context, group_id), "authorized_operations": operations}
+            for group_id in request.group_ids
+        ]
+    }
+
+
+async def _described(context: RequestContext, group_id: str) -> Message:
+    try:
+        group = await context.broker.share_groups.describe(group_id)
+        code, message = group_code(group.error), group.error_message
+    except GoQueueError as error:
+        group = DescribedShareGroup(group_id=group_id)
+        code, message = failure_code(error), error.message
+    return {
+        "error_code": code,
+        "error_message": message or None,
+        "group_id": group_id,
+        "group_state": group.state,
+        "group_epoch": group.group_epoch,
+        "assignment_epoch": group.assignment_epoch,
+        "assignor_name": SIMPLE_ASSIGNOR,
+        "members": [_member(context, member) for member in group.members],
+    }
+
+
+def _member(context: RequestContext, member: DescribedShareMember) -> Message:
+    topics = context.broker.image.topics_by_id
+    return {
+        "member_id": member.member_id,
+        "rack_id": member.rack_id,
+        "member_epoch": member.member_epoch,
+        "client_id": member.client.client_id,
+        "client_host": member.client.host,
+        "subscribed_topic_names": member.subscribed_topics,
+        "assignment": {
+            "topic_partitions": [
+                {
+                    "topic_id": topic_id,
+                    "topic_name": topics[topic_id].name,
+                    "partitions": sorted(partitions),
+                }
+                for topic_id, partitions in member.assignment.items()
+                if topic_id in topics
+            ]
+        },
+    }
+
+
+OPERATION = Operation(
+    api_key=77, name="ShareGroupDescribe", min_version=1, max_version=1, handle=handle
+)

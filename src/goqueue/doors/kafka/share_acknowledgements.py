@@ -1,0 +1,112 @@
+"""Acknowledgements as ShareFetch and ShareAcknowledge carry them: checked, sorted, applied."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from goqueue.doors.kafka.errors import error_code
+from goqueue.doors.kafka.operation import RequestContext
+from goqueue.doors.kafka.share_sessions import SessionKey, SharePart
+from goqueue.model.errors import GoQueueError
+from goqueue.state.priority import Span
+from goqueue.state.queue.messages import AckAction, Acknowledgement
+
+# Kafka's numbers.
+_ACTIONS: Final = (
+    AckAction.GAP,
+    AckAction.ACCEPT,
+    AckAction.RELEASE,
+    AckAction.REJECT,
+    AckAction.RENEW,
+)
+_RENEW: Final = _ACTIONS.index(AckAction.RENEW)
+FIRST_VERSION_WITH_RENEW: Final = 2
+
+_BY_NAME: Final = {code.name: code for code in ErrorCode}
+
+Acknowledged = tuple[ErrorCode, str | None]
+FINE: Final[Acknowledged] = (ErrorCode.none, None)
+
+
+def requested(topics: Sequence[Any]) -> dict[SharePart, Sequence[Any]]:
+    """The acknowledgement batches of a request by partition, also where there are none."""
+    return {
+        SharePart(topic.topic_id, part.partition_index): part.acknowledgement_batches
+        for topic in topics
+        if topic.topic_id is not None
+        for part in topic.partitions
+    }
+
+
+async def acknowledge(
+    context: RequestContext,
+    key: SessionKey,
+    batches_of: Mapping[SharePart, Sequence[Any]],
+    *,
+    is_renew_ack: bool,
+) -> dict[SharePart, Acknowledged]:
+    """What became of each partition's acknowledgements; those without any are left out."""
+    given = {part: batches for part, batches in batches_of.items() if batches}
+    most = _RENEW if context.version >= FIRST_VERSION_WITH_RENEW else _RENEW - 1
+    may_renew = is_renew_ack and (
+        context.broker.share_groups.config_of(key.group_id).share_renew_acknowledge_enable
+    )
+
+    async def one(part: SharePart, batches: Sequence[Any]) -> Acknowledged:
+        problem = _problem(batches, most, may_renew)
+        if problem is not None:
+            return ErrorCode.invalid_request, problem
+        topic = context.broker.image.topics_by_id.get(part.topic_id)
+        if topic is None:
+            return ErrorCode.unknown_topic_id, f"there is no topic with id {part.topic_id}"
+        try:
+            error = await context.broker.share_groups.acknowledge(
+                key.group_id, key.member_id, topic.name, part.partition, list(_items(batches))
+            )
+        except GoQueueError as failure:
+            return error_code(failure), failure.message
+        code = _BY_NAME[error.kafka_name.lower()]
+        return code, None if code is ErrorCode.none else error.name.lower().replace("_", " ")
+
+    if len(given) == 1:
+        ((part, batches),) = given.items()
+        return {part: await one(part, batches)}
+    found = await asyncio.gather(*(one(part, batches) for part, batches in given.items()))
+    return dict(zip(given, found, strict=True))
+
+
+def _problem(batches: Sequence[Any], most: int, may_renew: bool) -> str | None:
+    previous_last = -1
+    for batch in batches:
+        first, last, types = batch.first_offset, batch.last_offset, batch.acknowledge_types
+        if first > last:
+            return f"first offset {first} is above the last, {last}"
+        if first <= previous_last:
+            return f"offset {first} follows on {previous_last}; batches must be in order"
+        if len(types) != 1 and len(types) != last - first + 1:
+            return f"{len(types)} types for {last - first + 1} offsets; give one, or one for each"
+        for number in set(types):
+            if not 0 <= number <= most:
+                return f"acknowledge type {number} is outside 0 to {most}"
+            if number == _RENEW and not may_renew:
+                return "renewing is not allowed here, or the request does not say that it renews"
+        previous_last = last
+    return None
+
+
+def _items(batches: Sequence[Any]) -> Iterator[Acknowledgement]:
+    """Neighbours of the same type in one: what is acknowledged one by one costs no more."""
+    for batch in batches:
+        types = batch.acknowledge_types
+        if len(types) == 1 or types.count(types[0]) == len(types):
+            span = Span(batch.first_offset, batch.last_offset + 1)
+            yield Acknowledgement(span=span, action=_ACTIONS[types[0]])
+            continue
+        start = batch.first_offset
+        for number, run in groupby(types):
+            end = start + sum(1 for _ in run)
+            yield Acknowledgement(span=Span(start, end), action=_ACTIONS[number])
+            start = end
