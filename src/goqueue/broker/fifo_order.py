@@ -3,7 +3,8 @@
 Volatile: after a restart everything unacknowledged is ready again, so nothing is out.
 """
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
 
 from goqueue.model.records import Record
 from goqueue.state.priority import Span
@@ -15,20 +16,36 @@ class FifoOrder:
     def __init__(self) -> None:
         self._unsettled: dict[bytes | None, set[int]] = {}
         self._group_of: dict[int, bytes | None] = {}
+        # From looking at what is ready until it is noted as delivered, one reader at a time: two
+        # could else take neighbours of one group.
+        self.taking = asyncio.Lock()
 
-    def choose(self, ready: Sequence[Record], limit: int) -> list[Record]:
+    def choose(
+        self, ready: Sequence[Record], limit: int, is_unsettled: Callable[[int], bool]
+    ) -> list[Record]:
         """The first messages, in order, whose groups have nothing else out."""
         ready_offsets = {record.offset for record in ready}
-        blocked = {
-            group for group, offsets in self._unsettled.items() if not offsets <= ready_offsets
-        }
+        is_blocked: dict[bytes | None, bool] = {}
         chosen: list[Record] = []
         for record in sorted(ready, key=lambda record: record.offset):
             if len(chosen) == limit:
                 break
-            if record.key not in blocked:
+            group = record.key
+            if group not in is_blocked:
+                is_blocked[group] = self._is_blocked(group, ready_offsets, is_unsettled)
+            if not is_blocked[group]:
                 chosen.append(record)
         return chosen
+
+    def _is_blocked(
+        self, group: bytes | None, ready: set[int], is_unsettled: Callable[[int], bool]
+    ) -> bool:
+        for offset in self._unsettled.get(group, set()) - ready:
+            if is_unsettled(offset):
+                return True
+            # It became a dead letter, or expired.
+            self.settled(Span(offset, offset + 1))
+        return False
 
     def delivered(self, records: Iterable[Record]) -> None:
         for record in records:

@@ -223,6 +223,9 @@ class QueueRegistry:
         )
         now_ms = self.host.clock_ms()
         shard.take(shard.machine.dead_letter_report(report, now_ms=now_ms))
+        if death.queue in self.fifo:
+            # What stood behind it in its group may go out now.
+            self.waiting.wake(death.queue)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)

@@ -205,12 +205,21 @@ class Queues(QueueRegistry):
 
     async def _take(self, partition: Partition, request: Acquire, *, fifo: bool) -> list[Delivery]:
         shard = await self.shard(request.queue)
-        if fifo:
-            chosen = await self._in_order(shard, partition, request)
+        if not fifo:
+            return await self._lease(shard, partition, request)
+        order = self.fifo.setdefault(request.queue, FifoOrder())
+        async with order.taking:
+            chosen = await self._in_order(shard, partition, request, order)
             if not chosen:
                 return []
             only = tuple(Span(record.offset, record.offset + 1) for record in chosen)
-            request = replace(request, only=only)
+            found = await self._lease(shard, partition, replace(request, only=only))
+            order.delivered(delivery.record for delivery in found)
+            return found
+
+    async def _lease(
+        self, shard: StateShard[QueueMachine], partition: Partition, request: Acquire
+    ) -> list[Delivery]:
         answer = await shard.execute(timed(QueueMachine.acquire, request))
         acquired = cast(Acquired, answer)
         if acquired.error is not QueueError.NONE:
@@ -227,8 +236,6 @@ class Queues(QueueRegistry):
             await shard.execute(timed(QueueMachine.skip, skip))
         gone = {span.start for span in expired}
         records = [record for record in messages.records if record.offset not in gone]
-        if fifo:
-            self.fifo.setdefault(request.queue, FifoOrder()).delivered(records)
         return [
             Delivery(
                 topic=partition.name.topic,
@@ -243,16 +250,29 @@ class Queues(QueueRegistry):
         ]
 
     async def _in_order(
-        self, shard: StateShard[QueueMachine], partition: Partition, request: Acquire
+        self,
+        shard: StateShard[QueueMachine],
+        partition: Partition,
+        request: Acquire,
+        order: FifoOrder,
     ) -> list[Record]:
-        order = self.fifo.setdefault(request.queue, FifoOrder())
-        look = self._acquire(request.queue, partition, request.member, FIFO_LOOK_AHEAD)
-        spans = shard.machine.candidates(look, now_ms=self.host.clock_ms())
-        messages = await self.reader.read(partition, spans)
-        if messages.missing:
-            skip = Skip(queue=request.queue, skipped=tuple(messages.missing))
-            await shard.execute(timed(QueueMachine.skip, skip))
-        return order.choose(messages.records, request.max_messages)
+        """Look at a few messages first, and further where their groups are out."""
+        chosen: list[Record] = []
+        for reach in (request.max_messages, FIFO_LOOK_AHEAD):
+            look = self._acquire(request.queue, partition, request.member, reach)
+            spans = shard.machine.candidates(look, now_ms=self.host.clock_ms())
+            messages = await self.reader.read(partition, spans)
+            if messages.missing:
+                skip = Skip(queue=request.queue, skipped=tuple(messages.missing))
+                await shard.execute(timed(QueueMachine.skip, skip))
+            chosen = order.choose(
+                messages.records,
+                request.max_messages,
+                lambda offset: shard.machine.is_unsettled(request.queue, offset),
+            )
+            if len(chosen) == request.max_messages or sum(span.size for span in spans) < reach:
+                break
+        return chosen
 
     def expired(self, partition: Partition, records: Sequence[Record]) -> list[Span]:
         """Messages past their own or the topic's time to live."""

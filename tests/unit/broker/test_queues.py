@@ -13,6 +13,7 @@ from goqueue.model.control import Marker, MarkerType
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.state.queue.errors import QueueError
 from goqueue.state.queue.messages import AckAction
+from goqueue.state.queue.settings import QueueSettings
 from tests.unit.broker.conftest import OpenBroker
 
 
@@ -250,6 +251,53 @@ def test_fifo_readers_get_a_group_in_order_one_at_a_time(open_broker: OpenBroker
             assert await take(10) == []
             await acknowledge(broker, first, AckAction.RELEASE)
             assert values(await take(10)) == [b"x1", b"x2", b"x3"]
+
+    asyncio.run(scenario())
+
+
+def test_fifo_readers_at_the_same_time_do_not_share_a_group(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            await broker.publish("t", [NewRecord(key=b"x", value=b"%d" % n) for n in range(20)])
+            await broker.queues.open("g", "t")
+            taken = await asyncio.gather(
+                *(broker.queues.receive("g", "t", max_messages=5, fifo=True) for _ in range(4))
+            )
+            assert values([d for found in taken for d in found]) == [b"0", b"1", b"2", b"3", b"4"]
+
+    asyncio.run(scenario())
+
+
+def test_a_dead_letter_lets_the_rest_of_its_group_go_on(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            await broker.publish("t", [NewRecord(key=b"x", value=value) for value in (b"1", b"2")])
+            settings = QueueSettings(lease_ms=50, max_deliveries=1)
+            await broker.queues.open("g", "t", settings=settings)
+            [first] = await broker.queues.receive("g", "t", max_messages=1, fifo=True)
+            assert values([first]) == [b"1"]
+            # Its lease ends, which was its last one; the reader that waits gets the next.
+            found = await broker.queues.receive("g", "t", max_messages=1, fifo=True, wait_ms=10_000)
+            assert values(found) == [b"2"]
+
+    asyncio.run(scenario())
+
+
+def test_a_message_whose_lease_ended_can_be_taken_back(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            await publish(broker, b"one")
+            await broker.queues.open("g", "t")
+            [first] = await broker.queues.receive("g", "t", max_messages=1)
+            assert await broker.queues.take_back("g", first.receipt) is None
+            await acknowledge(broker, first, AckAction.RELEASE)
+            again = await broker.queues.take_back("g", first.receipt)
+            assert again is not None
+            assert again.delivery_count == 2
+            assert await broker.queues.receive("g", "t", max_messages=1) == []
 
     asyncio.run(scenario())
 

@@ -149,6 +149,13 @@ class QueueMachine:
         queue = self._queues.get(key)
         return None if queue is None else queue.settings
 
+    def is_unsettled(self, key: QueueKey, offset: int) -> bool:
+        """A look without a ticket: whether the message will be delivered (again)."""
+        queue = self._queues.get(key)
+        if queue is None:
+            return False
+        return any(is_open(piece.value) for piece in queue.ledger.pieces(offset, offset + 1))
+
     def describe(
         self,
         key: QueueKey,
