@@ -102,7 +102,7 @@ class Groups:
         return cast(HeartbeatResult, answer)
 
     async def leave(self, request: LeaveGroup) -> LeaveGroupResult:
-        answer = await self._ask(request.group_id, _command(GroupMachine.leave, request))
+        answer = await self._ask(request.group_id, _command(WatchedGroupMachine.leave, request))
         return cast(LeaveGroupResult, answer)
 
     async def consumer_heartbeat(

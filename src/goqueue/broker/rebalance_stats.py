@@ -49,7 +49,7 @@ class RebalanceStats:
     def __init__(self) -> None:
         self.total = RebalanceTally()
         self._by_group: dict[str, RebalanceTally] = {}
-        # Groups of the consumer protocol on their way to a new assignment, and since when.
+        # Groups on their way to a new assignment, and since when.
         self._since_ms: dict[str, int] = {}
 
     def group(self, group_id: str) -> RebalanceTally:

@@ -91,16 +91,17 @@ class WatchedGroupMachine(GroupMachine):
             self._left.pop(group_id, None)
             self._stats.deserted(group_id)
             return
-        group = self._registry.groups[group_id]
-        if before is None or after.generation == before.generation or after.leader is None:
-            # A new group, a static member under a new id, or one that was a consumer group.
-            return
-        assert isinstance(group, ClassicGroup)
-        reason = _classic_reason(before, after, self._left.pop(group_id, set()))
-        now_ms = self._clock_ms()
-        self._stats.begun(group_id, reason, group.rebalance_since_ms)
-        self._stats.moved(group_id, _gained_by_all(before, after))
-        self._stats.ended(group_id, now_ms)
+        if before is None:
+            return  # made just now, or a consumer group until now
+        if after.generation != before.generation:
+            group = self._registry.groups[group_id]
+            assert isinstance(group, ClassicGroup)
+            reason = _classic_reason(before, after, self._left.pop(group_id, set()))
+            self._stats.begun(group_id, reason, group.rebalance_since_ms)
+        if after.leader is not None and self._stats.is_in_progress(group_id):
+            # Only the record with the leader's assignment names the leader.
+            self._stats.moved(group_id, _gained_by_all(before, after))
+            self._stats.ended(group_id, self._clock_ms())
 
     # --- consumer groups ------------------------------------------------------------------
 

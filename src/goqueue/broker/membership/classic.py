@@ -5,6 +5,7 @@ cooperative ones alike. What it still holds it says with the join, so that it ma
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,7 +18,7 @@ from goqueue.broker.membership.sessions import (
     MemberSessions,
     OffsetReset,
 )
-from goqueue.model.errors import RequestTimedOut
+from goqueue.model.errors import GoQueueError, RequestTimedOut
 from goqueue.model.names import topic_partition
 from goqueue.state.groups.consumer_protocol import (
     PROTOCOL_TYPE,
@@ -244,7 +245,8 @@ class ClassicMembership:
 
     async def _leave_quietly(self, group_id: str, member_id: str) -> None:
         leaving = LeavingMember(member_id=member_id)
-        await self._host.groups.leave(LeaveGroup(group_id=group_id, members=(leaving,)))
+        with suppress(GoQueueError):
+            await self._host.groups.leave(LeaveGroup(group_id=group_id, members=(leaving,)))
 
 
 def _new_session(wanted: ClassicJoin) -> ClassicSession:

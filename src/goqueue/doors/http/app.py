@@ -12,10 +12,18 @@ from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
+from goqueue.broker.membership import GroupMembers
 from goqueue.broker.service import Broker
 from goqueue.doors.http import (
     dead_letters,
     documentation,
+    groups,
+    groups_assignment,
+    groups_cooperative,
+    groups_membership,
+    groups_offsets,
+    groups_poll,
+    groups_rebalance,
     health,
     messages,
     metrics,
@@ -42,6 +50,13 @@ def build_app(
     routes = [
         *topics.ROUTES,
         *messages.ROUTES,
+        *groups.ROUTES,
+        *groups_membership.ROUTES,
+        *groups_cooperative.ROUTES,
+        *groups_assignment.ROUTES,
+        *groups_poll.ROUTES,
+        *groups_offsets.ROUTES,
+        *groups_rebalance.ROUTES,
         *queues.ROUTES,
         *dead_letters.ROUTES,
         *health.ROUTES,
@@ -54,6 +69,7 @@ def build_app(
         dependencies={
             "broker": _given(broker),
             "closing": _given(closing),
+            "members": _given(GroupMembers(broker)),
             "readiness": _given(readiness),
             "exposition": _given(exposition),
         },
@@ -63,7 +79,7 @@ def build_app(
         openapi_config=openapi_config(),
         logging_config=None,
         state=State({"body_reader": bodies}),
-        signature_types=[Broker, Readiness, Exposition, Request],
+        signature_types=[Broker, GroupMembers, Readiness, Exposition, Request],
     )
 
 

@@ -8,7 +8,10 @@ import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
+from goqueue.broker.membership.refusals import GroupRefused
 from goqueue.broker.receipts import InvalidReceipt
+from goqueue.broker.transactions import TransactionRefused
+from goqueue.doors.http.coordinator_errors import status_and_code
 from goqueue.model import errors as model
 
 logger = logging.getLogger(__name__)
@@ -52,6 +55,10 @@ STATUS_OF: Final[Mapping[type[model.GoQueueError], int]] = {
     model.UnknownTopic: 404,
     model.UnknownTopicId: 404,
     model.UnknownPartition: 404,
+    model.InvalidProducerEpoch: 409,
+    model.OutOfOrderSequence: 409,
+    model.DuplicateSequence: 409,
+    model.InvalidTransactionState: 409,
     model.OffsetOutOfRange: 416,
     model.PolicyViolation: 403,
     model.NotLeader: 503,
@@ -60,6 +67,7 @@ STATUS_OF: Final[Mapping[type[model.GoQueueError], int]] = {
     model.RequestTimedOut: 503,
     model.PartitionOffline: 503,
     model.ShuttingDown: 503,
+    model.Overloaded: 503,
 }
 
 _CODE_OF_STATUS: Final[Mapping[int, str]] = {
@@ -98,6 +106,8 @@ def answer_to(error: Exception) -> Answer:
     """What the client gets for `error`. One that nobody foresaw is logged, not told."""
     if isinstance(error, Refusal):
         return answer(error.status, error.code, str(error))
+    if isinstance(error, GroupRefused | TransactionRefused):
+        return answer(*status_and_code(error), error.message)
     if isinstance(error, model.GoQueueError):
         status = status_of(error)
         if status >= 500 and not error.retriable:

@@ -1,31 +1,27 @@
 """/topics/{name}/messages and /topics/{name}/partitions/{partition}/messages."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final
 
 import msgspec
 from litestar import Request, Response, get, post
 from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter, QueryParameter
-from litestar.types import Receive
 
 from goqueue.broker.messages import Isolation, RecordPage
 from goqueue.broker.service import Broker
 from goqueue.doors.http.errors import Refusal
+from goqueue.doors.http.long_poll import LONG_POLL_MAX_MS, or_gone
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.payloads import Encoding
 from goqueue.doors.http.publishing import publish
 from goqueue.doors.http.stored_message import StoredMessage, show_record
 from goqueue.doors.http.topics import TopicInPath
-from goqueue.model.errors import ShuttingDown
 from goqueue.model.settings import INT32_MAX
 
-T = TypeVar("T")
-
-LONG_POLL_MAX_MS: Final = 30_000
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAX: Final = 10_000
 # Record bytes in one answer (one record at least): turning them into JSON takes a few milliseconds.
@@ -133,7 +129,7 @@ async def read_messages(
     begin = await _begin(broker, name, partition, offset, timestamp)
     end = await _end(broker, name, partition, until)
     is_over = end is not None and begin >= end
-    page = await _or_gone(
+    page = await or_gone(
         broker.read_records(
             name,
             partition,
@@ -189,27 +185,6 @@ def _parse_time(field: str, text: str) -> int:
         return max(0, round(time.timestamp() * 1000))
     except (ValueError, OverflowError) as error:
         raise Refusal(422, "invalid_time", f"{field}: {error}") from None
-
-
-async def _or_gone(reading: Coroutine[Any, Any, T], receive: Receive, closing: asyncio.Event) -> T:
-    """The result, unless the door closes or the client hangs up while we wait for it."""
-    read = asyncio.ensure_future(reading)
-    ends = (asyncio.ensure_future(_hung_up(receive)), asyncio.ensure_future(closing.wait()))
-    try:
-        await asyncio.wait((read, *ends), return_when=asyncio.FIRST_COMPLETED)
-        if read.done():
-            return read.result()
-        if closing.is_set():
-            raise ShuttingDown("the broker is shutting down")
-        raise Refusal(400, "disconnected", "the client hung up")
-    finally:
-        for task in (read, *ends):
-            task.cancel()
-
-
-async def _hung_up(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _show(
