@@ -1,6 +1,7 @@
 """All shards of one internal topic that this broker leads: made on first need, loaded at start."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -54,6 +55,7 @@ class StateTopic(Generic[M]):
         self._make = make
         self._perform = perform
         self._shards: dict[int, asyncio.Task[StateShard[M]]] = {}
+        self._is_made = False
 
     @property
     def exists(self) -> bool:
@@ -110,15 +112,14 @@ class StateTopic(Generic[M]):
         return shard
 
     async def _ensure(self) -> None:
-        if self.exists:
+        if self._is_made:
             return
         new = NewTopic(
             name=self.name, partitions=self._new_partitions, config=dict(STATE_TOPIC_CONFIG)
         )
-        try:
+        with contextlib.suppress(TopicExists):
             await self._host.create_topic(new)
-        except TopicExists:
-            return
+        self._is_made = True
 
     def close(self) -> None:
         for shard in self.loaded_shards():

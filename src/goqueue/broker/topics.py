@@ -55,6 +55,8 @@ class TopicAdmin:
         assignments = self._assign(new)
         image = self._follower.image
         if name in image.topics:
+            # Who is told so may use it: not before this broker hosts it.
+            await self._follower.applied(image.revision)
             raise TopicExists(f"topic {name!r} exists already")
         _check_collision(name, image.topics)
         if validate_only:
@@ -64,6 +66,7 @@ class TopicAdmin:
             [Compare.missing(keys.topic_key(name))], [Put(*entry) for entry in entries]
         )
         if not done.succeeded:
+            await self._follower.applied(done.revision)
             raise TopicExists(f"topic {name!r} exists already")
         await self._follower.applied(done.revision)
         return self.find(name)
