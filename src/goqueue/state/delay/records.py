@@ -1,0 +1,165 @@
+"""What stands in `__delayed`.
+
+A delayed message is a record with its own key and value, its headers, and before them one more
+header that says where and when it goes. All other records have no header and no key; their value
+is one of the structs below.
+"""
+
+import struct
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from goqueue.model.records import Header, NewRecord
+
+_ADDRESS: Final = "@"
+# number, due, topic id, partition, records of its group that follow
+_ADDRESS_FIELDS: Final = struct.Struct(">qq16siI")
+
+# Length fields, offset and timestamp deltas of one record in a batch, generously.
+RECORD_OVERHEAD_BYTES: Final = 24
+HEADER_OVERHEAD_BYTES: Final = 6
+
+
+class TargetKey(NamedTuple):
+    """A partition that messages wait for. The id tells a topic from a later one of its name."""
+
+    topic_id: UUID
+    partition: int
+
+
+class Scheduled(NamedTuple):
+    """The address of a delayed message.
+
+    Messages that came together form a group: all of them were stored, or none counts.
+    `group_left` is how many are still to come.
+    """
+
+    number: int
+    due_ms: int
+    target: TargetKey
+    group_left: int
+
+
+class _Note(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    pass
+
+
+class ProducerTaken(_Note, frozen=True, tag=1):
+    """The producer id under which this partition's messages are appended to their targets."""
+
+    producer_id: int
+
+
+class Originated(_Note, frozen=True, tag=2):
+    """The group that follows came with this batch of an idempotent producer."""
+
+    topic_id: UUID
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+
+
+class Claimed(_Note, frozen=True, tag=3):
+    """These messages, in this order, go to the target as one batch with this sequence."""
+
+    topic_id: UUID
+    partition: int
+    base_sequence: int
+    packed_numbers: bytes
+
+    @property
+    def numbers(self) -> "array[int]":
+        return array("q", self.packed_numbers)
+
+
+class Delivered(_Note, frozen=True, tag=4):
+    """The target keeps everything before this sequence."""
+
+    topic_id: UUID
+    partition: int
+    next_sequence: int
+
+
+class Cancelled(_Note, frozen=True, tag=5):
+    topic_id: UUID
+    partition: int
+    number: int
+    due_ms: int
+    size_bytes: int
+
+
+class Dropped(_Note, frozen=True, tag=6):
+    """The topic is gone, and with it what waited for it."""
+
+    topic_id: UUID
+
+
+class Abandoned(_Note, frozen=True, tag=7):
+    """A crash cut the last group short: it was never acknowledged and does not count."""
+
+
+class Restarted(_Note, frozen=True, tag=8):
+    """The target lost batches that it had kept: go on in a new producer epoch, from 0."""
+
+    topic_id: UUID
+    partition: int
+
+
+Note = (
+    ProducerTaken | Originated | Claimed | Delivered | Cancelled | Dropped | Abandoned | Restarted
+)
+
+_decoder: Final[msgspec.msgpack.Decoder[Note]] = msgspec.msgpack.Decoder(Note)
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+def note_record(note: Note) -> NewRecord:
+    return NewRecord(value=_encode(note))
+
+
+def parse_note(value: bytes) -> Note:
+    return _decoder.decode(value)
+
+
+def scheduled_record(address: Scheduled, message: NewRecord) -> NewRecord:
+    packed = _ADDRESS_FIELDS.pack(
+        address.number,
+        address.due_ms,
+        address.target.topic_id.bytes,
+        address.target.partition,
+        address.group_left,
+    )
+    return NewRecord(
+        key=message.key,
+        value=message.value,
+        headers=((_ADDRESS, packed), *message.headers),
+        timestamp_ms=message.timestamp_ms,
+    )
+
+
+def parse_address(headers: Sequence[Header]) -> Scheduled | None:
+    """The address of a delayed message; None for other records."""
+    if not headers:
+        return None
+    name, packed = headers[0]
+    if name != _ADDRESS or packed is None:
+        raise ValueError(f"a record of __delayed begins with the unknown header {name!r}")
+    number, due_ms, topic_id, partition, group_left = _ADDRESS_FIELDS.unpack(packed)
+    return Scheduled(number, due_ms, TargetKey(UUID(bytes=topic_id), partition), group_left)
+
+
+def claim(target: TargetKey, base_sequence: int, numbers: Iterable[int]) -> Claimed:
+    return Claimed(target.topic_id, target.partition, base_sequence, array("q", numbers).tobytes())
+
+
+def stored_size_bytes(key: bytes | None, value: bytes | None, headers: Iterable[Header]) -> int:
+    """About what a message takes in a batch; never less."""
+    size = RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
+    for name, text in headers:
+        size += HEADER_OVERHEAD_BYTES + 4 * len(name) + len(text or b"")
+    return size
