@@ -10,7 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.unit.state.groups.group_clients import TOPICS, Scene
+from tests.unit.state.groups.group_clients import TOPICS
+from tests.unit.state.groups.group_scene import Scene
 
 CLIENTS_MAX = 5
 

@@ -9,7 +9,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.unit.state.groups.group_clients import TOPICS, Scene
+from tests.unit.state.groups.group_clients import TOPICS
+from tests.unit.state.groups.group_scene import Scene
 
 STEPS = 24
 CLIENTS = 4

@@ -62,8 +62,8 @@ class ClassicRebalance:
             self._deadlines.set(Timer("join", group.group_id), now_ms + retry_ms)
             return
         group.next_generation(now_ms)
+        out.records.append(group.as_record())
         if group.is_empty:
-            out.records.append(group.as_record())
             return
         for member in group.members.values():
             joined = group.set_join_ticket(member, None)
@@ -150,9 +150,8 @@ class ClassicRebalance:
     def loaded(self, group: ClassicGroup, now_ms: int, out: Outcome) -> None:
         for member in group.members.values():
             self.start_session(group, member.member_id, member.session_timeout_ms, now_ms)
-        downgraded = group.durable is not None and group.durable.leader is None
         too_many = len(group.members) > self._settings.classic_max_size
-        if group.members and (downgraded or too_many):
+        if too_many or group.was_rebalancing:
             self.start(group, now_ms, out)
 
     def answer_all(self, group: ClassicGroup, error: GroupError, out: Outcome) -> None:

@@ -111,7 +111,7 @@ def downgrade(
     are started here; that they rebalance is for the caller to see to."""
     classic = ClassicGroup(
         group.group_id,
-        state=ClassicState.STABLE,
+        state=ClassicState.COMPLETING_REBALANCE,
         state_since_ms=now_ms,
         generation=group.epoch,
         protocol_type=PROTOCOL_TYPE,
@@ -142,8 +142,6 @@ def downgrade(
             group.group_id, member.member_id, said.classic.session_timeout_ms, now_ms
         )
     classic.protocol_name = classic.select_protocol()
-    # Nobody leads yet: that is how a restart knows that the group must rebalance first.
-    classic.leader = None
     return [*group.tombstones(), classic.as_record()]
 
 

@@ -1,6 +1,6 @@
 """Clients of both protocols, and the coordinator they talk to, as far as a test can see them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 
 from goqueue.state.groups.assignment import Assignment, assignment
@@ -24,30 +24,31 @@ from goqueue.state.groups.messages import (
     LeaveGroup,
     LeavingMember,
     MemberProtocol,
-    OffsetCommit,
-    OffsetCommitResult,
-    OffsetToCommit,
     SyncGroup,
     SyncGroupResult,
 )
 from goqueue.state.groups.settings import GroupSettings
-from goqueue.state.machine import Outcome, Reply, StateRecord
-from tests.unit.state.groups.group_world import GroupWorld, table_of, topic_id, topics
+from goqueue.state.groups.topics import Topics
+from goqueue.state.machine import Outcome, Reply
+from tests.unit.state.groups.group_world import GroupWorld, topics
 
 Place = tuple[str, int]
 Command = Callable[[GroupMachine, int, int], Outcome]
 TOPICS = ("a", "b")
-# Longer than any time-out here: after this, whoever is silent is out and nothing is parked.
-LONG_MS = 120_000
-ROUND_MS = 2_500
 
 
-def to_assignment(places: set[Place]) -> Assignment:
-    return assignment((topic_id(t), [p for n, p in places if n == t]) for t in TOPICS)
+def to_assignment(places: set[Place], known: Topics) -> Assignment:
+    return assignment((known.by_name[t].id, [p]) for t, p in places)
 
 
-def from_assignment(found: Assignment) -> set[Place]:
-    return {(t, p) for t in TOPICS for p in found.get(topic_id(t), ())}
+def from_assignment(found: Assignment, known: Topics) -> set[Place]:
+    """Partitions of topics that are gone are nobody's."""
+    return {
+        (known.by_id[t].name, p)
+        for t, numbers in found.items()
+        if t in known.by_id
+        for p in numbers
+    }
 
 
 def by_topic(places: set[Place]) -> dict[str, list[int]]:
@@ -113,7 +114,7 @@ class Coordinator:
         members = self.members()
         for client in self.clients:
             if client.member_id not in members:
-                client.zombie = True
+                client.zombie, client.floor = True, 0
             if not client.owned:
                 client.zombie = False
 
@@ -147,6 +148,12 @@ class Client:
     deaf_to: int | None = None
     silent: bool = False
     zombie: bool = False
+    # The highest generation it was told since it is a member; none below may follow.
+    floor: int = 0
+
+    def reached(self, generation: int) -> None:
+        assert generation >= self.floor
+        self.generation = self.floor = generation
 
     def act(self, *, lose_reply: bool) -> None:
         raise NotImplementedError
@@ -159,6 +166,9 @@ class Client:
 
     def leave(self) -> None:
         raise NotImplementedError
+
+    def forget(self, gone: Set[str]) -> None:
+        self.owned = {place for place in self.owned if place[0] not in gone}
 
 
 @dataclass(eq=False)
@@ -180,7 +190,7 @@ class ConsumerClient(Client):
             member_epoch=self.generation,
             rebalance_timeout_ms=20_000 if full else -1,
             subscribed_topics=self.wants if full else None,
-            owned={} if joining else to_assignment(self.owned),
+            owned={} if joining else to_assignment(self.owned, self.coordinator.world.known),
         )
         if joining:
             assert not self.owned
@@ -203,11 +213,10 @@ class ConsumerClient(Client):
             ), response
             self.reset()
             return
-        assert response.member_epoch >= self.generation
-        self.generation = response.member_epoch
+        self.reached(response.member_epoch)
         self.full = False
         if response.assignment is not None:
-            self.told = from_assignment(response.assignment)
+            self.told = from_assignment(response.assignment, self.coordinator.world.known)
 
     def missed(self) -> None:
         """What it was told before may be void by now, since it said it had not taken it on."""
@@ -215,6 +224,10 @@ class ConsumerClient(Client):
 
     def reconcile(self) -> None:
         self.owned = set(self.told)
+
+    def forget(self, gone: Set[str]) -> None:
+        super().forget(gone)
+        self.told = {place for place in self.told if place[0] not in gone}
 
     def leave(self) -> None:
         if self.ticket is None and self.generation:
@@ -334,8 +347,8 @@ class ClassicClient(Client):
 
     def went_well(self, response: object) -> None:
         if isinstance(response, JoinGroupResult):
-            assert response.generation_id >= self.generation
-            self.generation, self.step = response.generation_id, "sync"
+            self.reached(response.generation_id)
+            self.step = "sync"
             self.member_id = response.member_id
             self.leads = response.leader == self.member_id
             self.others = {}
@@ -352,6 +365,12 @@ class ClassicClient(Client):
         else:
             assert isinstance(response, HeartbeatResult)
 
+    def forget(self, gone: Set[str]) -> None:
+        super().forget(gone)
+        if gone:
+            # A leader sees that its topics changed, even if they look the same again.
+            self.assigned_over = set()
+
     def missed(self) -> None:
         if self.step == "sync":
             # It cannot know its assignment, so it starts again.
@@ -364,132 +383,3 @@ class ClassicClient(Client):
             self.coordinator.tell(
                 lambda machine, ticket, now_ms: machine.leave(request, ticket=ticket, now_ms=now_ms)
             )
-
-
-class Scene:
-    """One group, its clients, what may happen to them, and what must hold all the time."""
-
-    def __init__(self, *, cooperative: bool) -> None:
-        self.coordinator = Coordinator()
-        self.clients = self.coordinator.clients
-        self.cooperative = cooperative
-        self.committed: dict[Place, int] = {}
-
-    @property
-    def world(self) -> GroupWorld:
-        return self.coordinator.world
-
-    def arrive(self, *, classic: bool) -> None:
-        name = f"n{self.world.tickets}"
-        if classic:
-            self.clients.append(ClassicClient(self.coordinator, name, cooperative=self.cooperative))
-        else:
-            self.clients.append(ConsumerClient(self.coordinator, name))
-
-    def act(self, number: int, *, lose_reply: bool = False) -> None:
-        client = self.client(number)
-        if client is not None and not client.silent:
-            client.act(lose_reply=lose_reply)
-
-    def reconcile(self, number: int) -> None:
-        client = self.client(number)
-        if isinstance(client, ConsumerClient):
-            client.reconcile()
-
-    def resubscribe(self, number: int, wants: tuple[str, ...]) -> None:
-        client = self.client(number)
-        if isinstance(client, ConsumerClient):
-            client.wants, client.full = wants, True
-
-    def go_silent(self, number: int) -> None:
-        client = self.client(number)
-        if client is not None:
-            client.silent = True
-
-    def leave(self, number: int) -> None:
-        client = self.client(number)
-        if client is not None:
-            client.leave()
-
-    def change_topics(self, **partition_counts: int) -> None:
-        gone = self.world.known.by_name.keys() - partition_counts.keys()
-        self.committed = {p: o for p, o in self.committed.items() if p[0] not in gone}
-        for client in self.clients:
-            client.owned = {p for p in client.owned if p[0] not in gone}
-        self.world.set_topics(topics(**partition_counts))
-
-    def commit(self, number: int, offset: int) -> None:
-        client = self.client(number)
-        if client is None or not client.owned:
-            return
-        place = min(client.owned)
-        request = OffsetCommit(
-            group_id="g",
-            offsets=(OffsetToCommit(topic=place[0], partition=place[1], offset=offset),),
-            generation_id=client.generation,
-            member_id=client.member_id,
-        )
-        answer = self.coordinator.tell(
-            lambda machine, ticket, now_ms: machine.commit_offsets(
-                request, ticket=ticket, now_ms=now_ms
-            )
-        )
-        assert isinstance(answer, OffsetCommitResult)
-        if answer.partitions[0].error is GroupError.NONE:
-            assert client.member_id in self.coordinator.members()
-            self.committed[place] = offset
-
-    def everybody_acts(self) -> None:
-        for client in self.clients:
-            if not client.silent:
-                if isinstance(client, ConsumerClient):
-                    client.reconcile()
-                client.act(lose_reply=False)
-
-    def client(self, number: int) -> Client | None:
-        return self.clients[number % len(self.clients)] if self.clients else None
-
-    # --- what must hold -------------------------------------------------------------------
-
-    def check_owners(self) -> None:
-        """No partition is with two members at once."""
-        self.coordinator.note_zombies()
-        owners: dict[Place, str] = {}
-        for client in self.clients:
-            if not client.zombie:
-                for place in client.owned:
-                    assert place not in owners, f"{place}: {owners[place]} and {client.member_id}"
-                    owners[place] = client.member_id
-
-    def check_log(self) -> None:
-        """The log tells the durable state, and nothing else."""
-        live = table_of(self.world.machine.snapshot())
-        assert live == table_of(self.world.log)
-        copy = GroupMachine(self.world.settings, lambda: "x")
-        for key, value in table_of(self.world.log).items():
-            copy.replay(StateRecord(key, value))
-        assert table_of(copy.snapshot()) == live
-
-    def check_offsets(self) -> None:
-        """Offsets are those last committed."""
-        table = self.world.machine._table.by_group.get("g", {})
-        found = {(t, p): c.offset for t, ps in table.items() for p, c in ps.items()}
-        assert found == self.committed
-
-    def settle(self) -> None:
-        """Left alone, the group settles: all is answered, and every partition is read."""
-        self.clients[:] = [client for client in self.clients if not client.silent]
-        self.change_topics(a=3, b=2)
-        for client in self.clients:
-            if isinstance(client, ConsumerClient):
-                client.wants, client.full = TOPICS, True
-        for _ in range(LONG_MS // ROUND_MS):
-            self.everybody_acts()
-            self.coordinator.advance(ROUND_MS)
-        for _ in range(4):
-            self.everybody_acts()
-        self.check_owners()
-        assert not self.coordinator.waiting
-        if self.clients:
-            read = set().union(*(client.owned for client in self.clients))
-            assert read == {("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1)}
