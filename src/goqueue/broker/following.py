@@ -16,15 +16,17 @@ from goqueue.state.metadata_image import ImageChanges, MetadataImage
 
 logger = logging.getLogger(__name__)
 
-Reaction = Callable[[ImageChanges, MetadataImage], Awaitable[None]]
+Preparation = Callable[[ImageChanges, MetadataImage], Awaitable[None]]
+Reaction = Callable[[ImageChanges, MetadataImage], None]
 
 
 class MetadataFollower:
     """`image` is replaced, never changed. A revision counts as applied once reactions are done."""
 
-    def __init__(self, store: MetadataStore, react: Reaction) -> None:
+    def __init__(self, store: MetadataStore, *, prepare: Preparation, react: Reaction) -> None:
         self.image = MetadataImage.empty()
         self._store = store
+        self._prepare = prepare
         self._react = react
         self._applied_revision = 0
         self._error: GoQueueError | None = None
@@ -85,11 +87,16 @@ class MetadataFollower:
         await self._apply(found.revision, [*gone, *stored.items()])
 
     async def _apply(self, revision: int, entries: Iterable[tuple[str, bytes | None]]) -> None:
-        self.image, changes = self.image.apply(revision, entries)
+        image, changes = self.image.apply(revision, entries)
         try:
-            await self._react(changes, self.image)
+            await self._prepare(changes, image)
         except Exception:
             logger.exception("metadata change %d was not carried out", revision)
+        self.image = image
+        try:
+            self._react(changes, image)
+        except Exception:
+            logger.exception("metadata change %d was not carried out in full", revision)
         self._mark_applied(revision)
 
     def _mark_applied(self, revision: int) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from goqueue.broker.committed_records import committed_records
@@ -59,14 +59,7 @@ async def publish(
         raise UnknownPartition(
             f"partition {partition} is not one of topic {topic!r}: it has {partition_count}"
         )
-    # Records without a key stick to one partition per call, so that they share a batch (KIP-480).
-    sticky = random.randrange(partition_count)
-    by_partition: dict[int, list[int]] = {}
-    for position, record in enumerate(records):
-        index = partition
-        if index is None:
-            index = sticky if record.key is None else partition_for_key(record.key, partition_count)
-        by_partition.setdefault(index, []).append(position)
+    by_partition = spread(records, [partition] * len(records), partition_count)
     produced = await asyncio.gather(
         *(
             log.produce(
@@ -79,7 +72,31 @@ async def publish(
             for index, positions in by_partition.items()
         )
     )
-    published: dict[int, Published] = {}
+    return published(records, by_partition, produced, now_ms)
+
+
+def spread(
+    records: Sequence[NewRecord], chosen: Sequence[int | None], partition_count: int
+) -> dict[int, list[int]]:
+    """Positions of records by the partition that was chosen for each, else by its key."""
+    # Records without a key stick to one partition per call, so that they share a batch (KIP-480).
+    sticky = random.randrange(partition_count)
+    by_partition: dict[int, list[int]] = {}
+    for position, (record, index) in enumerate(zip(records, chosen, strict=True)):
+        if index is None:
+            index = sticky if record.key is None else partition_for_key(record.key, partition_count)
+        by_partition.setdefault(index, []).append(position)
+    return by_partition
+
+
+def published(
+    records: Sequence[NewRecord],
+    by_partition: Mapping[int, Sequence[int]],
+    produced: Sequence[Produced],
+    now_ms: int,
+) -> list[Published]:
+    """Where each record went, in the order given."""
+    stored_at: dict[int, Published] = {}
     for (index, positions), stored in zip(by_partition.items(), produced, strict=True):
         for delta, position in enumerate(positions):
             timestamp_ms = records[position].timestamp_ms
@@ -87,8 +104,8 @@ async def publish(
                 timestamp_ms = stored.append_time_ms
             elif timestamp_ms is None:
                 timestamp_ms = now_ms
-            published[position] = Published(index, stored.base_offset + delta, timestamp_ms)
-    return [published[position] for position in range(len(records))]
+            stored_at[position] = Published(index, stored.base_offset + delta, timestamp_ms)
+    return [stored_at[position] for position in range(len(records))]
 
 
 async def read_records(

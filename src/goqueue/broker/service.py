@@ -84,7 +84,7 @@ class Broker:
         self._directory = directory
         self._store = store
         self._disk = disk
-        self._follower = MetadataFollower(store, self._react)
+        self._follower = MetadataFollower(store, prepare=self._prepare, react=self._react)
         self._topics = TopicAdmin(store, self._follower, config)
         self.hosted = HostedPartitions(
             directory,
@@ -123,11 +123,14 @@ class Broker:
         disk = disk or Disk()
         directory = DataDirectory.open(config.data_dir, disk)
         store: MetadataStore | None = None
+        broker: Broker | None = None
         try:
             store = await LocalStore.open(directory.metadata_path)
             broker = cls(config, directory=directory, store=store, disk=disk, clock_ms=clock_ms)
             await broker._start()
         except BaseException:
+            if broker is not None:
+                await broker._follower.stop()
             if store is not None:
                 await store.close()
             directory.close(clean=False)
@@ -267,18 +270,20 @@ class Broker:
         image = self.image
         return BrokerOverrides(image.broker_config(self.node_id), image.broker_config(None))
 
-    async def _react(self, changes: ImageChanges, image: MetadataImage) -> None:
+    async def _prepare(self, changes: ImageChanges, image: MetadataImage) -> None:
+        """Before a change is seen: whoever finds a topic in the image finds its partitions, too."""
         for topic in changes.topics_deleted:
             await self.hosted.drop(topic)
-            self.queues.topic_deleted(topic)
-        grown = {name.topic for name in changes.partitions_added}
-        grown.update(topic.name for topic in changes.topics_created)
-        for name in grown:
+        for name in _grown(changes):
             await self.hosted.host(image.topics[name])
+
+    def _react(self, changes: ImageChanges, image: MetadataImage) -> None:
+        for topic in changes.topics_deleted:
+            self.queues.topic_deleted(topic)
         all_concerned = bool(changes.broker_configs_changed)
         for topic in image.topics.values() if all_concerned else changes.topics_reconfigured:
             self.hosted.reconfigure(topic)
-        if changes.topics_deleted or grown:
+        if changes.topics_deleted or _grown(changes):
             self.groups.topics_changed(image)
         if changes.group_configs_changed:
             self.groups.settings_changed()
@@ -454,3 +459,9 @@ class Broker:
             max_wait_ms=max_wait_ms,
             isolation=isolation,
         )
+
+
+def _grown(changes: ImageChanges) -> set[str]:
+    """Topics with partitions that were not there before."""
+    grown: set[str] = {name.topic for name in changes.partitions_added}
+    return grown.union(topic.name for topic in changes.topics_created)

@@ -52,8 +52,8 @@ class TransactionRefused(GoQueueError):
 
     code = "transaction_refused"
 
-    def __init__(self, error: TransactionError) -> None:
-        super().__init__(f"transaction coordinator answered {error.value}")
+    def __init__(self, error: TransactionError, message: str = "") -> None:
+        super().__init__(message or f"transaction coordinator answered {error.value}")
         self.error = error
 
 

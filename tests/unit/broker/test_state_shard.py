@@ -18,7 +18,7 @@ from goqueue.model.errors import GoQueueError, PartitionOffline
 from goqueue.state.machine import Deadlines, Outcome, StateRecord
 from tests.unit.broker.conftest import OpenBroker
 
-TOPIC = "__queue_state"
+TOPIC = "__counters"
 
 
 class Counters:

@@ -5,12 +5,19 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from goqueue.broker.feature_headers import PRIORITY, TTL_MS
 from goqueue.broker.messages import Published
 from goqueue.broker.service import Broker
 from goqueue.doors.http.body import decode
 from goqueue.doors.http.errors import Refusal, status_of
 from goqueue.doors.http.payloads import ByteEncoding, Encoding, text_bytes, value_bytes
-from goqueue.doors.http.whole_numbers import PartitionNumber, TimestampMs, whole
+from goqueue.doors.http.whole_numbers import (
+    DurationMs,
+    PartitionNumber,
+    Priority,
+    TimestampMs,
+    whole,
+)
 from goqueue.model.errors import GoQueueError, UnknownPartition, UnknownTopic
 from goqueue.model.records import Header, NewRecord
 
@@ -46,6 +53,20 @@ class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     timestamp: Annotated[
         TimestampMs | None,
         Meta(description="Milliseconds since 1970 (UTC). Without it: the time of the append."),
+    ] = None
+    priority: Annotated[
+        Priority | None,
+        Meta(
+            description="For queue readers: 0 critical, 1 high, 2 normal, 3 low, 4 background. "
+            "The same as the header goqueue-priority."
+        ),
+    ] = None
+    ttl: Annotated[
+        DurationMs | None,
+        Meta(
+            description="Milliseconds after which queue readers no longer get it. "
+            "The same as the header goqueue-ttl-ms."
+        ),
     ] = None
 
 
@@ -162,9 +183,18 @@ def _record(message: _Message, value: msgspec.Raw) -> NewRecord:
     return NewRecord(
         key=text_bytes(message.key, message.key_encoding, "key"),
         value=value_bytes(value, message.encoding),
-        headers=_headers(message.headers) if message.headers else (),
+        headers=(*_headers(message.headers), *_feature_headers(message)),
         timestamp_ms=whole(message.timestamp),
     )
+
+
+def _feature_headers(message: _Message) -> tuple[Header, ...]:
+    asked: list[Header] = []
+    if message.priority is not None:
+        asked.append((PRIORITY, b"%d" % whole(message.priority)))
+    if message.ttl is not None:
+        asked.append((TTL_MS, b"%d" % whole(message.ttl)))
+    return tuple(asked)
 
 
 def _headers(given: dict[str, str | None] | list[NamedHeader]) -> tuple[Header, ...]:

@@ -18,6 +18,8 @@ _INT16_MAX: Final = 2**15 - 1
 PartitionCount = Annotated[float, Meta(ge=1, le=INT32_MAX, multiple_of=1)]
 PartitionNumber = Annotated[float, Meta(ge=0, le=INT32_MAX, multiple_of=1)]
 ReplicationFactor = Annotated[float, Meta(ge=1, le=_INT16_MAX, multiple_of=1)]
+Priority = Annotated[float, Meta(ge=0, le=4, multiple_of=1)]
+DurationMs = Annotated[float, Meta(ge=0, le=TIMESTAMP_MAX_MS, multiple_of=1)]
 TimestampMs = Annotated[float, Meta(ge=0, le=TIMESTAMP_MAX_MS, multiple_of=1)]
 
 
