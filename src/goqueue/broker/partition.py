@@ -39,6 +39,8 @@ LATEST_TIERED_TIMESTAMP = -5
 
 NO_OFFSET = -1
 
+Divert = Callable[[bytearray, list[PlacedBatch]], tuple[bytearray, list[PlacedBatch]]]
+
 
 class Partition:
     def __init__(
@@ -121,11 +123,14 @@ class Partition:
 
     # --- writing --------------------------------------------------------------------------
 
-    def append(self, records: Buffer, *, guard: int | None = None) -> Appended:
+    def append(
+        self, records: Buffer, *, guard: int | None = None, divert: Divert | None = None
+    ) -> Appended:
         """Append produced batches to the page cache. `wait_committed` says when they are safe.
 
         A batch that an idempotent producer sent before is answered with where it is. `guard` is
-        that of a verified transactional batch (KIP-890).
+        that of a verified transactional batch (KIP-890). `divert` takes records out of batches that
+        are neither refused nor repeated, just before they are written.
         """
         self.check_online()
         now_ms = self._clock_ms()
@@ -136,16 +141,24 @@ class Partition:
             if duplicate is not None:
                 stamped_ms = duplicate.timestamp_ms if self._stamps_append_time else NO_TIMESTAMP
                 return Appended(duplicate.base_offset, duplicate.last_offset, stamped_ms)
+        if divert is not None:
+            data, batches = divert(data, batches)
         # Read before the append: a header that makes no sense refuses the batch.
         lanes = requested_lanes(data, batches, self.log.config, now_ms)
         appended = self._write(data, batches, now_ms)
         self.lanes.record(appended.base_offset, lanes, appended.last_offset + 1)
         return appended
 
-    def append_own(self, batch: bytearray) -> Appended:
-        """Append one batch of records that the broker made itself."""
+    def append_own(self, data: bytearray) -> Appended:
+        """Append batches of records that the broker made itself."""
         self.check_online()
-        return self._write(batch, [(0, read_header(batch))], self._clock_ms())
+        batches: list[PlacedBatch] = []
+        position = 0
+        while position < len(data):
+            header = read_header(data, position)
+            batches.append((position, header))
+            position += header.size_bytes
+        return self._write(data, batches, self._clock_ms())
 
     def append_marker(
         self, marker: Marker, *, producer_id: int, producer_epoch: int, bumps_epoch: bool
