@@ -1,0 +1,124 @@
+import json
+
+import pytest
+
+from goqueue.doors.sqs.errors import ErrorKind, SqsError
+from goqueue.doors.sqs.queue_attributes import (
+    RedrivePolicy,
+    check_attributes,
+    check_name,
+    parse_redrive_allow_policy,
+    parse_redrive_policy,
+)
+
+ARN = "arn:aws:sqs:us-east-1:000000000000:dead"
+
+
+def policy(**fields: object) -> str:
+    return json.dumps(fields)
+
+
+@pytest.mark.parametrize("name", ["a", "A-b_9", "x" * 80])
+def test_good_names(name: str) -> None:
+    check_name(name, {})
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a.b", "x" * 81, "a.fifo", "ä", "a\n"])
+def test_bad_names(name: str) -> None:
+    with pytest.raises(SqsError) as caught:
+        check_name(name, {})
+    assert caught.value.kind is ErrorKind.INVALID_PARAMETER_VALUE
+
+
+@pytest.mark.parametrize("name", ["a", "a.fifo.x", ".fifo", "x" * 76 + ".fifo"])
+def test_bad_fifo_names(name: str) -> None:
+    with pytest.raises(SqsError, match=r"must end with \.fifo"):
+        check_name(name, {"FifoQueue": "true"})
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value"),
+    [
+        ("DelaySeconds", "901"),
+        ("DelaySeconds", "-1"),
+        ("DelaySeconds", "x"),
+        ("MaximumMessageSize", "1023"),
+        ("MaximumMessageSize", "1048577"),
+        ("MessageRetentionPeriod", "59"),
+        ("MessageRetentionPeriod", "1209601"),
+        ("ReceiveMessageWaitTimeSeconds", "21"),
+        ("VisibilityTimeout", "43201"),
+        ("KmsDataKeyReusePeriodSeconds", "59"),
+        ("SqsManagedSseEnabled", "yes"),
+    ],
+)
+def test_bad_values(attribute: str, value: str) -> None:
+    with pytest.raises(SqsError, match=attribute) as caught:
+        check_attributes("q", {attribute: value}, is_new=True)
+    assert caught.value.kind is ErrorKind.INVALID_ATTRIBUTE_VALUE
+
+
+@pytest.mark.parametrize(
+    "attribute", ["Nonsense", "QueueArn", "CreatedTimestamp", "FifoQueue", "DeduplicationScope"]
+)
+def test_attributes_that_a_standard_queue_does_not_have(attribute: str) -> None:
+    with pytest.raises(SqsError, match=f"Unknown Attribute {attribute}"):
+        check_attributes("q", {attribute: "true"}, is_new=True)
+
+
+def test_high_throughput_needs_the_scope_of_groups() -> None:
+    high = {"FifoThroughputLimit": "perMessageGroupId", "DeduplicationScope": "queue"}
+    with pytest.raises(SqsError, match="DeduplicationScope"):
+        check_attributes("q.fifo", high, is_new=True)
+
+
+def test_redrive_policy() -> None:
+    for count in (5, "5"):
+        text = policy(deadLetterTargetArn=ARN, maxReceiveCount=count)
+        assert parse_redrive_policy(text) == RedrivePolicy("dead", 5)
+    assert parse_redrive_policy("") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no json",
+        "[]",
+        policy(maxReceiveCount=1),
+        policy(deadLetterTargetArn=ARN),
+        policy(deadLetterTargetArn="dummy", maxReceiveCount=42),
+        policy(deadLetterTargetArn=ARN, maxReceiveCount=0),
+        policy(deadLetterTargetArn=ARN, maxReceiveCount=1001),
+        policy(deadLetterTargetArn=ARN, maxReceiveCount="many"),
+        policy(deadLetterTargetArn=ARN, maxReceiveCount=1, more=1),
+    ],
+)
+def test_bad_redrive_policies(text: str) -> None:
+    with pytest.raises(SqsError, match="RedrivePolicy") as caught:
+        parse_redrive_policy(text)
+    assert caught.value.kind is ErrorKind.INVALID_PARAMETER_VALUE
+
+
+def test_redrive_allow_policy() -> None:
+    assert parse_redrive_allow_policy("").allows("any")
+    assert parse_redrive_allow_policy(policy(redrivePermission="allowAll")).allows("any")
+    assert not parse_redrive_allow_policy(policy(redrivePermission="denyAll")).allows("any")
+    chosen = parse_redrive_allow_policy(policy(redrivePermission="byQueue", sourceQueueArns=[ARN]))
+    assert chosen.allows("dead")
+    assert not chosen.allows("other")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        policy(redrivePermission="some"),
+        policy(redrivePermission="byQueue"),
+        policy(redrivePermission="byQueue", sourceQueueArns=[ARN] * 11),
+        policy(redrivePermission="byQueue", sourceQueueArns=["x"]),
+        policy(redrivePermission="allowAll", sourceQueueArns=[ARN]),
+    ],
+)
+def test_bad_redrive_allow_policies(text: str) -> None:
+    with pytest.raises(SqsError, match="RedriveAllowPolicy"):
+        parse_redrive_allow_policy(text)
