@@ -3,6 +3,7 @@
 import json
 import urllib.error
 import urllib.request
+from http.client import HTTPException
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -50,7 +51,7 @@ class HttpApi:
                 content = answer.read()
         except urllib.error.HTTPError as error:
             raise HttpRefused(_reason(error)) from None
-        except (urllib.error.URLError, OSError, ValueError) as error:
+        except (urllib.error.URLError, HTTPException, OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
             raise HttpUnreachable(f"no broker answers at {self._url}: {reason}") from None
         return json.loads(content) if content else None
