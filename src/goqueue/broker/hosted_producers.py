@@ -209,6 +209,12 @@ class HostedProducers:
             answer = await self._host.transactions.end(request)
             if answer.error is not TransactionError.CONCURRENT_TRANSACTIONS:
                 break
+        if answer.error is TransactionError.INVALID_TXN_STATE:
+            raise refused(
+                answer.error,
+                "no transaction is open that could end so: it ended already, or it timed out and "
+                "was aborted; abort, and begin again with the answer's epoch",
+            )
         check(answer.error)
         following = ProducerIdentity(
             identity.transactional_id, answer.producer_id, answer.producer_epoch
@@ -269,9 +275,7 @@ class HostedProducers:
         async with self._locks.setdefault(identity.producer_id, asyncio.Lock()):
             for index, positions in by_partition.items():
                 batch = [records[position] for position in positions]
-                produced.append(
-                    await self._append(identity, topic, index, batch, sequence, now_ms)
-                )
+                produced.append(await self._append(identity, topic, index, batch, sequence, now_ms))
         return published(records, by_partition, produced, now_ms)
 
     async def _append(

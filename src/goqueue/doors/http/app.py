@@ -12,6 +12,7 @@ from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
+from goqueue.broker.hosted_producers import HostedProducers
 from goqueue.broker.membership import GroupMembers
 from goqueue.broker.service import Broker
 from goqueue.doors.http import (
@@ -29,6 +30,9 @@ from goqueue.doors.http import (
     metrics,
     queues,
     topics,
+    transactions,
+    transactions_listing,
+    transactions_producers,
 )
 from goqueue.doors.http.body import BodyReader, JsonRequest
 from goqueue.doors.http.errors import Refusal, respond
@@ -57,6 +61,9 @@ def build_app(
         *groups_poll.ROUTES,
         *groups_offsets.ROUTES,
         *groups_rebalance.ROUTES,
+        *transactions_producers.ROUTES,
+        *transactions.ROUTES,
+        *transactions_listing.ROUTES,
         *queues.ROUTES,
         *dead_letters.ROUTES,
         *health.ROUTES,
@@ -70,6 +77,7 @@ def build_app(
             "broker": _given(broker),
             "closing": _given(closing),
             "members": _given(GroupMembers(broker)),
+            "producers": _given(HostedProducers(broker)),
             "readiness": _given(readiness),
             "exposition": _given(exposition),
         },
@@ -79,7 +87,7 @@ def build_app(
         openapi_config=openapi_config(),
         logging_config=None,
         state=State({"body_reader": bodies}),
-        signature_types=[Broker, GroupMembers, Readiness, Exposition, Request],
+        signature_types=[Broker, GroupMembers, HostedProducers, Readiness, Exposition, Request],
     )
 
 

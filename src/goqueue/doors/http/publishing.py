@@ -112,7 +112,7 @@ async def publish(broker: Broker, topic: str, body: bytes) -> bytes:
             raise Refusal(
                 400, "invalid_request", "Object missing required field `value` (or `messages`)"
             )
-        record = _record(given, given.value)
+        record = new_record(given, given.value)
         [stored] = await _append(broker, topic, [record], whole(given.partition))
         return _encode(PublishedMessage(*stored))
     if given != _OneOrMany(messages=given.messages):
@@ -128,7 +128,7 @@ async def _publish_many(broker: Broker, topic: str, messages: list[NewMessage]) 
     records = []
     for position, message in enumerate(messages):
         try:
-            records.append(_record(message, message.value))
+            records.append(new_record(message, message.value))
         except Refusal as refusal:
             raise Refusal(refusal.status, refusal.code, f"messages[{position}].{refusal}") from None
         by_choice.setdefault(whole(message.partition), []).append(position)
@@ -179,7 +179,7 @@ async def _append(
         raise Refusal(422, error.code, f"partition: {error}") from error
 
 
-def _record(message: _Message, value: msgspec.Raw) -> NewRecord:
+def new_record(message: _Message, value: msgspec.Raw) -> NewRecord:
     return NewRecord(
         key=text_bytes(message.key, message.key_encoding, "key"),
         value=value_bytes(value, message.encoding),

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Annotated, Final
 
-import msgspec
 from litestar import post
 from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
@@ -48,9 +47,7 @@ class PublishInTransaction(
     sequence: Sequence32 | None = None
 
 
-class AddPartition(
-    Producer, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True
-):
+class AddPartition(Producer, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
     topic: NewName
     partition: PartitionNumber
 

@@ -60,9 +60,7 @@ class Producer(
 
     @property
     def identity(self) -> ProducerIdentity:
-        return ProducerIdentity(
-            self.transactional_id, whole(self.producer_id), whole(self.epoch)
-        )
+        return ProducerIdentity(self.transactional_id, whole(self.producer_id), whole(self.epoch))
 
 
 class TransactionStatus(msgspec.Struct, frozen=True, rename="camel"):

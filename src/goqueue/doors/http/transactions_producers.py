@@ -131,8 +131,8 @@ async def publish_once(
 ) -> PublishedMessages:
     """Publish outside of transactions; with `sequence`, a repeated request stores nothing twice.
 
-    A repeated request is answered as the first was, as long as it is among the last five of its
-    partition.
+    A repeated request is answered with the offsets of the first, as long as that is among the last
+    five of its partition.
     """
     records, partitions = await records_of(broker, data.topic, data.messages)
     try:

@@ -308,6 +308,13 @@ class PartitionProducers:
             and producer.epoch == producer_epoch
         )
 
+    def next_sequence(self, producer_id: int, producer_epoch: int) -> int:
+        """What the producer's next batch here must begin with."""
+        producer = self._producers.get(producer_id)
+        if producer is None or producer.epoch != producer_epoch:
+            return 0
+        return (producer.last_sequence + 1) & SEQUENCE_MASK
+
     @property
     def end_offset(self) -> int:
         """The offset after the last batch replayed here: a snapshot stands for all below it."""
