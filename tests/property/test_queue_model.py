@@ -529,9 +529,12 @@ class QueueWorld(RuleBasedStateMachine):
             case AckAction.RENEW:
                 message.until_ms = self.now_ms + (delay_ms or model.settings.lease_ms)
 
-    @rule(elapsed_ms=st.integers(1, LEASE_MS + 100))
-    def wait(self, elapsed_ms: int) -> None:
+    @rule(elapsed_ms=st.integers(1, LEASE_MS + 100), late=st.booleans())
+    def wait(self, elapsed_ms: int, late: bool) -> None:
         self.now_ms += elapsed_ms
+        if late:
+            # The timer has not come yet, but who comes too late does so all the same.
+            return
         while (due_ms := self.machine.next_deadline_ms()) is not None and due_ms <= self.now_ms:
             self.carry_out(self.machine.on_deadline(self.now_ms))
         for model in self.models.values():

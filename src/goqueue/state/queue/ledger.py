@@ -75,7 +75,7 @@ class Marks(ABC):
 class Ledger(Marks):
     """Changed by replayed records only.
 
-    `blocks` are exactly those that the log has; marks below the floor are cleared in them.
+    `blocks` are exactly those that the log has; what they say below the floor counts no more.
     """
 
     __slots__ = ("blocks", "floor", "full", "generation")
@@ -118,21 +118,12 @@ class Ledger(Marks):
     def replay_floor(self, value: FloorValue) -> None:
         self.floor = max(self.floor, value.floor)
         self.full = SpanSet(value.full)
-        self._clear_below_floor(self.floor >> BLOCK_BITS)
 
     def replay_start(self, start: int) -> None:
         self.floor = max(self.floor, start)
-        self._clear_below_floor(self.floor >> BLOCK_BITS)
 
     def replay_block(self, number: int, value: BlockValue) -> None:
         self.blocks[number] = Pieces(value.starts, value.marks)
-        self._clear_below_floor(number)
-
-    def _clear_below_floor(self, number: int) -> None:
-        below = self.floor - (number << BLOCK_BITS)
-        block = self.blocks.get(number)
-        if block is not None and 0 < below < BLOCK_OFFSETS:
-            block.assign(0, below, FRESH)
 
     # --- storing --------------------------------------------------------------------------
 
