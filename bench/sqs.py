@@ -23,7 +23,7 @@ from bench.machine import describe_machine, keep_to_two_cores
 from bench.rounds import say
 from bench.sqs_client import BATCH, Load, SqsFailed, run_load
 
-MOTO_VERSION: Final = "5.1.22"
+MOTO_VERSION: Final = "5.2.5"
 ELASTICMQ: Final = MavenArtifact(
     group="org.elasticmq", artifact="elasticmq-server_2.13", version="1.6.14"
 )

@@ -23,8 +23,10 @@ class SqsFailed(Exception):
 
 
 class _Connection(asyncio.Protocol):
-    def __init__(self, host: str) -> None:
-        self._host = host
+    """One TCP connection; some servers close theirs after every answer."""
+
+    def __init__(self) -> None:
+        self.is_usable = True
         self._transport: asyncio.Transport
         self._answer: asyncio.Future[tuple[int, bytes]] | None = None
         self._parser = httptools.HttpResponseParser(self)
@@ -34,6 +36,7 @@ class _Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.is_usable = False
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(SqsFailed(f"the connection ended: {exc}"))
 
@@ -46,24 +49,38 @@ class _Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         status = self._parser.get_status_code()
         body, self._body = b"".join(self._body), []
-        # A parser reads one answer after the other only on connections that stay open.
         if not self._parser.should_keep_alive():
-            self._parser = httptools.HttpResponseParser(self)
+            self.is_usable = False
+            self._transport.close()
         if self._answer is not None and not self._answer.done():
             self._answer.set_result((status, body))
+
+    async def ask(self, request: bytes) -> tuple[int, bytes]:
+        self._answer = asyncio.get_running_loop().create_future()
+        self._transport.write(request)
+        return await self._answer
+
+
+class _Client:
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._connection: _Connection | None = None
 
     async def call(self, action: str, fields: dict[str, object]) -> dict[str, object]:
         body = json.dumps(fields).encode()
         head = (
-            f"POST / HTTP/1.1\r\nHost: {self._host}\r\nX-Amz-Target: AmazonSQS.{action}\r\n"
+            f"POST / HTTP/1.1\r\nHost: 127.0.0.1:{self._port}\r\n"
+            f"X-Amz-Target: AmazonSQS.{action}\r\n"
             "Content-Type: application/x-amz-json-1.0\r\n"
             "Authorization: AWS4-HMAC-SHA256 Credential=bench/20300101/us-east-1/sqs/aws4_request, "
             "SignedHeaders=host, Signature=0\r\n"
             f"Content-Length: {len(body)}\r\n\r\n"
         )
-        self._answer = asyncio.get_running_loop().create_future()
-        self._transport.write(head.encode() + body)
-        status, content = await self._answer
+        if self._connection is None or not self._connection.is_usable:
+            _, self._connection = await asyncio.get_running_loop().create_connection(
+                _Connection, "127.0.0.1", self._port
+            )
+        status, content = await self._connection.ask(head.encode() + body)
         if status != 200:
             raise SqsFailed(f"{action}: {status} {content[:200]!r}")
         answer: dict[str, object] = json.loads(content) if content else {}
@@ -76,7 +93,7 @@ class Load:
     seconds: float
 
 
-async def _work(connection: _Connection, url: str, rounds: int, body: str) -> int:
+async def _work(connection: _Client, url: str, rounds: int, body: str) -> int:
     entries = [{"Id": str(n), "MessageBody": body} for n in range(BATCH)]
     done = empty = 0
     for _ in range(rounds):
@@ -119,7 +136,7 @@ def _items(answer: dict[str, object], name: str) -> list[dict[str, str]]:
     return found
 
 
-async def _drain(connection: _Connection, url: str) -> int:
+async def _drain(connection: _Client, url: str) -> int:
     """Receive and delete what is left; returns how many."""
     done = 0
     while True:
@@ -138,12 +155,7 @@ async def _drain(connection: _Connection, url: str) -> int:
 
 
 async def _run(port: int, queue: str, rounds: int, connections: int, size_bytes: int) -> Load:
-    loop = asyncio.get_running_loop()
-    host = f"127.0.0.1:{port}"
-    opened = [
-        (await loop.create_connection(lambda: _Connection(host), "127.0.0.1", port))[1]
-        for _ in range(connections)
-    ]
+    opened = [_Client(port) for _ in range(connections)]
     created = await opened[0].call("CreateQueue", {"QueueName": queue})
     url = str(created["QueueUrl"])
     body = "x" * size_bytes

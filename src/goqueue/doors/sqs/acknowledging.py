@@ -167,14 +167,14 @@ async def _delete(session: Session, queue: Queue, steps: Sequence[_Step]) -> lis
     answers = await _acknowledge(session, queue, steps)
     errors: list[SqsError | None] = []
     for (receipt, _), answer in zip(steps, answers, strict=True):
-        error = answer if isinstance(answer, SqsError) else None
-        if answer is QueueError.RECEIPT_EXPIRED and not queue.is_fifo:
-            await _delete_expired(session, queue, receipt)
-        elif isinstance(answer, QueueError):
-            error = _deletion_error(queue, receipt, answer)
-        if error is None:
+        if isinstance(answer, SqsError):
+            errors.append(answer)
+            continue
+        errors.append(_deletion_error(queue, receipt, answer))
+        if answer is QueueError.NONE:
             session.deliveries.deleted(queue.topic.id, receipt.partition, receipt.offset)
-        errors.append(error)
+        elif answer is QueueError.RECEIPT_EXPIRED and not queue.is_fifo:
+            await _delete_expired(session, queue, receipt)
     return errors
 
 
@@ -202,6 +202,7 @@ async def _delete_expired(session: Session, queue: Queue, receipt: Receipt) -> N
         await session.broker.queues.acknowledge(
             GROUP, queue.name, receipt.partition, [taken.acknowledgement(AckAction.ACCEPT)]
         )
+        session.deliveries.deleted(queue.topic.id, receipt.partition, receipt.offset)
 
 
 _UNAVAILABLE: Final = "Message does not exist or is not available for visibility timeout change."
