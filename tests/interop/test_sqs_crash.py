@@ -1,0 +1,89 @@
+"""kill -9 at any moment: what was deleted stays deleted, what was sent comes."""
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import BotoCoreError, ClientError
+
+from goqueue.testing import ServerProcess
+from tests.interop.sqs_api import attribute, connect, new_queue, receive
+
+ROUNDS = 4
+SECONDS_PER_ROUND = 0.8
+
+
+class Load:
+    """Sends, receives and deletes until the server dies, and remembers what was answered."""
+
+    def __init__(self) -> None:
+        self.sent: set[str] = set()
+        self.deleted: set[str] = set()
+        self.in_doubt: set[str] = set()
+        self.came_back: set[str] = set()
+        self._number = 0
+
+    def run(self, sqs: Any, url: str, stop: threading.Event) -> None:
+        try:
+            while not stop.is_set():
+                self._step(sqs, url)
+        except (BotoCoreError, ClientError):
+            return
+
+    def _step(self, sqs: Any, url: str) -> None:
+        names = [f"m{self._number + n}" for n in range(10)]
+        self._number += 10
+        entries = [{"Id": name, "MessageBody": name} for name in names]
+        answer = sqs.send_message_batch(QueueUrl=url, Entries=entries)
+        self.sent.update(each["Id"] for each in answer["Successful"])
+        messages = receive(sqs, url)
+        if not messages:
+            return
+        found = {message["Body"] for message in messages}
+        self.came_back |= found & self.deleted
+        self.in_doubt |= found
+        sqs.delete_message_batch(
+            QueueUrl=url,
+            Entries=[
+                {"Id": str(n), "ReceiptHandle": message["ReceiptHandle"]}
+                for n, message in enumerate(messages)
+            ],
+        )
+        self.deleted |= found
+        self.in_doubt -= found
+
+
+@pytest.fixture
+def killable(tmp_path: Path) -> ServerProcess:
+    return ServerProcess(tmp_path / "data")
+
+
+def test_messages_over_crashes(killable: ServerProcess) -> None:
+    load = Load()
+    with killable as server:
+        url = new_queue(connect(server.http_url), VisibilityTimeout="5", DelaySeconds="0")
+        for _ in range(ROUNDS):
+            stop = threading.Event()
+            thread = threading.Thread(target=load.run, args=(connect(server.http_url), url, stop))
+            thread.start()
+            stop.wait(SECONDS_PER_ROUND)
+            server.sigkill()
+            thread.join()
+            server.start()
+        sqs = connect(server.http_url)
+        assert attribute(sqs, url, "VisibilityTimeout") == "5"
+        left: set[str] = set()
+        deadline = time.monotonic() + 20
+        # After a restart nothing is in flight, so everything that is left can be had at once.
+        while time.monotonic() < deadline:
+            messages = receive(sqs, url, VisibilityTimeout=60)
+            if not messages:
+                break
+            left |= {message["Body"] for message in messages}
+    assert len(load.deleted) > 50
+    assert load.came_back == set()
+    assert left & load.deleted == set()
+    # A delete without an answer may have been carried out.
+    assert load.sent - load.deleted - load.in_doubt <= left
