@@ -121,6 +121,11 @@ class Conversation:
             return Outcome()
         return self.machine.on_deadline(self.now_ms)
 
+    def do_late(self, words: list[str], _: dict[str, str]) -> Outcome:
+        """Time passes, but the runtime's timer has not fired yet."""
+        self.now_ms += int(words[0])
+        return Outcome()
+
     # --- queues ---------------------------------------------------------------------------
 
     @staticmethod
