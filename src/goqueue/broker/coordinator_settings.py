@@ -16,6 +16,7 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
         consumer_max_size=config.group_consumer_max_size,
         consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
         consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        heartbeat_min_interval_ms=config.group_heartbeat_min_interval_ms,
         share_max_size=config.group_share_max_size,
         share_session_timeout_ms=config.group_share_session_timeout_ms,
         share_heartbeat_interval_ms=config.group_share_heartbeat_interval_ms,

@@ -244,11 +244,28 @@ BROKER_SETTINGS: Final = SettingTable(
             doc="How often members of the consumer protocol are told to send a heartbeat.",
         ),
         Setting(
+            name="group.heartbeat.min.interval.ms",
+            type=_INT,
+            default=500,
+            minimum=100,
+            maximum=INT32_MAX,
+            doc="While there are few members, consumer and share groups are told to send heartbeats "
+            "this often, which makes rebalances quick; with many, as often as their setting says.",
+        ),
+        Setting(
             name="group.consumer.migration.policy",
             type=SettingType.STRING,
             default="bidirectional",
             choices=("disabled", "upgrade", "downgrade", "bidirectional"),
             doc="Which way a group with members may change its protocol.",
+        ),
+        Setting(
+            name="delayed.topic.num.partitions",
+            type=_INT,
+            default=4,
+            minimum=1,
+            maximum=1_000,
+            doc="Partitions of the topic that keeps delayed messages; fixed once it is made.",
         ),
         Setting(
             name="queue.state.num.partitions",
@@ -352,6 +369,7 @@ class BrokerConfig:
     group_consumer_max_size: int
     group_consumer_session_timeout_ms: int
     group_consumer_heartbeat_interval_ms: int
+    group_heartbeat_min_interval_ms: int
     group_consumer_migration_policy: str
     group_share_delivery_count_limit: int
     group_share_record_lock_duration_ms: int
@@ -360,6 +378,7 @@ class BrokerConfig:
     group_share_session_timeout_ms: int
     group_share_heartbeat_interval_ms: int
     group_share_max_share_sessions: int
+    delayed_topic_num_partitions: int
     queue_state_num_partitions: int
     transaction_state_log_num_partitions: int
     transaction_max_timeout_ms: int

@@ -95,6 +95,18 @@ class OffsetOutOfRange(GoQueueError):
     code = "offset_out_of_range"
 
 
+class UnknownDelayedMessage(GoQueueError):
+    """No message of this id waits for the topic: it never did, or it was cancelled."""
+
+    code = "unknown_delayed_message"
+
+
+class TooLateToCancel(GoQueueError):
+    """The delivery of a delayed message has begun, or is over."""
+
+    code = "too_late_to_cancel"
+
+
 class PolicyViolation(GoQueueError):
     """Allowed in form, refused by a rule of this broker (such as touching an internal topic)."""
 

@@ -28,6 +28,11 @@ TimerKind = Literal[
 _NO_OVERRIDES: Final = GroupOverrides()
 
 
+# What one partition of the offsets topic hears at most because of a shortened interval: at some
+# 100 µs each, one or two percent of a core.
+HEARTBEATS_PER_SECOND: Final = 125
+
+
 class Timer(NamedTuple):
     kind: TimerKind
     group: str = ""
@@ -53,12 +58,25 @@ class Registry:
         if kind is GroupKind.SHARE:
             return MemberTimes(
                 _first(own.share_session_timeout_ms, usual.share_session_timeout_ms),
-                _first(own.share_heartbeat_interval_ms, usual.share_heartbeat_interval_ms),
+                self._interval(own.share_heartbeat_interval_ms, usual.share_heartbeat_interval_ms),
             )
         return MemberTimes(
             _first(own.consumer_session_timeout_ms, usual.consumer_session_timeout_ms),
-            _first(own.consumer_heartbeat_interval_ms, usual.consumer_heartbeat_interval_ms),
+            self._interval(
+                own.consumer_heartbeat_interval_ms, usual.consumer_heartbeat_interval_ms
+            ),
         )
+
+    def _interval(self, own_ms: int | None, usual_ms: int) -> int:
+        """As long as it must be for the number of members, so that rebalances are quick."""
+        least_ms = self.settings.heartbeat_min_interval_ms
+        if own_ms is not None:
+            return own_ms
+        if least_ms is None:
+            return usual_ms
+        # Every member has a session deadline here, and few have another one.
+        affordable_ms = len(self.deadlines) * 1_000 // HEARTBEATS_PER_SECOND
+        return min(max(least_ms, affordable_ms), usual_ms)
 
     def start_session(self, group_id: str, member_id: str, timeout_ms: int, now_ms: int) -> None:
         self.deadlines.set(Timer("session", group_id, member_id), now_ms + timeout_ms)

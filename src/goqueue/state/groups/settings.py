@@ -63,6 +63,9 @@ class GroupSettings:
     share_max_size: int = 200
     share_session_timeout_ms: int = 45_000
     share_heartbeat_interval_ms: int = 5_000
+    # A rebalance waits for its members' next heartbeats. While a coordinator has few members it
+    # can hear from them more often than the intervals above say, down to this; None: never.
+    heartbeat_min_interval_ms: int | None = None
     # Both ways: a group can follow its clients' upgrade and go back when the upgrade goes wrong.
     migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     # offset.metadata.max.bytes: the note a client attaches to an offset; counted in characters,
