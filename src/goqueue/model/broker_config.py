@@ -249,8 +249,8 @@ BROKER_SETTINGS: Final = SettingTable(
             default=500,
             minimum=100,
             maximum=INT32_MAX,
-            doc="While there are few members, consumer and share groups are told to send heartbeats "
-            "this often, which makes rebalances quick; with many, as often as their setting says.",
+            doc="How often members of consumer and share groups send heartbeats while there are "
+            "few of them, so that rebalances are quick; many send them as seldom as set for them.",
         ),
         Setting(
             name="group.consumer.migration.policy",
