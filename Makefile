@@ -14,7 +14,7 @@ apt_install = { SUDO=$$([ "$$(id -u)" = 0 ] || echo "sudo -n"); \
 	$$SUDO apt-get install -qq -y $(1) || { $$SUDO apt-get update -qq && $$SUDO apt-get install -qq -y $(1); }; } >/dev/null 2>&1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format bench demo clean
+.PHONY: help setup run test lint format bench soak demo clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -48,6 +48,9 @@ format: $(INSTALLED) ## Format the source
 
 bench: $(INSTALLED) ## Measure beside peers; results in bench/results
 	$(BIN)/python -m bench $(ARGS)
+
+soak: $(INSTALLED) ## Exactly-once under 100 kills of broker and clients, some minutes
+	$(BIN)/python -m tests.crash.exactly_once --rounds 100
 
 demo: $(INSTALLED) ## A short tour: start a broker, send, read, look around
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash demo/tour.sh

@@ -33,6 +33,11 @@ def create_topic(server: ServerProcess, name: str, partitions: int) -> None:
     admin.create_topics([new])[name].result(WAIT_S)
 
 
+def delete_topic(server: ServerProcess, name: str) -> None:
+    admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
+    admin.delete_topics([name])[name].result(WAIT_S)
+
+
 class CpuMeter:
     """Processor time of a process between two looks."""
 
@@ -41,8 +46,11 @@ class CpuMeter:
         self._at_s = time.perf_counter()
         self._used_s = self._read()
 
+    def seconds(self) -> float:
+        return self._read() - self._used_s
+
     def cores(self) -> float:
-        return (self._read() - self._used_s) / (time.perf_counter() - self._at_s)
+        return self.seconds() / (time.perf_counter() - self._at_s)
 
     def _read(self) -> float:
         # The name before the last bracket may hold spaces; utime and stime are fields 14 and 15.
