@@ -7,12 +7,12 @@ the topic's fsync policy is committed, so the high watermark is the durable end 
 import asyncio
 import heapq
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 
 from goqueue.broker.flushing import Flusher, FlushSchedule
 from goqueue.broker.intake import PlacedBatch, admit, place
-from goqueue.broker.lane_ledger import LaneLedger, requested_lanes
+from goqueue.broker.lane_ledger import LaneAt, LaneLedger, has_features, requested_lanes
 from goqueue.broker.messages import AbortedTransaction, Appended, EpochEnd, Isolation, ListedOffset
 from goqueue.broker.producer_ledger import ProducerLedger
 from goqueue.broker.waiting import FetchWaiter, credit_all, wake_all
@@ -129,8 +129,8 @@ class Partition:
         """Append produced batches to the page cache. `wait_committed` says when they are safe.
 
         A batch that an idempotent producer sent before is answered with where it is. `guard` is
-        that of a verified transactional batch (KIP-890). `divert` takes records out of batches that
-        are neither refused nor repeated, just before they are written.
+        that of a verified transactional batch (KIP-890). `divert` may take records with headers of
+        ours out of batches that are neither refused nor repeated, just before they are written.
         """
         self.check_online()
         now_ms = self._clock_ms()
@@ -141,13 +141,13 @@ class Partition:
             if duplicate is not None:
                 stamped_ms = duplicate.timestamp_ms if self._stamps_append_time else NO_TIMESTAMP
                 return Appended(duplicate.base_offset, duplicate.last_offset, stamped_ms)
-        if divert is not None:
-            data, batches = divert(data, batches)
-        # Read before the append: a header that makes no sense refuses the batch.
-        lanes = requested_lanes(data, batches, self.log.config, now_ms)
-        appended = self._write(data, batches, now_ms)
-        self.lanes.record(appended.base_offset, lanes, appended.last_offset + 1)
-        return appended
+        lanes: list[LaneAt] = []
+        if has_features(data, batches, self.log.config):
+            # Read before the append: a header that makes no sense refuses the batch.
+            if divert is not None:
+                data, batches = divert(data, batches)
+            lanes = requested_lanes(data, batches, self.log.config, now_ms)
+        return self._write(data, batches, now_ms, lanes=lanes)
 
     def append_own(self, data: bytearray) -> Appended:
         """Append batches of records that the broker made itself."""
@@ -172,7 +172,7 @@ class Partition:
             batch = encode_marker(
                 marker, producer_id=producer_id, producer_epoch=producer_epoch, now_ms=now_ms
             )
-            self._write(batch, [(0, read_header(batch))], now_ms, marker)
+            self._write(batch, [(0, read_header(batch))], now_ms, marker=marker)
         return self.log.log_end_offset
 
     def _write(
@@ -180,7 +180,9 @@ class Partition:
         data: bytearray,
         batches: list[PlacedBatch],
         now_ms: int,
+        *,
         marker: Marker | None = None,
+        lanes: Sequence[LaneAt] = (),
     ) -> Appended:
         log = self.log
         base_offset = log.log_end_offset
@@ -202,6 +204,7 @@ class Partition:
         if log.segment_count != segment_count:
             self._save_ledgers()
         end_offset = log.log_end_offset
+        self.lanes.record(base_offset, lanes, end_offset)
         self.messages_in += end_offset - base_offset
         self.bytes_in += len(data)
         self._flushes.appended(log.config.fsync_policy, log.config.flush_ms)
