@@ -41,11 +41,11 @@ CREATE TABLE IF NOT EXISTS position (id INTEGER PRIMARY KEY CHECK (id = 0), cont
 class StoredTarget(msgspec.Struct, frozen=True, array_like=True):
     topic_id: UUID
     partition: int
-    producer_epoch: int
+    producer_id: int | None
     next_sequence: int
     is_dropped: bool
-    # Claims that are not known to be kept by the target: base sequence, packed numbers.
-    claims: list[tuple[int, bytes]]
+    # Claims that are not known to be kept by the target: producer, base sequence, packed numbers.
+    claims: list[tuple[int, int, bytes]]
 
 
 class StoredOrigin(msgspec.Struct, frozen=True, array_like=True):
@@ -79,7 +79,7 @@ class DelayIndex:
         self._path = folder / FILE_NAME
         self._connection: sqlite3.Connection | None = None
 
-    def open(self, *, log_start: int, log_end: int) -> IndexPosition | None:
+    def open(self, log_start: int, log_end: int) -> IndexPosition | None:
         """Where the index stands; None when it is empty, also because it had to be emptied."""
         try:
             self._connect()
@@ -203,12 +203,11 @@ class DelayIndex:
         )
         return [Entry._make(row) for row in rows]
 
-    def oldest(self, below_offset: int, limit: int) -> list[Entry]:
-        """Messages stored below an offset of the log, oldest first."""
+    def oldest(self, limit: int) -> list[Entry]:
+        """Messages by their place in the log."""
         rows = self._open.execute(
-            "SELECT number, due, target, offset, size FROM pending WHERE offset < ? "
-            "ORDER BY offset LIMIT ?",
-            (below_offset, limit),
+            "SELECT number, due, target, offset, size FROM pending ORDER BY offset LIMIT ?",
+            (limit,),
         )
         return [Entry._make(row) for row in rows]
 

@@ -122,6 +122,14 @@ class LaneLedger:
             offset = found.next_offset
 
 
+def has_features(data: bytearray, batches: Sequence[PlacedBatch], config: TopicConfig) -> bool:
+    """Whether some of the batches must be decoded for what their headers ask."""
+    return any(
+        may_have_features(memoryview(data)[at : at + header.size_bytes], header, config)
+        for at, header in batches
+    )
+
+
 def requested_lanes(
     data: bytearray, batches: Sequence[PlacedBatch], config: TopicConfig, now_ms: int
 ) -> list[LaneAt]:

@@ -11,6 +11,8 @@ from goqueue.broker import configs, fetching, record_access
 from goqueue.broker.compaction import Compactor
 from goqueue.broker.configs import BrokerOverrides
 from goqueue.broker.coordinator_settings import group_settings, transaction_settings
+from goqueue.broker.delay_intake import DelaysNotOpen
+from goqueue.broker.delays import Delays
 from goqueue.broker.following import MetadataFollower
 from goqueue.broker.group_configs import GroupConfigs
 from goqueue.broker.groups import Groups
@@ -97,15 +99,17 @@ class Broker:
         self.groups = Groups(
             self, partitions=config.offsets_topic_num_partitions, settings=group_settings(config)
         )
+        producer_ids = ProducerIdSource(store)
         self.transactions = Transactions(
             self,
             self.groups,
-            ProducerIdSource(store),
+            producer_ids,
             partitions=config.transaction_state_log_num_partitions,
             settings=transaction_settings(config),
         )
         self.compactor = Compactor(self.hosted, clock_ms=clock_ms)
         self.queues = Queues(self, partitions=config.queue_state_num_partitions)
+        self.delays = Delays(self, producer_ids, partitions=config.delayed_topic_num_partitions)
         self.group_configs = GroupConfigs(store, self._follower, config)
         self.groups.overrides = self.group_configs.overrides
         self.share_groups = ShareGroups(self, self.groups, self.queues, self.group_configs)
@@ -145,6 +149,7 @@ class Broker:
         await self.groups.state.start()
         await self.transactions.state.start()
         await self.queues.state.start()
+        await self.delays.start()
         interval_ms = self.config.retention_check_interval_ms
         self._upkeep.append(asyncio.create_task(apply_retention_forever(self.hosted, interval_ms)))
         compacting = self.compactor.run_forever(self.config.log_cleaner_backoff_ms)
@@ -161,6 +166,7 @@ class Broker:
         await self._follower.applied(done.revision)
 
     async def close(self) -> None:
+        await self.delays.close()
         self.share_groups.close()
         self.queues.close()
         self.transactions.close()
@@ -280,6 +286,7 @@ class Broker:
     def _react(self, changes: ImageChanges, image: MetadataImage) -> None:
         for topic in changes.topics_deleted:
             self.queues.topic_deleted(topic)
+            self.delays.topic_deleted(topic.id)
         all_concerned = bool(changes.broker_configs_changed)
         for topic in image.topics.values() if all_concerned else changes.topics_reconfigured:
             self.hosted.reconfigure(topic)
@@ -321,9 +328,15 @@ class Broker:
             )
         elif is_transactional(records):
             raise InvalidRecord("a transactional batch was sent without a transactional id")
-        appended = partition.append(records, guard=guard)
+        intake = self.delays.intake(partition)
+        try:
+            appended = partition.append(records, guard=guard, divert=intake.divert)
+        except DelaysNotOpen:
+            await self.delays.open()
+            appended = partition.append(records, guard=guard, divert=intake.divert)
         if acks != 0:
             await partition.wait_committed(appended.last_offset + 1, timeout_ms)
+            await intake.committed(flushed=partition.config.fsync_policy == "always")
         return Produced(*appended, partition.log_start_offset)
 
     async def fetch(

@@ -5,6 +5,7 @@ broker keeps, and until it has taken them, in `far`. Taken in hand for delivery 
 from then on they can no longer be cancelled, and they are forgotten once their target keeps them.
 """
 
+from array import array
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,6 @@ from goqueue.state.delay.records import (
     Restarted,
     Scheduled,
     TargetKey,
-    claim,
 )
 
 SEQUENCE_MASK: Final = 0x7FFF_FFFF
@@ -35,8 +35,11 @@ ORIGIN_PRODUCERS_MAX: Final = 10_000
 
 
 class Claim(NamedTuple):
+    """Messages that go to their target as one batch of a producer."""
+
+    producer_id: int
     base_sequence: int
-    numbers: "Sequence[int]"
+    numbers: Sequence[int]
 
     @property
     def next_sequence(self) -> int:
@@ -45,10 +48,10 @@ class Claim(NamedTuple):
 
 @dataclass(slots=True)
 class Target:
-    """A partition that messages wait for, and how far it was served."""
+    """A partition that messages wait for, and how far it was served, by which producer."""
 
     key: TargetKey
-    producer_epoch: int = 0
+    producer_id: int | None = None
     next_sequence: int = 0
     pending: int = 0
     is_dropped: bool = False
@@ -153,7 +156,7 @@ class DelayMachine:
             case Abandoned():
                 self._replay_abandoned()
             case Restarted():
-                self._replay_restarted(TargetKey(note.topic_id, note.partition))
+                self._replay_restarted(note)
             case ProducerTaken():
                 self.producer_id = note.producer_id
 
@@ -165,8 +168,9 @@ class DelayMachine:
 
     def _replay_claimed(self, note: Claimed) -> None:
         target = self.targets[self.target_number(TargetKey(note.topic_id, note.partition))]
-        taken = Claim(note.base_sequence, note.numbers)
+        taken = Claim(note.producer_id, note.base_sequence, note.numbers)
         target.claims.append(taken)
+        target.producer_id = note.producer_id
         target.next_sequence = taken.next_sequence
         for number in taken.numbers:
             # Missing if the index already knows how the story ends.
@@ -226,14 +230,14 @@ class DelayMachine:
         for key in [key for key in self._origins if key[0].topic_id == topic_id]:
             del self._origins[key]
 
-    def _replay_restarted(self, key: TargetKey) -> None:
-        target = self.targets[self.target_number(key)]
-        target.producer_epoch += 1
+    def _replay_restarted(self, note: Restarted) -> None:
+        target = self.targets[self.target_number(TargetKey(note.topic_id, note.partition))]
+        target.producer_id = note.producer_id
         target.next_sequence = 0
         for _ in range(len(target.claims)):
-            renumbered = Claim(target.next_sequence, target.claims.popleft().numbers)
-            target.claims.append(renumbered)
-            target.next_sequence = renumbered.next_sequence
+            numbers = target.claims.popleft().numbers
+            target.claims.append(Claim(note.producer_id, target.next_sequence, numbers))
+            target.next_sequence = target.claims[-1].next_sequence
 
     def _replay_abandoned(self) -> None:
         for number in self._open_group:
@@ -269,9 +273,17 @@ class DelayMachine:
         known = self._origins.get((origin.target, origin.producer_id), ())
         return (origin.producer_epoch, origin.base_sequence) in known
 
-    def claim(self, target: int, numbers: Iterable[int]) -> Claimed:
+    def claim(self, target: int, batches: Iterable[Sequence[int]]) -> list[Claimed]:
+        """Take messages in hand for their target, batch by batch."""
+        assert self.producer_id is not None
         found = self.targets[target]
-        return claim(found.key, found.next_sequence, numbers)
+        sequence = found.next_sequence if found.producer_id == self.producer_id else 0
+        claims = []
+        for numbers in batches:
+            packed = array("q", numbers).tobytes()
+            claims.append(Claimed(*found.key, self.producer_id, sequence, packed))
+            sequence = (sequence + len(numbers)) & SEQUENCE_MASK
+        return claims
 
     def is_settled(self, number: int) -> bool:
         """Whether the index still has a message that is gone."""

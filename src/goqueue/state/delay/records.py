@@ -19,8 +19,8 @@ _ADDRESS: Final = "@"
 # number, due, topic id, partition, records of its group that follow
 _ADDRESS_FIELDS: Final = struct.Struct(">qq16siI")
 
-# Length fields, offset and timestamp deltas of one record in a batch, generously.
-RECORD_OVERHEAD_BYTES: Final = 24
+# The address, length fields, deltas and a share of the batch's header, generously.
+RECORD_OVERHEAD_BYTES: Final = 80
 HEADER_OVERHEAD_BYTES: Final = 6
 
 
@@ -49,7 +49,7 @@ class _Note(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class ProducerTaken(_Note, frozen=True, tag=1):
-    """The producer id under which this partition's messages are appended to their targets."""
+    """The producer id under which messages are appended to their targets from now on."""
 
     producer_id: int
 
@@ -65,10 +65,11 @@ class Originated(_Note, frozen=True, tag=2):
 
 
 class Claimed(_Note, frozen=True, tag=3):
-    """These messages, in this order, go to the target as one batch with this sequence."""
+    """These messages, in this order, go to the target as one batch of this producer."""
 
     topic_id: UUID
     partition: int
+    producer_id: int
     base_sequence: int
     packed_numbers: bytes
 
@@ -104,10 +105,11 @@ class Abandoned(_Note, frozen=True, tag=7):
 
 
 class Restarted(_Note, frozen=True, tag=8):
-    """The target lost batches that it had kept: go on in a new producer epoch, from 0."""
+    """The target lost batches that it had kept: what is claimed goes under another producer."""
 
     topic_id: UUID
     partition: int
+    producer_id: int
 
 
 Note = (
@@ -153,12 +155,8 @@ def parse_address(headers: Sequence[Header]) -> Scheduled | None:
     return Scheduled(number, due_ms, TargetKey(UUID(bytes=topic_id), partition), group_left)
 
 
-def claim(target: TargetKey, base_sequence: int, numbers: Iterable[int]) -> Claimed:
-    return Claimed(target.topic_id, target.partition, base_sequence, array("q", numbers).tobytes())
-
-
 def stored_size_bytes(key: bytes | None, value: bytes | None, headers: Iterable[Header]) -> int:
-    """About what a message takes in a batch; never less."""
+    """About what a message takes in `__delayed`, and never less than in its target."""
     size = RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
     for name, text in headers:
         size += HEADER_OVERHEAD_BYTES + 4 * len(name) + len(text or b"")

@@ -1,0 +1,91 @@
+"""Figures about delayed messages, since the broker started."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+# Upper bounds in ms; what is later than the last is counted after it. 50 is what is promised.
+LATENESS_BOUNDS_MS: Final = (5, 10, 20, 30, 50, 100, 250, 500, 1_000, 5_000, 60_000)
+
+
+class Lateness:
+    """How long after their time messages were appended."""
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(LATENESS_BOUNDS_MS) + 1)
+
+    def add(self, late_ms: int) -> None:
+        for at, bound_ms in enumerate(LATENESS_BOUNDS_MS):
+            if late_ms <= bound_ms:
+                self.counts[at] += 1
+                return
+        self.counts[-1] += 1
+
+    def quantile_ms(self, share: float) -> int | None:
+        """The bound below which this share lies; None without a message, or beyond the last."""
+        total = sum(self.counts)
+        seen = 0
+        for count, bound_ms in zip(self.counts, LATENESS_BOUNDS_MS, strict=False):
+            seen += count
+            if total and seen >= share * total:
+                return bound_ms
+        return None
+
+
+@dataclass(slots=True)
+class TopicFigures:
+    delivered: int = 0
+    cancelled: int = 0
+    lateness: Lateness = field(default_factory=Lateness)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDelayStats:
+    topic: str
+    pending: int
+    delivered: int
+    cancelled: int
+    lateness_p99_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelayStats:
+    """`next_due_ms` may be early, after a cancellation; `pending_bytes` is of all topics."""
+
+    pending: int
+    in_memory: int
+    pending_bytes: int
+    next_due_ms: int | None
+    delivered: int
+    cancelled: int
+    lateness_p50_ms: int | None
+    lateness_p99_ms: int | None
+    lateness_counts: Sequence[int]
+    topics: Sequence[TopicDelayStats]
+
+
+class DelayFigures:
+    """Counts by topic id."""
+
+    def __init__(self) -> None:
+        self.topics: dict[UUID, TopicFigures] = {}
+        self.delivered = 0
+        self.cancelled = 0
+        self.lateness = Lateness()
+
+    def delivery(self, topic_id: UUID, due_times_ms: Sequence[int], now_ms: int) -> None:
+        figures = self.topics.setdefault(topic_id, TopicFigures())
+        self.delivered += len(due_times_ms)
+        figures.delivered += len(due_times_ms)
+        for due_ms in due_times_ms:
+            late_ms = now_ms - due_ms
+            self.lateness.add(late_ms)
+            figures.lateness.add(late_ms)
+
+    def cancellation(self, topic_id: UUID) -> None:
+        self.cancelled += 1
+        self.topics.setdefault(topic_id, TopicFigures()).cancelled += 1
+
+    def forget(self, topic_id: UUID) -> None:
+        self.topics.pop(topic_id, None)
