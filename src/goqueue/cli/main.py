@@ -8,11 +8,14 @@ from goqueue import __version__
 from goqueue.cli.consume import consume
 from goqueue.cli.dlq import dlq
 from goqueue.cli.failures import CommandGroup
+from goqueue.cli.groups import groups
+from goqueue.cli.offsets import offsets
 from goqueue.cli.produce import produce
 from goqueue.cli.queue import queue
 from goqueue.cli.serve import serve
 from goqueue.cli.settings import settings
 from goqueue.cli.topics import topics
+from goqueue.cli.transactions import transactions
 
 app = typer.Typer(
     name="goqueue",
@@ -49,4 +52,7 @@ app.command()(produce)
 app.command()(consume)
 app.add_typer(queue, name="queue")
 app.add_typer(dlq, name="dlq")
+app.add_typer(groups, name="groups")
+app.add_typer(offsets, name="offsets")
+app.add_typer(transactions, name="transactions")
 app.command()(settings)

@@ -22,6 +22,8 @@ from kio.schema.describe_configs.v4.response import DescribeConfigsResponse
 from kio.schema.describe_log_dirs.v4.request import DescribeLogDirsRequest
 from kio.schema.describe_log_dirs.v4.response import DescribeLogDirsResponse
 from kio.schema.errors import ErrorCode
+from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
+from kio.schema.find_coordinator.v6.response import FindCoordinatorResponse
 from kio.schema.incremental_alter_configs.v1.request import (
     AlterableConfig,
     AlterConfigsResource,
@@ -56,6 +58,9 @@ _DELETE: Final = i8(1)
 _SOURCE_TOPIC: Final = 1
 _SOURCE_DEFAULT: Final = 5
 _ANY_REPLICA: Final = BrokerId(-1)
+# What a coordinator is asked for.
+_GROUP_KEY: Final = i8(0)
+_TRANSACTION_KEY: Final = i8(1)
 
 # (topic, partition) -> offset or size
 _ByPartition = dict[tuple[str, int], int]
@@ -91,6 +96,29 @@ class KafkaAdmin:
     def _any_broker(self) -> Connection:
         assert self._entrance is not None, "use `async with`"
         return self._entrance
+
+    async def brokers(self) -> list[Connection]:
+        """Connections to all brokers of the cluster."""
+        found = await self._metadata(())
+        for node in found.brokers:
+            if int(node.node_id) not in self._by_node:
+                self._by_node[int(node.node_id)] = await Connection.open(node.host, int(node.port))
+        return list(self._by_node.values())
+
+    async def coordinator(self, key: str, *, transactional: bool = False) -> Connection:
+        """A connection to the broker that looks after a group or a transactional id."""
+        response = await self._any_broker.call(
+            FindCoordinatorRequest(
+                key_type=_TRANSACTION_KEY if transactional else _GROUP_KEY, coordinator_keys=(key,)
+            ),
+            FindCoordinatorResponse,
+        )
+        found = response.coordinators[0]
+        _check(found.error_code, found.error_message, f"coordinator of {key!r}")
+        node = int(found.node_id)
+        if node not in self._by_node:
+            self._by_node[node] = await Connection.open(found.host, int(found.port))
+        return self._by_node[node]
 
     async def topic_names(self) -> list[str]:
         found = await self._metadata(None)

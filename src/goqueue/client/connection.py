@@ -6,15 +6,13 @@ import os
 import struct
 from typing import Final, TypeVar
 
-from kio.schema.request_header.v2.header import RequestHeader
-from kio.schema.response_header.v1.header import ResponseHeader
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32
-from kio.static.protocol import HeaderV1ResponsePayload, HeaderV2RequestPayload
+from kio.static.protocol import RequestPayload, ResponsePayload
 
 from goqueue.client.errors import BrokerUnreachable
 
-Response = TypeVar("Response", bound=HeaderV1ResponsePayload)
+Response = TypeVar("Response", bound=ResponsePayload)
 
 CONNECT_TIMEOUT_SECONDS: Final = 5.0
 # Longer than the time-out that is sent along with a request.
@@ -52,9 +50,7 @@ class Connection:
             raise BrokerUnreachable(f"no broker answers at {address}: {reason}") from error
         return cls(reader, writer, address)
 
-    async def call(
-        self, request: HeaderV2RequestPayload, response_type: type[Response]
-    ) -> Response:
+    async def call(self, request: RequestPayload, response_type: type[Response]) -> Response:
         try:
             async with asyncio.timeout(RESPONSE_TIMEOUT_SECONDS):
                 self._writer.write(self._frame(request))
@@ -81,23 +77,23 @@ class Connection:
         except OSError:
             return  # the other side was faster
 
-    def _frame(self, request: HeaderV2RequestPayload) -> bytes:
+    def _frame(self, request: RequestPayload) -> bytes:
         self._correlation_id += 1
-        header = RequestHeader(
+        header = request.__header_schema__(
             request_api_key=request.__api_key__,
             request_api_version=request.__version__,
             correlation_id=i32(self._correlation_id),
             client_id=_CLIENT_ID,
         )
         with io.BytesIO() as buffer:
-            entity_writer(RequestHeader)(buffer, header)
+            entity_writer(type(header))(buffer, header)
             entity_writer(type(request))(buffer, request)
             body = buffer.getvalue()
         return _FRAME_LENGTH.pack(len(body)) + body
 
     def _parse(self, frame: bytes, response_type: type[Response]) -> Response:
         try:
-            header, header_size = entity_reader(ResponseHeader)(frame, 0)
+            header, header_size = entity_reader(response_type.__header_schema__)(frame, 0)
             response, _ = entity_reader(response_type)(frame, header_size)
         except Exception as error:  # whatever the decoder raises on bytes that are not Kafka's
             raise BrokerUnreachable(
