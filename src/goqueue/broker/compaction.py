@@ -58,6 +58,7 @@ class Compactor:
         self._clock_ms = clock_ms
         self._retry_after_ms = retry_after_ms
         self._not_before_ms: dict[Partition, int] = {}
+        self._turn = asyncio.Lock()
         # Waits for the worker, and for the disk; never for more than one of them at a time.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="goqueue-compact")
 
@@ -77,9 +78,14 @@ class Compactor:
 
     async def compact_dirtiest(self) -> bool:
         """Run once, if any partition is worth it; False if none was."""
-        candidate = await self._choose()
-        if candidate is None:
-            return False
+        async with self._turn:
+            candidate = await self._choose()
+            # It may have been closed while others were looked at.
+            if candidate is None or candidate.partition.offline_reason is not None:
+                return False
+            return await self._watch(candidate)
+
+    async def _watch(self, candidate: _Candidate) -> bool:
         partition = candidate.partition
         task = asyncio.create_task(self._compact(*candidate))
         partition.compacting = task
@@ -196,10 +202,9 @@ class Compactor:
     async def _swap(self, partition: Partition) -> None:
         log = partition.log
         due_ms = self._clock_ms() + log.config.file_delete_delay_ms
-        while True:
-            if not log.compaction.swap_next(due_ms=due_ms):
-                break
-            await asyncio.sleep(0)
+        # Renames can wait for the journal of a file system that is busy with the copies.
+        while await self._blocking(log.compaction.rename_next):
+            log.compaction.show_next(due_ms=due_ms)
         await self._blocking(log.compaction.finish)
 
     async def _blocking(self, work: Callable[[], T]) -> T:

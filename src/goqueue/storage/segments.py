@@ -72,15 +72,11 @@ class SegmentRow:
             self._removed.append((due_ms, segment))
         return sum(segment.size_bytes for segment in removed)
 
-    def exchange(self, old: Sequence[Segment], new: Segment, *, ending: str, due_ms: int) -> None:
+    def exchange(self, old: Sequence[Segment], new: Segment, *, due_ms: int) -> None:
         """Put `new` into the place of neighbours with the same offsets.
 
-        Their files stay until `due_ms`, under names with this ending. After an `OSError` the row is
-        as it was, and it can be tried again.
+        The names of the files were changed before; those of `old` stay until `due_ms`.
         """
-        for segment in old:
-            segment.mark_deleted(ending)
-        new.files.rename("")
         first = self.all.index(old[0])
         self._replace((*self.all[:first], new, *self.all[first + len(old) :]))
         self._removed.extend((due_ms, segment) for segment in old)

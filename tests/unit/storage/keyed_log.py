@@ -86,13 +86,17 @@ def copy(plan: CompactionPlan, disk: Disk | None = None) -> Compacted:
     return compact(plan, disk or UnsyncedDisk(), lambda _: None)
 
 
+def swap_all(log: PartitionLog, *, due_ms: int = 0) -> None:
+    while log.compaction.rename_next():
+        log.compaction.show_next(due_ms=due_ms)
+
+
 def take_in(
     log: PartitionLog, plan: CompactionPlan, compacted: Compacted, *, now_ms: int = NOW_MS
 ) -> None:
     assert log.compaction.accept(plan, compacted)
     assert log.compaction.commit(compacted, log.config, now_ms=now_ms)
-    while log.compaction.swap_next(due_ms=now_ms):
-        pass
+    swap_all(log, due_ms=now_ms)
     log.compaction.finish()
 
 

@@ -12,7 +12,6 @@ from goqueue.model.errors import CorruptBatch
 from goqueue.model.records import COMPRESSION_CODES
 from goqueue.storage.compaction.copying import DamagedSegment, compact
 from goqueue.storage.compaction.plan import AbortedRange
-from goqueue.storage.log import PartitionLog
 from goqueue.testing.faulty_disk import FaultyDisk
 from tests.unit.storage.keyed_log import (
     DAY_MS,
@@ -26,6 +25,7 @@ from tests.unit.storage.keyed_log import (
     entries,
     headers_of,
     make_plan,
+    swap_all,
     take_in,
 )
 from tests.unit.storage.stored_log import (
@@ -45,11 +45,6 @@ ENDLESS = 1 << 40
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "p"
-
-
-def swap_all(log: PartitionLog) -> None:
-    while log.compaction.swap_next(due_ms=0):
-        pass
 
 
 # --- records -----------------------------------------------------------------------------

@@ -31,8 +31,8 @@ class _Exchange(NamedTuple):
 
 
 class LogCompaction:
-    """A run is `measure`, `plan`, the worker, `accept`, `commit`, `swap_next` until it says False,
-    and `finish`; or `discard`, up to and instead of `commit`.
+    """A run is `measure`, `plan`, the worker, `accept`, `commit`, `rename_next` and `show_next`
+    until none is left, and `finish`; or `discard`, up to and instead of `commit`.
 
     From `accept` on, `is_swapping` says that the log's closed segments are spoken for.
     """
@@ -116,6 +116,7 @@ class LogCompaction:
         Segments that retention took meanwhile are left out; if it took a part of what became one
         segment, the run was for nothing.
         """
+        assert self._swap is None, "one run at a time"
         by_base_offset = {segment.base_offset: segment for segment in self._row.all[:-1]}
         exchanges: list[_Exchange] = []
         accepted: list[CleanedSegment] = []
@@ -163,19 +164,30 @@ class LogCompaction:
                 raise
             return True
 
-    def swap_next(self, *, due_ms: int) -> bool:
-        """Appending thread: put one copy into its place; False when none is left.
+    def rename_next(self) -> bool:
+        """Blocking, from any thread: give the next copy its name; False when none is left.
 
-        The files it replaces stay until `due_ms`. After an `OSError` it can be tried again.
+        Readers find the old files under names with another ending. After an `OSError` it can be
+        tried again.
         """
-        if not self._exchanges:
-            return False
-        assert self._swap is not None
-        old, new = self._exchanges[0]
-        ending = f".{self._swap.token}{DELETED_SUFFIX}"
-        self._row.exchange(old, new, ending=ending, due_ms=due_ms)
-        del self._exchanges[0]
-        return True
+        with self._writing:
+            if not self._exchanges:
+                return False
+            assert self._swap is not None
+            old, new = self._exchanges[0]
+            for segment in old:
+                segment.mark_deleted(f".{self._swap.token}{DELETED_SUFFIX}")
+            new.files.rename("")
+            return True
+
+    def show_next(self, *, due_ms: int) -> None:
+        """Appending thread: let readers see the copy that has got its name.
+
+        The files that it replaces stay until `due_ms`.
+        """
+        if self._exchanges:
+            old, new = self._exchanges.pop(0)
+            self._row.exchange(old, new, due_ms=due_ms)
 
     def finish(self) -> None:
         """Blocking, from any thread: the swap is on disk on return, or `OSError`."""
@@ -191,8 +203,8 @@ class LogCompaction:
             if not is_committed:
                 self._abandon()
         if is_committed:
-            while self.swap_next(due_ms=0):
-                pass
+            while self.rename_next():
+                self.show_next(due_ms=0)
             self.finish()
         if self.first_dirty_offset > offset:
             self._save(self._history.truncated(offset))
