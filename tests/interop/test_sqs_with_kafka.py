@@ -5,7 +5,8 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+from confluent_kafka import admin as admin_module
+from confluent_kafka.admin import AdminClient
 
 from goqueue.testing import ServerProcess
 from tests.interop.sqs_api import (
@@ -18,6 +19,9 @@ from tests.interop.sqs_api import (
     receive,
     receive_all,
 )
+
+# Its names are re-exports that the type checker does not see.
+admin_api: Any = admin_module
 
 
 @pytest.fixture
@@ -151,7 +155,7 @@ def test_a_topic_of_kafka_is_a_queue(sqs: Any, bootstrap: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     name = new_name()
     config = {"queue.visibility.timeout.ms": "7000", "retention.ms": "3600000"}
-    admin.create_topics([NewTopic(name, 2, config=config)])[name].result(10)
+    admin.create_topics([admin_api.NewTopic(name, 2, config=config)])[name].result(10)
     produce(bootstrap, name, b"before SQS knew of it")
     url = sqs.get_queue_url(QueueName=name)["QueueUrl"]
     assert url in sqs.list_queues(QueueNamePrefix=name)["QueueUrls"]
@@ -162,7 +166,9 @@ def test_a_topic_of_kafka_is_a_queue(sqs: Any, bootstrap: str) -> None:
     assert (
         sqs.create_queue(QueueName=name, Attributes={"VisibilityTimeout": "9"})["QueueUrl"] == url
     )
-    [entries] = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, name)]).values()
+    [entries] = admin.describe_configs(
+        [admin_api.ConfigResource(admin_api.ConfigResource.Type.TOPIC, name)]
+    ).values()
     assert entries.result(10)["queue.visibility.timeout.ms"].value == "9000"
     admin.delete_topics([name])[name].result(10)
     with pytest.raises(sqs.exceptions.QueueDoesNotExist):
@@ -175,6 +181,6 @@ def test_a_topic_made_anew_is_another_queue(sqs: Any, bootstrap: str) -> None:
     name = name_of(url)
     sqs.tag_queue(QueueUrl=url, Tags={"old": "yes"})
     admin.delete_topics([name])[name].result(10)
-    admin.create_topics([NewTopic(name, 1)])[name].result(10)
+    admin.create_topics([admin_api.NewTopic(name, 1)])[name].result(10)
     assert attribute(sqs, url, "ReceiveMessageWaitTimeSeconds") == "0"
     assert "Tags" not in sqs.list_queue_tags(QueueUrl=url)

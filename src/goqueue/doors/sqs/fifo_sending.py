@@ -8,9 +8,11 @@ from uuid import UUID
 from goqueue.broker.service import Broker
 from goqueue.doors.sqs.catalogue import Queue
 from goqueue.doors.sqs.deduplication import WINDOW_MS, DeduplicationWindow
+from goqueue.doors.sqs.delayed import delayed_messages
 from goqueue.doors.sqs.errors import ErrorKind, SqsError
-from goqueue.doors.sqs.message_headers import sequence_number, system_facts
+from goqueue.doors.sqs.message_headers import SystemFacts, sequence_number, system_facts
 from goqueue.doors.sqs.new_messages import PreparedMessage
+from goqueue.model.records import NewRecord, Record
 
 # One read of the log when the window is found again.
 HISTORY_READ_BYTES: Final = 4 * 1024 * 1024
@@ -50,7 +52,12 @@ class FifoSender:
 
     async def _read_history(self, queue: Queue) -> None:
         since_ms = self._broker.clock_ms() - WINDOW_MS
-        found: list[tuple[int, str, TakenMessage]] = []
+        found: list[tuple[int, SystemFacts]] = []
+
+        def note(record: Record | NewRecord) -> None:
+            facts = system_facts(record.headers)
+            found.append((facts.sent_ms(record.timestamp_ms), facts))
+
         for part in queue.topic.partitions:
             listed = await self._broker.list_offset(queue.name, part.index, since_ms)
             offset = listed.offset
@@ -63,18 +70,20 @@ class FifoSender:
                     max_bytes=HISTORY_READ_BYTES,
                 )
                 for record in page.records:
-                    facts = system_facts(record)
-                    if facts.deduplication_id is None or facts.message_id is None:
-                        continue
-                    number = facts.sequence_number or sequence_number(record.timestamp_ms, 0)
-                    taken = TakenMessage(facts.message_id, number, None)
-                    key = _key(queue, facts.group_id, facts.deduplication_id)
-                    found.append((record.timestamp_ms, key, taken))
+                    note(record)
                 offset = page.next_offset if page.next_offset > offset else -1
-        for sent_ms, key, taken in sorted(found, key=lambda each: each[0]):
-            self._window.take(key, taken, sent_ms)
+        # A queue with DelaySeconds has messages that are not in the log yet.
+        async for messages in delayed_messages(self._broker, queue):
+            for message in messages:
+                note(message.record)
+        for sent_ms, facts in sorted(found, key=lambda each: each[0]):
             # A clock that was put back must not make numbers shrink.
             self._last_ms = max(self._last_ms, sent_ms)
+            if facts.deduplication_id is None or facts.message_id is None:
+                continue
+            number = facts.sequence_number or sequence_number(sent_ms, 0)
+            key = _key(queue, facts.group_id, facts.deduplication_id)
+            self._window.take(key, TakenMessage(facts.message_id, number, None), sent_ms)
 
     def take(self, queue: Queue, message: PreparedMessage) -> tuple[TakenMessage, bool]:
         """The message under this id, and whether it is this one, to be stored now."""

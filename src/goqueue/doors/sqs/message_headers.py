@@ -5,6 +5,7 @@
     sqs-deduplication-id    the MessageDeduplicationId
     sqs-sequence-number     the SequenceNumber
     sqs-trace-header        the AWSTraceHeader
+    sqs-sent-timestamp      the SentTimestamp, of messages that were delayed
     <name>                  a message attribute; its type, unless String, is in sqs-type.<name>
 
 A message attribute whose own name begins with `sqs-` gets `sqs-attribute.` before it. Records of
@@ -15,7 +16,7 @@ value is no text; the MessageId follows from topic, partition and offset.
 import base64
 import random
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 from uuid import UUID, uuid5
 
@@ -30,6 +31,7 @@ GROUP_ID: Final = "sqs-group-id"
 DEDUPLICATION_ID: Final = "sqs-deduplication-id"
 SEQUENCE_NUMBER: Final = "sqs-sequence-number"
 TRACE_HEADER: Final = "sqs-trace-header"
+SENT_TIMESTAMP: Final = "sqs-sent-timestamp"
 TYPE_PREFIX: Final = "sqs-type."
 ATTRIBUTE_PREFIX: Final = "sqs-attribute."
 
@@ -50,6 +52,12 @@ class SystemFacts(NamedTuple):
     deduplication_id: str | None = None
     sequence_number: str | None = None
     trace_header: str | None = None
+    sent_timestamp: str | None = None
+
+    def sent_ms(self, record_ms: int | None) -> int:
+        if self.sent_timestamp is not None and self.sent_timestamp.isdecimal():
+            return int(self.sent_timestamp)
+        return record_ms or 0
 
 
 _FACTS: Final = {
@@ -58,6 +66,7 @@ _FACTS: Final = {
     DEDUPLICATION_ID: 2,
     SEQUENCE_NUMBER: 3,
     TRACE_HEADER: 4,
+    SENT_TIMESTAMP: 5,
 }
 
 
@@ -99,9 +108,9 @@ def attribute_headers(attributes: Mapping[str, AttributeValue]) -> Iterator[Head
             yield TYPE_PREFIX + name, (attribute.data_type or "").encode()
 
 
-def system_facts(record: Record) -> SystemFacts:
+def system_facts(headers: Iterable[Header]) -> SystemFacts:
     facts: list[str | None] = [None] * len(_FACTS)
-    for name, value in record.headers:
+    for name, value in headers:
         place = _FACTS.get(name)
         if place is not None and value is not None:
             facts[place] = value.decode("utf-8", "replace")

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from goqueue.broker.feature_headers import DELAY_MS
 from goqueue.doors.sqs.catalogue import Queue
 from goqueue.doors.sqs.digests import attributes_digest, body_digest
 from goqueue.doors.sqs.errors import (
@@ -23,6 +22,7 @@ from goqueue.doors.sqs.message_headers import (
     DEDUPLICATION_ID,
     GROUP_ID,
     MESSAGE_ID,
+    SENT_TIMESTAMP,
     SEQUENCE_NUMBER,
     TRACE_HEADER,
     attribute_headers,
@@ -56,11 +56,15 @@ class PreparedMessage:
     system_attributes_md5: str | None
     group_id: str | None
     deduplication_id: str | None
+    delay_seconds: int
 
     def record(self, sent_ms: int, sequence_number: str | None) -> NewRecord:
         headers = self.headers
         if sequence_number is not None:
             headers = (*headers, (SEQUENCE_NUMBER, sequence_number.encode()))
+        if self.delay_seconds:
+            # The record itself is as old as its delivery into the topic.
+            headers = (*headers, (SENT_TIMESTAMP, b"%d" % sent_ms))
         return NewRecord(
             value=self.body,
             key=None if self.group_id is None else self.group_id.encode(),
@@ -92,9 +96,6 @@ def prepare(queue: Queue, message: NewMessage) -> PreparedMessage:
     system = message.message_system_attributes or {}
     if system:
         headers.append((TRACE_HEADER, _trace_header(system)))
-    delay_seconds = _delay_seconds(queue, message.delay_seconds)
-    if delay_seconds:
-        headers.append((DELAY_MS, b"%d" % (delay_seconds * 1000)))
     return PreparedMessage(
         message_id=message_id,
         body=body,
@@ -104,6 +105,7 @@ def prepare(queue: Queue, message: NewMessage) -> PreparedMessage:
         system_attributes_md5=attributes_digest(system),
         group_id=message.message_group_id,
         deduplication_id=deduplication_id,
+        delay_seconds=_delay_seconds(queue, message.delay_seconds),
     )
 
 

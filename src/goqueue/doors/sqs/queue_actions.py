@@ -12,6 +12,7 @@ from goqueue.doors.sqs.answers import (
     SourceQueueUrls,
 )
 from goqueue.doors.sqs.catalogue import GROUP, Queue
+from goqueue.doors.sqs.delayed import cancel_delayed, delayed_count
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_parameter, missing
 from goqueue.doors.sqs.queue_attributes import ALL_NAMES
 from goqueue.doors.sqs.requests import (
@@ -138,7 +139,7 @@ async def _counts(session: Session, queue: Queue) -> dict[str, str]:
     parts = await session.broker.queues.describe(GROUP, queue.name)
     visible = sum(part.ready + part.waiting for part in parts)
     in_flight = sum(part.in_flight for part in parts)
-    delayed = session.delayed_count(queue)
+    delayed = delayed_count(session.broker, queue)
     return dict(zip(_COUNTS, (str(visible), str(in_flight), str(delayed)), strict=True))
 
 
@@ -165,7 +166,7 @@ async def purge_queue(session: Session, _call: Call, request: QueueRequest) -> D
         )
     session.purged_ms[queue.topic.id] = now_ms
     await session.catalogue.open(queue)
-    await session.cancel_delayed(queue)
+    await cancel_delayed(session.broker, queue)
     for part in queue.topic.partitions:
         partition = session.broker.partition(queue.name, part.index)
         await session.broker.queues.reset(GROUP, queue.name, part.index, partition.high_watermark)

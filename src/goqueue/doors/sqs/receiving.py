@@ -140,7 +140,7 @@ def _message(
     now_ms: int,
 ) -> Message:
     record = delivery.record
-    facts = system_facts(record)
+    facts = system_facts(record.headers)
     body, is_base64 = body_of(record.value)
     first_ms = session.deliveries.delivered(
         queue.topic.id,
@@ -175,7 +175,7 @@ def _system_attributes(
     record = delivery.record
     found = {
         "SenderId": ACCOUNT,
-        "SentTimestamp": str(record.timestamp_ms),
+        "SentTimestamp": str(facts.sent_ms(record.timestamp_ms)),
         "ApproximateReceiveCount": str(delivery.delivery_count),
         "ApproximateFirstReceiveTimestamp": str(first_ms),
     }

@@ -7,6 +7,7 @@ from typing import Final
 from goqueue.doors.sqs.answers import Batch, Sent, SentEntry
 from goqueue.doors.sqs.batches import check_entries, failed
 from goqueue.doors.sqs.catalogue import Queue
+from goqueue.doors.sqs.delayed import schedule
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_value
 from goqueue.doors.sqs.fifo_sending import FifoSender, TakenMessage
 from goqueue.doors.sqs.new_messages import PreparedMessage, attributes_size, prepare
@@ -93,14 +94,32 @@ async def _store(
 ) -> list[_Outcome]:
     if queue.is_fifo:
         return await _store_once(session, queue, messages)
+    outcomes: dict[int, _Outcome] = {}
+    at_once = [n for n, message in enumerate(messages) if not message.delay_seconds]
+    later = [n for n, message in enumerate(messages) if message.delay_seconds]
+    for positions in (at_once, later):
+        try:
+            await _append(session, queue, [(messages[n], None) for n in positions])
+        except Exception as error:
+            outcomes.update(dict.fromkeys(positions, refusal(error)))
+        else:
+            outcomes.update((n, (messages[n], None)) for n in positions)
+    return [outcomes[n] for n in range(len(messages))]
+
+
+async def _append(
+    session: Session, queue: Queue, messages: Sequence[tuple[PreparedMessage, str | None]]
+) -> None:
+    """Store messages with their sequence numbers; all are delayed, or none is."""
+    if not messages:
+        return
     sent_ms = session.broker.clock_ms()
-    try:
-        await session.broker.publish(
-            queue.name, [message.record(sent_ms, None) for message in messages]
-        )
-    except Exception as error:
-        return [refusal(error)] * len(messages)
-    return [(message, None) for message in messages]
+    records = [message.record(sent_ms, number) for message, number in messages]
+    if not messages[0][0].delay_seconds:
+        await session.broker.publish(queue.name, records)
+        return
+    due_ms = [sent_ms + message.delay_seconds * 1000 for message, _ in messages]
+    await schedule(session.broker, queue, list(zip(records, due_ms, strict=True)))
 
 
 async def _store_once(
@@ -140,13 +159,12 @@ async def _store_group(
     sender: FifoSender,
     group: Sequence[tuple[PreparedMessage, TakenMessage]],
 ) -> None:
-    sent_ms = session.broker.clock_ms()
-    records = [message.record(sent_ms, taken.sequence_number) for message, taken in group]
+    numbered = [(message, taken.sequence_number) for message, taken in group]
     failure: Exception | None = SqsError(
         ErrorKind.SERVICE_UNAVAILABLE, "The request ended before the message was stored."
     )
     try:
-        await session.broker.publish(queue.name, records)
+        await _append(session, queue, numbered)
         failure = None
     except Exception as error:
         failure = error

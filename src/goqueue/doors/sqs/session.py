@@ -78,9 +78,3 @@ class Session:
         if sender is None or sender.topic_id != queue.topic.id:
             sender = self._fifo_senders[queue.name] = FifoSender(self.broker, queue.topic.id)
         return sender
-
-    def delayed_count(self, _queue: Queue) -> int:
-        return 0
-
-    async def cancel_delayed(self, _queue: Queue) -> None:
-        return None
