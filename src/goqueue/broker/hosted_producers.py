@@ -14,7 +14,7 @@ from goqueue.broker.messages import Produced, Published
 from goqueue.broker.partition import Partition
 from goqueue.broker.record_access import PUBLISH_TIMEOUT_MS, published, spread
 from goqueue.broker.transactions import TransactionRefused, Transactions
-from goqueue.model.errors import InvalidRequest, UnknownPartition
+from goqueue.model.errors import InvalidRecord, UnknownPartition
 from goqueue.model.names import TopicPartition
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.state.groups.messages import OffsetCommitResult, TxnOffsetCommit
@@ -267,7 +267,7 @@ class HostedProducers:
                 )
         by_partition = spread(records, partitions, count)
         if sequence is not None and (None in partitions or len(by_partition) > 1):
-            raise InvalidRequest(
+            raise InvalidRecord(
                 "sequence: it counts the messages of one partition, so all must name the same one"
             )
         now_ms = self._host.clock_ms()

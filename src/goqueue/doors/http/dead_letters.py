@@ -61,7 +61,7 @@ class RedriveResult(msgspec.Struct, frozen=True, rename="camel"):
     gone: Annotated[int, Meta(description="Their topic is no more; they stay dead letters.")]
 
 
-@get("/topics/{name:str}/dlq", tags=["Queues"], responses=errors(400, 404))
+@get("/topics/{name:str}/dlq", tags=["Queues"], responses=errors(400, 404, 422))
 async def list_dlq(
     broker: NamedDependency[Broker],
     name: TopicInPath,
@@ -83,7 +83,7 @@ async def list_dlq(
     "/topics/{name:str}/dlq/redrive",
     tags=["Queues"],
     status_code=200,
-    responses=errors(400, 404, 413, 415),
+    responses=errors(400, 404, 413, 415, 422),
 )
 async def redrive_dlq(
     broker: NamedDependency[Broker], name: TopicInPath, data: JSONBody[Redrive]

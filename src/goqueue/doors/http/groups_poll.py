@@ -116,13 +116,14 @@ async def poll(
         ),
     ] = None,
     visibility: Annotated[
-        int | None,
+        int,
         QueryParameter(
-            ge=1,
+            ge=0,
             le=DELAY_MAX_MS,
-            description="Queue only: milliseconds until others may get the messages.",
+            description="Queue only: milliseconds until others may get the messages; 0 leaves it "
+            "to the topic's settings.",
         ),
-    ] = None,
+    ] = 0,
     start: Annotated[
         Literal["earliest", "latest"] | None,
         QueryParameter(description="Queue only: where the group's first poll begins."),
@@ -140,7 +141,7 @@ async def poll(
             "group, or the second to read that topic as a queue",
         )
     if member_id is not None:
-        if (consumer, visibility, start) != (None, None, None):
+        if (consumer, visibility, start) != (None, 0, None):
             raise Refusal(
                 422, "invalid_request", "consumer, visibility, start: they go with topic only"
             )
@@ -162,7 +163,7 @@ async def poll(
             member=consumer,
             limit=min(limit, LEASED_MESSAGES_MAX),
             wait_ms=wait_ms,
-            lease_ms=visibility,
+            lease_ms=visibility or None,
             start=start or "earliest",
             encoding=encoding,
         ),

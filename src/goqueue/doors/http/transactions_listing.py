@@ -32,6 +32,7 @@ from goqueue.state.transactions.transaction import TransactionState
 _TAGS: Final = ["Transactions"]
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAX: Final = 1_000
+_ANY: Final = -1
 
 
 class TransactionList(msgspec.Struct, frozen=True, rename="camel"):
@@ -60,14 +61,20 @@ async def list_transactions(
         ),
     ] = None,
     producer_id: Annotated[
-        int | None, QueryParameter(name="producerId", ge=0, le=PRODUCER_ID_MAX)
-    ] = None,
-    running_longer_than: Annotated[
-        int | None,
+        int,
         QueryParameter(
-            name="runningLongerThan", ge=0, le=INT32_MAX, description="Milliseconds since begun."
+            name="producerId", ge=_ANY, le=PRODUCER_ID_MAX, description="-1 stands for any."
         ),
-    ] = None,
+    ] = _ANY,
+    running_longer_than: Annotated[
+        int,
+        QueryParameter(
+            name="runningLongerThan",
+            ge=_ANY,
+            le=INT32_MAX,
+            description="Only those open for more milliseconds than this; -1 for all.",
+        ),
+    ] = _ANY,
     pattern: Annotated[
         str | None,
         QueryParameter(
@@ -80,8 +87,8 @@ async def list_transactions(
     """List transactional ids with their last transaction, by name."""
     request = ListTransactions(
         states=frozenset() if in_state is None else frozenset({in_state}),
-        producer_ids=frozenset() if producer_id is None else frozenset({producer_id}),
-        running_longer_than_ms=-1 if running_longer_than is None else running_longer_than,
+        producer_ids=frozenset() if producer_id == _ANY else frozenset({producer_id}),
+        running_longer_than_ms=running_longer_than,
         id_pattern=pattern or None,
     )
     listed = sorted(await _list(broker, request), key=lambda each: each.transactional_id)

@@ -247,8 +247,8 @@ async def test_a_transaction_that_takes_too_long_is_aborted(
         (
             "/producers/1/messages",
             {"epoch": 0, "topic": "orders", "messages": [{"value": 1}], "sequence": 0},
-            400,
-            "invalid_request",
+            422,
+            "invalid_record",
         ),
         (
             "/producers/1/messages",
