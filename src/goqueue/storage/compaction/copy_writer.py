@@ -15,6 +15,8 @@ from goqueue.storage.segment_files import SegmentFiles
 CLEANED_SUFFIX: Final = ".cleaned"
 # Writes of this size run at disk speed.
 _BUFFER_BYTES: Final = 1024 * 1024
+# The disk gets the copy in slices, so that the broker's own writes need not wait for all of it.
+_SYNC_BYTES: Final = 4 * 1024 * 1024
 
 
 def cleaned_ending(token: str) -> str:
@@ -37,6 +39,7 @@ class CopyWriter:
         self._next_offset = base_offset
         self._buffer = bytearray()
         self._written_bytes = 0
+        self._synced_bytes = 0
         self._replaced: list[int] = []
         # What was dropped since the last kept batch, as one leader wrote it.
         self._dropped_from = base_offset
@@ -106,3 +109,6 @@ class CopyWriter:
         self._file.write(self._buffer, self._written_bytes)
         self._written_bytes += len(self._buffer)
         self._buffer.clear()
+        if self._written_bytes - self._synced_bytes >= _SYNC_BYTES:
+            self._file.sync()
+            self._synced_bytes = self._written_bytes
