@@ -188,8 +188,7 @@ class PartitionLog:
         if self.offline_reason is not None or segment.size_bytes == 0:
             return False
         try:
-            if not segment.is_appendable:
-                segment.prepare_append(now_ms)
+            segment.find_age(now_ms)
             if not is_old(segment, self.config, now_ms):
                 return False
             self._roll(now_ms)

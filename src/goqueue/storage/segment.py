@@ -107,13 +107,22 @@ class Segment:
         """Open a segment that was found on disk for appends."""
         index = self.reader().index
         file = self.files.open_log(os.O_RDWR)
+        self._note_age(file, now_ms)
+        self.max_timestamp_ms()
+        self._writer = SegmentReader(file, index)
+        self._readers.discard(self)
+
+    def find_age(self, now_ms: int) -> None:
+        """Set `opened_ms` of a segment that was found on disk and not appended to yet."""
+        if not self.opened_ms:
+            with self.files.open_log() as file:
+                self._note_age(file, now_ms)
+
+    def _note_age(self, file: OpenFile, now_ms: int) -> None:
         if self.size_bytes:
             self.first_timestamp_ms = read_header(file.read(HEADER_BYTES, 0)).max_timestamp_ms
         is_past = NO_TIMESTAMP < self.first_timestamp_ms <= now_ms
         self.opened_ms = self.first_timestamp_ms if is_past else now_ms
-        self.max_timestamp_ms()
-        self._writer = SegmentReader(file, index)
-        self._readers.discard(self)
 
     def append(self, data: Buffer, batches: Sequence[tuple[int, BatchHeader]]) -> None:
         """Write batches that follow on. After an `OSError`, `cut_back` what may be half there."""
