@@ -99,7 +99,7 @@ def test_a_running_group(cli: Cli, group: str, filled: str, member: Consumer) ->
     assert yaml.safe_load(cli("groups", "describe", group, "-o", "yaml")) == found
 
     refusal = cli("offsets", "reset", group, "--to", "latest", "--yes", code=1)
-    assert "has 1 members (Stable)" in refusal
+    assert "has 1 member (Stable)" in refusal
     assert "stop them first" in refusal
     assert "stop them first" in cli("groups", "delete", group, "--yes", code=1)
     assert "stop it first" in cli("offsets", "delete", group, "--yes", code=1)

@@ -135,6 +135,8 @@ class HostedProducers:
     async def begin(self, identity: ProducerIdentity) -> TransactionDescription:
         """Open a transaction; its time-out runs from here. Repeating it changes nothing."""
         found = await self._settled(identity)
+        if found.state in _PREPARED:
+            raise refused(TransactionError.CONCURRENT_TRANSACTIONS)
         if found.state == _ONGOING:
             if found.partitions:
                 raise refused(

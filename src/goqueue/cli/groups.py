@@ -90,7 +90,8 @@ def describe_group(
         print_document(document, output)
         return
     assignor = f", assignor {facts.assignor}" if facts.assignor else ""
-    typer.echo(f"{group}  {facts.type}, {facts.state}{assignor}, {len(members)} members, lag {lag}")
+    count = "1 member" if len(members) == 1 else f"{len(members)} members"
+    typer.echo(f"{group}  {facts.type}, {facts.state}{assignor}, {count}, lag {lag}")
     if members:
         columns = {
             "memberId": "Member",

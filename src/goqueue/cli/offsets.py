@@ -186,9 +186,10 @@ async def _check_stopped(groups: "GroupAdmin", group: str) -> None:
     facts = await groups.describe(group)
     if facts is None or (facts.state == _EMPTY and not facts.members):
         return
+    count = "1 member" if len(facts.members) == 1 else f"{len(facts.members)} members"
     raise CommandFailed(
-        f"group {group!r} has {len(facts.members)} members ({facts.state}) and would go on from "
-        f"its own offsets; stop them first (`goqueue groups describe {group}` shows them)"
+        f"group {group!r} has {count} ({facts.state}) and would go on from its own offsets; stop "
+        f"them first (`goqueue groups describe {group}` shows them)"
     )
 
 

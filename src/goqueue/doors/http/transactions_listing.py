@@ -117,7 +117,7 @@ async def transaction_stats(broker: NamedDependency[Broker]) -> TransactionStats
     begun = [start_ms for start_ms in starts if start_ms >= 0]
     return TransactionStats(
         total=len(listed),
-        by_state={state.label: states[state.label] for state in TransactionState},
+        by_state={label: states[label] for label in _STORED},
         open=len(open_ids),
         oldest_open_ms=max(0, broker.clock_ms() - min(begun)) if begun else None,
     )
@@ -125,6 +125,12 @@ async def transaction_stats(broker: NamedDependency[Broker]) -> TransactionStats
 
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (list_transactions, transaction_stats)
 
+# The others are never stored: an expired id is gone, and fencing goes straight to an abort.
+_STORED: Final = tuple(
+    state.label
+    for state in TransactionState
+    if state not in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
+)
 _OPEN: Final = frozenset(
     state.label
     for state in TransactionState
