@@ -5,11 +5,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from goqueue.testing import ServerProcess
-from tests.interop.sqs_api import attribute, connect, new_queue, receive
+from tests.interop.sqs_api import attribute, connect, eventually, new_queue, receive
 
 ROUNDS = 4
 SECONDS_PER_ROUND = 0.8
@@ -87,3 +88,26 @@ def test_messages_over_crashes(killable: ServerProcess) -> None:
     assert left & load.deleted == set()
     # A delete without an answer may have been carried out.
     assert load.sent - load.deleted - load.in_doubt <= left
+
+
+def requests_in_flight(server: ServerProcess) -> float:
+    """This one included."""
+    text = httpx.get(f"{server.http_url}/metrics").text
+    [line] = [line for line in text.splitlines() if line.startswith("goqueue_http_requests_in_f")]
+    return float(line.split()[1])
+
+
+def test_a_stop_answers_those_who_wait(killable: ServerProcess) -> None:
+    with killable as server:
+        url = new_queue(connect(server.http_url))
+        found: list[object] = []
+        waiting = threading.Thread(
+            target=lambda: found.append(receive(connect(server.http_url), url, WaitTimeSeconds=20))
+        )
+        waiting.start()
+        eventually(lambda: requests_in_flight(server), lambda count: count == 2)
+        started = time.monotonic()
+        assert server.sigterm() == 0
+        waiting.join()
+        assert time.monotonic() - started < 10
+        assert found == [[]]

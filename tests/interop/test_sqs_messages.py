@@ -228,6 +228,21 @@ def test_receives_that_are_refused(sqs: Any, url: str, options: dict[str, int]) 
     assert code == "InvalidParameterValue"
 
 
+def test_attributes_that_the_broker_understands(sqs: Any, url: str) -> None:
+    urgent = {"goqueue-priority": {"DataType": "String", "StringValue": "critical"}}
+    sqs.send_message(QueueUrl=url, MessageBody="x", MessageAttributes=urgent)
+    short = {"goqueue-ttl-ms": {"DataType": "Number", "StringValue": "0"}}
+    sqs.send_message(QueueUrl=url, MessageBody="gone", MessageAttributes=short)
+    later = {"goqueue-delay-ms": {"DataType": "Number", "StringValue": "500"}}
+    sqs.send_message(QueueUrl=url, MessageBody="later", MessageAttributes=later)
+    first, second = receive_all(sqs, url, 2, MessageAttributeNames=["All"])
+    assert (first["Body"], first["MessageAttributes"]) == ("x", urgent)
+    assert second["Body"] == "later"
+    nonsense = {"goqueue-priority": {"DataType": "String", "StringValue": "very"}}
+    code = refused_with(sqs.send_message, QueueUrl=url, MessageBody="x", MessageAttributes=nonsense)
+    assert code == "InvalidParameterValue"
+
+
 # --- long polls ---------------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ from tests.interop.sqs_api import (
     new_queue,
     receive,
     receive_all,
+    refused,
 )
 
 # Its names are re-exports that the type checker does not see.
@@ -184,3 +185,20 @@ def test_a_topic_made_anew_is_another_queue(sqs: Any, bootstrap: str) -> None:
     admin.create_topics([admin_api.NewTopic(name, 1)])[name].result(10)
     assert attribute(sqs, url, "ReceiveMessageWaitTimeSeconds") == "0"
     assert "Tags" not in sqs.list_queue_tags(QueueUrl=url)
+
+
+def test_too_many_in_flight(sqs: Any, bootstrap: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    name = new_name()
+    few = {"queue.max.in.flight": "2"}
+    admin.create_topics([admin_api.NewTopic(name, 1, config=few)])[name].result(10)
+    url = sqs.get_queue_url(QueueName=name)["QueueUrl"]
+    for n in range(3):
+        sqs.send_message(QueueUrl=url, MessageBody=str(n))
+    taken = receive_all(sqs, url, 2)
+    error = refused(sqs.receive_message, QueueUrl=url)
+    assert (error["Code"], error["Status"]) == ("OverLimit", 403)
+    # A long poll waits instead.
+    assert receive(sqs, url, WaitTimeSeconds=1) == []
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=taken[0]["ReceiptHandle"])
+    assert bodies(receive_all(sqs, url, 1)) == ["2"]

@@ -20,12 +20,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 from uuid import UUID, uuid5
 
+from goqueue.broker.dead_letters import HEADER_PREFIX as DEAD_LETTER_PREFIX
+from goqueue.broker.feature_headers import DELAY_MS, DELIVER_AT
 from goqueue.doors.sqs.requests import AttributeValue
 from goqueue.model.records import Header, Record
 
 RESERVED_PREFIX: Final = "sqs-"
-# Names that this broker gives a meaning: of dead letters, delays and the like.
-BROKER_PREFIX: Final = "goqueue-"
 MESSAGE_ID: Final = "sqs-message-id"
 GROUP_ID: Final = "sqs-group-id"
 DEDUPLICATION_ID: Final = "sqs-deduplication-id"
@@ -34,6 +34,8 @@ TRACE_HEADER: Final = "sqs-trace-header"
 SENT_TIMESTAMP: Final = "sqs-sent-timestamp"
 TYPE_PREFIX: Final = "sqs-type."
 ATTRIBUTE_PREFIX: Final = "sqs-attribute."
+# What we and the broker add; priorities and times to live are the sender's own.
+_NO_ATTRIBUTES: Final = (RESERVED_PREFIX, DEAD_LETTER_PREFIX, DELAY_MS, DELIVER_AT)
 
 ATTRIBUTES_MAX: Final = 10
 # Says that a body is base64, because the record's value is no text that SQS can carry.
@@ -144,7 +146,7 @@ def attributes_of(record: Record, *, is_base64: bool) -> dict[str, AttributeValu
         name = key.removeprefix(ATTRIBUTE_PREFIX)
         if len(found) == ATTRIBUTES_MAX:
             break
-        if name == key and key.startswith((RESERVED_PREFIX, BROKER_PREFIX)) and key not in types:
+        if name == key and key.startswith(_NO_ATTRIBUTES):
             continue
         if value and is_attribute_name(name):
             found[name] = _attribute(value, types.get(name))

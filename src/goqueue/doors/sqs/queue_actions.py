@@ -164,6 +164,11 @@ async def purge_queue(session: Session, _call: Call, request: QueueRequest) -> D
             ErrorKind.PURGE_QUEUE_IN_PROGRESS,
             f"Only one PurgeQueue operation on {queue.name} is allowed every 60 seconds.",
         )
+    session.purged_ms = {
+        topic_id: at_ms
+        for topic_id, at_ms in session.purged_ms.items()
+        if now_ms < at_ms + PURGE_PAUSE_MS
+    }
     session.purged_ms[queue.topic.id] = now_ms
     await session.catalogue.open(queue)
     await cancel_delayed(session.broker, queue)

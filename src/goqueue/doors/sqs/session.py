@@ -76,5 +76,7 @@ class Session:
     def fifo_sender(self, queue: Queue) -> FifoSender:
         sender = self._fifo_senders.get(queue.name)
         if sender is None or sender.topic_id != queue.topic.id:
+            topics = self.broker.image.topics
+            self._fifo_senders = {n: s for n, s in self._fifo_senders.items() if n in topics}
             sender = self._fifo_senders[queue.name] = FifoSender(self.broker, queue.topic.id)
         return sender
