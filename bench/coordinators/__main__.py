@@ -27,15 +27,21 @@ SUITES: Final[dict[str, Callable[[], list[Bar]]]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.coordinators", description=__doc__)
-    parser.add_argument("suites", nargs="*", choices=[*SUITES, []], default=list(SUITES))
+    parser.add_argument(
+        "suites", nargs="*", metavar="SUITE", help=f"{', '.join(SUITES)} (default: all)"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder to write to")
     arguments = parser.parse_args()
+    suites = arguments.suites or list(SUITES)
+    unknown = set(suites) - set(SUITES)
+    if unknown:
+        parser.error(f"unknown suites: {', '.join(sorted(unknown))}")
     keep_to_two_cores()
     kafka_load()
     started_at = datetime.now().astimezone()
     machine = describe_machine()
     bars: list[Bar] = []
-    for name in arguments.suites:
+    for name in suites:
         say(name)
         bars += SUITES[name]()
     text = "\n".join(
