@@ -17,7 +17,7 @@ from statistics import median
 from typing import Final, Protocol
 
 from bench.artifacts import CACHE, MavenArtifact, Missing, find_java, maven_class_path, run_tool
-from bench.brokers.goqueue import _environment
+from bench.brokers.goqueue import source_environment
 from bench.child_process import BrokerFailed, ChildProcess, free_port
 from bench.machine import describe_machine, keep_to_two_cores
 from bench.rounds import say
@@ -55,7 +55,7 @@ class GoQueueSqs:
                 *("--kafka-port", "0", "--http-port", str(self.port)),
             ],
             log_path=folder / "goqueue.log",
-            env=_environment(),
+            env=source_environment(),
         )
         self.process.wait_ready(lambda: _answers_http(self.port, "/readyz"))
 

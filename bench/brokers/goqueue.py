@@ -21,7 +21,7 @@ class GoQueue:
 
     def version(self) -> str:
         statement = "import goqueue; print(goqueue.__version__)"
-        return run_tool([sys.executable, "-c", statement], env=_environment()).strip()
+        return run_tool([sys.executable, "-c", statement], env=source_environment()).strip()
 
     def start(self, folder: Path) -> None:
         self.port = free_port()
@@ -32,7 +32,7 @@ class GoQueue:
                 *("--kafka-port", str(self.port), "--http-port", "0"),
             ],
             log_path=folder / "goqueue.log",
-            env=_environment(),
+            env=source_environment(),
         )
         self.process.wait_ready(lambda: answers_kafka(self.port))
 
@@ -45,7 +45,7 @@ class GoQueue:
         return {"fsync.policy": "interval", "flush.ms": "1000"}
 
 
-def _environment() -> dict[str, str]:
+def source_environment() -> dict[str, str]:
     """The source tree first, so that this checkout is measured and not an installed one."""
     inherited = os.environ.get("PYTHONPATH")
     source = str(ROOT / "src")
