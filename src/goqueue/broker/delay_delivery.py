@@ -36,11 +36,12 @@ logger = logging.getLogger(__name__)
 # One round must not hold the event loop for longer than some milliseconds.
 ROUND_MESSAGES: Final = 1_000
 ROUND_BYTES: Final = 4 * 1024 * 1024
-# The wall clock may be set forward while we sleep.
 SLEEP_MAX_MS: Final = 1_000
 # How often to look whether partitions have flushed what they were given.
 SETTLE_MS: Final = 200
 RETRY_MS: Final = 1_000
+# Twice the usual `flush.ms`; then we flush ourselves.
+FLUSH_PATIENCE_MS: Final = 2_000
 # Smaller steps back are the wheel's to wait out.
 SET_BACK_MS: Final = 1_000
 PRODUCER_EPOCH: Final = 0
@@ -53,21 +54,24 @@ _DAMAGED: Final = NewRecord(value=None)
 class _Sent(NamedTuple):
     next_sequence: int
     end_offset: int
+    flushed_by: float
 
 
 class DelayDelivery:
     def __init__(self, shard: DelayShard, host: Host) -> None:
         self._shard = shard
         self._host = host
+        self._loop = asyncio.get_running_loop()
         # Numbers that fell due and are not claimed yet, in order.
         self._ready: deque[int] = deque()
         # The same for targets that cannot take them now.
         self._held: dict[int, deque[int]] = {}
-        self._retry_at_ms: dict[int, int] = {}
+        # By the event loop's clock, which is never set.
+        self._retry_at: dict[int, float] = {}
+        self._settle_at = 0.0
         # Claims that are not in their partition; then those that may not stay in a power cut.
         self._unsent: dict[int, deque[Claim]] = {}
         self._sent: dict[int, deque[_Sent]] = {}
-        self._settled_at_ms = 0
         self._sleeping: asyncio.Future[None] | None = None
         self._sleeps_until_ms = 0
         for number, target in enumerate(shard.machine.targets):
@@ -80,6 +84,11 @@ class DelayDelivery:
                 more = await self.deliver()
             except GoQueueError as error:
                 logger.error("delayed messages wait: %s", error)
+                await asyncio.sleep(RETRY_MS / 1000)
+                continue
+            except Exception:
+                # Not foreseen, but all other messages must not wait for a restart.
+                logger.exception("delayed messages wait")
                 await asyncio.sleep(RETRY_MS / 1000)
                 continue
             if more:
@@ -95,22 +104,21 @@ class DelayDelivery:
             pending.wheel.rewind(now_ms)
         if len(self._ready) < ROUND_MESSAGES:
             self._ready += pending.pop_due(now_ms, ROUND_MESSAGES)
-        self._release_held(now_ms)
-        await self._send_all(now_ms, {})
+        self._release_held()
+        await self._send_all({})
         entries = self._take()
         if entries:
             await self._claim_and_send(entries)
-        if self._sent and now_ms - self._settled_at_ms >= SETTLE_MS:
-            self._settle()
-            self._settled_at_ms = now_ms
+        if self._sent and self._loop.time() >= self._settle_at:
+            await self._settle()
+            self._settle_at = self._loop.time() + SETTLE_MS / 1000
         return bool(self._ready)
 
     # --- claiming -------------------------------------------------------------------------
 
-    def _release_held(self, now_ms: int) -> None:
-        for target in [t for t in self._held if self._retry_at_ms.get(t, 0) <= now_ms]:
-            if target not in self._unsent:
-                self._ready.extendleft(reversed(self._held.pop(target)))
+    def _release_held(self) -> None:
+        for target in [target for target in self._held if target not in self._unsent]:
+            self._ready.extendleft(reversed(self._held.pop(target)))
 
     def _take(self) -> list[Entry]:
         """The next messages to deliver, in order; they stay pending until they are claimed."""
@@ -147,14 +155,14 @@ class DelayDelivery:
             if not notes:
                 return
             end = shard.note(*notes)
-        except GoQueueError:
+        except Exception:
             self._ready.extendleft(entry.number for entry in reversed(entries))
             raise
         for target, cut in batches.items():
             claims = machine.targets[target].claims
             self._unsent[target] = deque(claims[at] for at in range(-len(cut), 0))
         await shard.log.committed(end, flushed=any(map(self._wants_disk, batches)))
-        await self._send_all(shard.clock_ms(), messages)
+        await self._send_all(messages)
 
     async def _read(self, entries: Sequence[Entry]) -> dict[int, NewRecord]:
         """The messages that can be read. One that is damaged is set aside until the next start."""
@@ -205,16 +213,16 @@ class DelayDelivery:
 
     # --- sending --------------------------------------------------------------------------
 
-    async def _send_all(self, now_ms: int, messages: Mapping[int, NewRecord]) -> None:
+    async def _send_all(self, messages: Mapping[int, NewRecord]) -> None:
         for target in list(self._unsent):
-            if self._retry_at_ms.get(target, 0) <= now_ms:
+            if self._retry_at.get(target, 0) <= self._loop.time():
                 await self._send(target, messages)
 
     async def _send(self, number: int, messages: Mapping[int, NewRecord]) -> None:
         """Append the target's claims in order; what fails is tried again later."""
         target = self._shard.machine.targets[number]
         claims = self._unsent[number]
-        self._retry_at_ms.pop(number, None)
+        self._retry_at.pop(number, None)
         while claims and not target.is_dropped:
             try:
                 end_offset = await self._send_claim(target, claims[0], messages)
@@ -227,10 +235,12 @@ class DelayDelivery:
                 continue
             except GoQueueError as error:
                 logger.warning("delayed messages of %s wait: %s", target.key, error)
-                self._retry_at_ms[number] = self._shard.clock_ms() + RETRY_MS
+                self._retry_at[number] = self._loop.time() + RETRY_MS / 1000
                 return
             sent = claims.popleft()
-            self._sent.setdefault(number, deque()).append(_Sent(sent.next_sequence, end_offset))
+            flushed_by = self._loop.time() + FLUSH_PATIENCE_MS / 1000
+            found = _Sent(sent.next_sequence, end_offset, flushed_by)
+            self._sent.setdefault(number, deque()).append(found)
         del self._unsent[number]
 
     async def _send_claim(
@@ -276,31 +286,34 @@ class DelayDelivery:
 
     # --- settling -------------------------------------------------------------------------
 
-    def _settle(self) -> None:
+    async def _settle(self, *, at_once: bool = False) -> None:
         """Forget the claims whose batches stay."""
         notes = []
         for number in list(self._sent):
             target = self._shard.machine.targets[number]
             sent = self._sent[number]
             partition = self._find(target)
-            safe_offset = -1 if partition is None else _safe_offset(partition)
+            if partition is None or target.is_dropped:
+                self._sent.pop(number)
+                continue
+            overdue = at_once or sent[0].flushed_by < self._loop.time()
+            if overdue and sent[0].end_offset > _safe_offset(partition):
+                # A batch that was found there after a crash: nobody else flushes it.
+                await self._shard.flush(partition)
+            safe_offset = _safe_offset(partition)
             next_sequence = None
             while sent and sent[0].end_offset <= safe_offset:
                 next_sequence = sent.popleft().next_sequence
             if next_sequence is not None and not target.is_dropped:
                 notes.append(Delivered(*target.key, next_sequence))
-            if not sent or target.is_dropped:
+            if not sent:
                 del self._sent[number]
         if notes:
             self._shard.note(*notes)
 
     async def settle_all(self) -> None:
         """Before the end: leave nothing that the next start would have to repeat."""
-        for number in self._sent:
-            partition = self._find(self._shard.machine.targets[number])
-            if partition is not None and partition.config.fsync_policy == "interval":
-                await asyncio.to_thread(partition.log.flush)
-        self._settle()
+        await self._settle(at_once=True)
 
     # --- time -----------------------------------------------------------------------------
 
@@ -311,20 +324,19 @@ class DelayDelivery:
             sleeping.set_result(None)
 
     async def _sleep(self) -> None:
-        now_ms = self._shard.clock_ms()
-        times_ms = [*self._retry_at_ms.values()]
+        """Until something is to be done; at most a second, as the wall clock may be set forward."""
+        seconds = [at - self._loop.time() for at in self._retry_at.values()]
         if self._sent:
-            times_ms.append(self._settled_at_ms + SETTLE_MS)
+            seconds.append(self._settle_at - self._loop.time())
         stop_ms = self._shard.machine.pending.wheel.next_stop_ms()
+        self._sleeps_until_ms = _NEVER_MS if stop_ms is None else stop_ms
         if stop_ms is not None:
-            times_ms.append(stop_ms)
-        loop = asyncio.get_running_loop()
-        self._sleeping = loop.create_future()
-        self._sleeps_until_ms = min(times_ms, default=_NEVER_MS)
+            seconds.append((stop_ms - self._shard.clock_ms()) / 1000)
+        self._sleeping = self._loop.create_future()
         timer = None
-        if times_ms:
-            delay_ms = min(max(self._sleeps_until_ms - now_ms, 1), SLEEP_MAX_MS)
-            timer = loop.call_later(delay_ms / 1000, self.wake, -1)
+        if seconds:
+            delay = min(max(min(seconds), 0.001), SLEEP_MAX_MS / 1000)
+            timer = self._loop.call_later(delay, self.wake, -1)
         try:
             await self._sleeping
         finally:

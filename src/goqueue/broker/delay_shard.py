@@ -209,6 +209,10 @@ class DelayShard:
             entry = self.machine.find(number)
             return None if entry is None or not is_meant(entry) else self.cancel(entry)
 
+    async def flush(self, partition: Partition) -> None:
+        """Bring what a target was given to the disk."""
+        await self._run(partition.log.flush)
+
     # --- index ----------------------------------------------------------------------------
 
     async def page(self, topic_id: UUID, after: tuple[int, int], limit: int) -> list[Entry]:

@@ -1,0 +1,90 @@
+"""A broker whose clock the test moves, and what its topics hold."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from goqueue.broker.delay_shard import DelayShard
+from goqueue.broker.messages import NewTopic
+from goqueue.broker.service import Broker
+from goqueue.model.broker_config import broker_config
+from goqueue.model.records import NewRecord, Record
+
+TOPIC = "orders"
+START_MS = 1_800_000_000_000
+
+
+class Clock:
+    def __init__(self, now_ms: int = START_MS) -> None:
+        self.now_ms = now_ms
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.002)
+
+
+@asynccontextmanager
+async def running(folder: Path, clock: Clock, **settings: str) -> AsyncIterator[Broker]:
+    texts = {name.replace("__", "."): text for name, text in settings.items()}
+    texts = {"data.dir": str(folder), "delayed.topic.num.partitions": "2", **texts}
+    broker = await Broker.open(broker_config(texts), clock_ms=clock)
+    try:
+        yield broker
+    finally:
+        await broker.close()
+
+
+async def with_topic(broker: Broker, *, partitions: int = 1, **config: str) -> None:
+    named = {name.replace("__", "."): text for name, text in config.items()}
+    await broker.create_topic(NewTopic(name=TOPIC, partitions=partitions, config=named))
+
+
+def message(value: bytes | None, **fields: object) -> NewRecord:
+    return NewRecord(value=value, **fields)  # type: ignore[arg-type]
+
+
+async def stored(broker: Broker, partition: int = 0, topic: str = TOPIC) -> list[Record]:
+    records: list[Record] = []
+    offset = 0
+    while offset < broker.partition(topic, partition).high_watermark:
+        page = await broker.read_records(topic, partition, offset, limit=10_000)
+        records += page.records
+        offset = page.next_offset
+    return records
+
+
+async def until_end(broker: Broker, end_offset: int, partition: int = 0) -> None:
+    """Wait until the partition has so many messages."""
+    log = broker.partition(TOPIC, partition)
+    await until(lambda: log.log_end_offset == end_offset)
+
+
+async def values(broker: Broker, partition: int = 0, topic: str = TOPIC) -> list[bytes | None]:
+    return [record.value for record in await stored(broker, partition, topic)]
+
+
+async def advance(broker: Broker, clock: Clock, by_ms: int) -> None:
+    """Let time pass, and what falls due arrive."""
+    clock.now_ms += by_ms
+    broker.delays.wake()
+    await until(lambda: not any(_has_due(shard, clock) for shard in shards(broker)))
+
+
+def shards(broker: Broker) -> list[DelayShard]:
+    return [running.shard for running in broker.delays._shards]
+
+
+def _has_due(shard: DelayShard, clock: Clock) -> bool:
+    machine = shard.machine
+    waiting = (machine.pending.get(number) for number in machine.pending)
+    return any(
+        entry.due_ms <= clock.now_ms - 20 and not machine.targets[entry.target].is_dropped
+        for entry in waiting
+        if entry is not None
+    )
