@@ -121,7 +121,7 @@ class WatchedGroupMachine(GroupMachine):
             self._stats.deserted(group_id)
             return
         if isinstance(key, ConsumerMemberKey):
-            self._reasons[group_id] = self._member_reason(before, record)
+            self._note_reason(group, key.member, before, record)
         elif isinstance(key, ConsumerGroupKey):
             reason = self._reasons.pop(group_id, RebalanceReason.TOPICS_CHANGED)
             if group.members:
@@ -133,15 +133,29 @@ class WatchedGroupMachine(GroupMachine):
             gained = count(without(group.members[key.member].current.assigned, had))
             if gained:
                 self._stats.moved(group_id, gained)
+            # The last record of a step: had there been a new epoch, it would have come before.
+            self._reasons.pop(group_id, None)
         if self._stats.is_in_progress(group_id) and _is_settled(group):
             self._stats.ended(group_id, self._clock_ms())
 
-    def _member_reason(self, before: ConsumerMember | None, record: StateRecord) -> RebalanceReason:
-        if record.value is not None:
-            is_new = before is None
-            return RebalanceReason.MEMBER_JOINED if is_new else RebalanceReason.SUBSCRIPTION_CHANGED
-        is_timed = record in self._timed
-        return RebalanceReason.MEMBER_EXPIRED if is_timed else RebalanceReason.MEMBER_LEFT
+    def _note_reason(
+        self,
+        group: ConsumerGroup,
+        member_id: str,
+        before: ConsumerMember | None,
+        record: StateRecord,
+    ) -> None:
+        if record.value is None:
+            is_timed = record in self._timed
+            reason = RebalanceReason.MEMBER_EXPIRED if is_timed else RebalanceReason.MEMBER_LEFT
+        elif before is None:
+            reason = RebalanceReason.MEMBER_JOINED
+        else:
+            said = group.members[member_id].said
+            if (said.topics, said.regex) == (before.said.topics, before.said.regex):
+                return
+            reason = RebalanceReason.SUBSCRIPTION_CHANGED
+        self._reasons[group.group_id] = reason
 
 
 def _is_settled(group: ConsumerGroup) -> bool:
