@@ -131,6 +131,7 @@ class Delays:
                 name=DELAYED_TOPIC,
                 partitions=self._new_partitions,
                 config=dict(DELAYED_TOPIC_CONFIG),
+                by_broker=True,
             )
             with contextlib.suppress(TopicExists):
                 await self._host.create_topic(new)

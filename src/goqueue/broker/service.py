@@ -213,6 +213,8 @@ class Broker:
         topic = self.image.topics.get(name)
         if topic is not None:
             return topic
+        if name in INTERNAL_TOPICS:
+            raise UnknownTopic(f"there is no topic {name!r} yet; the broker makes it on first need")
         if not self.config.auto_create_topics_enable:
             raise UnknownTopic(f"there is no topic {name!r}, and auto.create.topics.enable is off")
         with contextlib.suppress(TopicExists):

@@ -115,7 +115,10 @@ class StateTopic(Generic[M]):
         if self._is_made:
             return
         new = NewTopic(
-            name=self.name, partitions=self._new_partitions, config=dict(STATE_TOPIC_CONFIG)
+            name=self.name,
+            partitions=self._new_partitions,
+            config=dict(STATE_TOPIC_CONFIG),
+            by_broker=True,
         )
         with contextlib.suppress(TopicExists):
             await self._host.create_topic(new)

@@ -22,7 +22,7 @@ from goqueue.model.errors import (
 from goqueue.model.names import NodeId, PartitionIndex, TopicName, check_topic_name
 from goqueue.model.topic_config import TOPIC_SETTINGS, topic_config
 from goqueue.state import metadata_keys as keys
-from goqueue.state.metadata_image import PartitionView, TopicView
+from goqueue.state.metadata_image import INTERNAL_TOPICS, PartitionView, TopicView
 
 # A lost race is rare and short; this many in a row means that something is wrong.
 TRANSACTION_TRIES = 10
@@ -51,6 +51,8 @@ class TopicAdmin:
 
     async def create(self, new: NewTopic, *, validate_only: bool) -> TopicView:
         name = check_topic_name(new.name)
+        if name in INTERNAL_TOPICS and not new.by_broker:
+            raise PolicyViolation(f"topic {name!r} is made by the broker itself, when it needs it")
         topic_config(new.config)
         assignments = self._assign(new)
         image = self._follower.image

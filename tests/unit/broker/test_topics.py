@@ -1,4 +1,5 @@
 import asyncio
+import dataclasses
 import shutil
 from pathlib import Path
 
@@ -230,7 +231,10 @@ def test_the_nearest_setting_holds_and_all_are_shown(open_broker: OpenBroker) ->
 def test_internal_topics_are_not_for_users(open_broker: OpenBroker) -> None:
     async def scenario() -> None:
         async with open_broker() as broker:
-            await broker.create_topic(NewTopic(name="__consumer_offsets", partitions=1))
+            internal = NewTopic(name="__consumer_offsets", partitions=1)
+            with pytest.raises(PolicyViolation):
+                await broker.create_topic(internal)
+            await broker.create_topic(dataclasses.replace(internal, by_broker=True))
             with pytest.raises(PolicyViolation):
                 await broker.delete_topic("__consumer_offsets")
             with pytest.raises(PolicyViolation):

@@ -3,6 +3,7 @@ import json
 import httpx
 import pytest
 
+from goqueue.broker.messages import NewTopic
 from goqueue.broker.service import Broker
 from goqueue.model.partitioner import partition_for_key
 from goqueue.model.records import Record
@@ -233,7 +234,7 @@ async def test_both_ways_to_the_route_answer_alike(client: httpx.AsyncClient, or
 
 
 async def test_internal_topics_are_not_written(client: httpx.AsyncClient, broker: Broker) -> None:
-    await broker.ensure_topic("__consumer_offsets")
+    await broker.create_topic(NewTopic(name="__consumer_offsets", by_broker=True))
 
     refused = await client.post("/topics/__consumer_offsets/messages", json={"value": "x"})
 

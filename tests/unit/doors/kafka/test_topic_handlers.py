@@ -106,6 +106,14 @@ async def test_a_missing_topic_is_made_if_the_client_allows_it(
     assert len(answer.topics[0].partitions) == broker.config.num_partitions
 
 
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+async def test_topics_of_the_broker_are_made_by_nobody_else(client: WireClient, name: str) -> None:
+    answer = await client.call("metadata", topics=[{"name": name}])
+    assert answer.topics[0].error_code is ErrorCode.unknown_topic_or_partition
+    made = await create(client, new_topic(name))
+    assert made[name].error_code is ErrorCode.policy_violation
+
+
 class TestWithoutAutoCreation:
     @pytest.fixture
     def settings(self) -> dict[str, str]:
