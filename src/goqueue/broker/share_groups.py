@@ -7,7 +7,7 @@ what happens there are acquisition, lock and delivery count.
 import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 from uuid import UUID
 
 from goqueue.broker.group_configs import GroupConfigs
@@ -32,6 +32,9 @@ from goqueue.state.queue.messages import Acknowledged, Acknowledgement, QueueDes
 from goqueue.state.queue.settings import QueueSettings
 
 logger = logging.getLogger(__name__)
+
+# Groups times topics of which is known that their queues are open; beyond, all are looked at again.
+OPENED_MAX: Final = 10_000
 
 
 class ShareHost(Protocol):
@@ -129,6 +132,8 @@ class ShareGroups:
             start=cast(Start, config.share_start(self._host.clock_ms())),
             settings=self._settings(topic, config),
         )
+        if len(self._opened) >= OPENED_MAX:
+            self._opened.clear()
         self._opened[key] = made_from
 
     def forget_opened(self, group_id: str) -> None:

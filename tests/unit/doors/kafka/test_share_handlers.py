@@ -564,13 +564,14 @@ async def test_settings_of_groups(broker: Broker, topic: str, client: WireClient
     assert await alter("share.nothing", "1") is ErrorCode.invalid_config
     assert await alter("share.session.timeout.ms", "7000") is ErrorCode.none
     assert await alter("share.heartbeat.interval.ms", "700") is ErrorCode.none
-    assert await alter("consumer.heartbeat.interval.ms", "800") is ErrorCode.none
+    own = ConfigChange(name="consumer.heartbeat.interval.ms", value="800")
+    await broker.group_configs.alter("c", [own])
     beat = await client.call(
         "share_group_heartbeat", group_id="h", member_id="m", subscribed_topic_names=[topic]
     )
     assert beat.heartbeat_interval.total_seconds() == 0.7
     listed = await client.call("list_config_resources", resource_types=[GROUP])
-    assert [r.resource_name for r in listed.config_resources] == ["g", "h"]
+    assert [r.resource_name for r in listed.config_resources] == ["g", "h", "c"]
     assert await alter("share.heartbeat.interval.ms", None, op=1) is ErrorCode.none
     assert await described("share.heartbeat.interval.ms") == ("5000", 5)
     resource = {
@@ -583,13 +584,13 @@ async def test_settings_of_groups(broker: Broker, topic: str, client: WireClient
     assert await described("share.session.timeout.ms") == ("45000", 5)
     beat = await client.call(
         "consumer_group_heartbeat",
-        group_id="h2",
+        group_id="c",
         member_id="m",
         subscribed_topic_names=[topic],
         rebalance_timeout=1_000,
         topic_partitions=(),
     )
-    assert beat.heartbeat_interval.total_seconds() == 5
+    assert beat.heartbeat_interval.total_seconds() == 0.8
 
 
 async def test_a_new_group_begins_where_its_settings_say(
