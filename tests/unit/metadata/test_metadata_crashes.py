@@ -62,7 +62,7 @@ class SimulatedFiles(Files):
     def make_directory(self, path: Path) -> None:
         pass
 
-    def names(self, directory: Path) -> list[str]:  # noqa: ARG002
+    def names(self, directory: Path) -> list[str]:
         return sorted(self._names)
 
     def read(self, path: Path) -> bytes:
@@ -88,7 +88,7 @@ class SimulatedFiles(Files):
         self._step()
         self._open[file].durable = self._open[file].data
 
-    def sync_directory(self, path: Path) -> None:  # noqa: ARG002
+    def sync_directory(self, path: Path) -> None:
         self._step()
         self._durable_names = dict(self._names)
 
