@@ -6,6 +6,7 @@ import typer
 
 from goqueue import __version__
 from goqueue.cli.consume import consume
+from goqueue.cli.delayed import delayed
 from goqueue.cli.dlq import dlq
 from goqueue.cli.failures import CommandGroup
 from goqueue.cli.groups import groups
@@ -52,6 +53,7 @@ app.command()(produce)
 app.command()(consume)
 app.add_typer(queue, name="queue")
 app.add_typer(dlq, name="dlq")
+app.add_typer(delayed, name="delayed")
 app.add_typer(groups, name="groups")
 app.add_typer(offsets, name="offsets")
 app.add_typer(transactions, name="transactions")

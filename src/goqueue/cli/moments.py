@@ -40,6 +40,14 @@ def parse_moment_ms(text: str, *, now_ms: int) -> int:
         raise ValueError(f"{text!r} is not a time; write {ACCEPTED}") from None
 
 
+def parse_duration_ms(text: str) -> int:
+    """Milliseconds of `5s`, `1h30m` and the like; `ValueError` says what is accepted."""
+    duration_ms = _parse_duration_ms(text.strip().lower())
+    if duration_ms is None:
+        raise ValueError(f"{text!r} is not a duration; write 250ms, 5s, 1h30m or 2 days")
+    return duration_ms
+
+
 def format_moment(timestamp_ms: int) -> str:
     """ISO 8601 in local time with its offset, to the millisecond."""
     moment = datetime.fromtimestamp(timestamp_ms / 1000).astimezone()

@@ -82,6 +82,14 @@ def produce(
             '"timestamp": …}; what `consume -o json` prints can be sent as it is.',
         ),
     ] = False,
+    delay: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Deliver after this time, such as 5s or 1h30m."),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Deliver at this time, such as 2030-01-31T08:15:00Z."),
+    ] = None,
     compression: Annotated[Compression, typer.Option("--compression", "-z")] = Compression.NONE,
     acks: Annotated[
         Acks, typer.Option(help="What to wait for: nothing, the leader, all in-sync replicas.")
@@ -99,8 +107,12 @@ def produce(
     template = OutgoingMessage(
         key=key.encode() if key is not None else None,
         value=None,
-        headers=tuple(
-            (name, value.encode()) for name, value in parse_assignments(headers, "--header").items()
+        headers=(
+            *(
+                (name, value.encode())
+                for name, value in parse_assignments(headers, "--header").items()
+            ),
+            *_delay_header(delay, at, compression),
         ),
         partition=partition,
         timestamp_ms=None,
@@ -120,6 +132,28 @@ def produce(
         await _send(topic, messages, producer_options, output, total_bytes)
 
     asyncio.run(run())
+
+
+def _delay_header(
+    delay: str | None, at: str | None, compression: Compression
+) -> tuple[tuple[str, bytes], ...]:
+    """The record header by which any producer delays."""
+    if delay is None and at is None:
+        return ()
+    if delay is not None and at is not None:
+        raise typer.BadParameter("give --delay or --at, not both")
+    if compression is not Compression.NONE:
+        raise typer.BadParameter("brokers look for a delay in batches without --compression")
+    from goqueue.cli.moments import parse_duration_ms, parse_moment_ms
+
+    try:
+        if delay is not None:
+            return (("goqueue-delay-ms", b"%d" % parse_duration_ms(delay)),)
+        assert at is not None
+        now_ms = int(time.time() * 1000)
+        return (("goqueue-deliver-at", b"%d" % parse_moment_ms(at, now_ms=now_ms)),)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def _open_input(file: Path | None) -> int:

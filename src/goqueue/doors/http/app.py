@@ -17,6 +17,7 @@ from goqueue.broker.membership import GroupMembers
 from goqueue.broker.service import Broker
 from goqueue.doors.http import (
     dead_letters,
+    delayed,
     documentation,
     groups,
     groups_assignment,
@@ -66,6 +67,7 @@ def build_app(
         *transactions_listing.ROUTES,
         *queues.ROUTES,
         *dead_letters.ROUTES,
+        *delayed.ROUTES,
         *health.ROUTES,
         *metrics.ROUTES,
         *documentation.ROUTES,

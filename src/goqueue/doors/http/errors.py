@@ -60,6 +60,8 @@ STATUS_OF: Final[Mapping[type[model.GoQueueError], int]] = {
     model.DuplicateSequence: 409,
     model.InvalidTransactionState: 409,
     model.OffsetOutOfRange: 416,
+    model.UnknownDelayedMessage: 404,
+    model.TooLateToCancel: 409,
     model.PolicyViolation: 403,
     model.NotLeader: 503,
     model.FencedLeaderEpoch: 503,

@@ -5,8 +5,8 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from goqueue.broker.delay_publishing import publish_delayed
 from goqueue.broker.feature_headers import PRIORITY, TTL_MS
-from goqueue.broker.messages import Published
 from goqueue.broker.service import Broker
 from goqueue.doors.http.body import decode
 from goqueue.doors.http.errors import Refusal, status_of
@@ -68,6 +68,14 @@ class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
             "The same as the header goqueue-ttl-ms."
         ),
     ] = None
+    delay: Annotated[
+        DurationMs | None,
+        Meta(description="Milliseconds from now on until it is delivered into the topic."),
+    ] = None
+    deliver_at: Annotated[
+        TimestampMs | None,
+        Meta(description="The same as a time, in milliseconds since 1970 (UTC). Past means now."),
+    ] = None
 
 
 class NewMessage(_Message, frozen=True, forbid_unknown_fields=True, kw_only=True, rename="camel"):
@@ -90,10 +98,11 @@ class _OneOrMany(_Message, frozen=True, forbid_unknown_fields=True, kw_only=True
     ) = UNSET
 
 
-class PublishedMessage(msgspec.Struct, frozen=True):
+class PublishedMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     partition: int
-    offset: int
+    offset: Annotated[int | None, Meta(description="null for a message that is delayed.")]
     timestamp: Annotated[int, Meta(description="Milliseconds since 1970 (UTC).")]
+    id: Annotated[str | None, Meta(description="Of a delayed message, to cancel it.")] = None
 
 
 class PublishedMessages(msgspec.Struct, frozen=True):
@@ -113,31 +122,44 @@ async def publish(broker: Broker, topic: str, body: bytes) -> bytes:
                 400, "invalid_request", "Object missing required field `value` (or `messages`)"
             )
         record = new_record(given, given.value)
-        [stored] = await _append(broker, topic, [record], whole(given.partition))
-        return _encode(PublishedMessage(*stored))
+        due_ms = _due_ms(given, broker.clock_ms())
+        [stored] = await _store(broker, topic, [record], [due_ms], whole(given.partition))
+        return _encode(stored)
     if given != _OneOrMany(messages=given.messages):
         raise Refusal(
             400, "invalid_request", "Object has `messages`: the fields of one belong inside it"
         )
     stored_all = await _publish_many(broker, topic, given.messages)
-    return _encode(PublishedMessages([PublishedMessage(*stored) for stored in stored_all]))
+    return _encode(PublishedMessages(stored_all))
 
 
-async def _publish_many(broker: Broker, topic: str, messages: list[NewMessage]) -> list[Published]:
-    by_choice: dict[int | None, list[int]] = {}
+async def _publish_many(
+    broker: Broker, topic: str, messages: list[NewMessage]
+) -> list[PublishedMessage]:
+    by_choice: dict[tuple[int | None, bool], list[int]] = {}
     records = []
+    due_times_ms = []
+    now_ms = broker.clock_ms()
     for position, message in enumerate(messages):
         try:
             records.append(new_record(message, message.value))
+            due_times_ms.append(_due_ms(message, now_ms))
         except Refusal as refusal:
             raise Refusal(refusal.status, refusal.code, f"messages[{position}].{refusal}") from None
-        by_choice.setdefault(whole(message.partition), []).append(position)
-    if by_choice.keys() != {None}:
+        choice = (whole(message.partition), due_times_ms[-1] is not None)
+        by_choice.setdefault(choice, []).append(position)
+    if any(partition is not None for partition, _ in by_choice):
         await _check_partitions(broker, topic, by_choice)
-    stored: dict[int, Published] = {}
-    for partition, positions in by_choice.items():
+    stored: dict[int, PublishedMessage] = {}
+    for (partition, _), positions in by_choice.items():
         try:
-            found = await _append(broker, topic, [records[at] for at in positions], partition)
+            found = await _store(
+                broker,
+                topic,
+                [records[at] for at in positions],
+                [due_times_ms[at] for at in positions],
+                partition,
+            )
         except GoQueueError as error:
             if not stored:
                 raise
@@ -151,11 +173,11 @@ async def _publish_many(broker: Broker, topic: str, messages: list[NewMessage]) 
 
 
 async def _check_partitions(
-    broker: Broker, topic: str, by_choice: dict[int | None, list[int]]
+    broker: Broker, topic: str, by_choice: dict[tuple[int | None, bool], list[int]]
 ) -> None:
     """Refuse a request for a partition that is not there before anything of it is stored."""
     count = len((await broker.ensure_topic(topic)).partitions)
-    for partition, positions in by_choice.items():
+    for (partition, _), positions in by_choice.items():
         if partition is not None and partition >= count:
             raise Refusal(
                 422,
@@ -165,18 +187,57 @@ async def _check_partitions(
             )
 
 
-async def _append(
-    broker: Broker, topic: str, records: list[NewRecord], partition: int | None
-) -> list[Published]:
+async def _store(
+    broker: Broker,
+    topic: str,
+    records: list[NewRecord],
+    due_times_ms: list[int | None],
+    partition: int | None,
+) -> list[PublishedMessage]:
+    """Append records or, if they have times, keep them until then; all or none have."""
     try:
         try:
-            return await broker.publish(topic, records, partition=partition)
+            return await _append(broker, topic, records, due_times_ms, partition)
         except UnknownTopic:
             await broker.ensure_topic(topic)
-            return await broker.publish(topic, records, partition=partition)
+            return await _append(broker, topic, records, due_times_ms, partition)
     except UnknownPartition as error:
         # The path is right, 404 would deny that.
         raise Refusal(422, error.code, f"partition: {error}") from error
+
+
+async def _append(
+    broker: Broker,
+    topic: str,
+    records: list[NewRecord],
+    due_times_ms: list[int | None],
+    partition: int | None,
+) -> list[PublishedMessage]:
+    timed = [(r, ms) for r, ms in zip(records, due_times_ms, strict=True) if ms is not None]
+    if not timed:
+        stored = await broker.publish(topic, records, partition=partition)
+        return [PublishedMessage(*place) for place in stored]
+    scheduled = await publish_delayed(
+        broker.delays,
+        topic,
+        timed,
+        partition=partition,
+        partition_count=len(broker.topic(topic).partitions),
+    )
+    return [
+        PublishedMessage(place.partition, None, place.id.due_ms, str(place.id))
+        for place in scheduled
+    ]
+
+
+def _due_ms(message: _Message, now_ms: int) -> int | None:
+    """When a message is to be delivered; None if that is now."""
+    if message.delay is not None and message.deliver_at is not None:
+        raise Refusal(422, "invalid_request", "delay, deliverAt: give one of the two")
+    due_ms = whole(message.deliver_at)
+    if message.delay is not None:
+        due_ms = now_ms + whole(message.delay)
+    return due_ms if due_ms is not None and due_ms > now_ms else None
 
 
 def new_record(message: _Message, value: msgspec.Raw) -> NewRecord:

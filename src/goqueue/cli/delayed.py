@@ -1,0 +1,74 @@
+"""`goqueue delayed`: messages whose time has not come, looked at and cancelled."""
+
+from typing import Annotated
+
+import typer
+
+from goqueue.cli.moments import format_moment
+from goqueue.cli.options import DEFAULT_HTTP_URL, HttpOption, Output, OutputOption
+from goqueue.cli.output import print_document, print_rows
+from goqueue.client.http_api import HttpApi
+
+delayed = typer.Typer(help="Work with delayed messages.", no_args_is_help=True)
+
+TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="Where they will go.")]
+
+
+@delayed.command("list")
+def list_delayed(
+    topic: TopicArgument,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000)] = 100,
+    after: Annotated[
+        str | None, typer.Option(metavar="ID", help="Go on after this message.", show_default=False)
+    ] = None,
+    http: HttpOption = DEFAULT_HTTP_URL,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """What waits for a topic, by due time."""
+    answer = HttpApi(http).get("topics", topic, "delayed", limit=limit, after=after)
+    rows = answer["messages"]
+    if output is not Output.TABLE:
+        print_document(answer, output)
+        return
+    if not rows:
+        typer.echo(f"nothing waits for {topic}", err=True)
+        return
+    for row in rows:
+        row["due"] = format_moment(row["deliverAt"])
+    columns = {"due": "Due", "partition": "Partition", "key": "Key", "value": "Value", "id": "Id"}
+    print_rows(rows, output, columns=columns)
+    if answer["nextAfter"] is not None:
+        typer.echo(f"there are more: --after {answer['nextAfter']}", err=True)
+
+
+@delayed.command("cancel")
+def cancel(
+    topic: TopicArgument,
+    ids: Annotated[list[str], typer.Argument(metavar="ID…", help="From `goqueue delayed list`.")],
+    http: HttpOption = DEFAULT_HTTP_URL,
+) -> None:
+    """Take messages back; fails at the first that is on its way already."""
+    api = HttpApi(http)
+    for each in ids:
+        api.delete("topics", topic, "delayed", each)
+        typer.echo(f"cancelled {each}")
+
+
+@delayed.command("stats")
+def stats(http: HttpOption = DEFAULT_HTTP_URL, output: OutputOption = Output.TABLE) -> None:
+    """What is pending, and how late what was due has been."""
+    answer = HttpApi(http).get("delay", "stats")
+    if output is not Output.TABLE:
+        print_document(answer, output)
+        return
+    columns = {
+        "topic": "Topic",
+        "pending": "Pending",
+        "delivered": "Delivered",
+        "cancelled": "Cancelled",
+        "latenessP99Ms": "Late p99 (ms)",
+    }
+    total = {**answer, "topic": "(all)"}
+    print_rows([*answer["topics"], total], output, columns=columns)
+    if answer["nextDueAt"] is not None:
+        typer.echo(f"next due {format_moment(answer['nextDueAt'])}", err=True)

@@ -1,0 +1,203 @@
+"""Delays that producers ask for by record headers."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from goqueue.broker.service import Broker
+from goqueue.model.errors import InvalidRecord, OutOfOrderSequence
+from goqueue.model.records import COMPRESSION_CODES, NewRecord, encode_records
+from tests.unit.broker.delay_bench import (
+    START_MS,
+    TOPIC,
+    Clock,
+    advance,
+    running,
+    stored,
+    until_end,
+    values,
+    with_topic,
+)
+
+PRODUCER = 99
+
+
+def delayed(value: bytes, delay_ms: int) -> NewRecord:
+    return NewRecord(value=value, headers=(("goqueue-delay-ms", b"%d" % delay_ms), ("h", b"1")))
+
+
+def batch(records: Sequence[NewRecord], *, sequence: int | None = None, codec: str = "") -> bytes:
+    idempotent = {"producer_id": PRODUCER, "producer_epoch": 0, "base_sequence": sequence}
+    return bytes(
+        encode_records(
+            records,
+            now_ms=START_MS,
+            compression=COMPRESSION_CODES.get(codec, 0),
+            **(idempotent if sequence is not None else {}),  # type: ignore[arg-type]
+        )
+    )
+
+
+async def produce(broker: Broker, data: bytes) -> int:
+    produced = await broker.produce(TOPIC, 0, data, acks=-1, timeout_ms=1_000)
+    return produced.base_offset
+
+
+MIXED = [
+    NewRecord(value=b"first"),
+    delayed(b"later", 2_000),
+    delayed(b"zero", 0),
+    delayed(b"soon", 1_000),
+    NewRecord(value=b"last", headers=(("goqueue-deliver-at", b"%d" % (START_MS - 1)),)),
+]
+
+
+@pytest.mark.parametrize("sequence", [None, 0])
+def test_a_batch_is_split(tmp_path: Path, sequence: int | None) -> None:
+    async def scenario() -> None:
+        clock = Clock()
+        async with running(tmp_path, clock) as broker:
+            await with_topic(broker)
+            assert await produce(broker, batch(MIXED, sequence=sequence)) == 0
+            found = await stored(broker)
+            # Offsets are those that the producer was told; the delayed ones leave holes.
+            assert [(r.offset, r.value) for r in found] == [
+                (0, b"first"),
+                (2, b"zero"),
+                (4, b"last"),
+            ]
+            assert [r.timestamp_ms for r in found] == [START_MS] * 3
+            assert broker.delays.stats().pending == 2
+            await advance(broker, clock, 3_000)
+            await until_end(broker, 7)
+            soon, later = (await stored(broker))[3:]
+            assert (soon.offset, soon.value) == (5, b"soon")
+            assert (later.offset, later.value) == (6, b"later")
+            # Whoever publishes it again, such as a redrive, must not delay it again.
+            due = b"%d" % (START_MS + 1_000)
+            assert soon.headers == (("goqueue-deliver-at", due), ("h", b"1"))
+
+    asyncio.run(scenario())
+
+
+def test_a_batch_of_delayed_records_only(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        clock = Clock()
+        async with running(tmp_path, clock) as broker:
+            await with_topic(broker)
+            await produce(broker, batch([delayed(b"a", 500), delayed(b"b", 400)], sequence=0))
+            assert await values(broker) == []
+            assert await produce(broker, batch([NewRecord(value=b"c")], sequence=2)) == 2
+            await advance(broker, clock, 1_000)
+            await until_end(broker, 5)
+            assert await values(broker) == [b"c", b"b", b"a"]
+
+    asyncio.run(scenario())
+
+
+def test_repeated_batches_are_scheduled_once(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        clock = Clock()
+        async with running(tmp_path, clock) as broker:
+            await with_topic(broker)
+            first = batch(MIXED, sequence=0)
+            second = batch([delayed(b"x", 60_000)], sequence=5)
+            for _ in range(3):
+                assert await produce(broker, first) == 0
+            for _ in range(3):
+                assert await produce(broker, second) == 5
+            assert await produce(broker, first) == 0
+            assert broker.delays.stats().pending == 3
+            with pytest.raises(OutOfOrderSequence):
+                await produce(broker, batch([delayed(b"gap", 60_000)], sequence=100))
+            assert broker.delays.stats().pending == 3
+        async with running(tmp_path, clock) as broker:
+            assert await produce(broker, second) == 5
+            assert broker.delays.stats().pending == 3
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_compressed_batches_where_the_topic_says_so(tmp_path: Path, codec: str) -> None:
+    async def scenario() -> None:
+        clock = Clock()
+        async with running(tmp_path, clock) as broker:
+            await with_topic(broker)
+            await produce(broker, batch(MIXED, codec=codec))
+            assert len(await values(broker)) == 5
+            assert broker.delays.stats().pending == 0
+            await broker.replace_topic_config(TOPIC, {"queue.headers.in.compressed": "true"})
+            await produce(broker, batch(MIXED, codec=codec))
+            assert len(await values(broker)) == 8
+            assert broker.delays.stats().pending == 2
+            await advance(broker, clock, 3_000)
+            await until_end(broker, 12)
+            assert (await values(broker))[5:] == [b"first", b"zero", b"last", b"soon", b"later"]
+
+    asyncio.run(scenario())
+
+
+def test_transactions_and_nonsense_are_refused_by_name(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        clock = Clock()
+        async with running(tmp_path, clock) as broker:
+            await with_topic(broker)
+            bad = NewRecord(value=b"v", headers=(("goqueue-delay-ms", b"soon"),))
+            with pytest.raises(InvalidRecord, match="goqueue-delay-ms: 'soon'") as refused:
+                await produce(broker, batch([NewRecord(value=b"v"), delayed(b"v", 5), bad]))
+            assert refused.value.record_index == 2
+            transactional = encode_records(
+                [NewRecord(value=b"v"), delayed(b"v", 5_000)],
+                now_ms=START_MS,
+                producer_id=PRODUCER,
+                producer_epoch=0,
+                base_sequence=0,
+                is_transactional=True,
+            )
+            partition = broker.partition(TOPIC, 0)
+            await broker.delays.open()
+            with pytest.raises(InvalidRecord, match="do not go with transactions"):
+                partition.append(
+                    bytes(transactional), divert=broker.delays.intake(partition).divert
+                )
+            assert await values(broker) == []
+            assert broker.delays.stats().pending == 0
+
+    asyncio.run(scenario())
+
+
+def test_several_batches_in_one_request(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        clock = Clock()
+        async with running(tmp_path, clock) as broker:
+            await with_topic(broker)
+            data = batch([NewRecord(value=b"plain")]) + batch([delayed(b"d", 100)]) + batch(MIXED)
+            await produce(broker, data)
+            found = await stored(broker)
+            assert [(r.offset, r.value) for r in found] == [
+                (0, b"plain"),
+                (2, b"first"),
+                (4, b"zero"),
+                (6, b"last"),
+            ]
+            assert broker.delays.stats().pending == 3
+
+    asyncio.run(scenario())
+
+
+def test_a_priority_waits_with_its_message(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        clock = Clock()
+        async with running(tmp_path, clock) as broker:
+            await with_topic(broker)
+            headers = (("goqueue-delay-ms", b"1000"), ("goqueue-priority", b"critical"))
+            await produce(broker, batch([NewRecord(value=b"v", headers=headers)]))
+            assert broker.partition(TOPIC, 0).lanes.index is None
+            await advance(broker, clock, 2_000)
+            await until_end(broker, 2)
+            assert broker.partition(TOPIC, 0).lanes.index is not None
+
+    asyncio.run(scenario())
