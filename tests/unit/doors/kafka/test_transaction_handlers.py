@@ -9,6 +9,8 @@ from kio.schema.errors import ErrorCode
 from goqueue.broker.messages import Isolation, NewTopic
 from goqueue.broker.service import Broker
 from goqueue.model.records import NewRecord, encode_records
+from goqueue.state.groups.errors import GroupError
+from goqueue.state.groups.messages import OffsetToCommit, TxnOffsetCommit
 from tests.unit.doors.kafka.group_member import until
 from tests.unit.doors.kafka.wire_client import WireClient
 
@@ -400,6 +402,25 @@ async def test_a_new_producer_fences_the_old_one_and_aborts_its_transaction(
         return await values(broker) == [b"new"]
 
     await until(is_there)
+
+
+async def test_offsets_that_the_end_of_their_transaction_overtook_are_refused(
+    client: WireClient, broker: Broker, producer: TransactionalProducer
+) -> None:
+    """They would wait for a marker that has come already."""
+    assert await producer.commit_offset(5) is ErrorCode.none
+    place = broker.groups.offsets_partition("g")
+    owner = producer.producer_id
+    await broker.groups.end_transaction(place, owner, producer.epoch + 1, commit=False)
+    late = TxnOffsetCommit(
+        group_id="g",
+        producer_id=owner,
+        producer_epoch=producer.epoch,
+        offsets=(OffsetToCommit(topic="a", partition=0, offset=6),),
+    )
+    (answer,) = (await broker.groups.commit_in_transaction(late)).partitions
+    assert answer.error is GroupError.INVALID_PRODUCER_EPOCH
+    assert await committed(client) == (-1, ErrorCode.none)
 
 
 class TestShortTransactions:
