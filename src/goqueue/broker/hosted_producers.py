@@ -14,11 +14,11 @@ from goqueue.broker.messages import Produced, Published
 from goqueue.broker.partition import Partition
 from goqueue.broker.record_access import PUBLISH_TIMEOUT_MS, published, spread
 from goqueue.broker.transactions import TransactionRefused, Transactions
-from goqueue.model.errors import InvalidRecord, UnknownPartition
+from goqueue.model.errors import InvalidRecord, PolicyViolation, UnknownPartition
 from goqueue.model.names import TopicPartition
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.state.groups.messages import OffsetCommitResult, TxnOffsetCommit
-from goqueue.state.metadata_image import TopicView
+from goqueue.state.metadata_image import INTERNAL_TOPICS, TopicView
 from goqueue.state.transactions.errors import TransactionError
 from goqueue.state.transactions.messages import (
     NO_EPOCH,
@@ -153,6 +153,8 @@ class HostedProducers:
         """Publishing does this by itself; needed only to reserve partitions ahead."""
         for topic, index in partitions:
             self._host.partition(topic, index)
+            if topic in INTERNAL_TOPICS:
+                raise PolicyViolation(f"topic {topic!r} is written by the broker only")
         await self._open(identity)
         await self._add(identity, partitions)
         return await self._open(identity)

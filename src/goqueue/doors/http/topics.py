@@ -136,7 +136,7 @@ class TopicDescription(msgspec.Struct, frozen=True, rename="camel"):
     ]
 
 
-@post("/topics", tags=["Topics"], responses=errors(400, 409, 413, 415, 422))
+@post("/topics", tags=["Topics"], responses=errors(400, 403, 409, 413, 415, 422))
 async def create_topic(
     broker: NamedDependency[Broker], data: JSONBody[CreateTopic]
 ) -> Response[TopicDescription]:

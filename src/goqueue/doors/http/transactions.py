@@ -97,7 +97,12 @@ async def publish_in_transaction(
     return PublishedMessages([PublishedMessage(*each) for each in stored])
 
 
-@post("/transactions/add-partition", tags=_TAGS, status_code=200, responses=_ERRORS)
+@post(
+    "/transactions/add-partition",
+    tags=_TAGS,
+    status_code=200,
+    responses=errors(400, 403, 404, 409, 413, 415, 422),
+)
 async def add_partition(
     broker: NamedDependency[Broker],
     producers: NamedDependency[HostedProducers],

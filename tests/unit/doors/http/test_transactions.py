@@ -210,6 +210,16 @@ async def test_list_and_stats(client: httpx.AsyncClient, orders: str) -> None:
     assert stats["oldestOpenMs"] >= 0
 
 
+async def test_the_broker_s_own_topics_are_in_no_transaction(
+    client: httpx.AsyncClient, orders: str
+) -> None:
+    producer = await init(client)
+    await begin(client, producer)
+    body = {**producer, "topic": "__transaction_state", "partition": 0}
+    response = await client.post("/transactions/add-partition", json=body)
+    assert error_code(response, 403) == "policy_violation"
+
+
 async def test_a_transaction_that_takes_too_long_is_aborted(
     client: httpx.AsyncClient, orders: str
 ) -> None:
