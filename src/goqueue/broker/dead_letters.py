@@ -9,6 +9,7 @@ from goqueue.broker.queue_host import QueueHost
 from goqueue.model.errors import TopicExists
 from goqueue.model.names import TOPIC_NAME_MAX_LENGTH
 from goqueue.model.records import NewRecord, Record
+from goqueue.model.settings import INT32_MAX
 from goqueue.state.metadata_image import TopicView
 from goqueue.state.queue.messages import DeadLetter
 
@@ -28,6 +29,8 @@ HEADER_PREFIX: Final = "goqueue-dlq-"
 # once per partition, and so many are remembered.
 REMEMBERED_COPIES: Final = 10_000
 SCAN_BYTES: Final = 1024 * 1024
+# The headers of a dead letter, with a long group and topic name.
+HEADERS_BYTES: Final = 4096
 
 
 def dead_letter_topic(topic: str) -> str:
@@ -45,26 +48,35 @@ class DeadLetters:
     async def copy(
         self, source: TopicView, death: DeadLetter, target: str, records: Sequence[Record]
     ) -> None:
-        view = await self._ensure(target, len(source.partitions))
+        view = await self._ensure(target, source)
         index = death.queue.partition % len(view.partitions)
         copied = await self._known(target, index)
-        fresh = []
-        for record in records:
-            copy_id = _copy_id(death, record.offset)
-            if copy_id not in copied:
-                fresh.append(_copy(source, death, record, copy_id, self._host.clock_ms()))
-                copied[copy_id] = None
+        now_ms = self._host.clock_ms()
+        fresh = {
+            copy_id: _copy(source, death, record, copy_id, now_ms)
+            for record in records
+            if (copy_id := _copy_id(death, record.offset)) not in copied
+        }
+        if fresh:
+            await self._host.publish(target, list(fresh.values()), partition=index)
+            # Only now: what could not be written must be tried again.
+            copied.update(dict.fromkeys(fresh))
         while len(copied) > REMEMBERED_COPIES:
             copied.popitem(last=False)
-        if fresh:
-            await self._host.publish(target, fresh, partition=index)
 
-    async def _ensure(self, target: str, partitions: int) -> TopicView:
+    async def _ensure(self, target: str, source: TopicView) -> TopicView:
         topic = self._host.image.topics.get(target)
         if topic is not None:
             return topic
+        # Room for the headers: the largest message of the source must fit.
+        max_bytes = self._host.topic_config(source).max_message_bytes + HEADERS_BYTES
+        new = NewTopic(
+            name=target,
+            partitions=len(source.partitions),
+            config={"max.message.bytes": str(min(max_bytes, INT32_MAX))},
+        )
         try:
-            return await self._host.create_topic(NewTopic(name=target, partitions=partitions))
+            return await self._host.create_topic(new)
         except TopicExists:
             return self._host.image.topics[target]
 
@@ -72,10 +84,11 @@ class DeadLetters:
         known = self._copied.get((target, index))
         if known is not None:
             return known
-        known = self._copied[target, index] = OrderedDict()
-        page = await self._host.read_records(target, index, 0, limit=0, max_bytes=SCAN_BYTES)
-        offset = max(page.log_start_offset, page.high_watermark - REMEMBERED_COPIES)
-        while offset < page.high_watermark:
+        known = OrderedDict()
+        partition = self._host.partition(target, index)
+        end = partition.high_watermark
+        offset = max(partition.log_start_offset, end - REMEMBERED_COPIES)
+        while offset < end:
             page = await self._host.read_records(
                 target, index, offset, limit=REMEMBERED_COPIES, max_bytes=SCAN_BYTES
             )
@@ -86,7 +99,7 @@ class DeadLetters:
                 for name, value in record.headers:
                     if name == ID_HEADER and value is not None:
                         known[value] = None
-        return known
+        return self._copied.setdefault((target, index), known)
 
 
 def _copy_id(death: DeadLetter, offset: int) -> bytes:

@@ -5,6 +5,7 @@ batches are kept for a while. What must not be delivered (control batches, abort
 offsets that compaction removed) is reported as missing.
 """
 
+from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -16,9 +17,11 @@ from goqueue.model.records import Record, decode_records
 from goqueue.state.priority import Span
 from goqueue.storage.aborted import AbortedEntry
 
-# Decoded batches kept over all partitions. A decoded message costs a few hundred bytes beyond its
-# content, so this is some tens of megabytes at most.
-CACHED_BYTES: Final = 16 * 1024 * 1024
+# Decoded batches kept over all partitions, by what they take in memory.
+CACHED_BYTES: Final = 32 * 1024 * 1024
+# A decoded message beyond its key and value: the objects, and their places in tables.
+RECORD_OVERHEAD_BYTES: Final = 600
+BATCH_OVERHEAD_BYTES: Final = 600
 # One read of the log; a larger batch is read whole all the same.
 READ_BYTES: Final = 256 * 1024
 
@@ -39,7 +42,10 @@ class Messages(NamedTuple):
 
 class QueueReader:
     def __init__(self) -> None:
+        # The least recently used first.
         self._batches: OrderedDict[tuple[str, int, int], _Batch] = OrderedDict()
+        # Starts of the kept batches of each partition, in order.
+        self._starts: dict[tuple[str, int], list[int]] = {}
         self._cached_bytes = 0
 
     async def read(self, partition: Partition, spans: Sequence[Span]) -> Messages:
@@ -63,11 +69,18 @@ class QueueReader:
 
     def _find(self, partition: Partition, offset: int) -> _Batch | None:
         topic, index = partition.name
-        for key, batch in reversed(self._batches.items()):
-            if key[0] == topic and key[1] == index and batch.start <= offset < batch.end:
-                self._batches.move_to_end(key)
-                return batch
-        return None
+        starts = self._starts.get((topic, index))
+        if not starts:
+            return None
+        at = bisect_right(starts, offset) - 1
+        if at < 0:
+            return None
+        key = (str(topic), int(index), starts[at])
+        batch = self._batches[key]
+        if offset >= batch.end:
+            return None
+        self._batches.move_to_end(key)
+        return batch
 
     async def _load(self, partition: Partition, offset: int) -> _Batch | None:
         """Read and decode from the batch with `offset` on; returns that batch."""
@@ -87,7 +100,7 @@ class QueueReader:
                 records = {record.offset: record for record in decoded}
             # A gap before the batch, left by compaction, counts to it.
             batch = _Batch(
-                min(start, header.base_offset), header.next_offset, header.size_bytes, records
+                min(start, header.base_offset), header.next_offset, _memory_bytes(records), records
             )
             self._keep(partition, batch)
             first = first or batch
@@ -97,19 +110,30 @@ class QueueReader:
     def _keep(self, partition: Partition, batch: _Batch) -> None:
         topic, index = partition.name
         key = (str(topic), int(index), batch.start)
-        replaced = self._batches.pop(key, None)
-        if replaced is not None:
-            self._cached_bytes -= replaced.size_bytes
+        if key in self._batches:
+            self._drop(key)
         self._batches[key] = batch
+        insort(self._starts.setdefault(key[:2], []), batch.start)
         self._cached_bytes += batch.size_bytes
         while self._cached_bytes > CACHED_BYTES and len(self._batches) > 1:
-            _, oldest = self._batches.popitem(last=False)
-            self._cached_bytes -= oldest.size_bytes
+            self._drop(next(iter(self._batches)))
+
+    def _drop(self, key: tuple[str, int, int]) -> None:
+        self._cached_bytes -= self._batches.pop(key).size_bytes
+        starts = self._starts[key[:2]]
+        del starts[bisect_left(starts, key[2])]
+        if not starts:
+            del self._starts[key[:2]]
 
     def forget(self, topic: str) -> None:
         """The topic was deleted, and may come again with other messages."""
         for key in [key for key in self._batches if key[0] == topic]:
-            self._cached_bytes -= self._batches.pop(key).size_bytes
+            self._drop(key)
+
+
+def _memory_bytes(records: dict[int, Record]) -> int:
+    content = sum(len(record.key or b"") + len(record.value or b"") for record in records.values())
+    return BATCH_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES * len(records) + content
 
 
 def _is_aborted(header: BatchHeader, aborted: Sequence[AbortedEntry]) -> bool:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Final, Literal, cast
 
 from goqueue.broker.dead_letters import DeadLetters, dead_letter_topic
@@ -211,6 +211,7 @@ class QueueRegistry:
             target = target or dead_letter_topic(source.name)
             await self._dead_letters.copy(source, death, target, messages.records)
             is_written = True
+            self.forget_order(death.queue, [death.span])
         except GoQueueError as error:
             logger.warning("dead letter of %s will be tried again: %s", death.queue, error)
         except Exception:
@@ -226,6 +227,13 @@ class QueueRegistry:
         if death.queue in self.fifo:
             # What stood behind it in its group may go out now.
             self.waiting.wake(death.queue)
+
+    def forget_order(self, key: QueueKey, gone: Iterable[Span]) -> None:
+        """Messages that left the queue in another way than by acknowledgement."""
+        order = self.fifo.get(key)
+        if order is not None:
+            for span in gone:
+                order.settled(span)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)

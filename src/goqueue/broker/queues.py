@@ -20,6 +20,7 @@ from goqueue.broker.state_shard import StateShard, timed
 from goqueue.broker.waiting import FetchWaiter
 from goqueue.model.errors import GoQueueError, InvalidRequest
 from goqueue.model.records import Record
+from goqueue.state.metadata_image import TopicView
 from goqueue.state.priority import Lane, Span
 from goqueue.state.queue.errors import QueueError
 from goqueue.state.queue.machine import QueueMachine
@@ -120,8 +121,8 @@ class Queues(QueueRegistry):
         while True:
             view = self.host.topic(topic)
             queues = [
-                (QueueKey(group, view.id, part.index), self.host.partition(topic, part.index))
-                for part in view.partitions
+                (QueueKey(group, view.id, index), self.host.partition(topic, index))
+                for index in self._online(view)
             ]
             waiter = FetchWaiter(1)
             with self.waiting.watching(waiter, queues):
@@ -196,12 +197,33 @@ class Queues(QueueRegistry):
         self._turn += 1
         first = self._turn % len(queues)
         found: list[Delivery] = []
+        failure: GoQueueError | None = None
         for key, partition in (*queues[first:], *queues[:first]):
             request = self._acquire(key, partition, member, max_messages - len(found), lease_ms)
-            found += await self._take(partition, request, fifo=fifo)
+            try:
+                found += await self._take(partition, request, fifo=fifo)
+            except GoQueueError as error:
+                # What others gave is leased by now: it must reach the reader.
+                failure = error
             if len(found) >= max_messages:
                 break
+        if failure is not None and not found:
+            raise failure
         return found
+
+    def _online(self, view: TopicView) -> list[int]:
+        """The partitions that can be read now; if there are none, why."""
+        online: list[int] = []
+        failure: GoQueueError | None = None
+        for part in view.partitions:
+            try:
+                self.host.partition(view.name, part.index).check_online()
+                online.append(part.index)
+            except GoQueueError as error:
+                failure = error
+        if failure is not None and not online:
+            raise failure
+        return online
 
     async def _take(self, partition: Partition, request: Acquire, *, fifo: bool) -> list[Delivery]:
         shard = await self.shard(request.queue)
@@ -213,13 +235,17 @@ class Queues(QueueRegistry):
             if not chosen:
                 return []
             only = tuple(Span(record.offset, record.offset + 1) for record in chosen)
-            found = await self._lease(shard, partition, replace(request, only=only))
-            order.delivered(delivery.record for delivery in found)
-            return found
+            # Before the lease: a reader that goes away in between must not let others pass.
+            order.delivered(chosen)
+            return await self._lease(shard, partition, replace(request, only=only))
 
     async def _lease(
         self, shard: StateShard[QueueMachine], partition: Partition, request: Acquire
     ) -> list[Delivery]:
+        if request.only is None:
+            # Read first, into the cache: what cannot be read must not count as delivered.
+            ahead = shard.machine.candidates(request, now_ms=self.host.clock_ms())
+            await self.reader.read(partition, ahead)
         answer = await shard.execute(timed(QueueMachine.acquire, request))
         acquired = cast(Acquired, answer)
         if acquired.error is not QueueError.NONE:
@@ -234,6 +260,7 @@ class Queues(QueueRegistry):
                 queue=request.queue, skipped=tuple(messages.missing), expired=tuple(expired)
             )
             await shard.execute(timed(QueueMachine.skip, skip))
+            self.forget_order(request.queue, expired)
         gone = {span.start for span in expired}
         records = [record for record in messages.records if record.offset not in gone]
         return [

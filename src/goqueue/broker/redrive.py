@@ -66,21 +66,28 @@ async def redrive(
     host: QueueHost, queues: Queues, topic: str, *, limit: int | None = None
 ) -> Redriven:
     """Send a topic's dead letters back to where each came from."""
-    sent_back = gone = 0
+    sent_back = 0
+    gone: list[Delivery] = []
     async for delivery in _deliveries(host, queues, topic, limit):
         source = _source(delivery.record) or topic
-        action = AckAction.ACCEPT
         try:
             await host.publish(source, [_restored(delivery.record)])
-            sent_back += 1
         except UnknownTopic:
-            gone += 1
-            action = AckAction.RELEASE
-        receipt = delivery.receipt
-        await queues.acknowledge(
-            GROUP, receipt.topic, receipt.partition, [receipt.acknowledgement(action)]
-        )
-    return Redriven(sent_back, gone)
+            gone.append(delivery)
+            continue
+        await _settle(queues, delivery, AckAction.ACCEPT)
+        sent_back += 1
+    # Given back at the end, or they would be delivered again before the others.
+    for delivery in gone:
+        await _settle(queues, delivery, AckAction.RELEASE)
+    return Redriven(sent_back, len(gone))
+
+
+async def _settle(queues: Queues, delivery: Delivery, action: AckAction) -> None:
+    receipt = delivery.receipt
+    await queues.acknowledge(
+        GROUP, receipt.topic, receipt.partition, [receipt.acknowledgement(action)]
+    )
 
 
 async def _deliveries(
