@@ -100,6 +100,13 @@ async def records_of(
     """Records and the partitions named for them; makes the topic if that is allowed."""
     records = []
     for position, message in enumerate(messages):
+        if message.delay is not None or message.deliver_at is not None:
+            raise Refusal(
+                422,
+                "invalid_request",
+                f"messages[{position}]: delay and deliverAt go with POST /topics/…/messages only; "
+                "a delayed message is stored by another producer",
+            )
         try:
             records.append(new_record(message, message.value))
         except Refusal as refusal:

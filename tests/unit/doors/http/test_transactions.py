@@ -268,6 +268,12 @@ async def test_a_transaction_that_takes_too_long_is_aborted(
         ),
         (
             "/producers/1/messages",
+            {"epoch": 0, "topic": "orders", "messages": [{"value": 1, "delay": 5}]},
+            422,
+            "invalid_request",
+        ),
+        (
+            "/producers/1/messages",
             {"epoch": 0, "topic": "__consumer_offsets", "messages": [{"value": 1}]},
             403,
             "policy_violation",
