@@ -8,7 +8,6 @@ keeps the batch as surely as its `fsync.policy` promises.
 """
 
 import asyncio
-import dataclasses
 import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -253,13 +252,9 @@ class DelayDelivery:
             messages = await self._read(claimed)
         partition = self._partition(target)
         now_ms = self._shard.clock_ms()
-        records = [
-            # The time of delivery: retention and time to live begin here.
-            dataclasses.replace(messages.get(number, _DAMAGED), timestamp_ms=now_ms)
-            for number in claim.numbers
-        ]
         batch = encode_records(
-            records,
+            (messages.get(number, _DAMAGED) for number in claim.numbers),
+            # Messages get the time of delivery: retention and time to live begin here.
             now_ms=now_ms,
             producer_id=claim.producer_id,
             producer_epoch=PRODUCER_EPOCH,

@@ -1,7 +1,7 @@
 """One partition of `__delayed`: writing messages and notes into it, and reading them again."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Final, NamedTuple
 
@@ -9,7 +9,7 @@ from aiokafka.record.default_records import DefaultRecordBatch
 
 from goqueue.broker.messages import Isolation
 from goqueue.broker.partition import Partition
-from goqueue.model.batch import check_batch
+from goqueue.model.batch import read_header
 from goqueue.model.records import Header, NewRecord, encode_records
 from goqueue.state.delay.pending import Entry
 from goqueue.state.delay.records import (
@@ -23,11 +23,11 @@ from goqueue.state.delay.records import (
 )
 
 # Messages that came together may fall due far apart, and to read one its whole batch is decoded.
-BATCH_RECORDS: Final = 16
+BATCH_RECORDS: Final = 4
 # Bounds what one read holds in memory while a long log is replayed.
 REPLAY_BYTES: Final = 1024 * 1024
-# Above what a batch adds to its records.
-READ_MARGIN_BYTES: Final = 4096
+# Between two wanted messages, about a read's worth: then one read takes both.
+GAP_RECORDS: Final = 16
 # A flush that the disk does not finish within this time has failed for whoever waits.
 COMMIT_TIMEOUT_MS: Final = 30_000
 
@@ -91,7 +91,10 @@ class DelayLog:
     # --- reading --------------------------------------------------------------------------
 
     async def read(self, entries: Iterable[Entry]) -> dict[int, NewRecord]:
-        """The messages of these entries by number. `CorruptBatch` if one cannot be read."""
+        """The messages of these entries by number, without a timestamp.
+
+        `CorruptBatch` if one cannot be read.
+        """
         wanted = sorted(entries, key=lambda entry: entry.offset)
         if not wanted:
             return {}
@@ -103,23 +106,23 @@ class DelayLog:
 
     async def _read_run(self, run: Sequence[Entry], found: dict[int, NewRecord]) -> None:
         numbers = {entry.offset: entry.number for entry in run}
-        left_bytes = sum(entry.size_bytes for entry in run)
+        last = run[-1].offset
+        # Of one alone its batch; of several what lies between them, too, if that is like them.
+        wanted_bytes = BATCH_RECORDS * max(entry.size_bytes for entry in run)
+        wanted_bytes += (last - run[0].offset) * run[0].size_bytes
         offset = run[0].offset
-        while offset <= run[-1].offset:
+        while offset <= last:
             part = await self.partition.read(
                 offset,
-                left_bytes + READ_MARGIN_BYTES,
+                min(wanted_bytes, REPLAY_BYTES),
                 isolation=Isolation.READ_UNCOMMITTED,
                 at_least_one=True,
             )
-            for record in _records(part.data):
+            for record in _records(part.data, numbers):
                 number = numbers.get(record.offset)
                 if number is not None:
                     found[number] = NewRecord(
-                        key=record.key,
-                        value=record.value,
-                        headers=tuple(record.headers[1:]),
-                        timestamp_ms=record.timestamp,
+                        key=record.key, value=record.value, headers=tuple(record.headers[1:])
                     )
             offset = part.next_offset
 
@@ -152,11 +155,15 @@ class _StoredRecord(NamedTuple):
     headers: list[Header]
 
 
-def _records(data: bytes) -> Iterator[_StoredRecord]:
+def _records(data: bytes, wanted: Mapping[int, int] | None = None) -> Iterator[_StoredRecord]:
+    """All records, or those of batches in which an offset is wanted; the data is verified."""
     position = 0
     while position < len(data):
-        end = position + check_batch(data, position).size_bytes
-        yield from DefaultRecordBatch(data[position:end])
+        header = read_header(data, position)
+        end = position + header.size_bytes
+        offsets = range(header.base_offset, header.next_offset)
+        if wanted is None or not wanted.keys().isdisjoint(offsets):
+            yield from DefaultRecordBatch(data[position:end])
         position = end
 
 
@@ -164,6 +171,6 @@ def _runs(wanted: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
     """Cut where so much lies between two entries that two reads are cheaper than one."""
     start = 0
     for at in range(1, len(wanted) + 1):
-        if at == len(wanted) or wanted[at].offset - wanted[at - 1].offset > BATCH_RECORDS:
+        if at == len(wanted) or wanted[at].offset - wanted[at - 1].offset > GAP_RECORDS:
             yield wanted[start:at]
             start = at

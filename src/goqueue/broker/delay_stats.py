@@ -1,5 +1,6 @@
 """Figures about delayed messages, since the broker started."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,12 +16,8 @@ class Lateness:
     def __init__(self) -> None:
         self.counts = [0] * (len(LATENESS_BOUNDS_MS) + 1)
 
-    def add(self, late_ms: int) -> None:
-        for at, bound_ms in enumerate(LATENESS_BOUNDS_MS):
-            if late_ms <= bound_ms:
-                self.counts[at] += 1
-                return
-        self.counts[-1] += 1
+    def add(self, counts: Sequence[int]) -> None:
+        self.counts = [have + more for have, more in zip(self.counts, counts, strict=True)]
 
     def quantile_ms(self, share: float) -> int | None:
         """The bound below which this share lies; None without a message, or beyond the last."""
@@ -78,10 +75,11 @@ class DelayFigures:
         figures = self.topics.setdefault(topic_id, TopicFigures())
         self.delivered += len(due_times_ms)
         figures.delivered += len(due_times_ms)
+        counts = [0] * (len(LATENESS_BOUNDS_MS) + 1)
         for due_ms in due_times_ms:
-            late_ms = now_ms - due_ms
-            self.lateness.add(late_ms)
-            figures.lateness.add(late_ms)
+            counts[bisect_left(LATENESS_BOUNDS_MS, now_ms - due_ms)] += 1
+        self.lateness.add(counts)
+        figures.lateness.add(counts)
 
     def cancellation(self, topic_id: UUID) -> None:
         self.cancelled += 1
