@@ -50,6 +50,8 @@ DELAYED_TOPIC_CONFIG: Final[Mapping[str, str]] = {
     "retention.bytes": "-1",
     "segment.bytes": str(16 * 1024 * 1024),
     "compression.type": "producer",
+    # An entry for every batch: messages are read one by one, in the order of their times.
+    "index.interval.bytes": "0",
 }
 # For the indexes and for flushes: a slow one must not hold up all shards.
 THREADS: Final = 4

@@ -70,6 +70,10 @@ class MetadataFollower:
                 logger.error("metadata can no longer be followed: %s", error)
                 self._turn_away(error)
                 return
+            except Exception as error:
+                logger.exception("metadata can no longer be followed")
+                self._turn_away(MetadataUnavailable(f"metadata cannot be followed: {error}"))
+                return
 
     async def _watch(self) -> None:
         watch = self._store.watch(keys.ROOT_PREFIX, self._applied_revision + 1)

@@ -7,6 +7,7 @@ from typing import Final, cast
 from goqueue.broker.partition import Partition
 from goqueue.broker.rebalance_stats import RebalanceStats
 from goqueue.broker.rebalance_watch import WatchedGroupMachine
+from goqueue.broker.state_shard import Command, StateShard, timed, untimed
 from goqueue.broker.state_topic import Host, StateTopic
 from goqueue.model.errors import InvalidProducerEpoch
 from goqueue.model.names import TopicPartition, topic_partition
@@ -52,8 +53,6 @@ MEMBER_ID_BYTES: Final = 16
 # ends of transactions are plenty to remember.
 ENDED_TRANSACTIONS_MAX: Final = 10_000
 
-Command = Callable[[GroupMachine, int, int], Outcome]
-
 
 class Groups:
     def __init__(self, host: Host, *, partitions: int, settings: GroupSettings) -> None:
@@ -67,7 +66,12 @@ class Groups:
         self.overrides: Callable[[], Mapping[str, GroupOverrides]] = dict
         self.rebalances = RebalanceStats()
         self.state = StateTopic(
-            host, OFFSETS_TOPIC, partitions=partitions, make=self._make, perform=self._perform
+            host,
+            OFFSETS_TOPIC,
+            partitions=partitions,
+            make=self._make,
+            perform=self._perform,
+            loaded=self._catch_up,
         )
 
     def _make(self, _index: int, _partition: Partition) -> GroupMachine:
@@ -81,6 +85,10 @@ class Groups:
         machine.on_group_settings_changed(self.overrides())
         return machine
 
+    def _catch_up(self, shard: StateShard[GroupMachine]) -> None:
+        shard.machine.on_group_settings_changed(self.overrides())
+        shard.take(shard.machine.on_topics_changed(topics_of(self._host.image)))
+
     def _perform(self, index: int, effects: Sequence[object]) -> None:
         for effect in effects:
             assert isinstance(effect, ShareMemberLeft), f"machine {index} asked for {effect}"
@@ -90,31 +98,31 @@ class Groups:
     # --- membership -----------------------------------------------------------------------
 
     async def join(self, request: JoinGroup) -> JoinGroupResult:
-        answer = await self._ask(request.group_id, _command(GroupMachine.join, request))
+        answer = await self._ask(request.group_id, timed(GroupMachine.join, request))
         return cast(JoinGroupResult, answer)
 
     async def sync(self, request: SyncGroup) -> SyncGroupResult:
-        answer = await self._ask(request.group_id, _command(GroupMachine.sync, request))
+        answer = await self._ask(request.group_id, timed(GroupMachine.sync, request))
         return cast(SyncGroupResult, answer)
 
     async def heartbeat(self, request: Heartbeat) -> HeartbeatResult:
-        answer = await self._ask(request.group_id, _command(GroupMachine.heartbeat, request))
+        answer = await self._ask(request.group_id, timed(GroupMachine.heartbeat, request))
         return cast(HeartbeatResult, answer)
 
     async def leave(self, request: LeaveGroup) -> LeaveGroupResult:
-        answer = await self._ask(request.group_id, _command(WatchedGroupMachine.leave, request))
+        answer = await self._ask(request.group_id, timed(WatchedGroupMachine.leave, request))
         return cast(LeaveGroupResult, answer)
 
     async def consumer_heartbeat(
         self, request: ConsumerGroupHeartbeat
     ) -> ConsumerGroupHeartbeatResult:
-        command = _command(GroupMachine.consumer_heartbeat, request)
+        command: Command[GroupMachine] = timed(GroupMachine.consumer_heartbeat, request)
         return cast(ConsumerGroupHeartbeatResult, await self._ask(request.group_id, command))
 
     # --- offsets --------------------------------------------------------------------------
 
     async def commit(self, request: OffsetCommit) -> OffsetCommitResult:
-        answer = await self._ask(request.group_id, _command(GroupMachine.commit_offsets, request))
+        answer = await self._ask(request.group_id, timed(GroupMachine.commit_offsets, request))
         return cast(OffsetCommitResult, answer)
 
     async def commit_in_transaction(self, request: TxnOffsetCommit) -> OffsetCommitResult:
@@ -134,11 +142,11 @@ class Groups:
         return cast(OffsetCommitResult, await self._ask(request.group_id, command))
 
     async def fetch_offsets(self, request: OffsetFetch) -> OffsetFetchResult:
-        answer = await self._ask(request.group_id, _untimed(GroupMachine.fetch_offsets, request))
+        answer = await self._ask(request.group_id, untimed(GroupMachine.fetch_offsets, request))
         return cast(OffsetFetchResult, answer)
 
     async def delete_offsets(self, request: OffsetDelete) -> OffsetDeleteResult:
-        answer = await self._ask(request.group_id, _untimed(GroupMachine.delete_offsets, request))
+        answer = await self._ask(request.group_id, untimed(GroupMachine.delete_offsets, request))
         return cast(OffsetDeleteResult, answer)
 
     def offsets_partition(self, group_id: str) -> TopicPartition:
@@ -154,7 +162,7 @@ class Groups:
         self._host.partition(*partition)
         shard = await self.state.shard(partition.partition)
         self._note_end(producer_id, producer_epoch)
-        answer = await shard.execute(_untimed(GroupMachine.complete_transaction, request))
+        answer = await shard.execute(untimed(GroupMachine.complete_transaction, request))
         if cast(CompleteTransactionResult, answer).error is not GroupError.NONE:
             raise InvalidProducerEpoch(
                 f"{partition} has offsets of a later epoch of producer {producer_id} than "
@@ -172,22 +180,22 @@ class Groups:
     async def list(self, request: ListGroups) -> list[ListedGroup]:
         groups: list[ListedGroup] = []
         for shard in await self.state.all_shards():
-            answer = await shard.execute(_untimed(GroupMachine.list_groups, request))
+            answer = await shard.execute(untimed(GroupMachine.list_groups, request))
             groups += cast(Sequence[ListedGroup], answer)
         return groups
 
     async def describe(self, group_id: str) -> DescribedGroup:
-        answer = await self._ask(group_id, _untimed(GroupMachine.describe_group, group_id))
+        answer = await self._ask(group_id, untimed(GroupMachine.describe_group, group_id))
         return cast(DescribedGroup, answer)
 
     async def describe_consumer(self, group_id: str) -> DescribedConsumerGroup:
-        answer = await self._ask(group_id, _untimed(GroupMachine.describe_consumer_group, group_id))
+        answer = await self._ask(group_id, untimed(GroupMachine.describe_consumer_group, group_id))
         return cast(DescribedConsumerGroup, answer)
 
     async def delete(self, group_id: str) -> DeleteGroupResult:
         if self.before_delete is not None:
             await self.before_delete(group_id)
-        answer = await self._ask(group_id, _untimed(GroupMachine.delete_group, group_id))
+        answer = await self._ask(group_id, untimed(GroupMachine.delete_group, group_id))
         return cast(DeleteGroupResult, answer)
 
     def settings_changed(self) -> None:
@@ -205,18 +213,9 @@ class Groups:
         for shard in shards:
             shard.take(shard.machine.on_topics_changed(topics))
 
-    async def _ask(self, group_id: str, command: Command) -> object:
+    async def _ask(self, group_id: str, command: Command[GroupMachine]) -> object:
         shard = await self.state.shard_for(group_id)
         return await shard.execute(command)
-
-
-def _command(method: Callable[..., Outcome], request: object) -> Command:
-    return lambda machine, ticket, now_ms: method(machine, request, ticket=ticket, now_ms=now_ms)
-
-
-def _untimed(method: Callable[..., Outcome], request: object) -> Command:
-    """A command to which the time does not matter."""
-    return lambda machine, ticket, _: method(machine, request, ticket=ticket)
 
 
 def _fenced(request: TxnOffsetCommit) -> OffsetCommitResult:

@@ -130,7 +130,7 @@ class HostedPartitions:
             clean = clean and partition.offline_reason is None
             try:
                 await partition.close()
-            except GoQueueError as error:
+            except (GoQueueError, OSError) as error:
                 logger.error("partition %s did not close cleanly: %s", partition.name, error)
                 clean = False
         self._flusher.close()
@@ -158,6 +158,9 @@ class HostedPartitions:
                 now_ms=self._clock_ms(),
                 readers=self._directory.readers,
             )
+            if not clean:
+                # What was found again counts as committed from now on: it must be on the disk.
+                log.flush()
             expiration_ms = self._producer_expiration_ms
             return (
                 log,

@@ -197,10 +197,6 @@ class Partition:
             if log.offline_reason is not None:
                 self._go_offline(error)
             raise
-        except OSError as error:
-            offline = PartitionOffline(f"{self.name}: producer state cannot be written: {error}")
-            self._go_offline(offline)
-            raise offline from error
         if log.segment_count != segment_count:
             self._save_ledgers()
         end_offset = log.log_end_offset
@@ -258,6 +254,8 @@ class Partition:
         if durable_offset <= self._high_watermark:
             return
         self._high_watermark = durable_offset
+        # Also forgets what was only of interest until here.
+        self.ledger.producers.last_stable_offset(durable_offset)
         while self._committing and self._committing[0][0] <= durable_offset:
             _, _, future = heapq.heappop(self._committing)
             if not future.done():

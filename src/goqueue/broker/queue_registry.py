@@ -59,7 +59,12 @@ class QueueRegistry:
         self.fifo: dict[QueueKey, FifoOrder] = {}
         self._work: set[asyncio.Task[None]] = set()
         self.state = StateTopic(
-            host, STATE_TOPIC, partitions=partitions, make=self._make, perform=self._perform
+            host,
+            STATE_TOPIC,
+            partitions=partitions,
+            make=self._make,
+            perform=self._perform,
+            loaded=self._drop_strays,
         )
 
     def settings_of(self, topic: TopicView) -> QueueSettings:
@@ -177,6 +182,14 @@ class QueueRegistry:
         request = DeleteQueues(topic_id=topic.id)
         for shard in self.state.loaded_shards():
             self._spawn(_run(shard, untimed(QueueMachine.delete_queues, request)))
+
+    def _drop_strays(self, shard: StateShard[QueueMachine]) -> None:
+        """Queues of topics that were deleted while nobody could tell them."""
+        known = self.host.image.topics_by_id
+        for topic_id in {key.topic_id for key in shard.machine.list_queues()}:
+            if topic_id not in known:
+                request = DeleteQueues(topic_id=topic_id)
+                self._spawn(_run(shard, untimed(QueueMachine.delete_queues, request)))
 
     # --- inside ---------------------------------------------------------------------------
 

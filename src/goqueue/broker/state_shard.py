@@ -100,6 +100,11 @@ class StateShard(Generic[M]):
         self._snapshot_entries = len(table.entries)
         self.take(self.machine.loaded(self._clock_ms()))
 
+    @property
+    def is_closed(self) -> bool:
+        """What it decided may not be in the log: only a new shard can go on from there."""
+        return self._error is not None
+
     async def execute(self, command: Command[M]) -> object:
         """Run `command(machine, ticket, now_ms)` and return the response to its ticket."""
         if self._error is not None:
@@ -116,6 +121,8 @@ class StateShard(Generic[M]):
 
     def take(self, outcome: Outcome) -> None:
         """Carry out what the machine decided."""
+        if self._error is not None:
+            return
         for record in outcome.records:
             self.machine.replay(record)
         if outcome.records and not self._unwritten:
@@ -153,11 +160,16 @@ class StateShard(Generic[M]):
         effects, self._unwritten_effects = self._unwritten_effects, []
         now_ms = self._clock_ms()
         try:
-            for chunk in _chunks(records):
-                self.partition.append_own(encode_records(chunk, now_ms=now_ms))
+            batches = [encode_records(chunk, now_ms=now_ms) for chunk in _chunks(records)]
+            # In one write: a command's records are in the log together or not at all.
+            self.partition.append_own(bytearray().join(batches))
         except GoQueueError as error:
             logger.error("state of %s could not be written: %s", self.partition.name, error)
             self.close(error)
+            return
+        except Exception as error:
+            logger.exception("state of %s could not be written", self.partition.name)
+            self.close(NotLeader(f"{self.partition.name}: {error}"))
             return
         self._records_since_snapshot += len(records)
         self._settle(replies, effects)

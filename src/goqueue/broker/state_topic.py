@@ -48,12 +48,16 @@ class StateTopic(Generic[M]):
         partitions: int,
         make: Callable[[int, Partition], M],
         perform: Callable[[int, Sequence[object]], None],
+        loaded: Callable[[StateShard[M]], None] | None = None,
     ) -> None:
+        """`loaded` tells a new machine what happened while it was being loaded."""
         self.name = name
         self._host = host
         self._new_partitions = partitions
         self._make = make
         self._perform = perform
+        self._loaded = loaded
+        self._is_closed = False
         self._shards: dict[int, asyncio.Task[StateShard[M]]] = {}
         self._is_made = False
 
@@ -85,15 +89,13 @@ class StateTopic(Generic[M]):
         return [await self.shard(index) for index in range(self.partition_count)]
 
     def loaded_shards(self) -> list[StateShard[M]]:
-        return [
-            task.result()
-            for task in self._shards.values()
-            if task.done() and not task.cancelled() and task.exception() is None
-        ]
+        return [task.result() for task in self._shards.values() if _is_usable(task)]
 
     async def shard(self, index: int) -> StateShard[M]:
         task = self._shards.get(index)
-        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+        # A shard whose log failed starts anew from what is in it; the disk may have space again.
+        is_lost = task is not None and task.done() and not _is_usable(task)
+        if task is None or (is_lost and not self._is_closed):
             task = self._shards[index] = asyncio.create_task(self._open(index))
         # Shielded: a client that goes away must not stop the loading for all others.
         return await asyncio.shield(task)
@@ -109,6 +111,8 @@ class StateTopic(Generic[M]):
             perform=lambda effects: self._perform(index, effects),
         )
         await shard.load()
+        if self._loaded is not None:
+            self._loaded(shard)
         return shard
 
     async def _ensure(self) -> None:
@@ -125,7 +129,14 @@ class StateTopic(Generic[M]):
         self._is_made = True
 
     def close(self) -> None:
+        self._is_closed = True
         for shard in self.loaded_shards():
             shard.close()
         for task in self._shards.values():
             task.cancel()
+
+
+def _is_usable(task: "asyncio.Task[StateShard[M]]") -> bool:
+    if not task.done() or task.cancelled() or task.exception() is not None:
+        return False
+    return not task.result().is_closed

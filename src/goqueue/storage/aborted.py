@@ -5,6 +5,7 @@ producer snapshots are written after it was, and whatever came later is found ag
 log from the newest snapshot.
 """
 
+import logging
 import os
 import struct
 from array import array
@@ -17,6 +18,8 @@ from crc32c import crc32c
 
 from goqueue.storage.disk import Disk
 from goqueue.storage.open_file import OpenFile
+
+logger = logging.getLogger(__name__)
 
 FILE_NAME: Final = "aborted.transactions"
 # A rewrite costs a file; below this many dead entries it is not worth it.
@@ -44,17 +47,30 @@ class AbortedTransactions:
         self._last_offsets = array("q")
         self._stable_offsets = array("q")
         self._file: OpenFile | None = None
+        # Entries that are in the file.
+        self._written = 0
         self._load()
 
     def __len__(self) -> int:
         return len(self._last_offsets)
 
     def append(self, entry: AbortedEntry) -> None:
-        """Raises `OSError` when the file cannot take it; the entry is then not remembered."""
+        """The file may fall behind, as on a full disk: `sync` brings it up to date."""
+        self._remember(entry)
+        try:
+            self._write_missing()
+        except OSError as error:
+            logger.warning("%s falls behind: %s", self._path, error)
+
+    def _write_missing(self) -> None:
+        count = len(self)
+        if self._written == count:
+            return
         if self._file is None:
             self._file = OpenFile(self._disk, self._path, os.O_RDWR | os.O_CREAT)
-        self._file.write(_encode(entry), len(self) * _ENTRY.size)
-        self._remember(entry)
+        missing = b"".join(_encode(self._at(position)) for position in range(self._written, count))
+        self._file.write(missing, self._written * _ENTRY.size)
+        self._written = count
 
     def overlapping(self, first_offset: int, end_offset: int) -> list[AbortedEntry]:
         """Transactions that have data in this range, in the order of their markers."""
@@ -68,7 +84,8 @@ class AbortedTransactions:
         return found
 
     def sync(self) -> None:
-        """Blocking: everything appended so far is on disk on return."""
+        """Blocking: everything appended so far is on disk on return, or `OSError`."""
+        self._write_missing()
         if self._file is not None:
             self._file.sync()
 
@@ -78,8 +95,9 @@ class AbortedTransactions:
         if keep == len(self):
             return
         self._forget(slice(keep, None))
+        self._written = min(self._written, keep)
         if self._file is not None:
-            self._file.truncate(keep * _ENTRY.size)
+            self._file.truncate(self._written * _ENTRY.size)
 
     def drop_before(self, offset: int) -> None:
         """Forget transactions that ended before `offset`, once that is worth a rewrite."""
@@ -110,10 +128,11 @@ class AbortedTransactions:
         self._forget(slice(None))
         for entry in kept:
             self._remember(entry)
+        self._written = len(kept)
 
     def close(self) -> None:
+        self.sync()
         if self._file is not None:
-            self._file.sync()
             self._file.close()
 
     def _load(self) -> None:
@@ -127,6 +146,7 @@ class AbortedTransactions:
             if crc32c(data[position : position + _FIELDS.size]) != checksum:
                 break
             self._remember(AbortedEntry(*fields))
+        self._written = len(self)
         if len(self) * _ENTRY.size != len(data):
             self._file.truncate(len(self) * _ENTRY.size)
 

@@ -8,8 +8,10 @@ import pytest
 from goqueue.broker.messages import NewTopic
 from goqueue.broker.queues import Delivery
 from goqueue.broker.receipts import InvalidReceipt, Receipt, parse_receipt
+from goqueue.broker.redrive import Redriven, redrive
 from goqueue.broker.service import Broker
 from goqueue.model.control import Marker, MarkerType
+from goqueue.model.errors import PartitionOffline
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.state.queue.errors import QueueError
 from goqueue.state.queue.messages import AckAction
@@ -343,5 +345,64 @@ def test_a_forged_receipt_changes_nothing(open_broker: OpenBroker) -> None:
             )
             assert answer.errors == (QueueError.RECEIPT_UNKNOWN,)
             assert await acknowledge(broker, delivery, AckAction.ACCEPT) is QueueError.NONE
+
+    asyncio.run(scenario())
+
+
+def test_an_offline_partition_costs_the_others_nothing(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker, partitions=2)
+            for index in range(2):
+                await broker.publish("t", [NewRecord(value=b"%d" % index)], partition=index)
+            await broker.queues.open("g", "t")
+            broker.partition("t", 1)._go_offline(PartitionOffline("bad sector"))
+            [found] = await receive(broker)
+            assert (found.record.value, found.delivery_count) == (b"0", 1)
+            assert await receive(broker) == []
+            broker.partition("t", 0)._go_offline(PartitionOffline("bad sector"))
+            with pytest.raises(PartitionOffline, match="bad sector"):
+                await receive(broker)
+
+    asyncio.run(scenario())
+
+
+def test_a_dead_letter_that_could_not_be_written_is_tried_again(
+    open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            await publish(broker, b"poison")
+            [poison] = await receive(broker)
+            publish_for_real = broker.publish
+            failed = asyncio.Event()
+
+            async def refuse(*_: object, **__: object) -> None:
+                failed.set()
+                monkeypatch.setattr(broker, "publish", publish_for_real)
+                raise PartitionOffline("disk full")
+
+            monkeypatch.setattr(broker, "publish", refuse)
+            await acknowledge(broker, poison, AckAction.REJECT)
+            await failed.wait()
+            assert [value for value, _ in await dead_letters(broker)] == [b"poison"]
+
+    asyncio.run(scenario())
+
+
+def test_a_redrive_passes_letters_whose_topic_is_gone(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            await broker.create_topic(NewTopic(name="t.dlq", partitions=1))
+            letters = [
+                NewRecord(value=source, headers=(("goqueue-dlq-topic", source),))
+                for source in [b"gone"] * 150 + [b"t"] * 3
+            ]
+            await broker.publish("t.dlq", letters)
+            assert await redrive(broker, broker.queues, "t") == Redriven(sent_back=3, gone=150)
+            assert values(await receive(broker)) == [b"t"] * 3
+            assert await redrive(broker, broker.queues, "t") == Redriven(sent_back=0, gone=150)
 
     asyncio.run(scenario())
