@@ -21,7 +21,6 @@ from goqueue.state.priority import LaneIndex, LaneMode, Span
 from goqueue.state.queue.errors import QueueError
 from goqueue.state.queue.machine import QueueMachine
 from goqueue.state.queue.messages import (
-    AckAction,
     ConfigureQueue,
     DeadLetter,
     DeadLetterReport,
@@ -39,14 +38,9 @@ from goqueue.state.queue.settings import QueueSettings
 logger = logging.getLogger(__name__)
 
 STATE_TOPIC: Final = "__queue_state"
-# A FIFO queue looks this far for a message whose group has nothing out.
-FIFO_LOOK_AHEAD: Final = 1_000
 LEASE_ID_BITS: Final = 63
 
 Start = Literal["earliest", "latest"] | int
-
-# What takes a message out of the queue for good.
-_SETTLING: Final = frozenset({AckAction.ACCEPT, AckAction.REJECT, AckAction.GAP})
 
 
 class QueueRegistry:

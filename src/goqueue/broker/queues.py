@@ -5,16 +5,15 @@ whoever reads the topic by offset. Three doors lead here: Kafka share groups, SQ
 """
 
 import asyncio
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, cast
+from typing import Final, cast
 
 from goqueue.broker.feature_headers import PREFIX, features_of
 from goqueue.broker.fifo_order import FifoOrder
 from goqueue.broker.partition import Partition
 from goqueue.broker.queue_host import QueueHost
-from goqueue.broker.queue_registry import QueueRegistry
+from goqueue.broker.queue_registry import QueueRegistry, Start
 from goqueue.broker.receipts import Receipt
 from goqueue.broker.state_shard import StateShard, timed
 from goqueue.broker.waiting import FetchWaiter
@@ -35,14 +34,11 @@ from goqueue.state.queue.messages import (
 )
 from goqueue.state.queue.records import QueueKey
 
-logger = logging.getLogger(__name__)
+__all__ = ["Delivery", "Queues", "Start"]
 
-STATE_TOPIC: Final = "__queue_state"
 # A FIFO queue looks this far for a message whose group has nothing out.
 FIFO_LOOK_AHEAD: Final = 1_000
-LEASE_ID_BITS: Final = 63
 
-Start = Literal["earliest", "latest"] | int
 
 # What takes a message out of the queue for good.
 _SETTLING: Final = frozenset({AckAction.ACCEPT, AckAction.REJECT, AckAction.GAP})

@@ -14,7 +14,6 @@ from goqueue.broker.partition import Partition
 from goqueue.broker.queues import Queues
 from goqueue.broker.share_reading import Look, ShareReader
 from goqueue.broker.state_shard import StateShard, timed
-from goqueue.broker.waiting import FetchWaiter
 from goqueue.model.errors import GoQueueError
 from goqueue.state.metadata_image import TopicView
 from goqueue.state.priority import Span
@@ -90,10 +89,12 @@ class ShareFetch:
         isolation = Isolation[groups.config_of(self.group_id).share_isolation_level.upper()]
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + self.max_wait_ms / 1000
+        watched = [(part.key, part.partition) for part in parts]
         while parts:
-            waiter = FetchWaiter(1)
-            with queues.waiting.watching(waiter, [(part.key, part.partition) for part in parts]):
+            with groups.waiting.place(watched, in_line=self.min_bytes <= 1) as place:
                 seen = await self._look(host, queues, groups, parts, isolation)
+                idle = {s.part.key for s in seen if not s.look.spans}
+                place.looked([part.key for part in parts if part.key not in idle])
                 have_bytes = sum(s.look.size_bytes for s in seen)
                 is_over = bool(refused) or any(s.error for s in seen)
                 wait_s = 0.0 if is_over else give_up_at - loop.time()
@@ -107,7 +108,7 @@ class ShareFetch:
                 else:
                     # A queue that is full of locks must know that somebody waits.
                     await self._pass_over([s for s in seen if not s.look.spans])
-                    await waiter.wait((), wait_s)
+                    await place.wait(wait_s)
         return refused
 
     async def _find(

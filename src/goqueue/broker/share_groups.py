@@ -15,6 +15,7 @@ from goqueue.broker.groups import Groups
 from goqueue.broker.partition import Partition
 from goqueue.broker.queues import Queues, Start
 from goqueue.broker.share_fetching import ShareFetch, ShareFetched
+from goqueue.broker.share_waiting import ShareWaiting
 from goqueue.broker.state_shard import timed, untimed
 from goqueue.model.errors import GoQueueError, InvalidRequest
 from goqueue.model.group_config import GroupConfig
@@ -55,6 +56,7 @@ class ShareGroups:
         self._groups = groups
         self._queues = queues
         self._configs = configs
+        self.waiting = ShareWaiting(queues.waiting)
         # What a group's queues of a topic were last opened with.
         self._opened: dict[tuple[str, UUID], tuple[object, ...]] = {}
         self._work: set[asyncio.Task[None]] = set()

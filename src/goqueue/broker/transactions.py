@@ -7,6 +7,7 @@ from typing import Final, Protocol, cast
 
 from goqueue.broker.partition import Partition
 from goqueue.broker.producer_ids import ProducerIdSource
+from goqueue.broker.state_shard import timed, untimed
 from goqueue.broker.state_topic import Host, StateTopic
 from goqueue.model.batch import Buffer, check_produced
 from goqueue.model.control import Marker, MarkerType
@@ -98,39 +99,23 @@ class Transactions:
                 error=TransactionError.NONE, producer_id=producer_id, producer_epoch=0
             )
         shard = await self.state.shard_for(request.transactional_id)
-        answer = await shard.execute(
-            lambda machine, ticket, now_ms: machine.init_producer_id(
-                request, ticket=ticket, now_ms=now_ms
-            )
-        )
+        answer = await shard.execute(timed(TransactionMachine.init_producer_id, request))
         return cast(ProducerIdAnswer, answer)
 
     async def add_partitions(self, request: AddPartitions) -> AddPartitionsAnswer:
         shard = await self.state.shard_for(request.transactional_id)
-        answer = await shard.execute(
-            lambda machine, ticket, now_ms: machine.add_partitions(
-                request, ticket=ticket, now_ms=now_ms
-            )
-        )
+        answer = await shard.execute(timed(TransactionMachine.add_partitions, request))
         return cast(AddPartitionsAnswer, answer)
 
     async def add_offsets(self, request: AddOffsets) -> AddOffsetsAnswer:
         shard = await self.state.shard_for(request.transactional_id)
-        answer = await shard.execute(
-            lambda machine, ticket, now_ms: machine.add_offsets(
-                request, ticket=ticket, now_ms=now_ms
-            )
-        )
+        answer = await shard.execute(timed(TransactionMachine.add_offsets, request))
         return cast(AddOffsetsAnswer, answer)
 
     async def end(self, request: EndTransaction) -> ProducerIdAnswer:
         await self._producer_ids.refill()
         shard = await self.state.shard_for(request.transactional_id)
-        answer = await shard.execute(
-            lambda machine, ticket, now_ms: machine.end_transaction(
-                request, ticket=ticket, now_ms=now_ms
-            )
-        )
+        answer = await shard.execute(timed(TransactionMachine.end_transaction, request))
         return cast(ProducerIdAnswer, answer)
 
     async def list(self, request: ListTransactions) -> list[ListTransactionsAnswer]:
@@ -138,20 +123,14 @@ class Transactions:
         return [
             cast(
                 ListTransactionsAnswer,
-                await shard.execute(
-                    lambda machine, ticket, now_ms: machine.list_transactions(
-                        request, ticket=ticket, now_ms=now_ms
-                    )
-                ),
+                await shard.execute(timed(TransactionMachine.list_transactions, request)),
             )
             for shard in await self.state.all_shards()
         ]
 
     async def describe(self, request: DescribeTransaction) -> TransactionDescription:
         shard = await self.state.shard_for(request.transactional_id)
-        answer = await shard.execute(
-            lambda machine, ticket, _: machine.describe_transaction(request, ticket=ticket)
-        )
+        answer = await shard.execute(untimed(TransactionMachine.describe_transaction, request))
         return cast(TransactionDescription, answer)
 
     async def verify(
