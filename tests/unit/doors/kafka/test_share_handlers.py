@@ -9,6 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.broker.messages import ConfigChange, NewTopic
 from goqueue.broker.service import Broker
+from goqueue.broker.share_fetching import ShareFetch
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.model.errors import GoQueueError
 from goqueue.model.records import NewRecord
@@ -204,6 +205,43 @@ async def test_a_fetch_waits_for_records_and_for_released_ones(
     await holder.acknowledge({1: [(0, 0, [RELEASE])]})
     rest = other if waiting in done else waiting
     assert await rest == {1: [(0, 0, 2)]}
+
+
+async def test_a_record_wakes_one_member_and_many_records_wake_many(
+    door: KafkaDoor, broker: Broker, topic: str
+) -> None:
+    count = 20
+    members = [await ShareMember.join(door, broker, topic, name=f"m{n}") for n in range(count)]
+    fields: dict[str, Any] = {"max_wait": 20_000, "max_records": 1, "share_acquire_mode": 1}
+    waiting = {asyncio.create_task(m.get([0], **fields)): m for m in members}
+
+    async def all_wait() -> bool:
+        return sum(len(line.members) for line in broker.share_groups.waiting.lines()) == count
+
+    await until(all_wait)
+    looks = 0
+    look = ShareFetch._look
+
+    async def counted(*arguments: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return await look(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ShareFetch, "_look", counted)
+        await publish(broker, 1)
+        done, rest = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        assert [task.result() for task in done] == [{0: [(0, 0, 1)]}]
+        assert looks <= 3
+    # One that goes away hands on what it was woken for.
+    gone = rest.pop()
+    waiting[gone].client.close()
+    gone.cancel()
+    await publish_batch(broker, count - 2)
+    found, _ = await asyncio.wait(rest, timeout=15)
+    assert sorted(task.result()[0][0] for task in found) == [
+        (offset, offset, 1) for offset in range(1, count - 1)
+    ]
 
 
 async def test_too_few_bytes_are_waited_for_but_not_locked(
