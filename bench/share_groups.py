@@ -7,8 +7,8 @@ Then a steady stream, and how long a message takes to its consumer.
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from statistics import median
@@ -18,6 +18,7 @@ import msgspec
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.cimpl import NewTopic
 
 from bench.artifacts import CACHE, Missing
 from bench.brokers.goqueue import GoQueue
@@ -27,16 +28,18 @@ from bench.child_process import BrokerFailed
 from bench.figures import Sample
 from bench.load_run import Finished, Latency, LoadFailed, Throughput, run_generator
 from bench.machine import describe_machine, keep_to_two_cores, load_average
-from bench.rounds import fresh_topic, measured, say, settle
+from bench.rounds import measured, say, settle
 
 SIZE_BYTES: Final = 100
 PARTITIONS: Final = 4
 CONSUMERS: Final = 4
 RATE_PER_S: Final = 5_000
 GROUP: Final = "bench"
+GROUPS_MAX: Final = 100
 BAR_MESSAGES_PER_S: Final = 100_000
 BAR_P99_MS: Final = 5.0
 _groups = count(1)
+_topics = count(1)
 
 T = TypeVar("T")
 
@@ -47,6 +50,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=10, help="of steady load (%(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="of each broker (%(default)s)")
     parser.add_argument("--queue", choices=("classic", "quorum"), default="quorum")
+    parser.add_argument(
+        "--fsync",
+        choices=("always", "interval"),
+        default="always",
+        help="GoQueue's, of messages and acknowledgements (%(default)s, as a quorum queue)",
+    )
     arguments = parser.parse_args()
     keep_to_two_cores()
     print(msgspec.json.format(msgspec.json.encode(describe_machine())).decode())
@@ -67,7 +76,7 @@ def _compare(arguments: argparse.Namespace, folder: Path) -> None:
             place.mkdir()
             broker.start(place)
             running.callback(broker.stop)
-        _begin_at_the_start(ours)
+        _prepare(ours, arguments.fsync)
         rates: dict[str, list[Sample]] = {ours.name: [], theirs.name: []}
         latencies: dict[str, list[Latency]] = {ours.name: [], theirs.name: []}
         for number in range(arguments.rounds):
@@ -86,27 +95,37 @@ def _compare(arguments: argparse.Namespace, folder: Path) -> None:
                 theirs.delivery_latency(SIZE_BYTES, RATE_PER_S, arguments.seconds)
             )
     print(f"{theirs.name} {theirs.version()}; {theirs.generator}")
-    print(f"fsync: {ours.name} {Fsync.INTERVAL}; {theirs.name} {theirs.fsync}")
+    policy = "before the answer" if arguments.fsync == "always" else Fsync.INTERVAL
+    print(f"fsync: {ours.name} {policy}; {theirs.name} {theirs.fsync}")
     _print_rates(rates, ours.name, theirs.name)
     _print_latencies(latencies, ours.name, theirs.name)
 
 
-def _begin_at_the_start(broker: GoQueue) -> None:
+def _prepare(broker: GoQueue, fsync: str) -> None:
     """New groups begin at the start, so that the topic can be filled before they come."""
+    settings = {(ResourceType.BROKER, "0"): ("topic.fsync.policy", fsync)}
+    for number in range(1, GROUPS_MAX):
+        settings[ResourceType.GROUP, f"{GROUP}-{number}"] = ("share.auto.offset.reset", "earliest")
     admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{broker.port}", "log_level": 3})
-    for number in range(1, 100):
-        entry = ConfigEntry(
-            "share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET
-        )
-        resource = ConfigResource(
-            ResourceType.GROUP, f"{GROUP}-{number}", incremental_configs=[entry]
-        )
+    for (kind, name), (setting, value) in settings.items():
+        entry = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(kind, name, incremental_configs=[entry])
         for done in admin.incremental_alter_configs([resource]).values():
             done.result(10)
 
 
+@contextmanager
+def _topic(broker: GoQueue, partitions: int) -> Iterator[str]:
+    """With the broker's defaults, which `_prepare` has set."""
+    topic = f"share-{next(_topics)}"
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{broker.port}", "log_level": 3})
+    admin.create_topics([NewTopic(topic, partitions)])[topic].result(10)
+    yield topic
+    admin.delete_topics([topic])[topic].result(10)
+
+
 def _drain_ours(broker: GoQueue, messages: int) -> Sample:
-    with fresh_topic(broker, PARTITIONS, Fsync.INTERVAL) as topic:
+    with _topic(broker, PARTITIONS) as topic:
         volume = ("--count", str(messages), "--size", str(SIZE_BYTES))
         run_throughput(broker, "produce", topic, *volume, "--set", "acks=1")
         settle()
@@ -123,7 +142,7 @@ def _drain_ours(broker: GoQueue, messages: int) -> Sample:
 
 
 def _latency_of_ours(broker: GoQueue, seconds: int) -> Latency:
-    with fresh_topic(broker, 1, Fsync.INTERVAL) as topic:
+    with _topic(broker, 1) as topic:
         pace = ("--rate", str(RATE_PER_S), "--seconds", str(seconds), "--size", str(SIZE_BYTES))
         finished = _generate(broker, "latency", topic, *pace)
         return msgspec.json.decode(finished.output, type=Latency)
