@@ -11,13 +11,13 @@ statement, and a statement per row would wait for the event loop at every one.
 
 import logging
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
-from uuid import UUID
 
 import msgspec
 
+from goqueue.broker.delay_position import FORMAT, IndexPosition
 from goqueue.model.errors import GoQueueError
 from goqueue.state.delay.pending import Entry
 
@@ -25,9 +25,9 @@ logger = logging.getLogger(__name__)
 
 FILE_NAME: Final = "pending.sqlite"
 _SIDE_FILES: Final = ("", "-wal", "-shm")
-_FORMAT: Final = 1
 # SQLite takes 32,766 parameters per statement.
 _ROWS_PER_STATEMENT: Final = 1_000
+_COLUMNS: Final = 5
 _CACHE_KIB: Final = 8 * 1024
 
 _TABLES: Final = """
@@ -36,35 +36,6 @@ CREATE TABLE IF NOT EXISTS pending (
 CREATE INDEX IF NOT EXISTS pending_by_due ON pending (due, number);
 CREATE TABLE IF NOT EXISTS position (id INTEGER PRIMARY KEY CHECK (id = 0), content BLOB);
 """
-
-
-class StoredTarget(msgspec.Struct, frozen=True, array_like=True):
-    topic_id: UUID
-    partition: int
-    producer_id: int | None
-    next_sequence: int
-    is_dropped: bool
-    # Claims that are not known to be kept by the target: producer, base sequence, packed numbers.
-    claims: list[tuple[int, int, bytes]]
-
-
-class StoredOrigin(msgspec.Struct, frozen=True, array_like=True):
-    topic_id: UUID
-    partition: int
-    producer_id: int
-    known: list[tuple[int, int]]
-
-
-class IndexPosition(msgspec.Struct, frozen=True, kw_only=True):
-    """Where in the log the index stands, and what the machine knew there besides messages."""
-
-    format: int = _FORMAT
-    next_offset: int
-    next_number: int
-    hot_until_ms: int
-    producer_id: int | None
-    targets: list[StoredTarget]
-    origins: list[StoredOrigin]
 
 
 class IndexUnusable(GoQueueError):
@@ -115,7 +86,7 @@ class DelayIndex:
         if row is None:
             return None
         position = msgspec.msgpack.decode(row[0], type=IndexPosition)
-        if position.format != _FORMAT:
+        if position.format != FORMAT:
             raise sqlite3.DatabaseError(f"it has the unknown format {position.format}")
         return position
 
@@ -140,16 +111,16 @@ class DelayIndex:
     def begin(self) -> None:
         self._open.execute("BEGIN IMMEDIATE")
 
-    def insert(self, entries: Sequence[Entry]) -> None:
-        for part in _parts(entries):
-            rows = ",".join(["(?,?,?,?,?)"] * len(part))
-            self._open.execute(
-                f"INSERT OR REPLACE INTO pending VALUES {rows}",
-                [column for entry in part for column in entry],
-            )
+    def insert(self, fields: Sequence[int]) -> None:
+        """Insert or replace rows: number, due, target, offset, size, number, due, …"""
+        for start in range(0, len(fields), _COLUMNS * _ROWS_PER_STATEMENT):
+            part = fields[start : start + _COLUMNS * _ROWS_PER_STATEMENT]
+            rows = ",".join(["(?,?,?,?,?)"] * (len(part) // _COLUMNS))
+            self._open.execute(f"INSERT OR REPLACE INTO pending VALUES {rows}", part)
 
-    def delete(self, numbers: Iterable[int]) -> None:
-        for part in _parts(sorted(numbers)):
+    def delete(self, numbers: Sequence[int]) -> None:
+        for start in range(0, len(numbers), _ROWS_PER_STATEMENT):
+            part = numbers[start : start + _ROWS_PER_STATEMENT]
             marks = ",".join("?" * len(part))
             self._open.execute(f"DELETE FROM pending WHERE number IN ({marks})", part)
 
@@ -215,8 +186,3 @@ class DelayIndex:
         """Where the oldest message stands in the log."""
         found: int | None = self._open.execute("SELECT min(offset) FROM pending").fetchone()[0]
         return found
-
-
-def _parts(items: Sequence) -> Iterator[Sequence]:  # type: ignore[type-arg]
-    for start in range(0, len(items), _ROWS_PER_STATEMENT):
-        yield items[start : start + _ROWS_PER_STATEMENT]

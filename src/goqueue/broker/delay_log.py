@@ -28,6 +28,8 @@ BATCH_RECORDS: Final = 4
 REPLAY_BYTES: Final = 1024 * 1024
 # Between two wanted messages, about a read's worth: then one read takes both.
 GAP_RECORDS: Final = 16
+# Less costs as much to read.
+BATCH_BYTES_MIN: Final = 1024
 # A flush that the disk does not finish within this time has failed for whoever waits.
 COMMIT_TIMEOUT_MS: Final = 30_000
 
@@ -106,11 +108,17 @@ class DelayLog:
 
     async def _read_run(self, run: Sequence[Entry], found: dict[int, NewRecord]) -> None:
         numbers = {entry.offset: entry.number for entry in run}
-        last = run[-1].offset
-        # Of one alone its batch; of several what lies between them, too, if that is like them.
-        wanted_bytes = BATCH_RECORDS * max(entry.size_bytes for entry in run)
-        wanted_bytes += (last - run[0].offset) * run[0].size_bytes
         offset = run[0].offset
+        largest_bytes = max(entry.size_bytes for entry in run)
+        if len(run) == 1:
+            guess_bytes = min(max(BATCH_BYTES_MIN, 2 * BATCH_RECORDS * largest_bytes), REPLAY_BYTES)
+            data = self.partition.log.read_batch(offset, guess_bytes)
+            if data is not None:
+                _pick(data, numbers, found)
+                return
+        last = run[-1].offset
+        # What lies between them is read along, as if it were like them.
+        wanted_bytes = (last - offset + BATCH_RECORDS) * largest_bytes
         while offset <= last:
             part = await self.partition.read(
                 offset,
@@ -118,12 +126,7 @@ class DelayLog:
                 isolation=Isolation.READ_UNCOMMITTED,
                 at_least_one=True,
             )
-            for record in _records(part.data, numbers):
-                number = numbers.get(record.offset)
-                if number is not None:
-                    found[number] = NewRecord(
-                        key=record.key, value=record.value, headers=tuple(record.headers[1:])
-                    )
+            _pick(part.data, numbers, found)
             offset = part.next_offset
 
     def replay_part(self, offset: int, up_to: int) -> tuple[list[StoredMessage | Note], int]:
@@ -165,6 +168,15 @@ def _records(data: bytes, wanted: Mapping[int, int] | None = None) -> Iterator[_
         if wanted is None or not wanted.keys().isdisjoint(offsets):
             yield from DefaultRecordBatch(data[position:end])
         position = end
+
+
+def _pick(data: bytes, numbers: Mapping[int, int], found: dict[int, NewRecord]) -> None:
+    for record in _records(data, numbers):
+        number = numbers.get(record.offset)
+        if number is not None:
+            found[number] = NewRecord(
+                key=record.key, value=record.value, headers=tuple(record.headers[1:])
+            )
 
 
 def _runs(wanted: Sequence[Entry]) -> Iterator[Sequence[Entry]]:

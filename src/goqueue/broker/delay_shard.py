@@ -7,27 +7,20 @@ follows at leisure, in a thread; a start reads the index and the log after it.
 import asyncio
 import logging
 import sqlite3
-from array import array
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import Final, ParamSpec, TypeVar
 from uuid import UUID
 
-from goqueue.broker.delay_index import (
-    DelayIndex,
-    IndexPosition,
-    IndexUnusable,
-    StoredOrigin,
-    StoredTarget,
-)
+from goqueue.broker.delay_index import DelayIndex, IndexUnusable
 from goqueue.broker.delay_log import DelayLog, StoredMessage
+from goqueue.broker.delay_position import IndexPosition, position_of, restored
 from goqueue.broker.delay_stats import DelayFigures
 from goqueue.broker.partition import Partition
 from goqueue.broker.producer_ids import ProducerIdSource
 from goqueue.model.errors import Conflict, GoQueueError
 from goqueue.model.records import NewRecord
-from goqueue.state.delay.machine import Claim, DelayMachine, Origin, Target, Unindexed
+from goqueue.state.delay.machine import DelayMachine, Origin, Unindexed
 from goqueue.state.delay.pending import Entry
 from goqueue.state.delay.records import (
     Cancelled,
@@ -51,14 +44,16 @@ HOT_MS: Final = (1 << 20) * 10
 # What is due in the next minute beyond is taken in when the minute has passed: a little at a time.
 WARM_STEP_MS: Final = 60_000
 # Entries replayed or collected between two looks at the event loop.
-SLICE: Final = 2_000
+SLICE: Final = 1_000
 # Far messages that wait in memory for the index to take them.
 FAR_MAX: Final = 50_000
 INDEX_CHANGES: Final = 50_000
 INDEX_MIN_GAP_MS: Final = 5_000
 INDEX_INTERVAL_MS: Final = 60_000
+# A slice takes about a millisecond of the event loop.
+INDEX_PAUSE_MS: Final = 4
 # The log may hold this much more than twice what is pending before it is cleaned.
-CLEAN_SLACK_BYTES: Final = 32 * 1024 * 1024
+CLEAN_SLACK_BYTES: Final = 64 * 1024 * 1024
 # Messages that one round of cleaning writes again.
 CLEAN_MESSAGES: Final = 20_000
 CLEAN_BYTES: Final = 64 * 1024 * 1024
@@ -125,19 +120,10 @@ class DelayShard:
     async def _restore(self, position: IndexPosition) -> None:
         now_ms = self.clock_ms()
         until_ms = max(position.hot_until_ms, now_ms + HOT_MS)
-        self.machine = machine = DelayMachine(now_ms=now_ms, hot_until_ms=until_ms)
-        machine.restore(
-            next_number=position.next_number,
-            producer_id=position.producer_id,
-            targets=[_target(stored) for stored in position.targets],
-            origins=[
-                (TargetKey(stored.topic_id, stored.partition), stored.producer_id, stored.known)
-                for stored in position.origins
-            ],
-        )
+        self.machine = machine = restored(position, now_ms=now_ms, hot_until_ms=until_ms)
         rows = await self._run(self._index.due_between, LONG_AGO_MS, until_ms)
-        for start in range(0, len(rows), SLICE):
-            machine.restore_near(rows[start : start + SLICE])
+        for part in _slices(rows):
+            machine.restore_near(part)
             await asyncio.sleep(0)
         for target, count, size_bytes in await self._run(self._index.totals_from, until_ms):
             machine.restore_far(target, count, size_bytes)
@@ -234,17 +220,20 @@ class DelayShard:
                 after = (rows[-1].due_ms, rows[-1].number)
             return found[:limit]
 
-    async def update_index(self) -> None:
-        """Bring the index to the log's end as of now. `IndexUnusable` if that fails."""
+    async def update_index(self, *, pause_ms: int = 0) -> None:
+        """Bring the index to the log's end as of now. `IndexUnusable` if that fails.
+
+        With `pause_ms` between the slices it takes longer and leaves room for deliveries.
+        """
         async with self._index_lock:
             if not self.machine.changes:
                 return
-            position = self._position()
+            position = position_of(self.machine, self.log.end_offset)
             work = self.machine.begin_indexing()
             self._indexed_at_ms = self.clock_ms()
             succeeded = False
             try:
-                await self._write_index(work, position)
+                await self._write_index(work, position, pause_ms=pause_ms)
                 succeeded = True
             except sqlite3.Error as error:
                 raise IndexUnusable(
@@ -255,36 +244,27 @@ class DelayShard:
                 if not succeeded:
                     await self._run(self._index.roll_back)
 
-    async def _write_index(self, work: Unindexed, position: IndexPosition) -> None:
+    async def _write_index(
+        self, work: Unindexed, position: IndexPosition, *, pause_ms: int
+    ) -> None:
         index, machine = self._index, self.machine
         await self._run(index.begin)
-        for start in range(work.first_number, work.end_number, SLICE):
-            near = machine.near_entries(range(start, min(start + SLICE, work.end_number)))
-            if near:
-                await self._run(index.insert, near)
-        moved = machine.near_entries(work.moved)
-        far = list(work.far.values())
-        await self._run(index.insert, moved + far)
-        await self._run(index.delete, work.settled)
+        for numbers in _slices(range(work.first_number, work.end_number)):
+            await self._run(index.insert, machine.near_rows(numbers))
+            await asyncio.sleep(pause_ms / 1000)
+        await self._run(index.insert, machine.near_rows(list(work.moved)))
+        for entries in _slices(list(work.far.values())):
+            await self._run(index.insert, [field for entry in entries for field in entry])
+            await asyncio.sleep(pause_ms / 1000)
+        for numbers in _slices(list(work.settled)):
+            await self._run(index.delete, numbers)
+            await asyncio.sleep(pause_ms / 1000)
         await self._run(index.drop, work.dropped)
         # The index must never know what the log has lost.
         await self._run(self.log.partition.log.flush)
         await self._run(index.commit, position)
         self._indexed_offset = position.next_offset
         self._far_earliest_ms = await self._run(index.earliest_from, machine.hot_until_ms)
-
-    def _position(self) -> IndexPosition:
-        machine = self.machine
-        return IndexPosition(
-            next_offset=self.log.end_offset,
-            next_number=machine.next_number,
-            hot_until_ms=machine.hot_until_ms,
-            producer_id=machine.producer_id,
-            targets=[_stored_target(target) for target in machine.targets],
-            origins=[
-                StoredOrigin(*key, producer, known) for key, producer, known in machine.origins()
-            ],
-        )
 
     @property
     def next_due_ms(self) -> int | None:
@@ -305,7 +285,7 @@ class DelayShard:
             or len(machine.far) >= FAR_MAX
             or age_ms >= INDEX_INTERVAL_MS
         ):
-            await self.update_index()
+            await self.update_index(pause_ms=INDEX_PAUSE_MS)
         if now_ms + HOT_MS - WARM_STEP_MS >= machine.hot_until_ms:
             await self._warm(now_ms + HOT_MS)
         if self._is_dirty:
@@ -379,27 +359,6 @@ class DelayShard:
         return self.machine.targets[entry.target].key
 
 
-def _target(stored: StoredTarget) -> Target:
-    return Target(
-        TargetKey(stored.topic_id, stored.partition),
-        producer_id=stored.producer_id,
-        next_sequence=stored.next_sequence,
-        is_dropped=stored.is_dropped,
-        claims=deque(
-            Claim(producer_id, sequence, array("q", packed))
-            for producer_id, sequence, packed in stored.claims
-        ),
-    )
-
-
-def _stored_target(target: Target) -> StoredTarget:
-    return StoredTarget(
-        *target.key,
-        producer_id=target.producer_id,
-        next_sequence=target.next_sequence,
-        is_dropped=target.is_dropped,
-        claims=[
-            (producer_id, sequence, array("q", numbers).tobytes())
-            for producer_id, sequence, numbers in target.claims
-        ],
-    )
+def _slices(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), SLICE):
+        yield items[start : start + SLICE]

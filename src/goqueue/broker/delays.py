@@ -42,13 +42,12 @@ from goqueue.state.metadata_image import INTERNAL_TOPICS, TopicView
 logger = logging.getLogger(__name__)
 
 DELAYED_TOPIC: Final = "__delayed"
-# Nothing is ever too old here: shards move the log's start themselves. Small segments, so that it
-# can move.
+# Nothing is ever too old here: shards move the log's start themselves, a segment at a time.
 DELAYED_TOPIC_CONFIG: Final[Mapping[str, str]] = {
     "cleanup.policy": "delete",
     "retention.ms": "-1",
     "retention.bytes": "-1",
-    "segment.bytes": str(16 * 1024 * 1024),
+    "segment.bytes": str(32 * 1024 * 1024),
     "compression.type": "producer",
     # An entry for every batch: messages are read one by one, in the order of their times.
     "index.interval.bytes": "0",

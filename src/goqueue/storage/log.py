@@ -17,7 +17,7 @@ from goqueue.storage.disk import Disk
 from goqueue.storage.log_health import LogHealth
 from goqueue.storage.opening import OpenedPartition, open_partition
 from goqueue.storage.partition_files import delete_folder
-from goqueue.storage.reading import LogRead, LogReader
+from goqueue.storage.reading import LogRead, LogReader, read_one_batch
 from goqueue.storage.retention import count_expired
 from goqueue.storage.rolling import is_full, is_old
 from goqueue.storage.segment import Segment
@@ -234,6 +234,20 @@ class PartitionLog:
             raise
         except OSError as error:
             raise self._read_failed(offset, error) from error
+
+    def read_batch(self, offset: int, guess_bytes: int) -> bytes | None:
+        """The batch that holds `offset`, if one quick read brings it; else None: use `read`.
+
+        For readers of single messages here and there, with an index entry for every batch.
+        """
+        self._check_range(offset)
+        segment = self._segments.find(offset)
+        if segment is None:
+            return None
+        try:
+            return read_one_batch(segment, offset, guess_bytes)
+        except OSError:
+            return None
 
     def offset_for_timestamp(self, timestamp_ms: int, *, up_to: int) -> TimestampedOffset | None:
         """The first record, below `up_to`, with this timestamp or a later one."""

@@ -103,6 +103,31 @@ class LogReader:
         return LogRead(data if size == len(data) else data[:size], whole.next_offset)
 
 
+def read_one_batch(segment: Segment, offset: int, guess_bytes: int) -> bytes | None:
+    """The batch that holds `offset`, by a single read of what is in memory.
+
+    None if the index does not lead right to it, or if it is larger than the guess, not in memory or
+    damaged: then the common way finds out more.
+    """
+    reader = segment.reader(may_block=False)
+    relative_offset, position = reader.index.by_offset(offset - segment.base_offset)
+    size = min(guess_bytes, segment.size_bytes - position)
+    data = reader.file.read(size, position, may_block=False)
+    if len(data) < HEADER_BYTES:
+        return None
+    base_offset, length, _, magic, checksum, _, last_delta = _HEADER_START.unpack_from(data)
+    end = length + LENGTH_PREFIX_BYTES
+    if (
+        base_offset != segment.base_offset + relative_offset
+        or magic != MAGIC_V2
+        or not base_offset <= offset <= base_offset + last_delta
+        or not HEADER_BYTES <= end <= len(data)
+        or crc32c(memoryview(data)[CHECKSUMMED_FROM:end]) != checksum
+    ):
+        return None
+    return data[:end]
+
+
 class WholeBatches(NamedTuple):
     """How far some bytes hold whole batches that may be served."""
 

@@ -327,12 +327,13 @@ class DelayMachine:
         self._moved, self._settled, self._dropped = set(), set(), []
         return work
 
-    def near_entries(self, numbers: Iterable[int]) -> list[Entry]:
-        """Those that are in memory and due soon, or claimed."""
-        return [entry for number in numbers if (entry := self._near(number)) is not None]
-
-    def _near(self, number: int) -> Entry | None:
-        return self.pending.get(number) or self.claimed.get(number)
+    def near_rows(self, numbers: Sequence[int]) -> list[int]:
+        """The fields of entries that are due soon or claimed, all in one list."""
+        rows = self.pending.rows(numbers)
+        if self.claimed:
+            for number in numbers:
+                rows += self.claimed.get(number, ())
+        return rows
 
     def end_indexing(self, work: Unindexed, *, succeeded: bool) -> None:
         self._indexing_far = {}

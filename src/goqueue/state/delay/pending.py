@@ -4,7 +4,7 @@ Columns instead of objects: an entry takes about 40 bytes, and its number in `_p
 """
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from goqueue.state.delay.wheel import TimerWheel
@@ -72,9 +72,17 @@ class PendingTable:
             self._sizes[place],
         )
 
-    def target_of(self, number: int) -> int | None:
-        place = self._places.get(number)
-        return None if place is None else self._targets[place]
+    def rows(self, numbers: Iterable[int]) -> list[int]:
+        """The fields of those of these entries that are here, all in one list."""
+        places, wheel = self._places, self.wheel
+        offsets, targets, sizes = self._offsets, self._targets, self._sizes
+        found: list[int] = []
+        for number in numbers:
+            place = places.get(number)
+            if place is not None:
+                due_ms = wheel.due_ms(place)
+                found += (number, due_ms, targets[place], offsets[place], sizes[place])
+        return found
 
     def move(self, number: int, offset: int) -> None:
         """The message was written again at another offset."""

@@ -21,6 +21,9 @@ _LEVELS: Final = ((0, 0, 255), (256, 8, 63), (320, 14, 63), (384, 20, 63))
 _BEYOND: Final = 448
 _SLOTS: Final = 449
 
+# Columns grow by this part of their length: fewer steps, little to spare.
+_GROWTH: Final = 16
+
 _END: Final = -1
 _UNLINKED: Final = -1
 # In the `previous` column a slot's first timer has the slot, as a negative number below this.
@@ -71,7 +74,7 @@ class TimerWheel:
     def add(self, timer: int, due_ms: int) -> None:
         """Wait until `due_ms`; a time that has passed is due at the next tick."""
         if timer >= len(self._due_ms):
-            missing = timer + 1 - len(self._due_ms)
+            missing = timer + 1 - len(self._due_ms) + timer // _GROWTH
             self._due_ms.extend(array("q", [0]) * missing)
             self._next.extend(array("i", [_END]) * missing)
             self._previous.extend(array("i", [_UNLINKED]) * missing)
