@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from goqueue.broker.delay_position import FORMAT, IndexPosition
-from goqueue.model.errors import GoQueueError
+from goqueue.model.errors import PartitionOffline
 from goqueue.state.delay.pending import Entry
 
 logger = logging.getLogger(__name__)
@@ -38,11 +38,8 @@ CREATE TABLE IF NOT EXISTS position (id INTEGER PRIMARY KEY CHECK (id = 0), cont
 """
 
 
-class IndexUnusable(GoQueueError):
-    """The table cannot be read or written."""
-
-    code = "delay_index"
-    retriable = True
+class IndexUnusable(PartitionOffline):
+    """The table cannot be read or written; messages are delivered all the same."""
 
 
 class DelayIndex:

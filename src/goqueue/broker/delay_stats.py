@@ -15,8 +15,10 @@ class Lateness:
 
     def __init__(self) -> None:
         self.counts = [0] * (len(LATENESS_BOUNDS_MS) + 1)
+        self.sum_ms = 0
 
-    def add(self, counts: Sequence[int]) -> None:
+    def add(self, counts: Sequence[int], sum_ms: int) -> None:
+        self.sum_ms += sum_ms
         self.counts = [have + more for have, more in zip(self.counts, counts, strict=True)]
 
     def quantile_ms(self, share: float) -> int | None:
@@ -59,6 +61,7 @@ class DelayStats:
     lateness_p50_ms: int | None
     lateness_p99_ms: int | None
     lateness_counts: Sequence[int]
+    lateness_sum_ms: int
     topics: Sequence[TopicDelayStats]
 
 
@@ -78,8 +81,9 @@ class DelayFigures:
         counts = [0] * (len(LATENESS_BOUNDS_MS) + 1)
         for due_ms in due_times_ms:
             counts[bisect_left(LATENESS_BOUNDS_MS, now_ms - due_ms)] += 1
-        self.lateness.add(counts)
-        figures.lateness.add(counts)
+        sum_ms = now_ms * len(due_times_ms) - sum(due_times_ms)
+        self.lateness.add(counts, sum_ms)
+        figures.lateness.add(counts, sum_ms)
 
     def cancellation(self, topic_id: UUID) -> None:
         self.cancelled += 1

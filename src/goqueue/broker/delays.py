@@ -187,7 +187,10 @@ class Delays:
         self._figures.forget(topic_id)
         for shard, _, _ in self._shards:
             if any(target.key.topic_id == topic_id for target in shard.machine.targets):
-                shard.note(Dropped(topic_id))
+                try:
+                    shard.note(Dropped(topic_id))
+                except GoQueueError as error:
+                    logger.warning("messages of a deleted topic go at the next start: %s", error)
 
     def wake(self) -> None:
         """Look at the clock again now."""
@@ -338,6 +341,7 @@ class Delays:
             lateness_p50_ms=figures.lateness.quantile_ms(0.5),
             lateness_p99_ms=figures.lateness.quantile_ms(0.99),
             lateness_counts=tuple(figures.lateness.counts),
+            lateness_sum_ms=figures.lateness.sum_ms,
             topics=self._topic_stats(pending),
         )
 

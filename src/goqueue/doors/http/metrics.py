@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 from litestar import Response, get
@@ -9,10 +10,16 @@ from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
 from goqueue import __version__
+from goqueue.broker.delay_stats import LATENESS_BOUNDS_MS, DelayStats
 from goqueue.broker.messages import LogDirView
 from goqueue.broker.partition import Partition
 from goqueue.broker.service import Broker
@@ -46,6 +53,7 @@ class _Figures(NamedTuple):
     disk: LogDirView
     image: MetadataImage
     answered: Mapping[tuple[str, int], int]
+    delays: DelayStats
 
 
 class BrokerCollector(Collector):
@@ -65,6 +73,7 @@ class BrokerCollector(Collector):
             disk=broker.log_dirs(),
             image=broker.image,
             answered=dict(self._traffic.answered),
+            delays=broker.delays.stats(),
         )
 
     def collect(self) -> Iterable[Metric]:
@@ -72,6 +81,7 @@ class BrokerCollector(Collector):
         yield from self._broker_metrics(figures)
         yield from self._partition_metrics(figures)
         yield from self._http_metrics(figures)
+        yield from _delay_metrics(figures.delays)
 
     def _broker_metrics(self, figures: _Figures) -> Iterable[Metric]:
         broker = self._broker
@@ -128,6 +138,31 @@ class BrokerCollector(Collector):
         for (method, status), count in sorted(figures.answered.items()):
             answered.add_metric((method, str(status)), count)
         yield answered
+
+
+def _delay_metrics(delays: DelayStats) -> Iterable[Metric]:
+    pending = GaugeMetricFamily(
+        "goqueue_delayed_pending", "Delayed messages that wait.", labels=("topic",)
+    )
+    delivered = CounterMetricFamily(
+        "goqueue_delayed_delivered", "Delayed messages delivered.", labels=("topic",)
+    )
+    cancelled = CounterMetricFamily(
+        "goqueue_delayed_cancelled", "Delayed messages cancelled.", labels=("topic",)
+    )
+    for topic in delays.topics:
+        pending.add_metric((topic.topic,), topic.pending)
+        delivered.add_metric((topic.topic,), topic.delivered)
+        cancelled.add_metric((topic.topic,), topic.cancelled)
+    yield from (pending, delivered, cancelled)
+    bounds = [*(str(bound_ms / 1000) for bound_ms in LATENESS_BOUNDS_MS), "+Inf"]
+    totals = accumulate(delays.lateness_counts)
+    yield HistogramMetricFamily(
+        "goqueue_delayed_lateness_seconds",
+        "From a delayed message's due time to its append.",
+        buckets=list(zip(bounds, totals, strict=True)),
+        sum_value=delays.lateness_sum_ms / 1000,
+    )
 
 
 def _gauge(name: str, doc: str, value: float) -> GaugeMetricFamily:

@@ -193,7 +193,6 @@ class DelayMachine:
     def _replay_cancelled(self, note: Cancelled) -> None:
         number = note.number
         entry = self.pending.remove(number) or self.far.pop(number, None)
-        self._indexing_far.pop(number, None)
         if entry is None and note.due_ms < self.hot_until_ms:
             return  # the index already knows
         target = self.targets[self.target_number(TargetKey(note.topic_id, note.partition))]
@@ -291,7 +290,10 @@ class DelayMachine:
 
     def find(self, number: int) -> Entry | None:
         """A message that waits in memory."""
-        return self.pending.get(number) or self.far.get(number) or self._indexing_far.get(number)
+        entry = self.pending.get(number) or self.far.get(number)
+        if entry is None and number not in self._settled:
+            entry = self._indexing_far.get(number)
+        return entry
 
     def discard(self, number: int) -> None:
         """Forget a message whose topic is gone."""
@@ -340,7 +342,7 @@ class DelayMachine:
         if succeeded:
             self._unindexed_from = work.end_number
             return
-        self.far = work.far | self.far
+        self.far = {n: e for n, e in work.far.items() if n not in self._settled} | self.far
         self._moved |= work.moved
         self._settled |= work.settled
         self._dropped = work.dropped + self._dropped
