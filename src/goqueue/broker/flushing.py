@@ -39,7 +39,7 @@ class Flusher:
 class FlushSchedule:
     """Decides when one log is flushed. At most one flush of a log runs at a time."""
 
-    __slots__ = ("_failed", "_flushed", "_flusher", "_log", "_running", "_timer")
+    __slots__ = ("_failed", "_flushed", "_flusher", "_is_over", "_log", "_running", "_timer")
 
     def __init__(
         self,
@@ -55,8 +55,11 @@ class FlushSchedule:
         self._failed = failed
         self._running: asyncio.Future[int] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._is_over = False
 
     def appended(self, policy: str, flush_ms: int) -> None:
+        if self._is_over:
+            return
         if policy == "always":
             self.start()
         elif policy == "interval" and self._timer is None and self._running is None:
@@ -64,7 +67,7 @@ class FlushSchedule:
             self._timer = loop.call_later(flush_ms / 1000, self._due)
 
     def start(self) -> None:
-        if self._running is None:
+        if self._running is None and not self._is_over:
             self._running = self._flusher.submit(self._log)
             self._running.add_done_callback(self._done)
 
@@ -74,7 +77,8 @@ class FlushSchedule:
             self._timer = None
 
     async def settle(self) -> None:
-        """Wait for a flush under way; then the log may be closed."""
+        """Wait for a flush under way, and begin no other; then the log may be closed."""
+        self._is_over = True
         self.cancel()
         if self._running is not None:
             await asyncio.wait([self._running])
