@@ -11,16 +11,16 @@ import dataclasses
 import gc
 import json
 import random
-import resource
 import shutil
 import statistics
 import tempfile
 import time
 import tracemalloc
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from bench.machine import describe_machine, keep_to_two_cores
+from bench.machine import Machine, describe_machine, keep_to_two_cores
 from goqueue.broker.messages import FetchPart, Isolation, NewTopic
 from goqueue.broker.service import Broker
 from goqueue.model.batch import iterate_batches
@@ -28,6 +28,7 @@ from goqueue.model.broker_config import broker_config
 from goqueue.model.records import NewRecord, decode_records
 from goqueue.state.delay.pending import Entry, PendingTable
 
+RESULTS: Final = Path(__file__).parent / "results"
 TOPIC: Final = "later"
 PARTITIONS: Final = 4
 VALUE_BYTES: Final = 100
@@ -45,7 +46,6 @@ class Figures:
     pending: int = 0
     bytes_per_entry: float = 0
     inserts_per_s: float = 0
-    rss_bytes_per_message: float = 0
     restart_clean_s: float = 0
     restart_crash_s: float = 0
     due_per_s: int = 0
@@ -61,8 +61,10 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=10_000, help="messages that fall due per s")
     parser.add_argument("--seconds", type=int, default=20)
     parser.add_argument("--fsync", nargs="*", default=["interval", "always"])
+    parser.add_argument("--save", action="store_true", help="keep the table in bench/results")
     given = parser.parse_args()
     keep_to_two_cores()
+    machine = describe_machine()
     entry_bytes = measure_entry_bytes(given.pending)
     results = []
     for policy in given.fsync:
@@ -71,7 +73,12 @@ def main() -> None:
             asyncio.run(measure(Path(folder), figures, given.seconds))
             results.append(figures)
             print(json.dumps(dataclasses.asdict(figures)), flush=True)
-    print(render(results))
+    text = render(machine, results)
+    print(text)
+    if given.save:
+        path = RESULTS / f"{datetime.now(UTC):%Y-%m-%d-%H%M}-delays.md"
+        path.write_text(text)
+        print(f"written to {path}")
 
 
 def measure_entry_bytes(count: int) -> float:
@@ -98,14 +105,12 @@ async def measure(folder: Path, figures: Figures, seconds: int) -> None:
     # As the server does once it has started.
     gc.freeze()
     dice = random.Random(2)
-    rss = resident_bytes()
     started = time.perf_counter()
     now_ms = broker.clock_ms()
     await schedule(
         broker, [now_ms + HOUR_MS + dice.randrange(HOUR_MS) for _ in range(figures.pending)]
     )
     figures.inserts_per_s = figures.pending / (time.perf_counter() - started)
-    figures.rss_bytes_per_message = (resident_bytes() - rss) / figures.pending
 
     crashed = folder / "crashed"
     shutil.copytree(data, crashed)
@@ -188,15 +193,16 @@ async def read_lateness(broker: Broker, count: int) -> list[float]:
     return lateness_ms
 
 
-def resident_bytes() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
-
-
-def render(results: list[Figures]) -> str:
-    machine = describe_machine()
+def render(machine: Machine, results: list[Figures]) -> str:
     lines = [
-        f"{machine}",
+        f"# Delayed messages: {results[0].pending:,} pending, {VALUE_BYTES} bytes each",
+        "",
+        *(
+            f"- {name.replace('_', ' ')}: {value}"
+            for name, value in dataclasses.asdict(machine).items()
+        ),
+        "",
+        "Due times are random; clients schedule 1,000 messages per call, 8 calls at a time.",
         "",
         "| fsync.policy | scheduled/s | bytes each in the wheel | restart clean / killed "
         f"| due/s | late p50 / p99 / max | p99 < {LATENESS_BAR_MS} ms, < {BYTES_BAR} bytes |",
@@ -210,7 +216,7 @@ def render(results: list[Figures]) -> str:
             f"| {each.lateness_p50_ms} / {each.lateness_p99_ms} / {each.lateness_max_ms} ms "
             f"| {'yes' if met else 'no'} |"
         )
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
