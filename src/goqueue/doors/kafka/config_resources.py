@@ -1,9 +1,9 @@
 """The things that have settings, by Kafka's numbers, and the rules for naming and changing them."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from kio.schema.errors import ErrorCode
 
@@ -27,6 +27,9 @@ class Resource(Protocol):
     def resource_type(self) -> int: ...
     @property
     def resource_name(self) -> str: ...
+
+
+R = TypeVar("R", bound=Resource)
 
 
 class Change(Protocol):
@@ -69,3 +72,18 @@ def alter_answer(resource: Resource, error: GoQueueError | None) -> Message:
         "resource_type": resource.resource_type,
         "resource_name": resource.resource_name,
     }
+
+
+async def alter_each(resources: Sequence[R], alter: Callable[[R], Awaitable[None]]) -> Message:
+    """Alter one resource after the other; what one refuses does not hold up the others."""
+    repeated = repeated_resources(resources)
+    answers = []
+    for resource in resources:
+        try:
+            if (resource.resource_type, resource.resource_name) in repeated:
+                raise InvalidRequest("each resource must appear at most once")
+            await alter(resource)
+            answers.append(alter_answer(resource, None))
+        except GoQueueError as error:
+            answers.append(alter_answer(resource, error))
+    return {"responses": answers}

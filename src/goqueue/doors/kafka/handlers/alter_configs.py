@@ -4,31 +4,23 @@ from typing import TYPE_CHECKING
 
 from goqueue.doors.kafka.config_resources import (
     ResourceType,
-    alter_answer,
+    alter_each,
     check_changes,
     own_node_id,
-    repeated_resources,
 )
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
-from goqueue.model.errors import GoQueueError, InvalidRequest
+from goqueue.model.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from kio.schema.alter_configs.v2.request import AlterConfigsRequest, AlterConfigsResource
 
 
 async def handle(context: RequestContext, request: "AlterConfigsRequest") -> Message:
-    repeated = repeated_resources(request.resources)
-    answers = []
-    for resource in request.resources:
-        try:
-            if (resource.resource_type, resource.resource_name) in repeated:
-                raise InvalidRequest("each resource must appear at most once")
-            await _replace(context, resource, validate_only=request.validate_only)
-            answers.append(alter_answer(resource, None))
-        except GoQueueError as error:
-            answers.append(alter_answer(resource, error))
-    return {"responses": answers}
+    return await alter_each(
+        request.resources,
+        lambda resource: _replace(context, resource, validate_only=request.validate_only),
+    )
 
 
 async def _replace(

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
+from goqueue.doors.kafka.heartbeat_answers import heartbeat_answer, heartbeat_failure
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
@@ -42,29 +42,8 @@ async def handle(context: RequestContext, request: "ConsumerGroupHeartbeatReques
     try:
         result = await context.broker.groups.consumer_heartbeat(beat)
     except GoQueueError as error:
-        return {
-            "error_code": failure_code(error),
-            "error_message": error.message,
-            "member_id": request.member_id,
-            "member_epoch": request.member_epoch,
-            "heartbeat_interval": 0,
-        }
-    given = None
-    if result.assignment is not None:
-        given = {
-            "topic_partitions": [
-                {"topic_id": topic_id, "partitions": sorted(partitions)}
-                for topic_id, partitions in result.assignment.items()
-            ]
-        }
-    return {
-        "error_code": group_code(result.error),
-        "error_message": result.error_message or None,
-        "member_id": result.member_id or None,
-        "member_epoch": result.member_epoch,
-        "heartbeat_interval": result.heartbeat_interval_ms,
-        "assignment": given,
-    }
+        return heartbeat_failure(error, request.member_id, request.member_epoch)
+    return heartbeat_answer(result)
 
 
 OPERATION = Operation(
