@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from goqueue.broker.rebalance_stats import RebalanceReason, RebalanceStats
-from goqueue.state.groups.assignment import NOTHING, Assignment, count, without
-from goqueue.state.groups.classic_group import ClassicGroup
-from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember, MemberState
-from goqueue.state.groups.consumer_protocol import (
+from goqueue.model.consumer_protocol import (
     MalformedProtocol,
     read_assignment,
     read_subscription,
 )
+from goqueue.state.groups.assignment import NOTHING, Assignment, count, without
+from goqueue.state.groups.classic_group import ClassicGroup
+from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember, MemberState
 from goqueue.state.groups.coordinator import GroupMachine
 from goqueue.state.groups.messages import LeaveGroup
 from goqueue.state.groups.records import (

@@ -18,14 +18,14 @@ from goqueue.broker.membership.sessions import (
     MemberSessions,
     OffsetReset,
 )
-from goqueue.model.errors import GoQueueError, RequestTimedOut
-from goqueue.model.names import topic_partition
-from goqueue.state.groups.consumer_protocol import (
+from goqueue.model.consumer_protocol import (
     PROTOCOL_TYPE,
     MalformedProtocol,
     read_assignment,
     write_subscription,
 )
+from goqueue.model.errors import GoQueueError, RequestTimedOut
+from goqueue.model.names import topic_partition
 from goqueue.state.groups.errors import GroupError
 from goqueue.state.groups.leader_assignment import (
     COOPERATIVE_STICKY,

@@ -15,13 +15,13 @@ from goqueue.broker.service import Broker
 from goqueue.doors.http.groups_fields import GroupInPath, TopicPartitions, show_partitions
 from goqueue.doors.http.groups_positions import GroupPartition, positions_of
 from goqueue.doors.http.openapi import errors
-from goqueue.model.names import TopicPartition, topic_partition
-from goqueue.state.groups.assignment import Assignment
-from goqueue.state.groups.consumer_protocol import (
+from goqueue.model.consumer_protocol import (
     MalformedProtocol,
     read_assignment,
     read_subscription,
 )
+from goqueue.model.names import TopicPartition, topic_partition
+from goqueue.state.groups.assignment import Assignment
 from goqueue.state.groups.errors import GroupError
 from goqueue.state.groups.messages import (
     DescribedConsumerGroup,

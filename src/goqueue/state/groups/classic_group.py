@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from goqueue.state.groups.consumer_protocol import (
+from goqueue.model.consumer_protocol import (
     PROTOCOL_TYPE,
     MalformedProtocol,
     read_subscription,

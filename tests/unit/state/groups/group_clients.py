@@ -3,13 +3,13 @@
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 
-from goqueue.state.groups.assignment import Assignment, assignment
-from goqueue.state.groups.consumer_protocol import (
+from goqueue.model.consumer_protocol import (
     read_assignment,
     read_subscription,
     write_assignment,
     write_subscription,
 )
+from goqueue.state.groups.assignment import Assignment, assignment
 from goqueue.state.groups.coordinator import GroupMachine
 from goqueue.state.groups.errors import GroupError
 from goqueue.state.groups.messages import (

@@ -6,14 +6,14 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import partial
 
-from goqueue.state.groups.assignment import Assignment, assignment
-from goqueue.state.groups.consumer_protocol import (
+from goqueue.model.consumer_protocol import (
     PROTOCOL_TYPE,
     MalformedProtocol,
     read_assignment,
     write_assignment,
     write_subscription,
 )
+from goqueue.state.groups.assignment import Assignment, assignment
 from goqueue.state.groups.messages import (
     Client,
     CompleteTransaction,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.state.groups.consumer_protocol import read_assignment, write_subscription
+from goqueue.model.consumer_protocol import read_assignment, write_subscription
 from goqueue.state.groups.leader_assignment import STRATEGIES, assign, partition_counts
 from goqueue.state.groups.messages import JoinedMember
 from goqueue.state.groups.topics import TopicInfo, Topics

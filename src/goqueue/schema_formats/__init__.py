@@ -1,0 +1,32 @@
+"""The languages schemas are written in: parsing, comparing and validating, one package each.
+
+Pure functions without state. Everything that goes in or out can be pickled: the broker runs the
+slow ones in a process of their own. The libraries behind a format are imported when it is first
+used, so that a broker without schemas does not pay for them.
+"""
+
+from goqueue.schema_formats.formats import incompatibilities, make_validator, parse
+from goqueue.schema_formats.messages import (
+    Incompatibility,
+    InvalidContent,
+    InvalidSchema,
+    ParsedSchema,
+    ResolvedReference,
+    SchemaSource,
+    SchemaType,
+    Validator,
+)
+
+__all__ = [
+    "Incompatibility",
+    "InvalidContent",
+    "InvalidSchema",
+    "ParsedSchema",
+    "ResolvedReference",
+    "SchemaSource",
+    "SchemaType",
+    "Validator",
+    "incompatibilities",
+    "make_validator",
+    "parse",
+]

@@ -1,0 +1,5 @@
+"""GoQueue as a Spark source and sink, and the pipelines that run on it.
+
+Needs the extra `goqueue[spark]`. Talks to a broker through `goqueue.client` only. Sources and
+writers are pickled by Spark: they hold options, and open connections where they run.
+"""
