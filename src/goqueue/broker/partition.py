@@ -371,12 +371,12 @@ class Partition:
             self.log.advance_start(target)
         return self.log.log_start_offset
 
-    def apply_retention(self) -> int:
+    def apply_retention(self, *, archived_offset: int | None = None) -> int:
         if self._offline is not None:
             return 0
         now_ms = self._clock_ms()
         try:
-            freed_bytes = self.log.apply_retention(now_ms)
+            freed_bytes = self.log.apply_retention(now_ms, archived_offset=archived_offset)
             self.log.purge_deleted(now_ms)
             self.ledger.upkeep(now_ms)
             self.lanes.upkeep()

@@ -151,7 +151,8 @@ class Broker:
         await self.queues.state.start()
         await self.delays.start()
         interval_ms = self.config.retention_check_interval_ms
-        self._upkeep.append(asyncio.create_task(apply_retention_forever(self.hosted, interval_ms)))
+        retaining = apply_retention_forever(self.hosted, self.groups, interval_ms)
+        self._upkeep.append(asyncio.create_task(retaining))
         compacting = self.compactor.run_forever(self.config.log_cleaner_backoff_ms)
         self._upkeep.append(asyncio.create_task(compacting))
 
@@ -266,7 +267,10 @@ class Broker:
     def describe_broker_config(self, node_id: NodeId) -> list[ConfigEntry]:
         if node_id != self.node_id:
             raise InvalidRequest(f"broker {node_id} is not this broker, {self.node_id}")
-        return configs.broker_entries(self._overrides(), self.config)
+        reached = self.image.brokers.get(node_id)
+        return configs.broker_entries(
+            self._overrides(), self.config, "" if reached is None else reached.http_url
+        )
 
     async def keep_door_entry(self, door: str, name: str, value: bytes | None) -> None:
         """Store what a front door wants kept, or remove it; it is read in `image.door_entries`."""

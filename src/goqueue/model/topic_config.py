@@ -199,6 +199,19 @@ TOPIC_SETTINGS: Final = SettingTable(
             doc="How long a queue reader has to acknowledge a message before others get it.",
         ),
         Setting(
+            name="retention.archive.group",
+            type=SettingType.STRING,
+            default="",
+            doc="Retention waits for this consumer group: only what it has committed may go.",
+        ),
+        Setting(
+            name="retention.archive.max.bytes",
+            type=SettingType.LONG,
+            default=10 * 1024 * 1024 * 1024,
+            minimum=0,
+            doc="A partition larger than this no longer waits for retention.archive.group.",
+        ),
+        Setting(
             name="retention.bytes",
             type=SettingType.LONG,
             default=-1,
@@ -269,6 +282,8 @@ class TopicConfig:
     queue_retry_backoff_ms: int
     queue_ttl_ms: int
     queue_visibility_timeout_ms: int
+    retention_archive_group: str
+    retention_archive_max_bytes: int
     retention_bytes: int
     retention_ms: int
     segment_bytes: int

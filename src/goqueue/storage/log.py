@@ -18,7 +18,7 @@ from goqueue.storage.log_health import LogHealth
 from goqueue.storage.opening import OpenedPartition, open_partition
 from goqueue.storage.partition_files import delete_folder
 from goqueue.storage.reading import LogRead, LogReader, read_one_batch
-from goqueue.storage.retention import count_expired
+from goqueue.storage.retention import find_expired
 from goqueue.storage.rolling import is_full, is_old
 from goqueue.storage.segment import Segment
 from goqueue.storage.segment_readers import SegmentReaders
@@ -58,6 +58,8 @@ class PartitionLog:
         self._log_end_offset = opened.segments[-1].next_offset
         first_offset = opened.segments[0].base_offset
         self._log_start_offset = max(opened.checkpoint.log_start_offset, first_offset)
+        # Taken away by retention before anybody archived them, since the log was opened.
+        self.unarchived_deleted_bytes = 0
         flushed = self._log_end_offset if clean else opened.checkpoint.recovery_offset
         self._flushed_offset = min(flushed, self._log_end_offset)
         self._is_new = opened.is_new
@@ -348,21 +350,29 @@ class PartitionLog:
         except OSError as error:
             raise self._health.failed("deleting records", error) from error
 
-    def apply_retention(self, now_ms: int) -> int:
+    def apply_retention(self, now_ms: int, *, archived_offset: int | None = None) -> int:
         """Take segments away that are too old or too many; return the bytes freed.
 
-        Their files stay for `file.delete.delay.ms`, until `purge_deleted`.
+        Their files stay for `file.delete.delay.ms`, until `purge_deleted`. With an
+        `archived_offset`, what lies behind it waits for the archive.
         """
         if self.offline_reason is not None or self.compaction.is_swapping:
             return 0
         try:
             segments = self._segments.all
-            count = count_expired(
-                segments, self.config, log_start_offset=self._log_start_offset, now_ms=now_ms
+            expired = find_expired(
+                segments,
+                self.config,
+                log_start_offset=self._log_start_offset,
+                now_ms=now_ms,
+                archived_offset=archived_offset,
             )
-            if count == len(segments):
+            if expired.segment_count == len(segments):
                 self._roll(now_ms)
-            return self._remove_oldest(count, due_ms=now_ms + self.config.file_delete_delay_ms)
+            self.unarchived_deleted_bytes += expired.unarchived_bytes
+            return self._remove_oldest(
+                expired.segment_count, due_ms=now_ms + self.config.file_delete_delay_ms
+            )
         except OSError as error:
             raise self._health.failed("retention", error) from error
 

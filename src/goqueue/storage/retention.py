@@ -1,6 +1,7 @@
 """Which segments have had their time."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from goqueue.model.batch import NO_TIMESTAMP
 from goqueue.model.topic_config import TopicConfig
@@ -9,12 +10,30 @@ from goqueue.storage.segment import Segment
 _NO_LIMIT = -1
 
 
-def count_expired(
-    segments: Sequence[Segment], config: TopicConfig, *, log_start_offset: int, now_ms: int
-) -> int:
-    """How many segments, oldest first, may go. The newest counts only by its records' age."""
+class Expired(NamedTuple):
+    """How many segments, oldest first, may go, and the bytes of those that nobody archived."""
+
+    segment_count: int
+    unarchived_bytes: int
+
+
+def find_expired(
+    segments: Sequence[Segment],
+    config: TopicConfig,
+    *,
+    log_start_offset: int,
+    now_ms: int,
+    archived_offset: int | None = None,
+) -> Expired:
+    """Whose time has come. The newest segment counts only by its records' age.
+
+    With an `archived_offset`, what lies at or behind it waits, as long as the log is no larger
+    than `retention.archive.max.bytes`.
+    """
     count = 0
-    excess_bytes = sum(segment.size_bytes for segment in segments) - config.retention_bytes
+    unarchived_bytes = 0
+    size_bytes = sum(segment.size_bytes for segment in segments)
+    excess_bytes = size_bytes - config.retention_bytes
     for segment in segments:
         is_active = segment is segments[-1]
         excess_bytes -= segment.size_bytes
@@ -30,8 +49,14 @@ def count_expired(
             )
         ):
             break
+        is_waited_for = archived_offset is not None and segment.next_offset > archived_offset
+        if is_waited_for and not is_below_start:
+            if size_bytes <= config.retention_archive_max_bytes:
+                break
+            unarchived_bytes += segment.size_bytes
+        size_bytes -= segment.size_bytes
         count += 1
-    return count
+    return Expired(count, unarchived_bytes)
 
 
 def _is_too_old(segment: Segment, config: TopicConfig, now_ms: int) -> bool:

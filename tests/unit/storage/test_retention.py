@@ -225,3 +225,46 @@ def test_truncation_forgets_later_epochs(tmp_path: Path) -> None:
     assert list(log.epochs.entries) == [(1, 0)]
     append(log, b"x", epoch=3)
     assert list(log.epochs.entries) == [(1, 0), (3, 2)]
+
+
+def test_segments_wait_for_the_archive(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "p", segment_bytes=100, retention_ms=HOUR_MS)
+    for _ in range(5):
+        append(log, b"x" * 50, timestamps_ms=[NOW_MS - 2 * HOUR_MS])
+
+    log.apply_retention(NOW_MS, archived_offset=3)
+    assert (log.log_start_offset, log.unarchived_deleted_bytes) == (3, 0)
+
+    log.apply_retention(NOW_MS, archived_offset=3)
+    assert log.log_start_offset == 3
+
+    log.apply_retention(NOW_MS, archived_offset=5)
+    assert (log.log_start_offset, log.log_end_offset) == (5, 5)
+
+
+def test_waiting_for_the_archive_ends_at_the_size_limit(tmp_path: Path) -> None:
+    log = open_log(
+        tmp_path / "p", segment_bytes=100, retention_ms=HOUR_MS, retention_archive_max_bytes=300
+    )
+    for age_ms in (2 * HOUR_MS, 2 * HOUR_MS, 2 * HOUR_MS, 0):
+        append(log, b"x" * 50, timestamps_ms=[NOW_MS - age_ms])
+    assert log.size_bytes == 4 * 118
+
+    log.apply_retention(NOW_MS, archived_offset=0)
+
+    # 472 bytes are too many, 354 as well, 236 may wait.
+    assert log.log_start_offset == 2
+    assert log.unarchived_deleted_bytes == 2 * 118
+
+
+def test_nothing_young_goes_at_the_archive_limit(tmp_path: Path) -> None:
+    log = open_log(
+        tmp_path / "p", segment_bytes=100, retention_ms=HOUR_MS, retention_archive_max_bytes=0
+    )
+    append(log, b"x" * 50, timestamps_ms=[NOW_MS - 2 * HOUR_MS])
+    append(log, b"x" * 50, timestamps_ms=[NOW_MS])
+    append(log, b"x" * 50, timestamps_ms=[NOW_MS])
+
+    log.apply_retention(NOW_MS, archived_offset=0)
+
+    assert log.log_start_offset == 1
