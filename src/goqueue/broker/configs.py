@@ -26,6 +26,15 @@ DYNAMIC_BROKER_SETTINGS = SettingTable(
     for n, s in TOPIC_SETTINGS.items()
 )
 
+# Not to be set: it follows from the host and the port listened on. Clients of the Kafka port find
+# the registry and the other HTTP services by it.
+HTTP_URL = Setting(
+    name="advertised.http.url",
+    type=SettingType.STRING,
+    default="",
+    doc="Where this broker answers HTTP.",
+)
+
 
 class BrokerOverrides(NamedTuple):
     """Dynamic settings from the metadata: this broker's own, and the cluster's defaults."""
@@ -56,8 +65,11 @@ def topic_entries(
     return entries
 
 
-def broker_entries(overrides: BrokerOverrides, config: BrokerConfig) -> list[ConfigEntry]:
-    entries = []
+def broker_entries(
+    overrides: BrokerOverrides, config: BrokerConfig, http_url: str
+) -> list[ConfigEntry]:
+    reached = ConfigSynonym(HTTP_URL.name, http_url, ConfigSource.STATIC_BROKER)
+    entries = [entry(HTTP_URL, [reached], read_only=True)]
     for name, setting in BROKER_SETTINGS.items():
         value = setting.format(_plain(getattr(config, name.replace(".", "_"))))
         default = setting.format(setting.default)

@@ -41,6 +41,7 @@ from kio.schema.metadata.v12.response import MetadataResponse, MetadataResponseT
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
 
+from goqueue.client.addresses import parse_addresses
 from goqueue.client.connection import Connection
 from goqueue.client.errors import BrokerUnreachable, RequestRefused
 from goqueue.client.topic_facts import PartitionFacts, TopicFacts, TopicSetting
@@ -322,21 +323,6 @@ class KafkaAdmin:
                         place = (str(topic.name), int(partition.partition_index))
                         sizes[place] = max(sizes.get(place, 0), int(partition.partition_size))
         return sizes
-
-
-def parse_addresses(bootstrap_servers: str) -> list[tuple[str, int]]:
-    """`host:port,host:port`; the port may be left out, an IPv6 host stands in brackets."""
-    addresses = []
-    for text in filter(None, (part.strip() for part in bootstrap_servers.split(","))):
-        host, colon, port = text.rpartition(":")
-        if not colon or text.endswith("]"):
-            host, port = text, "9092"
-        if not port.isdigit() or not 0 < int(port) <= 65535 or not host:
-            raise BrokerUnreachable(f"{text!r} is not an address; write host:port")
-        addresses.append((host.strip("[]"), int(port)))
-    if not addresses:
-        raise BrokerUnreachable("no broker address given; write host:port")
-    return addresses
 
 
 def _topic_facts(

@@ -60,6 +60,11 @@ class BrokerView(NamedTuple):
     http_port: int
     rack: str | None
 
+    @property
+    def http_url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.http_port}"
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:

@@ -1,0 +1,94 @@
+"""A connection for code without an event loop, such as Spark's workers: call, and wait."""
+
+import os
+import socket
+from types import TracebackType
+from typing import Final, NoReturn, Self
+
+from kio.static.protocol import RequestPayload
+
+from goqueue.client.connection import CONNECT_TIMEOUT_SECONDS, RESPONSE_TIMEOUT_SECONDS
+from goqueue.client.errors import BrokerUnreachable
+from goqueue.client.framing import (
+    FRAME_LENGTH,
+    Response,
+    parse_response,
+    request_frame,
+    response_length,
+)
+
+# Large reads: a fetch of some megabytes should not take hundreds of calls into the kernel.
+_RECEIVE_BUFFER_BYTES: Final = 4 * 1024 * 1024
+
+
+class BlockingConnection:
+    """One request at a time; a failed call leaves it closed."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.address = f"{host}:{port}"
+        self._correlation_id = 0
+        try:
+            self._socket = socket.create_connection((host, port), CONNECT_TIMEOUT_SECONDS)
+        except TimeoutError as error:
+            raise BrokerUnreachable(
+                f"no broker answers at {self.address} within {CONNECT_TIMEOUT_SECONDS:g} s"
+            ) from error
+        except OSError as error:
+            number = error.errno or 0
+            reason = os.strerror(number) if number > 0 else error.strerror or str(error)
+            raise BrokerUnreachable(f"no broker answers at {self.address}: {reason}") from error
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
+        self._socket.settimeout(RESPONSE_TIMEOUT_SECONDS)
+
+    def call(self, request: RequestPayload, response_type: type[Response]) -> Response:
+        self.send(request)
+        return self.receive(response_type)
+
+    def send(self, request: RequestPayload) -> None:
+        """Ask; `receive` must follow before the next request is sent."""
+        self._correlation_id += 1
+        try:
+            self._socket.sendall(request_frame(request, self._correlation_id))
+        except OSError as error:
+            self._fail(error)
+
+    def receive(self, response_type: type[Response]) -> Response:
+        try:
+            length = response_length(self._read(FRAME_LENGTH.size), self.address)
+            frame = self._read(length)
+        except (OSError, EOFError) as error:
+            self._fail(error)
+        return parse_response(bytes(frame), response_type, self._correlation_id, self.address)
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _read(self, size: int) -> bytearray:
+        content = bytearray(size)
+        rest = memoryview(content)
+        while rest:
+            count = self._socket.recv_into(rest)
+            if not count:
+                raise EOFError
+            rest = rest[count:]
+        return content
+
+    def _fail(self, error: Exception) -> NoReturn:
+        self.close()
+        if isinstance(error, TimeoutError):
+            raise BrokerUnreachable(
+                f"the broker at {self.address} did not answer within {RESPONSE_TIMEOUT_SECONDS:g} s"
+            ) from error
+        raise BrokerUnreachable(f"the broker at {self.address} closed the connection") from error
