@@ -49,14 +49,17 @@ class StateTopic(Generic[M]):
         make: Callable[[int, Partition], M],
         perform: Callable[[int, Sequence[object]], None],
         loaded: Callable[[StateShard[M]], None] | None = None,
+        shard_key: Callable[[str], str] = str,
     ) -> None:
-        """`loaded` tells a new machine what happened while it was being loaded."""
+        """`loaded` tells a new machine what happened while it was being loaded. Keys of the same
+        `shard_key` are in the same partition."""
         self.name = name
         self._host = host
         self._new_partitions = partitions
         self._make = make
         self._perform = perform
         self._loaded = loaded
+        self._shard_key = shard_key
         self._is_closed = False
         self._shards: dict[int, asyncio.Task[StateShard[M]]] = {}
         self._is_made = False
@@ -71,7 +74,7 @@ class StateTopic(Generic[M]):
         return self._new_partitions if topic is None else len(topic.partitions)
 
     def partition_for(self, key: str) -> int:
-        return crc32c(key.encode()) % self.partition_count
+        return crc32c(self._shard_key(key).encode()) % self.partition_count
 
     async def start(self) -> None:
         """Load what an earlier run left: its timers and unfinished work go on."""

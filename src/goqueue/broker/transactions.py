@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, Protocol, cast
 
 from goqueue.broker.partition import Partition
 from goqueue.broker.producer_ids import ProducerIdSource
-from goqueue.broker.state_shard import timed, untimed
+from goqueue.broker.state_shard import StateShard, timed, untimed
 from goqueue.broker.state_topic import Host, StateTopic
 from goqueue.model.batch import Buffer, check_produced
 from goqueue.model.control import Marker, MarkerType
@@ -19,9 +20,17 @@ from goqueue.model.errors import (
     UnknownTopic,
 )
 from goqueue.model.names import TopicPartition
+from goqueue.model.transaction_groups import group_key, shard_key
 from goqueue.state.groups.messages import TxnOffsetCommit
 from goqueue.state.producers import ALREADY_ONGOING
 from goqueue.state.transactions.errors import TransactionError
+from goqueue.state.transactions.group_messages import (
+    AbortGroup,
+    CommitGroup,
+    DescribeGroup,
+    GroupAnswer,
+    GroupDescription,
+)
 from goqueue.state.transactions.machine import TransactionMachine, TransactionSettings
 from goqueue.state.transactions.messages import (
     AddOffsets,
@@ -46,6 +55,10 @@ STATE_TOPIC: Final = "__transaction_state"
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 # How long one try of a marker waits for its commit; then it is tried again.
 MARKER_TIMEOUT_MS: Final = 10_000
+# The end of a group is decided at once; its members' markers are waited for this long, so that who
+# committed also reads what it wrote. They take milliseconds, unless a partition is offline.
+GROUP_END_WAIT_SECONDS: Final = 10.0
+GROUP_END_CHECK_SECONDS: Final = 0.005
 
 
 class TransactionRefused(GoQueueError):
@@ -83,8 +96,15 @@ class Transactions:
         self._producer_ids = producer_ids
         self._settings = settings
         self._writing: set[asyncio.Task[None]] = set()
+        # How transactions ended since the start.
+        self.ended: Counter[MarkerType] = Counter()
         self.state = StateTopic(
-            host, STATE_TOPIC, partitions=partitions, make=self._make, perform=self._perform
+            host,
+            STATE_TOPIC,
+            partitions=partitions,
+            make=self._make,
+            perform=self._perform,
+            shard_key=shard_key,
         )
 
     # --- commands -------------------------------------------------------------------------
@@ -117,6 +137,32 @@ class Transactions:
         shard = await self.state.shard_for(request.transactional_id)
         answer = await shard.execute(timed(TransactionMachine.end_transaction, request))
         return cast(ProducerIdAnswer, answer)
+
+    async def commit_group(self, request: CommitGroup) -> GroupAnswer:
+        shard = await self.state.shard_for(group_key(request.group_id))
+        answer = await shard.execute(timed(TransactionMachine.commit_group, request))
+        return await self._group_ended(shard, cast(GroupAnswer, answer))
+
+    async def abort_group(self, request: AbortGroup) -> GroupAnswer:
+        shard = await self.state.shard_for(group_key(request.group_id))
+        answer = await shard.execute(timed(TransactionMachine.abort_group, request))
+        return await self._group_ended(shard, cast(GroupAnswer, answer))
+
+    async def _group_ended(
+        self, shard: StateShard[TransactionMachine], answer: GroupAnswer
+    ) -> GroupAnswer:
+        deadline = asyncio.get_running_loop().time() + GROUP_END_WAIT_SECONDS
+        while asyncio.get_running_loop().time() < deadline:
+            known = shard.machine.transactions
+            if not any(each in known and known[each].state.is_prepared for each in answer.ending):
+                break
+            await asyncio.sleep(GROUP_END_CHECK_SECONDS)
+        return answer
+
+    async def describe_group(self, request: DescribeGroup) -> GroupDescription:
+        shard = await self.state.shard_for(group_key(request.group_id))
+        answer = await shard.execute(untimed(TransactionMachine.describe_group, request))
+        return cast(GroupDescription, answer)
 
     async def list(self, request: ListTransactions) -> list[ListTransactionsAnswer]:
         """One answer per shard."""
@@ -205,7 +251,10 @@ class Transactions:
             results=dict(zip(partitions, results, strict=True)),
         )
         shard = await self.state.shard(index)
-        shard.take(shard.machine.markers_written(report, now_ms=self._host.clock_ms()))
+        outcome = shard.machine.markers_written(report, now_ms=self._host.clock_ms())
+        if outcome.records:
+            self.ended[effect.marker.type] += 1
+        shard.take(outcome)
 
     async def _end_in(self, name: TopicPartition, effect: WriteMarkers) -> MarkerResult:
         """Tell one partition how the transaction ended."""

@@ -90,6 +90,12 @@ def fence(transaction: Transaction, now_ms: int) -> Transaction:
     return _raise(transaction, TransactionState.PREPARE_ABORT, NO_PRODUCER_ID, now_ms)
 
 
+def commit_member(transaction: Transaction, now_ms: int) -> Transaction:
+    """Commit the ongoing transaction of a group's member. Its next use begins with InitProducerId,
+    so no producer id is made ready for it when the epochs are used up."""
+    return _raise(transaction, TransactionState.PREPARE_COMMIT, NO_PRODUCER_ID, now_ms)
+
+
 def complete(transaction: Transaction, now_ms: int) -> Transaction:
     """The transaction after its last marker was written."""
     is_commit = transaction.state is TransactionState.PREPARE_COMMIT

@@ -5,6 +5,7 @@
 
 from collections.abc import Callable
 
+from goqueue.model.transaction_groups import is_malformed
 from goqueue.state.transactions.errors import TransactionError
 from goqueue.state.transactions.messages import NO_EPOCH, NO_PRODUCER_ID, InitProducerId
 from goqueue.state.transactions.transaction import (
@@ -22,6 +23,8 @@ def check_request(request: InitProducerId, max_timeout_ms: int) -> TransactionEr
     has_id = request.producer_id != NO_PRODUCER_ID
     has_epoch = request.producer_epoch != NO_EPOCH
     if request.transactional_id == "" or has_id != has_epoch:
+        return TransactionError.INVALID_REQUEST
+    if request.transactional_id is not None and is_malformed(request.transactional_id):
         return TransactionError.INVALID_REQUEST
     if request.transactional_id is not None and not 0 < request.timeout_ms <= max_timeout_ms:
         return TransactionError.INVALID_TRANSACTION_TIMEOUT

@@ -5,9 +5,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from goqueue.model.names import TopicPartition
+from goqueue.model.transaction_groups import group_of
 from goqueue.state.machine import Deadlines, Outcome, StateRecord
 from goqueue.state.transactions.ending import complete, end, fence
 from goqueue.state.transactions.errors import TransactionError
+from goqueue.state.transactions.group_messages import AbortGroup, CommitGroup, DescribeGroup
+from goqueue.state.transactions.groups import (
+    MEMBER_EXPIRATION_MS,
+    GroupDecision,
+    TransactionGroups,
+    is_group_record,
+)
 from goqueue.state.transactions.initialising import (
     TakeProducerId,
     begin_epoch,
@@ -76,6 +84,7 @@ class TransactionMachine:
         # try of its failed markers when prepared.
         self._deadlines: Deadlines[str] = Deadlines()
         self._pending: dict[str, PendingMarkers] = {}
+        self._groups = TransactionGroups(self._transactions)
 
     @property
     def transactions(self) -> Mapping[str, Transaction]:
@@ -222,6 +231,9 @@ class TransactionMachine:
             ended: Transaction | TransactionError = TransactionError.INVALID_REQUEST
         elif transaction is None:
             ended = TransactionError.INVALID_PRODUCER_ID_MAPPING
+        elif request.commit and group_of(request.transactional_id) is not None:
+            # By its group only: all members or none.
+            ended = TransactionError.INVALID_TXN_STATE
         else:
             ended = end(transaction, request, self._next_producer_id, now_ms)
         if isinstance(ended, Transaction):
@@ -272,6 +284,28 @@ class TransactionMachine:
             self._deadlines.set(transactional_id, now_ms + pending.retry_after_ms())
         return outcome
 
+    # --- groups ---------------------------------------------------------------------------
+
+    def commit_group(self, request: CommitGroup, *, ticket: int, now_ms: int) -> Outcome:
+        return self._end_group(self._groups.commit(request, now_ms), ticket, now_ms)
+
+    def abort_group(self, request: AbortGroup, *, ticket: int, now_ms: int) -> Outcome:
+        return self._end_group(self._groups.abort(request, now_ms), ticket, now_ms)
+
+    def _end_group(self, decision: GroupDecision, ticket: int, now_ms: int) -> Outcome:
+        outcome = Outcome(records=list(decision.records))
+        for prepared in decision.ending:
+            self._prepare(prepared, outcome, now_ms)
+        outcome.reply(ticket, decision.answer)
+        return outcome
+
+    def describe_group(self, request: DescribeGroup, *, ticket: int) -> Outcome:
+        outcome = Outcome()
+        outcome.reply(ticket, self._groups.describe(request.group_id))
+        return outcome
+
+    # --- looking --------------------------------------------------------------------------
+
     def list_transactions(self, request: ListTransactions, *, ticket: int, now_ms: int) -> Outcome:
         outcome = Outcome()
         outcome.reply(ticket, list_matching(self._transactions.values(), request, now_ms))
@@ -286,8 +320,14 @@ class TransactionMachine:
     # --- the machine ----------------------------------------------------------------------
 
     def replay(self, record: StateRecord) -> None:
+        if is_group_record(record):
+            self._groups.replay(record)
+            return
         transactional_id, transaction = from_record(record)
         self._pending.pop(transactional_id, None)
+        group_id = group_of(transactional_id)
+        if group_id is not None:
+            self._groups.note_member(group_id, transactional_id, is_known=transaction is not None)
         if transaction is None:
             self._transactions.pop(transactional_id, None)
             self._deadlines.cancel(transactional_id)
@@ -299,8 +339,8 @@ class TransactionMachine:
             self._pending[transactional_id] = PendingMarkers(transaction, self._coordinator_epoch)
             self._deadlines.cancel(transactional_id)
         else:
-            expires_ms = transaction.updated_ms + self._settings.id_expiration_ms
-            self._deadlines.set(transactional_id, expires_ms)
+            kept_ms = self._settings.id_expiration_ms if group_id is None else MEMBER_EXPIRATION_MS
+            self._deadlines.set(transactional_id, transaction.updated_ms + kept_ms)
 
     def loaded(self, now_ms: int) -> Outcome:
         """Writes the markers of what was prepared before the crash, all of them again."""
@@ -311,16 +351,21 @@ class TransactionMachine:
                 outcome.records.append(to_record(complete(prepared, now_ms)))
             else:
                 outcome.effects.append(pending.effect())
+        for prepared in self._groups.torn(now_ms):
+            self._prepare(prepared, outcome, now_ms)
         return outcome
 
     def snapshot(self) -> Iterable[StateRecord]:
-        return [to_record(transaction) for transaction in self._transactions.values()]
+        own = [to_record(transaction) for transaction in self._transactions.values()]
+        return [*own, *self._groups.snapshot()]
 
     def next_deadline_ms(self) -> int | None:
-        return self._deadlines.next_ms()
+        deadlines = (self._deadlines.next_ms(), self._groups.next_deadline_ms())
+        return min((each for each in deadlines if each is not None), default=None)
 
     def on_deadline(self, now_ms: int) -> Outcome:
         outcome = Outcome()
+        outcome.records += self._groups.expired(now_ms, DUE_PER_CALL)
         for transactional_id in self._deadlines.pop_due(now_ms, DUE_PER_CALL):
             transaction = self._transactions[transactional_id]
             if transaction.state is TransactionState.ONGOING:
