@@ -8,6 +8,7 @@ from typing import Final
 from goqueue.model.group_config import SHARE_BROKER_SETTINGS
 from goqueue.model.settings import INT32_MAX, Setting, SettingTable, SettingType, Value
 from goqueue.model.topic_config import TOPIC_SETTINGS
+from goqueue.model.tracing_config import TRACING_BROKER_SETTINGS
 
 _INT = SettingType.INT
 
@@ -276,6 +277,7 @@ BROKER_SETTINGS: Final = SettingTable(
             doc="Partitions of the topic that keeps queue state; fixed once it is made.",
         ),
         *SHARE_BROKER_SETTINGS,
+        *TRACING_BROKER_SETTINGS,
         Setting(
             name="transaction.state.log.num.partitions",
             type=_INT,
@@ -387,6 +389,18 @@ class BrokerConfig:
     http_request_max_bytes: int
     log_level: str
     log_format: str
+    tracing_enabled: bool
+    tracing_sampling_rate: float
+    tracing_max_messages_per_second: int
+    tracing_follow_producers: bool
+    tracing_follow_max_per_second: int
+    tracing_ring_spans: int
+    tracing_file_enabled: bool
+    tracing_file_max_bytes: int
+    tracing_file_max_files: int
+    tracing_file_retention_ms: int
+    tracing_console_enabled: bool
+    tracing_otlp_endpoint: str
     topic_defaults: Mapping[str, Value]
 
 

@@ -6,6 +6,7 @@ from typing import Final, cast
 
 from goqueue.model.errors import InvalidConfig
 from goqueue.model.settings import INT32_MAX, INT64_MAX, Setting, SettingTable, SettingType, Value
+from goqueue.model.tracing_config import TRACING_TOPIC_SETTINGS
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 
@@ -248,6 +249,7 @@ TOPIC_SETTINGS: Final = SettingTable(
             minimum=1,
             doc="A segment is closed when its first record is this old.",
         ),
+        *TRACING_TOPIC_SETTINGS,
     )
 )
 
@@ -289,6 +291,8 @@ class TopicConfig:
     segment_bytes: int
     segment_index_bytes: int
     segment_ms: int
+    tracing_enabled: bool
+    tracing_sampling_rate: float
 
     @property
     def is_compacted(self) -> bool:
