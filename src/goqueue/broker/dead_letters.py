@@ -1,6 +1,6 @@
 """Copies messages that failed for good to the dead-letter topic."""
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
@@ -44,6 +44,14 @@ class DeadLetters:
     def __init__(self, host: QueueHost) -> None:
         self._host = host
         self._copied: dict[tuple[str, int], OrderedDict[bytes, None]] = {}
+        # Since the start: by source, dead-letter topic and reason; by dead-letter topic.
+        self.written: Counter[tuple[str, str, str]] = Counter()
+        self.sent_back: Counter[str] = Counter()
+
+    def topic_deleted(self, topic: str) -> None:
+        """Its counts go with it, or they would pile up as topics come and go."""
+        self.written = Counter({at: n for at, n in self.written.items() if topic not in at[:2]})
+        self.sent_back.pop(topic, None)
 
     async def copy(
         self, source: TopicView, death: DeadLetter, target: str, records: Sequence[Record]
@@ -61,6 +69,7 @@ class DeadLetters:
             await self._host.publish(target, list(fresh.values()), partition=index)
             # Only now: what could not be written must be tried again.
             copied.update(dict.fromkeys(fresh))
+            self.written[source.name, target, death.reason.name.lower()] += len(fresh)
         while len(copied) > REMEMBERED_COPIES:
             copied.popitem(last=False)
 

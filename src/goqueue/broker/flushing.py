@@ -5,10 +5,13 @@
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import Final, Protocol
 
+from goqueue.broker.measuring.histograms import Histogram
 from goqueue.model.errors import PartitionOffline
 
 # fdatasync releases the interpreter; a few at once keep one slow file from delaying the others.
@@ -28,9 +31,20 @@ class Flusher:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(FLUSH_THREADS, thread_name_prefix="goqueue-flush")
+        self.latencies = Histogram()
+        self._counting = Lock()
 
     def submit(self, log: FlushableLog) -> asyncio.Future[int]:
-        return asyncio.get_running_loop().run_in_executor(self._threads, log.flush)
+        return asyncio.get_running_loop().run_in_executor(self._threads, self._flush, log)
+
+    def _flush(self, log: FlushableLog) -> int:
+        started = time.perf_counter()
+        try:
+            return log.flush()
+        finally:
+            seconds = time.perf_counter() - started
+            with self._counting:
+                self.latencies.observe(seconds)
 
     def close(self) -> None:
         self._threads.shutdown(wait=True)

@@ -9,6 +9,7 @@ from typing import Final
 
 from goqueue.broker.flushing import Flusher
 from goqueue.broker.lane_ledger import LaneLedger
+from goqueue.broker.measuring.histograms import Histogram
 from goqueue.broker.partition import Partition
 from goqueue.broker.producer_ledger import ProducerLedger
 from goqueue.model.errors import (
@@ -71,6 +72,14 @@ class HostedPartitions:
             if partition.offline_reason is not None:
                 reasons[partition.name] = partition.offline_reason
         return reasons
+
+    @property
+    def flush_latencies(self) -> Histogram:
+        return self._flusher.latencies
+
+    def high_watermark(self, topic: str, index: int) -> int | None:
+        partition = self._partitions.get((topic, index))
+        return None if partition is None else partition.high_watermark
 
     def find(self, image: MetadataImage, topic: str, index: int) -> Partition:
         partition = self._partitions.get((topic, index))

@@ -66,6 +66,9 @@ class Partition:
         self.messages_in = 0
         self.bytes_in = 0
         self.bytes_out = 0
+        self.messages_out = 0
+        # Sent again by idempotent producers, and stored once.
+        self.duplicate_batches = 0
         self._readers = readers
         self._clock_ms = clock_ms
         self._offline: PartitionOffline | None = None
@@ -139,6 +142,7 @@ class Partition:
         if header.producer_id >= 0:
             duplicate = self.ledger.producers.check(header, guard=guard)
             if duplicate is not None:
+                self.duplicate_batches += 1
                 stamped_ms = duplicate.timestamp_ms if self._stamps_append_time else NO_TIMESTAMP
                 return Appended(duplicate.base_offset, duplicate.last_offset, stamped_ms)
         lanes: list[LaneAt] = []
@@ -304,6 +308,7 @@ class Partition:
                 self._readers, self._read_cold, offset, max_bytes, up_to, at_least_one
             )
         self.bytes_out += len(found.data)
+        self.messages_out += found.next_offset - offset
         return found
 
     def _read_cold(self, offset: int, max_bytes: int, up_to: int, at_least_one: bool) -> LogRead:

@@ -47,7 +47,7 @@ class QueueRegistry:
     def __init__(self, host: QueueHost, *, partitions: int) -> None:
         self.host = host
         self.reader = QueueReader()
-        self._dead_letters = DeadLetters(host)
+        self.dead_letters = DeadLetters(host)
         self._settings: dict[QueueKey, QueueSettings] = {}
         self.waiting = QueueWaiting()
         self.fifo: dict[QueueKey, FifoOrder] = {}
@@ -172,6 +172,7 @@ class QueueRegistry:
     def topic_deleted(self, topic: TopicView) -> None:
         """Its queues go in the background; nobody can reach them any more."""
         self.reader.forget(topic.name)
+        self.dead_letters.topic_deleted(topic.name)
         self._forget(lambda key: key.topic_id == topic.id)
         request = DeleteQueues(topic_id=topic.id)
         for shard in self.state.loaded_shards():
@@ -216,7 +217,7 @@ class QueueRegistry:
             settings = shard.machine.settings(death.queue)
             target = settings.dead_letter_topic if settings else ""
             target = target or dead_letter_topic(source.name)
-            await self._dead_letters.copy(source, death, target, messages.records)
+            await self.dead_letters.copy(source, death, target, messages.records)
             is_written = True
             self.forget_order(death.queue, [death.span])
         except GoQueueError as error:

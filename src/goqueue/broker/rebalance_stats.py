@@ -8,8 +8,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from goqueue.broker.measuring.histograms import Histogram
+
 # Beyond this many groups the ones that did not rebalance for longest are forgotten.
 GROUPS_MAX: Final = 10_000
+# Up to the usual `max.poll.interval.ms`, for which a classic group waits for a member.
+DURATION_BOUNDS_SECONDS: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 3.0, 10.0, 30.0, 60.0, 300.0)
 
 
 class RebalanceReason(StrEnum):
@@ -48,6 +52,7 @@ class RebalanceTally:
 class RebalanceStats:
     def __init__(self) -> None:
         self.total = RebalanceTally()
+        self.durations = Histogram(DURATION_BOUNDS_SECONDS)
         self._by_group: dict[str, RebalanceTally] = {}
         # Groups on their way to a new assignment, and since when.
         self._since_ms: dict[str, int] = {}
@@ -70,8 +75,10 @@ class RebalanceStats:
     def ended(self, group_id: str, now_ms: int) -> None:
         since_ms = self._since_ms.pop(group_id, None)
         if since_ms is not None:
+            duration_ms = max(0, now_ms - since_ms)
+            self.durations.observe(duration_ms / 1000)
             for tally in (self.total, self._tally(group_id)):
-                tally.end(max(0, now_ms - since_ms), now_ms)
+                tally.end(duration_ms, now_ms)
 
     def deserted(self, group_id: str) -> None:
         """Nobody is left to settle it."""

@@ -76,6 +76,7 @@ async def redrive(
             gone.append(delivery)
             continue
         await _settle(queues, delivery, AckAction.ACCEPT)
+        queues.dead_letters.sent_back[delivery.topic] += 1
         sent_back += 1
     # Given back at the end, or they would be delivered again before the others.
     for delivery in gone:

@@ -17,6 +17,7 @@ from goqueue.broker.following import MetadataFollower
 from goqueue.broker.group_configs import GroupConfigs
 from goqueue.broker.groups import Groups
 from goqueue.broker.hosting import HostedPartitions
+from goqueue.broker.measuring.traffic import DoorTraffic
 from goqueue.broker.messages import (
     ConfigChange,
     ConfigEntry,
@@ -87,6 +88,7 @@ class Broker:
         self._store = store
         self._disk = disk
         self._follower = MetadataFollower(store, prepare=self._prepare, react=self._react)
+        self.traffic = DoorTraffic()
         self._topics = TopicAdmin(store, self._follower, config)
         self.hosted = HostedPartitions(
             directory,

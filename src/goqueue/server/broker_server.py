@@ -8,6 +8,7 @@ import socket
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from goqueue.broker.measuring.loop_lag import LoopLagProbe
 from goqueue.broker.service import Broker
 from goqueue.doors.http import HttpDoor
 from goqueue.doors.kafka import KafkaDoor
@@ -59,6 +60,7 @@ class BrokerServer:
         self.config = config
         self._broker: Broker | None = None
         self._doors: list[tuple[str, _Door]] = []
+        self._loop_lag: LoopLagProbe | None = None
 
     @property
     def broker(self) -> Broker:
@@ -85,6 +87,8 @@ class BrokerServer:
         http_door = HttpDoor(broker, self.config, mounts=[SqsDoor(broker)])
         http = await self._open("HTTP", "--http-port", http_door)
         kafka = await self._open("Kafka", "--kafka-port", KafkaDoor(broker, self.config))
+        self._loop_lag = LoopLagProbe(broker.traffic.loop_lag)
+        self._loop_lag.start()
         host, port = self._advertised(*kafka)
         await broker.announce(host, port, http[1])
         return Addresses(
@@ -112,6 +116,8 @@ class BrokerServer:
 
     async def stop(self) -> None:
         """Close the doors, then the broker; what was acknowledged is on its way to disk."""
+        if self._loop_lag is not None:
+            self._loop_lag.stop()
         doors, self._doors = self._doors, []
         await asyncio.gather(*(_stop_door(name, door) for name, door in doors))
         broker, self._broker = self._broker, None

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import MutableMapping, Sequence
+from time import perf_counter
 from typing import Any, Final, cast
 
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Send
@@ -15,6 +16,9 @@ from goqueue.doors.http.traffic import REQUESTS_IN_FLIGHT_MAX, Traffic
 
 _PREFIX: Final = "/topics/"
 _SUFFIX: Final = "/messages"
+_PUBLISHING: Final = "/topics/{name}/messages"
+# Paths and methods that there are not.
+_UNMATCHED: Final = "unmatched"
 _JSON: Final = (b"content-type", b"application/json")
 
 
@@ -54,24 +58,29 @@ class Entry:
             )
             return
         traffic.in_flight += 1
+        started = perf_counter()
+        route = _UNMATCHED
         try:
             for mount in self._mounts:
                 if mount.takes(cast(MutableMapping[str, Any], scope)):
+                    route = mount.name
                     await self._mounted_answer(mount, scope, receive, send)
                     return
             path: str = scope["path"]
             if method == "POST" and path.endswith(_SUFFIX) and path.startswith(_PREFIX):
                 name = path[len(_PREFIX) : -len(_SUFFIX)]
                 if name and "/" not in name and not scope["query_string"]:
+                    route = _PUBLISHING
                     await self._publish(name, scope, receive, send)
                     return
-            await self._app_answer(scope, receive, send)
+            route = await self._app_answer(scope, receive, send)
         except asyncio.CancelledError:
             # Only a closing door cancels requests, and it hangs up on them as well.
             if not self._closing.is_set():
                 raise
         finally:
             traffic.in_flight -= 1
+            traffic.time(method, route, perf_counter() - started)
 
     async def _publish(self, name: str, scope: HTTPScope, receive: Receive, send: Send) -> None:
         try:
@@ -102,7 +111,8 @@ class Entry:
 
         await mount(cast(MutableMapping[str, Any], scope), receive, counted)
 
-    async def _app_answer(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
+    async def _app_answer(self, scope: HTTPScope, receive: Receive, send: Send) -> str:
+        """Returns the route that answered."""
         method: str = scope["method"]
 
         async def counted(message: Message) -> None:
@@ -114,6 +124,8 @@ class Entry:
             # The same answer as to GET; the server leaves out its body.
             scope = cast(HTTPScope, {**scope, "method": "GET"})
         await self._app(scope, receive, counted)
+        # Litestar's router leaves it there.
+        return scope.get("path_template") or _UNMATCHED
 
 
 async def _send(send: Send, refusal: Answer) -> None:

@@ -7,6 +7,10 @@ from litestar.types import Receive, Send
 
 
 class Mount(Protocol):
+    @property
+    def name(self) -> str:
+        """For the metrics, which count its requests as one route."""
+
     def takes(self, scope: MutableMapping[str, Any]) -> bool:
         """Whether a request is for it; called for every request, so it must be quick."""
 

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Sized
 from typing import Final
 
+from goqueue.broker.measuring.histograms import Histogram
+
 # Long polls stand among them, so it is large; each holds a task and a few KB.
 REQUESTS_IN_FLIGHT_MAX: Final = 4_096
 
@@ -16,6 +18,8 @@ class Traffic:
         self._connections = connections
         self.in_flight = 0
         self.answered: Counter[tuple[str, int]] = Counter()
+        # By method and route, a path's template or the name of a mount: few, whatever is asked.
+        self.latencies: dict[tuple[str, str], Histogram] = {}
 
     @property
     def connections(self) -> int:
@@ -26,4 +30,15 @@ class Traffic:
         return self.in_flight >= REQUESTS_IN_FLIGHT_MAX
 
     def count(self, method: str, status: int) -> None:
-        self.answered[method if method in _METHODS else "other", status] += 1
+        self.answered[_known(method), status] += 1
+
+    def time(self, method: str, route: str, seconds: float) -> None:
+        key = (_known(method), route)
+        histogram = self.latencies.get(key)
+        if histogram is None:
+            histogram = self.latencies[key] = Histogram()
+        histogram.observe(seconds)
+
+
+def _known(method: str) -> str:
+    return method if method in _METHODS else "other"

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import struct
 from collections import deque
+from time import perf_counter
 from typing import Final, cast
 
 from goqueue.doors.kafka.frame_reader import FrameReader
@@ -38,6 +39,8 @@ MEMORY: Final = "memory"
 FAILURE: Final = "failure"
 SHUTDOWN: Final = "shutdown"
 
+CANCELLED: Final = "cancelled"
+
 _FRAME_LENGTH: Final = struct.Struct(">i")
 
 
@@ -46,6 +49,7 @@ class Exchange:
 
     __slots__ = (
         "answer",
+        "arrived_seconds",
         "body",
         FAILURE,
         "header",
@@ -56,6 +60,7 @@ class Exchange:
     )
 
     def __init__(self, header: RequestHeader, operation: Operation, body: memoryview) -> None:
+        self.arrived_seconds = perf_counter()
         self.header = header
         self.operation = operation
         self.body: memoryview | None = body
@@ -75,6 +80,7 @@ class Connection(asyncio.BufferedProtocol):
         connections: OpenConnections["Connection"],
     ) -> None:
         self._services = services
+        self._traffic = services.traffic
         self._memory = memory
         limit_bytes = services.config.socket_request_max_bytes
         self._frames = FrameReader(scratch, memory, limit_bytes)
@@ -114,6 +120,7 @@ class Connection(asyncio.BufferedProtocol):
                 self.client_host,
                 self._connections.limit,
             )
+            self._connections.refuse()
             self._is_ending = True
             self._transport.abort()
             return
@@ -211,7 +218,7 @@ class Connection(asyncio.BufferedProtocol):
             exchange.failure = f"{exchange.operation.name}: {error}"
         except asyncio.CancelledError:
             # The client is gone or the broker is going: no use in waiting on.
-            exchange.failure = "cancelled"
+            exchange.failure = CANCELLED
         except Exception:
             log.exception(
                 "%s from %s failed; its connection is closed",
@@ -219,12 +226,20 @@ class Connection(asyncio.BufferedProtocol):
                 self.client_host,
             )
             exchange.failure = "internal error"
+        self._count(exchange)
         exchange.is_done = True
         exchange.body = None
         self._running.discard(exchange)
         self._memory.give_back(exchange.size_bytes)
         self._send_answers()
         self._start_queued()
+
+    def _count(self, exchange: Exchange) -> None:
+        name = exchange.operation.name
+        if exchange.failure is None:
+            self._traffic.latencies[name].observe(perf_counter() - exchange.arrived_seconds)
+        elif exchange.failure is not CANCELLED:
+            self._traffic.failures[name] += 1
 
     async def _answer(self, exchange: Exchange) -> Chunks | None:
         header, operation = exchange.header, exchange.operation

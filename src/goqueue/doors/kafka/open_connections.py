@@ -4,12 +4,15 @@ import asyncio
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
+from goqueue.broker.measuring.traffic import ConnectionCounts
+
 T = TypeVar("T")
 
 
 class OpenConnections(Generic[T]):
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, counts: ConnectionCounts | None = None) -> None:
         self.limit = limit
+        self._counts = counts or ConnectionCounts()
         self._open: set[T] = set()
         self._none_open = asyncio.Event()
         self._none_open.set()
@@ -27,10 +30,16 @@ class OpenConnections(Generic[T]):
 
     def add(self, connection: T) -> None:
         self._open.add(connection)
+        self._counts.accepted += 1
+        self._counts.open = len(self._open)
         self._none_open.clear()
+
+    def refuse(self) -> None:
+        self._counts.refused += 1
 
     def discard(self, connection: T) -> None:
         self._open.discard(connection)
+        self._counts.open = len(self._open)
         if not self._open:
             self._none_open.set()
 

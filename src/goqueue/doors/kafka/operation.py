@@ -1,9 +1,10 @@
 """What one operation of the protocol is to this door, and what its handler gets to see."""
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+from goqueue.broker.measuring.traffic import KafkaTraffic
 from goqueue.broker.service import Broker
 from goqueue.doors.kafka.fetch_sessions import FetchSessions
 from goqueue.doors.kafka.share_sessions import ShareSessions
@@ -27,6 +28,7 @@ class DoorServices:
     operations: Mapping[int, "Operation"]
     fetch_sessions: FetchSessions
     share_sessions: ShareSessions
+    traffic: KafkaTraffic = field(default_factory=KafkaTraffic)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, Final
 
 import msgspec
@@ -51,8 +52,11 @@ class _Head:
 class SqsDoor:
     """Mounted in the HTTP door: `takes` says which requests are for it."""
 
+    name = "sqs"
+
     def __init__(self, broker: Broker) -> None:
         self._session = Session(broker)
+        self._traffic = broker.traffic.sqs
         self._held_bytes = 0
 
     async def start(self) -> None:
@@ -79,35 +83,38 @@ class SqsDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         head = _head(scope["headers"])
         request_id = new_message_id()
+        started = perf_counter()
         if head.target:
-            await self._answer_json(head, request_id, receive, send)
+            action = await self._answer_json(head, request_id, receive, send)
         else:
-            await self._answer_query(head, scope["path"], request_id, receive, send)
+            action = await self._answer_query(head, scope["path"], request_id, receive, send)
+        self._traffic.latencies[action].observe(perf_counter() - started)
 
     # --- the JSON protocol ----------------------------------------------------------------
 
-    async def _answer_json(
-        self, head: _Head, request_id: str, receive: Receive, send: Send
-    ) -> None:
+    async def _answer_json(self, head: _Head, request_id: str, receive: Receive, send: Send) -> str:
         headers = [(b"x-amzn-requestid", request_id.encode())]
+        name = head.target[len(_TARGET) :].decode("latin-1")
         try:
             body = await self._body(head, receive)
-            action = _find(head.target[len(_TARGET) :].decode("latin-1"))
+            action = _find(name)
             content = _encode(await self._carry_out(action, _decode(action, body), head, receive))
             status = 200
         except Exception as error:
-            refused = refusal(error)
+            refused = self._refused(name, error)
             status = refused.kind.status
             content = _encode({"__type": refused.kind.json_type, "message": refused.message})
             blame = "Sender" if refused.kind.is_sender else "Receiver"
             headers.append((b"x-amzn-query-error", f"{refused.kind.query_code};{blame}".encode()))
         await _respond(send, status, _JSON, headers, content)
+        return _label(name)
 
     # --- the query protocol ---------------------------------------------------------------
 
     async def _answer_query(
         self, head: _Head, path: str, request_id: str, receive: Receive, send: Send
-    ) -> None:
+    ) -> str:
+        name = ""
         try:
             body = await self._body(head, receive)
             if head.origin:
@@ -125,13 +132,19 @@ class SqsDoor:
             content = query_protocol.answer_xml(name, msgspec.to_builtins(answer), request_id)
             status = 200
         except Exception as error:
-            refused = refusal(error)
+            refused = self._refused(name, error)
             status = refused.kind.status
             content = query_protocol.error_xml(refused, request_id)
         headers = [(b"x-amzn-requestid", request_id.encode())]
         await _respond(send, status, b"text/xml", headers, content)
+        return _label(name)
 
     # --- both -----------------------------------------------------------------------------
+
+    def _refused(self, action: str, error: Exception) -> SqsError:
+        refused = refusal(error)
+        self._traffic.errors[_label(action), refused.kind.query_code] += 1
+        return refused
 
     async def _carry_out(
         self, action: Action, request: msgspec.Struct, head: _Head, receive: Receive
@@ -227,6 +240,11 @@ def _find(name: str) -> Action:
             ErrorKind.INVALID_ACTION, f"The action {name} is not valid for this endpoint."
         )
     return action
+
+
+def _label(action: str) -> str:
+    """For the metrics: a client may ask for any word."""
+    return action if action in ACTIONS else "unknown"
 
 
 def _decode(action: Action, body: bytes) -> msgspec.Struct:

@@ -155,6 +155,7 @@ class MoveTaskRunner:
                 queue = self._catalogue.find(target)
                 await self._broker.publish(queue.name, [_copy(d) for d in deliveries])
                 moved += deliveries
+                self._broker.queues.dead_letters.sent_back[source.name] += len(deliveries)
         finally:
             for delivery in found:
                 action = AckAction.ACCEPT if delivery in moved else AckAction.RELEASE

@@ -1,7 +1,7 @@
 """The group coordinator as one machine: its commands, its timers, its replay."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from goqueue.state.groups.admin import Administration
 from goqueue.state.groups.classic import ClassicProtocol
@@ -15,6 +15,7 @@ from goqueue.state.groups.messages import (
     CompleteTransaction,
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeatResult,
+    GroupKind,
     Heartbeat,
     HeartbeatResult,
     JoinGroup,
@@ -31,7 +32,7 @@ from goqueue.state.groups.messages import (
 )
 from goqueue.state.groups.offset_table import OffsetTable
 from goqueue.state.groups.offsets import Offsets
-from goqueue.state.groups.records import decode_key
+from goqueue.state.groups.records import CommittedOffset, decode_key
 from goqueue.state.groups.registry import Registry, Timer
 from goqueue.state.groups.replay import replayers
 from goqueue.state.groups.settings import GroupOverrides, GroupSettings
@@ -43,6 +44,15 @@ from goqueue.state.machine import Outcome, StateRecord
 
 # Timers handled per call of `on_deadline`; a mass expiry is spread over several turns.
 DUE_MAX: Final = 500
+
+
+class GroupLook(NamedTuple):
+    """A group as it is now, for figures; `committed` is by topic and partition, to read only."""
+
+    kind: GroupKind
+    state: str
+    members: int
+    committed: Mapping[str, Mapping[int, CommittedOffset]]
 
 
 class GroupMachine:
@@ -287,6 +297,19 @@ class GroupMachine:
         out = Outcome()
         self._offsets.delete(request, ticket, out)
         return out
+
+    # --- looks without a ticket: what they show may not be committed yet ------------------
+
+    def group_ids(self) -> list[str]:
+        return list(self._registry.groups.keys() | self._table.by_group.keys())
+
+    def look(self, group_id: str) -> GroupLook | None:
+        committed = self._table.by_group.get(group_id, {})
+        group = self._registry.groups.get(group_id)
+        if group is not None:
+            return GroupLook(group.kind, group.state_name, len(group.members), committed)
+        known = self._offsets.known_group(group_id)
+        return None if known is None else GroupLook(known.kind, known.state_name, 0, committed)
 
     # --- administration -------------------------------------------------------------------
 

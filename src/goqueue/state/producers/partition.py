@@ -300,6 +300,10 @@ class PartitionProducers:
         """Where the oldest open transaction begins: compaction must not go beyond it."""
         return next(iter(self._ongoing), None)
 
+    @property
+    def open_transaction_count(self) -> int:
+        return len(self._ongoing)
+
     def has_ongoing(self, producer_id: int, producer_epoch: int) -> bool:
         producer = self._producers.get(producer_id)
         return (

@@ -156,6 +156,15 @@ class QueueMachine:
             return False
         return any(is_open(piece.value) for piece in queue.ledger.pieces(offset, offset + 1))
 
+    def look(
+        self, key: QueueKey, readable: Span | None, lanes: LaneIndex | None
+    ) -> QueueDescription | None:
+        """A look without a ticket, for figures that need not be committed yet."""
+        queue = self._queues.get(key)
+        if queue is None or queue.head is None:
+            return None
+        return describe_queue(queue, readable, lanes)
+
     def describe(
         self,
         key: QueueKey,
@@ -165,14 +174,8 @@ class QueueMachine:
         lanes: LaneIndex | None = None,
     ) -> Outcome:
         outcome = Outcome()
-        queue = self._queues.get(key)
-        if queue is None:
-            outcome.reply(
-                ticket,
-                QueueDescription(error=QueueError.UNKNOWN_QUEUE, queue=key, delivery_counts={}),
-            )
-        else:
-            outcome.reply(ticket, describe_queue(queue, readable, lanes))
+        unknown = QueueDescription(error=QueueError.UNKNOWN_QUEUE, queue=key, delivery_counts={})
+        outcome.reply(ticket, self.look(key, readable, lanes) or unknown)
         return outcome
 
     # --- messages -------------------------------------------------------------------------
