@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/.installed
 # Options of `goqueue serve`, such as: make run ARGS="--kafka-port 9192"
 ARGS ?=
 # Two processes: much of the suite waits for servers and clients.
-PYTEST_ARGS ?= -n 2 --dist loadgroup
+PYTEST_ARGS ?= -n 2 --dist loadscope
 
 # Where there is apt-get and the right to use it; else the caller says what is missing.
 apt_install = { SUDO=$$([ "$$(id -u)" = 0 ] || echo "sudo -n"); \

@@ -1,17 +1,17 @@
 """How the suite is spread over processes: a file stays together, and so does all of Spark."""
 
-from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
-_TESTS = Path(__file__).parent
 
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+class _Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist's base is untyped here
     """A file shares its fixtures; the tests in `spark` share one session, which takes seconds."""
-    for item in items:
-        path = item.path.relative_to(_TESTS)
-        group = "spark" if path.parts[0] == "spark" else str(path)
-        item.add_marker(pytest.mark.xdist_group(group))
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "spark" if nodeid.startswith("tests/spark/") else nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    return _Together(config, log)
