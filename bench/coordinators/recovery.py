@@ -14,7 +14,7 @@ from goqueue.broker.messages import NewTopic
 from goqueue.broker.service import Broker
 from goqueue.model.broker_config import BrokerConfig, broker_config
 from goqueue.state.groups.messages import OffsetCommit, OffsetToCommit
-from goqueue.storage.state_snapshot import SUFFIX
+from goqueue.storage.snapshot_files import STATE
 
 COMMITS: Final = 1_000_000
 GROUPS: Final = 10
@@ -30,7 +30,7 @@ def measure_recovery() -> list[Bar]:
 async def _measure(folder: Path) -> list[Bar]:
     config = broker_config({"data.dir": str(folder / "data"), "offsets.topic.num.partitions": "1"})
     await _commit(config)
-    for snapshot in config.data_dir.rglob(f"*{SUFFIX}"):
+    for snapshot in config.data_dir.rglob(f"*{STATE.suffix}"):
         snapshot.unlink()
     without_s = await _load_seconds(config, then_snapshot=True)
     with_s = await _load_seconds(config, then_snapshot=False)

@@ -20,8 +20,8 @@ from goqueue.model.records import decode_records
 from goqueue.model.topic_config import TopicConfig
 from goqueue.state.priority import INDEX_CHUNK_OFFSETS, Lane, LaneIndex
 from goqueue.storage.disk import Disk
-from goqueue.storage.ledger_snapshot import LANES, ledger_snapshots, write_ledger_snapshot
 from goqueue.storage.log import PartitionLog
+from goqueue.storage.snapshot_files import LANES, read_snapshots, write_snapshot
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class LaneLedger:
         """Blocking: bring the index to the end of the log."""
         ledger = cls(disk, log)
         start = log.log_start_offset
-        for offset, content in ledger_snapshots(disk, log.path, LANES, log_end=log.log_end_offset):
+        for offset, content in read_snapshots(disk, log.path, LANES, log_end=log.log_end_offset):
             try:
                 chunks = _decode(content)
             except ValueError as error:
@@ -88,7 +88,7 @@ class LaneLedger:
 
         def write() -> None:
             content = _encode(chunks)
-            write_ledger_snapshot(self._disk, self._log.path, LANES, offset, content)
+            write_snapshot(self._disk, self._log.path, LANES, offset, content)
 
         return write
 

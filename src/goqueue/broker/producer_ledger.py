@@ -12,8 +12,8 @@ from goqueue.model.control import Marker, decode_marker
 from goqueue.state.producers import PartitionProducers, SnapshotCorrupt
 from goqueue.storage.aborted import AbortedEntry, AbortedTransactions
 from goqueue.storage.disk import Disk
-from goqueue.storage.ledger_snapshot import PRODUCERS, ledger_snapshots, write_ledger_snapshot
 from goqueue.storage.log import PartitionLog
+from goqueue.storage.snapshot_files import PRODUCERS, read_snapshots, write_snapshot
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class ProducerLedger:
         """Blocking: bring the state to the end of the log."""
         producers = PartitionProducers(expiration_ms=expiration_ms)
         start = log.log_start_offset
-        for offset, content in ledger_snapshots(
+        for offset, content in read_snapshots(
             disk, log.path, PRODUCERS, log_end=log.log_end_offset
         ):
             try:
@@ -70,7 +70,7 @@ class ProducerLedger:
 
         def write() -> None:
             self.aborted.sync()
-            write_ledger_snapshot(self._disk, self._log.path, PRODUCERS, offset, content)
+            write_snapshot(self._disk, self._log.path, PRODUCERS, offset, content)
 
         return write
 

@@ -4,7 +4,7 @@ from aiokafka.record.default_records import DefaultRecordBatch
 
 from goqueue.model.batch import check_batch
 from goqueue.storage.log import PartitionLog
-from goqueue.storage.state_snapshot import read_newest_snapshot, write_snapshot
+from goqueue.storage.state_snapshot import read_newest_state, write_state
 
 # Bounds what one read holds in memory while a long log is replayed.
 READ_BYTES = 4 * 1024 * 1024
@@ -20,7 +20,9 @@ class StateTable:
     @classmethod
     def load(cls, log: PartitionLog, *, up_to: int) -> "StateTable":
         """Blocking: the newest snapshot and the log after it."""
-        snapshot = read_newest_snapshot(log.path, log_start=log.log_start_offset, log_end=up_to)
+        snapshot = read_newest_state(
+            log.disk, log.path, log_start=log.log_start_offset, log_end=up_to
+        )
         if snapshot is None:
             table = cls(log.log_start_offset, {})
         else:
@@ -41,7 +43,7 @@ class StateTable:
 
     def save(self, log: PartitionLog) -> None:
         """Blocking: write this table as a snapshot beside the log."""
-        write_snapshot(log.path, self.next_offset, self.entries)
+        write_state(log.disk, log.path, self.next_offset, self.entries)
 
     def _take(self, data: bytes) -> None:
         entries = self.entries

@@ -50,7 +50,7 @@ class PartitionLog:
         self._health = LogHealth(opened.home.name)
         # Why the last append was refused though the log is in order, such as a full disk.
         self.append_failure: str | None = None
-        self._disk = opened.home.disk
+        self.disk = opened.home.disk
         self._segments = SegmentRow(opened.home, opened.segments, config.index_interval_bytes)
         self.compaction = LogCompaction(opened.home, self._segments, opened.compactions)
         self._reader = LogReader(self.epochs)
@@ -321,10 +321,10 @@ class PartitionLog:
     def _flush(self, end: int) -> None:
         if self._folder_changed:
             self._folder_changed = False
-            self._disk.fsync_dir(self.path)
+            self.disk.fsync_dir(self.path)
             if self._is_new:
                 self._is_new = False
-                self._disk.fsync_dir(self.path.parent)
+                self.disk.fsync_dir(self.path.parent)
         recovery_offset = self._segments.sync_from(self._flushed_offset)
         self._flushed_offset = end
         if self._checkpoint.recovery_offset < recovery_offset <= end:
@@ -440,6 +440,6 @@ class PartitionLog:
         self._health.end("the log was deleted")
         self._segments.release()
         try:
-            delete_folder(self._disk, self.path, self.name, self.topic_id)
+            delete_folder(self.disk, self.path, self.name, self.topic_id)
         except OSError as error:
             raise PartitionOffline(f"{self.name}: deletion failed: {error}") from error

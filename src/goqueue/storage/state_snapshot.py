@@ -1,11 +1,9 @@
 """Snapshots of a state log: the last value of every key up to an offset, in one checked file.
 
-A snapshot only saves time. One that is damaged is passed over for the one before it, and the log
-before the oldest kept snapshot is still there to be read.
+The log before the oldest kept snapshot is still there to be read.
 """
 
 import logging
-import os
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,11 +11,10 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-logger = logging.getLogger(__name__)
+from goqueue.storage.disk import Disk
+from goqueue.storage.snapshot_files import STATE, read_snapshots, write_snapshot
 
-SUFFIX: Final = ".state"
-# Two to fall back on, should the newest turn out damaged.
-KEPT_SNAPSHOTS: Final = 3
+logger = logging.getLogger(__name__)
 
 _MAGIC: Final = b"GQSTATE1"
 _HEAD: Final = struct.Struct(">8sqI")  # magic, next offset, entries
@@ -32,55 +29,29 @@ class StateSnapshot(NamedTuple):
     entries: dict[bytes, bytes]
 
 
-def write_snapshot(folder: Path, next_offset: int, entries: Mapping[bytes, bytes]) -> Path:
+def write_state(disk: Disk, folder: Path, next_offset: int, entries: Mapping[bytes, bytes]) -> None:
     """Write a snapshot so that a crash at any point leaves the old ones or this one whole."""
     parts = [_HEAD.pack(_MAGIC, next_offset, len(entries))]
     for key, value in entries.items():
         parts += (_ENTRY.pack(len(key), len(value)), key, value)
     body = b"".join(parts)
-    path = folder / f"{next_offset:020d}{SUFFIX}"
-    temporary = path.with_suffix(".state.tmp")
-    with open(temporary, "wb") as file:
-        file.write(body)
-        file.write(_CHECKSUM.pack(crc32c(body)))
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    folder_fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(folder_fd)
-    finally:
-        os.close(folder_fd)
-    for old in _paths(folder)[KEPT_SNAPSHOTS:]:
-        old.unlink(missing_ok=True)
-    return path
+    content = body + _CHECKSUM.pack(crc32c(body))
+    write_snapshot(disk, folder, STATE, next_offset, content)
 
 
-def read_newest_snapshot(folder: Path, *, log_start: int, log_end: int) -> StateSnapshot | None:
+def read_newest_state(
+    disk: Disk, folder: Path, *, log_start: int, log_end: int
+) -> StateSnapshot | None:
     """The newest undamaged snapshot that the log continues, if there is one."""
-    for path in _paths(folder):
+    for offset, content in read_snapshots(disk, folder, STATE, log_end=log_end):
         try:
-            snapshot = _parse(path.read_bytes())
-        except (OSError, ValueError, struct.error) as error:
-            logger.warning("snapshot %s is passed over: %s", path, error)
+            snapshot = _parse(content)
+        except (ValueError, struct.error) as error:
+            logger.warning("state snapshot %d in %s is passed over: %s", offset, folder, error)
             continue
-        if log_start <= snapshot.next_offset <= log_end:
+        if log_start <= snapshot.next_offset:
             return snapshot
-        logger.warning(
-            "snapshot %s is removed: it ends at %d, the log holds %d to %d",
-            path,
-            snapshot.next_offset,
-            log_start,
-            log_end,
-        )
-        # The log was cut below it. What is written at these offsets from now on is something else.
-        path.unlink(missing_ok=True)
     return None
-
-
-def _paths(folder: Path) -> list[Path]:
-    """Newest first."""
-    return sorted(folder.glob(f"*{SUFFIX}"), reverse=True)
 
 
 def _parse(data: bytes) -> StateSnapshot:

@@ -8,7 +8,6 @@ from uuid import uuid4
 import msgspec
 
 from goqueue.model.topic_config import TopicConfig
-from goqueue.storage import ledger_snapshot, state_snapshot
 from goqueue.storage.compaction.copy_writer import cleaned_ending
 from goqueue.storage.compaction.dirt import Dirt, measure
 from goqueue.storage.compaction.history import History, Swap, save_history
@@ -23,6 +22,7 @@ from goqueue.storage.compaction.swapping import remove_copies
 from goqueue.storage.segment import Segment, SegmentHome
 from goqueue.storage.segment_files import DELETED_SUFFIX
 from goqueue.storage.segments import SegmentRow
+from goqueue.storage.snapshot_files import PRODUCERS, STATE, snapshot_offsets
 
 
 class _Exchange(NamedTuple):
@@ -80,8 +80,8 @@ class LogCompaction:
         """Blocking, from any thread. `producers`: see `CompactionPlan`."""
         forget_before = self._history.forget_before(now_ms - config.delete_retention_ms)
         # Whoever starts from a snapshot must find what was deleted or ended after it.
-        tables = self._snapshot_offsets(state_snapshot.SUFFIX)
-        producer_states = self._snapshot_offsets(ledger_snapshot.PRODUCERS)
+        tables = snapshot_offsets(self._home.disk, self._home.folder, STATE)
+        producer_states = snapshot_offsets(self._home.disk, self._home.folder, PRODUCERS)
         return CompactionPlan(
             folder=str(self._home.folder),
             token=uuid4().hex,
@@ -98,11 +98,6 @@ class LogCompaction:
             segment_bytes=config.segment_bytes,
             index_interval_bytes=config.index_interval_bytes,
         )
-
-    def _snapshot_offsets(self, suffix: str) -> list[int]:
-        names = self._home.disk.listdir(self._home.folder)
-        stems = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
-        return [int(stem) for stem in stems if stem.isdecimal()]
 
     def discard(self, plan: CompactionPlan) -> None:
         """Blocking, from any thread: remove what a run has left."""
