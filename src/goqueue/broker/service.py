@@ -36,6 +36,7 @@ from goqueue.broker.messages import (
 from goqueue.broker.partition import Partition
 from goqueue.broker.producer_ids import ProducerIdSource
 from goqueue.broker.queues import Queues
+from goqueue.broker.schemas import Schemas
 from goqueue.broker.share_groups import ShareGroups
 from goqueue.broker.topics import TopicAdmin
 from goqueue.broker.transactions import TransactionRefused, Transactions
@@ -112,6 +113,7 @@ class Broker:
         self.compactor = Compactor(self.hosted, clock_ms=clock_ms)
         self.queues = Queues(self, partitions=config.queue_state_num_partitions)
         self.delays = Delays(self, producer_ids, partitions=config.delayed_topic_num_partitions)
+        self.schemas = Schemas(self, schema_max_bytes=config.schema_max_bytes)
         self.group_configs = GroupConfigs(store, self._follower, config)
         self.groups.overrides = self.group_configs.overrides
         self.share_groups = ShareGroups(self, self.groups, self.queues, self.group_configs)
@@ -151,6 +153,7 @@ class Broker:
         await self.groups.state.start()
         await self.transactions.state.start()
         await self.queues.state.start()
+        await self.schemas.start()
         await self.delays.start()
         interval_ms = self.config.retention_check_interval_ms
         retaining = apply_retention_forever(self.hosted, self.groups, interval_ms)
@@ -170,6 +173,7 @@ class Broker:
 
     async def close(self) -> None:
         await self.delays.close()
+        await self.schemas.close()
         self.share_groups.close()
         self.queues.close()
         self.transactions.close()

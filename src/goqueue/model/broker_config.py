@@ -309,6 +309,14 @@ BROKER_SETTINGS: Final = SettingTable(
             doc="A partition forgets a producer that sent nothing for this long.",
         ),
         Setting(
+            name="schema.max.bytes",
+            type=_INT,
+            default=1_048_576,
+            minimum=1_024,
+            maximum=8_388_608,
+            doc="The largest schema, with its metadata and rules, that is registered.",
+        ),
+        Setting(
             name="http.request.max.bytes",
             type=_INT,
             default=104_857_600,
@@ -386,6 +394,7 @@ class BrokerConfig:
     transaction_max_timeout_ms: int
     transactional_id_expiration_ms: int
     producer_id_expiration_ms: int
+    schema_max_bytes: int
     http_request_max_bytes: int
     log_level: str
     log_format: str

@@ -43,6 +43,7 @@ INTERNAL_TOPICS: Final = frozenset(
         "__share_group_state",
         "__queue_state",
         "__delayed",
+        "_schemas",
     }
 )
 

@@ -1,0 +1,290 @@
+"""The schema registry on this broker: registering, looking up, comparing, deleting.
+
+What is registered is a state machine on `_schemas`; parsing and comparing run in a process of
+their own, so that no schema can hold up the event loop.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final, NamedTuple, TypeVar
+
+from goqueue.broker.schemas_compatibility import Mismatch, compare, predecessors
+from goqueue.broker.schemas_parsing import SchemaParser
+from goqueue.broker.schemas_references import resolve, source_of
+from goqueue.broker.schemas_subjects import check_subject
+from goqueue.broker.schemas_worker import SchemaWorker
+from goqueue.broker.state_shard import Command, StateShard, untimed
+from goqueue.broker.state_topic import Host, StateTopic
+from goqueue.model.errors import NotLeader
+from goqueue.schema_formats.messages import SchemaSource, SchemaType
+from goqueue.state.schemas.catalogue import Catalogue
+from goqueue.state.schemas.errors import (
+    RefusalKind,
+    RegistryRefusal,
+    invalid_schema,
+    schema_not_found,
+    subject_not_found,
+)
+from goqueue.state.schemas.machine import SchemaMachine
+from goqueue.state.schemas.messages import (
+    DeleteSubject,
+    DeleteVersion,
+    Mode,
+    Reference,
+    Register,
+    Registered,
+    SchemaIdentity,
+    SetConfig,
+    SetMode,
+    StoredSchema,
+    SubjectConfig,
+    Version,
+)
+
+SCHEMAS_TOPIC: Final = "_schemas"
+
+_NOTHING: Final = Catalogue()
+
+Answer = TypeVar("Answer")
+
+
+class NewSchema(NamedTuple):
+    """As a client sends it. A reference's version below 1 is the latest.
+
+    `metadata` and `rule_set` are JSON, stored and given back as they are.
+    """
+
+    type: SchemaType
+    text: str
+    references: tuple[Reference, ...] = ()
+    metadata: bytes = b""
+    rule_set: bytes = b""
+    schema_id: int | None = None
+    version: int | None = None
+
+
+class _Known(NamedTuple):
+    """A schema that has been parsed; the text is the one to be stored."""
+
+    source: SchemaSource
+    identity: SchemaIdentity
+
+
+class Schemas:
+    """Owned by the broker. Look-ups of what is registered are `catalogue`'s."""
+
+    def __init__(self, host: Host, *, schema_max_bytes: int) -> None:
+        self.schema_max_bytes = schema_max_bytes
+        self.state: StateTopic[SchemaMachine] = StateTopic(
+            host,
+            SCHEMAS_TOPIC,
+            partitions=1,
+            make=lambda _index, _partition: SchemaMachine(),
+            perform=lambda _index, _effects: None,
+        )
+        self.worker = SchemaWorker()
+        self._clock_ms = host.clock_ms
+        self._parser = SchemaParser(self.worker)
+        # Who registers under a subject compares with its versions: one at a time for each.
+        self._turns: dict[str, _Turn] = {}
+
+    async def start(self) -> None:
+        await self.state.start()
+
+    async def close(self) -> None:
+        self.state.close()
+        await self.worker.close()
+
+    # --- what is registered ---------------------------------------------------------------
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """What is registered now; raises `NotLeader` while it is not known."""
+        for shard in self.state.loaded_shards():
+            return shard.machine.catalogue
+        if self.state.exists:
+            raise NotLeader(f"{SCHEMAS_TOPIC} is not loaded; try again soon")
+        return _NOTHING
+
+    async def loaded(self) -> Catalogue:
+        """As `catalogue`, waiting for it."""
+        await self.state.all_shards()
+        return self.catalogue
+
+    def source(self, schema_id: int) -> SchemaSource:
+        """A schema with what it refers to; raises `RegistryRefusal` if there is none."""
+        return source_of(self.catalogue, self.catalogue.schema(schema_id))
+
+    def find_id(self, schema_id: int) -> StoredSchema | None:
+        return self.catalogue.schemas.get(schema_id)
+
+    def subjects_of(self, schema_id: int) -> list[str]:
+        """The subjects that have this schema in a version that is not deleted, by name."""
+        return list(dict.fromkeys(v.subject for v in self.catalogue.uses(schema_id)))
+
+    # --- registering and looking up -------------------------------------------------------
+
+    async def register(
+        self, subject: str, new: NewSchema, *, normalize: bool = False
+    ) -> Registered:
+        """The schema's id and version under the subject, given to it now or before."""
+        check_subject(subject)
+        known = await self._parse(subject, new, normalize=normalize)
+        async with self._turn(subject):
+            catalogue = await self.loaded()
+            is_new = catalogue.find(subject, known.identity) is None
+            if is_new and catalogue.mode_of(subject) is Mode.READWRITE:
+                await self._check_compatible(subject, known)
+            request = Register(
+                subject=subject,
+                text=known.source.text,
+                identity=known.identity,
+                now_ms=self._clock_ms(),
+                schema_id=new.schema_id,
+                version=new.version,
+            )
+            return await self._execute(untimed(SchemaMachine.register, request), Registered)
+
+    async def look_up(
+        self, subject: str, new: NewSchema, *, normalize: bool = False, deleted: bool = False
+    ) -> Version:
+        """The version of the subject that has this schema; raises if there is none."""
+        catalogue = await self.loaded()
+        if not catalogue.has_subject(subject, deleted=deleted):
+            raise subject_not_found(subject)
+        known = await self._parse(subject, new, normalize=normalize)
+        found = (await self.loaded()).find(subject, known.identity, deleted=deleted)
+        if found is None:
+            raise schema_not_found()
+        return found
+
+    async def check(
+        self, subject: str, new: NewSchema, *, version: Version | None, normalize: bool = False
+    ) -> Mismatch | None:
+        """Whether the schema could be registered, or is compatible with this version of it."""
+        known = await self._parse(subject, new, normalize=normalize)
+        catalogue = await self.loaded()
+        level = catalogue.compatibility_of(subject)
+        if version is not None:
+            olds = [version]
+        else:
+            olds = predecessors(catalogue, subject, known.identity.metadata, level)
+        return await compare(self.worker, catalogue, known.source, olds, level)
+
+    async def _parse(self, subject: str, new: NewSchema, *, normalize: bool) -> _Known:
+        self._check_size(new)
+        catalogue = await self.loaded()
+        references = tuple(_numbered(catalogue, reference) for reference in new.references)
+        source = SchemaSource(new.type, new.text, resolve(catalogue, references))
+        parsed = await self._parser.parse(
+            source, normalize=normalize or catalogue.normalizes(subject)
+        )
+        identity = SchemaIdentity(
+            new.type, parsed.fingerprint, references, new.metadata, new.rule_set
+        )
+        return _Known(source._replace(text=parsed.canonical), identity)
+
+    def _check_size(self, new: NewSchema) -> None:
+        if not new.text.strip():
+            raise invalid_schema("Empty schema")
+        # Counting characters first spares the encoding of what is far too large.
+        texts = (new.text, *(text for r in new.references for text in (r.name, r.subject)))
+        size_bytes = len(new.metadata) + len(new.rule_set)
+        for text in texts:
+            size_bytes += len(text)
+            if size_bytes <= self.schema_max_bytes:
+                size_bytes += len(text.encode(errors="surrogatepass")) - len(text)
+            if size_bytes > self.schema_max_bytes:
+                raise RegistryRefusal(
+                    RefusalKind.SCHEMA_TOO_LARGE,
+                    f"schema: it is larger than schema.max.bytes = {self.schema_max_bytes}; "
+                    "split it into several with references",
+                )
+
+    async def _check_compatible(self, subject: str, known: _Known) -> None:
+        catalogue = self.catalogue
+        level = catalogue.compatibility_of(subject)
+        olds = predecessors(catalogue, subject, known.identity.metadata, level)
+        mismatch = await compare(self.worker, catalogue, known.source, olds, level)
+        if mismatch is not None:
+            raise RegistryRefusal(
+                RefusalKind.INCOMPATIBLE,
+                "Schema being registered is incompatible with an earlier schema for subject "
+                f'"{subject}", details: [{", ".join(mismatch.messages())}]',
+            )
+
+    # --- deleting and settings ------------------------------------------------------------
+
+    async def delete_version(self, subject: str, number: int, *, is_permanent: bool) -> int:
+        request = DeleteVersion(subject, number, is_permanent)
+        return await self._execute(untimed(SchemaMachine.delete_version, request), int)
+
+    async def delete_subject(self, subject: str, *, is_permanent: bool) -> list[int]:
+        request = DeleteSubject(subject, is_permanent)
+        return await self._execute(untimed(SchemaMachine.delete_subject, request), list)
+
+    async def set_config(self, subject: str | None, config: SubjectConfig) -> SubjectConfig:
+        """Returns all that is set there now."""
+        if subject is not None:
+            check_subject(subject)
+        if config.alias is not None:
+            check_subject(config.alias)
+        request = SetConfig(subject, config)
+        return await self._execute(untimed(SchemaMachine.set_config, request), SubjectConfig)
+
+    async def delete_config(self, subject: str | None) -> SubjectConfig:
+        """Returns what was set there."""
+        request = SetConfig(subject, None)
+        return await self._execute(untimed(SchemaMachine.set_config, request), SubjectConfig)
+
+    async def set_mode(self, subject: str | None, mode: Mode, *, is_forced: bool = False) -> Mode:
+        if subject is not None:
+            check_subject(subject)
+        request = SetMode(subject, mode, is_forced)
+        return await self._execute(untimed(SchemaMachine.set_mode, request), Mode)
+
+    async def delete_mode(self, subject: str | None) -> Mode:
+        """Returns the mode that was set there."""
+        request = SetMode(subject, None)
+        return await self._execute(untimed(SchemaMachine.set_mode, request), Mode)
+
+    # --- the machine ----------------------------------------------------------------------
+
+    async def _execute(self, command: Command[SchemaMachine], expected: type[Answer]) -> Answer:
+        shard: StateShard[SchemaMachine] = await self.state.shard_for(SCHEMAS_TOPIC)
+        answer = await shard.execute(command)
+        if isinstance(answer, RegistryRefusal):
+            raise answer
+        assert isinstance(answer, expected)
+        return answer
+
+    @asynccontextmanager
+    async def _turn(self, subject: str) -> AsyncIterator[None]:
+        turn = self._turns.setdefault(subject, _Turn())
+        turn.takers += 1
+        try:
+            async with turn.lock:
+                yield
+        finally:
+            turn.takers -= 1
+            if not turn.takers:
+                del self._turns[subject]
+
+
+class _Turn:
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.takers = 0
+
+
+def _numbered(catalogue: Catalogue, reference: Reference) -> Reference:
+    if reference.version >= 1:
+        return reference
+    latest = catalogue.latest(reference.subject)
+    if latest is None:
+        raise invalid_schema(
+            f"references: {reference.name!r} is to be the latest version of subject "
+            f"{reference.subject!r}, which has none; register it first"
+        )
+    return reference._replace(version=latest.number)

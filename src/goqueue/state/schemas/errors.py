@@ -1,0 +1,72 @@
+"""Why the registry refuses. Confluent's numbers for these are the door's business."""
+
+from enum import Enum, auto
+
+from goqueue.model.errors import GoQueueError
+
+
+class RefusalKind(Enum):
+    SUBJECT_NOT_FOUND = auto()
+    VERSION_NOT_FOUND = auto()
+    SCHEMA_NOT_FOUND = auto()
+    SUBJECT_SOFT_DELETED = auto()
+    SUBJECT_NOT_SOFT_DELETED = auto()
+    VERSION_SOFT_DELETED = auto()
+    VERSION_NOT_SOFT_DELETED = auto()
+    SUBJECT_CONFIG_NOT_SET = auto()
+    SUBJECT_MODE_NOT_SET = auto()
+    INCOMPATIBLE = auto()
+    INVALID_SCHEMA = auto()
+    INVALID_VERSION = auto()
+    INVALID_COMPATIBILITY = auto()
+    INVALID_MODE = auto()
+    NOT_PERMITTED = auto()
+    REFERENCE_EXISTS = auto()
+    ID_DOES_NOT_MATCH = auto()
+    INVALID_SUBJECT = auto()
+    SCHEMA_TOO_LARGE = auto()
+    UNSUPPORTED = auto()
+    WORKER_FAILED = auto()
+
+
+class RegistryRefusal(GoQueueError):
+    code = "registry_refusal"
+
+    def __init__(self, kind: RefusalKind, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+def subject_not_found(subject: str) -> RegistryRefusal:
+    return RegistryRefusal(RefusalKind.SUBJECT_NOT_FOUND, f"Subject '{subject}' not found.")
+
+
+def version_not_found(version: int | str) -> RegistryRefusal:
+    return RegistryRefusal(RefusalKind.VERSION_NOT_FOUND, f"Version {version} not found.")
+
+
+def schema_not_found(schema_id: int | str | None = None) -> RegistryRefusal:
+    which = "Schema" if schema_id is None else f"Schema {schema_id}"
+    return RegistryRefusal(RefusalKind.SCHEMA_NOT_FOUND, f"{which} not found")
+
+
+def config_not_set(subject: str) -> RegistryRefusal:
+    return RegistryRefusal(
+        RefusalKind.SUBJECT_CONFIG_NOT_SET,
+        f"Subject '{subject}' does not have subject-level compatibility configured",
+    )
+
+
+def mode_not_set(subject: str) -> RegistryRefusal:
+    return RegistryRefusal(
+        RefusalKind.SUBJECT_MODE_NOT_SET,
+        f"Subject '{subject}' does not have subject-level mode configured",
+    )
+
+
+def invalid_schema(message: str) -> RegistryRefusal:
+    return RegistryRefusal(RefusalKind.INVALID_SCHEMA, message)
+
+
+def not_permitted(message: str) -> RegistryRefusal:
+    return RegistryRefusal(RefusalKind.NOT_PERMITTED, message)

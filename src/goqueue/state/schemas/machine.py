@@ -1,0 +1,315 @@
+"""The registry's commands: each decides on what is registered, and returns records to append."""
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Final, TypeVar
+
+from goqueue.state.machine import Outcome, StateRecord
+from goqueue.state.schemas import records
+from goqueue.state.schemas.catalogue import Catalogue
+from goqueue.state.schemas.errors import (
+    RefusalKind,
+    RegistryRefusal,
+    invalid_schema,
+    not_permitted,
+    subject_not_found,
+)
+from goqueue.state.schemas.messages import (
+    DeleteSubject,
+    DeleteVersion,
+    Mode,
+    Register,
+    Registered,
+    SetConfig,
+    SetMode,
+    StoredSchema,
+    SubjectConfig,
+    Version,
+)
+
+# Confluent's prefix of messages has four bytes for an id, and its clients read them as signed.
+SCHEMA_ID_MAX: Final = 2**31 - 1
+
+Request = TypeVar("Request")
+
+
+def _decision(
+    decide: Callable[["SchemaMachine", Outcome, Request], object],
+) -> Callable[..., Outcome]:
+    """A command: what `decide` returns or raises is the answer, sent after the records."""
+
+    @wraps(decide)
+    def command(self: "SchemaMachine", request: Request, *, ticket: int) -> Outcome:
+        outcome = Outcome()
+        try:
+            answer = decide(self, outcome, request)
+        except RegistryRefusal as refusal:
+            outcome, answer = Outcome(), refusal
+        outcome.reply(ticket, answer)
+        return outcome
+
+    return command
+
+
+class SchemaMachine:
+    def __init__(self) -> None:
+        self.catalogue = Catalogue()
+
+    # --- registering ----------------------------------------------------------------------
+
+    @_decision
+    def register(self, outcome: Outcome, request: Register) -> Registered:
+        """Compatibility has been looked at before; everything else is decided here."""
+        catalogue = self.catalogue
+        found = catalogue.find(request.subject, request.identity)
+        if found is not None and request.schema_id in (None, found.schema_id):
+            return Registered(catalogue.schema(found.schema_id), found)
+        self._check_mode(request)
+        if found is not None:
+            raise RegistryRefusal(
+                RefusalKind.ID_DOES_NOT_MATCH,
+                f"Schema already registered with id {found.schema_id} instead of input id "
+                f"{request.schema_id}",
+            )
+        for reference in request.identity.references:
+            self._check_reference(reference.subject, reference.version)
+        schema = self._schema_for(request)
+        if schema.id not in catalogue.schemas:
+            outcome.records.append(records.schema_record(schema))
+        number = request.version or catalogue.next_version(request.subject)
+        self._check_version_free(request, number)
+        version = Version(request.subject, number, schema.id, False, request.now_ms)
+        outcome.records.append(records.version_record(version))
+        # Registered again after a soft delete: the new version takes the deleted one's place.
+        for older in catalogue.uses(schema.id, deleted=True):
+            if older.subject == request.subject and older.number < number:
+                outcome.records.append(records.version_tombstone(older))
+        return Registered(schema, version)
+
+    def _check_mode(self, request: Register) -> None:
+        subject, mode = request.subject, self.catalogue.mode_of(request.subject)
+        if mode.is_read_only:
+            raise not_permitted(f"Subject {subject} is in read-only mode")
+        is_import = request.schema_id is not None or request.version is not None
+        if is_import and mode is not Mode.IMPORT:
+            raise not_permitted(f"Subject {subject} is not in import mode")
+        if not is_import and mode is Mode.IMPORT:
+            raise not_permitted(f"Subject {subject} is not in read-write mode")
+
+    def _check_reference(self, subject: str, number: int) -> None:
+        try:
+            self.catalogue.version(subject, number)
+        except RegistryRefusal as refusal:
+            raise invalid_schema(
+                f"references: {subject} version {number} is not registered: {refusal}"
+            ) from None
+
+    def _schema_for(self, request: Register) -> StoredSchema:
+        catalogue = self.catalogue
+        schema_id = request.schema_id
+        if schema_id is None:
+            schema_id = catalogue.id_of(request.identity)
+        if schema_id is None:
+            schema_id = catalogue.highest_id + 1
+        if schema_id > SCHEMA_ID_MAX:
+            raise not_permitted(f"id {schema_id}: the highest possible id is {SCHEMA_ID_MAX}")
+        known = catalogue.schemas.get(schema_id)
+        if known is None:
+            return StoredSchema(schema_id, request.text, request.identity)
+        if known.identity != request.identity:
+            raise not_permitted(f"Overwrite new schema with id {schema_id} is not permitted.")
+        return known
+
+    def _check_version_free(self, request: Register, number: int) -> None:
+        taken = self.catalogue.versions(request.subject, deleted=True)
+        if any(version.number == number for version in taken):
+            raise not_permitted(
+                f"version {number} of subject {request.subject} has another schema; "
+                "leave the version out, or delete that one permanently first"
+            )
+
+    # --- deleting -------------------------------------------------------------------------
+
+    @_decision
+    def delete_version(self, outcome: Outcome, request: DeleteVersion) -> int:
+        subject, number, is_permanent = request
+        catalogue = self.catalogue
+        version = catalogue.version(subject, number, deleted=True)
+        self._check_writable(subject)
+        if version.is_deleted and not is_permanent:
+            raise RegistryRefusal(
+                RefusalKind.VERSION_SOFT_DELETED,
+                f"Subject '{subject}' Version {number} was soft deleted. "
+                "Set permanent=true to delete permanently",
+            )
+        if is_permanent and not version.is_deleted:
+            raise RegistryRefusal(
+                RefusalKind.VERSION_NOT_SOFT_DELETED,
+                f"Subject '{subject}' Version {number} was not deleted first before being "
+                "permanently deleted",
+            )
+        self._check_unreferenced(version)
+        if is_permanent:
+            self._forget(outcome, [version])
+        else:
+            outcome.records.append(records.version_record(version._replace(is_deleted=True)))
+            if all(v.number == number for v in catalogue.versions(subject)):
+                self._forget_settings(outcome, subject)
+        return number
+
+    @_decision
+    def delete_subject(self, outcome: Outcome, request: DeleteSubject) -> list[int]:
+        subject, is_permanent = request
+        versions = self.catalogue.versions(subject, deleted=True)
+        if not versions:
+            raise subject_not_found(subject)
+        self._check_writable(subject)
+        if not is_permanent and all(version.is_deleted for version in versions):
+            raise RegistryRefusal(
+                RefusalKind.SUBJECT_SOFT_DELETED,
+                f"Subject '{subject}' was soft deleted. Set permanent=true to delete permanently",
+            )
+        if is_permanent and not all(version.is_deleted for version in versions):
+            raise RegistryRefusal(
+                RefusalKind.SUBJECT_NOT_SOFT_DELETED,
+                f"Subject '{subject}' was not deleted first before being permanently deleted",
+            )
+        chosen = versions if is_permanent else [v for v in versions if not v.is_deleted]
+        for version in chosen:
+            self._check_unreferenced(version)
+        if is_permanent:
+            self._forget(outcome, chosen)
+        else:
+            gone = (version._replace(is_deleted=True) for version in chosen)
+            outcome.records += [records.version_record(version) for version in gone]
+            self._forget_settings(outcome, subject)
+        return [version.number for version in chosen]
+
+    def _check_writable(self, subject: str | None) -> None:
+        if self.catalogue.mode_of(subject).is_read_only:
+            raise not_permitted(f"Subject {subject} is in read-only mode")
+
+    def _check_unreferenced(self, version: Version) -> None:
+        referrers = self.catalogue.referrers(version.subject, version.number)
+        if referrers:
+            raise RegistryRefusal(
+                RefusalKind.REFERENCE_EXISTS,
+                "One or more references exist to the schema {subject="
+                f"{version.subject},version={version.number}}}: schema ids {referrers}",
+            )
+
+    def _forget_settings(self, outcome: Outcome, subject: str) -> None:
+        """A subject without versions has no settings either, as in Confluent's registry."""
+        if subject in self.catalogue.configs:
+            outcome.records.append(records.config_record(subject, None))
+        if subject in self.catalogue.modes:
+            outcome.records.append(records.mode_record(subject, None))
+
+    def _forget(self, outcome: Outcome, versions: list[Version]) -> None:
+        """Remove versions, and schemas that no version has any more; their ids stay taken."""
+        catalogue = self.catalogue
+        outcome.records += [records.version_tombstone(version) for version in versions]
+        gone = set(versions)
+        orphans = [
+            schema_id
+            for schema_id in {version.schema_id for version in versions}
+            if gone.issuperset(catalogue.uses(schema_id, deleted=True))
+        ]
+        if orphans:
+            outcome.records.append(records.ids_record(catalogue.highest_id))
+        outcome.records += [records.schema_tombstone(schema_id) for schema_id in sorted(orphans)]
+
+    # --- settings -------------------------------------------------------------------------
+
+    @_decision
+    def set_config(self, outcome: Outcome, request: SetConfig) -> SubjectConfig:
+        """What is not given stays as it was. Without a config it is removed; answers the old."""
+        subject, config = request
+        old = self.catalogue.configs.get(subject)
+        self._check_writable(subject)
+        if config is not None:
+            new = _merged(old or SubjectConfig(), config)
+            outcome.records.append(records.config_record(subject, new))
+            return new
+        if old is None:
+            if subject is not None:
+                raise subject_not_found(subject)
+            return SubjectConfig()
+        outcome.records.append(records.config_record(subject, None))
+        return old
+
+    @_decision
+    def set_mode(self, outcome: Outcome, request: SetMode) -> Mode:
+        """Answers the new mode; without one given, the old."""
+        subject, mode, is_forced = request
+        catalogue = self.catalogue
+        old = catalogue.modes.get(subject)
+        if mode is None:
+            if old is None and subject is not None:
+                raise subject_not_found(subject)
+            if old is not None:
+                outcome.records.append(records.mode_record(subject, None))
+            return old or catalogue.mode_of(None)
+        if mode is Mode.IMPORT and catalogue.mode_of(subject) is not Mode.IMPORT and not is_forced:
+            occupied = (
+                any(catalogue.subjects()) if subject is None else catalogue.has_subject(subject)
+            )
+            if occupied:
+                raise not_permitted("Cannot import since found existing subjects")
+        outcome.records.append(records.mode_record(subject, mode))
+        return mode
+
+    # --- the runtime's side ---------------------------------------------------------------
+
+    def replay(self, record: StateRecord) -> None:
+        key, value = records.decode(record)
+        catalogue = self.catalogue
+        match key, value:
+            case records.SchemaKey(schema_id), None:
+                catalogue.drop_schema(schema_id)
+            case records.VersionKey(subject, number), None:
+                catalogue.drop_version(subject, number)
+            case records.ConfigKey(subject), None:
+                catalogue.configs.pop(subject, None)
+            case records.ModeKey(subject), None:
+                catalogue.modes.pop(subject, None)
+            case _, StoredSchema() as schema:
+                catalogue.put_schema(schema)
+            case _, Version() as version:
+                catalogue.put_version(version)
+            case records.ConfigKey(subject), SubjectConfig() as config:
+                catalogue.configs[subject] = config
+            case records.ModeKey(subject), Mode() as mode:
+                catalogue.modes[subject] = mode
+            case records.IdsKey(), int(highest_id):
+                catalogue.highest_id = max(catalogue.highest_id, highest_id)
+
+    def loaded(self, _now_ms: int) -> Outcome:
+        return Outcome()
+
+    def snapshot(self) -> Iterable[StateRecord]:
+        catalogue = self.catalogue
+        yield records.ids_record(catalogue.highest_id)
+        for schema in catalogue.schemas.values():
+            yield records.schema_record(schema)
+        for subject in catalogue.subjects(deleted=True):
+            for version in catalogue.versions(subject, deleted=True):
+                yield records.version_record(version)
+        for scope, config in catalogue.configs.items():
+            yield records.config_record(scope, config)
+        for scope, mode in catalogue.modes.items():
+            yield records.mode_record(scope, mode)
+
+    def next_deadline_ms(self) -> int | None:
+        return None
+
+    def on_deadline(self, _now_ms: int) -> Outcome:
+        return Outcome()
+
+
+def _merged(old: SubjectConfig, new: SubjectConfig) -> SubjectConfig:
+    def either(name: str) -> object:
+        given = getattr(new, name)
+        return getattr(old, name) if given is None else given
+
+    return SubjectConfig(**{name: either(name) for name in SubjectConfig.__struct_fields__})  # type: ignore[arg-type]

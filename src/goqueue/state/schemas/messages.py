@@ -1,0 +1,138 @@
+"""What goes into the registry's commands, and what comes out."""
+
+from enum import StrEnum
+from hashlib import md5
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+
+
+class CompatibilityLevel(StrEnum):
+    NONE = "NONE"
+    BACKWARD = "BACKWARD"
+    BACKWARD_TRANSITIVE = "BACKWARD_TRANSITIVE"
+    FORWARD = "FORWARD"
+    FORWARD_TRANSITIVE = "FORWARD_TRANSITIVE"
+    FULL = "FULL"
+    FULL_TRANSITIVE = "FULL_TRANSITIVE"
+
+    @property
+    def is_transitive(self) -> bool:
+        return self.value.endswith("_TRANSITIVE")
+
+    @property
+    def is_backward(self) -> bool:
+        return self.value.startswith(("BACKWARD", "FULL"))
+
+    @property
+    def is_forward(self) -> bool:
+        return self.value.startswith(("FORWARD", "FULL"))
+
+
+class Mode(StrEnum):
+    READWRITE = "READWRITE"
+    READONLY = "READONLY"
+    READONLY_OVERRIDE = "READONLY_OVERRIDE"
+    IMPORT = "IMPORT"
+
+    @property
+    def is_read_only(self) -> bool:
+        return self in (Mode.READONLY, Mode.READONLY_OVERRIDE)
+
+
+class Reference(NamedTuple):
+    """`name` is how the schema's text calls what is registered as that version of the subject."""
+
+    name: str
+    subject: str
+    version: int
+
+
+class SchemaIdentity(NamedTuple):
+    """Two registrations with the same identity share one id.
+
+    Metadata and rules count: clients read them by id, too.
+    """
+
+    type: str
+    fingerprint: str
+    references: tuple[Reference, ...] = ()
+    metadata: bytes = b""
+    rule_set: bytes = b""
+
+
+class StoredSchema(NamedTuple):
+    """`metadata` and `rule_set` are JSON as it is given out; empty where the client sent none."""
+
+    id: int
+    text: str
+    identity: SchemaIdentity
+
+    @property
+    def guid(self) -> UUID:
+        """The same in every registry that holds the same schema."""
+        digest = md5(self.text.encode(), usedforsecurity=False)
+        identity = self.identity
+        parts = (identity.type, identity.references, identity.metadata, identity.rule_set)
+        digest.update(msgspec.msgpack.encode(parts))
+        return UUID(bytes=digest.digest())
+
+
+class Version(NamedTuple):
+    subject: str
+    number: int
+    schema_id: int
+    is_deleted: bool
+    registered_ms: int
+
+
+class SubjectConfig(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """What is set for a subject, or for all; None leaves it to the next wider scope."""
+
+    compatibility: CompatibilityLevel | None = None
+    normalize: bool | None = None
+    alias: str | None = None
+    compatibility_group: str | None = None
+
+
+class Register(NamedTuple):
+    """`schema_id` and `version` are given by clients that import from another registry."""
+
+    subject: str
+    text: str
+    identity: SchemaIdentity
+    now_ms: int
+    schema_id: int | None = None
+    version: int | None = None
+
+
+class Registered(NamedTuple):
+    schema: StoredSchema
+    version: Version
+
+
+class DeleteVersion(NamedTuple):
+    subject: str
+    number: int
+    is_permanent: bool
+
+
+class DeleteSubject(NamedTuple):
+    subject: str
+    is_permanent: bool
+
+
+class SetConfig(NamedTuple):
+    """Without a subject, for all."""
+
+    subject: str | None
+    config: SubjectConfig | None
+
+
+class SetMode(NamedTuple):
+    """Without a mode, the wider scope's counts again."""
+
+    subject: str | None
+    mode: Mode | None
+    is_forced: bool = False
