@@ -77,9 +77,8 @@ class HostedPartitions:
     def flush_latencies(self) -> Histogram:
         return self._flusher.latencies
 
-    def high_watermark(self, topic: str, index: int) -> int | None:
-        partition = self._partitions.get((topic, index))
-        return None if partition is None else partition.high_watermark
+    def get(self, topic: str, index: int) -> Partition | None:
+        return self._partitions.get((topic, index))
 
     def find(self, image: MetadataImage, topic: str, index: int) -> Partition:
         partition = self._partitions.get((topic, index))

@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from goqueue.broker.groups import Groups
 from goqueue.broker.hosting import HostedPartitions
+from goqueue.broker.partition import Partition
 
 
 class PartitionLag(NamedTuple):
-    topic: str
-    partition: int
+    partition: Partition
     committed_offset: int
     lag: int
 
@@ -39,9 +39,9 @@ def group_figures(groups: Groups, hosted: HostedPartitions) -> Iterator[GroupFig
                 members=seen.members,
                 is_rebalancing=groups.rebalances.is_in_progress(group_id),
                 lags=[
-                    PartitionLag(topic, index, at.offset, max(0, end - at.offset))
+                    PartitionLag(partition, at.offset, max(0, partition.high_watermark - at.offset))
                     for topic, offsets in seen.committed.items()
                     for index, at in offsets.items()
-                    if (end := hosted.high_watermark(topic, index)) is not None
+                    if (partition := hosted.get(topic, index)) is not None
                 ],
             )

@@ -56,6 +56,3 @@ class Histograms(dict[str, Histogram]):
     def __missing__(self, name: str) -> Histogram:
         made = self[name] = Histogram()
         return made
-
-    def figures(self) -> dict[str, HistogramFigures]:
-        return {name: histogram.figures() for name, histogram in self.items()}

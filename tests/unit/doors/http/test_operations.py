@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from goqueue.broker.service import Broker
 from goqueue.doors.http import HttpDoor
-from goqueue.doors.http import metrics as http_metrics
+from goqueue.doors.http.metrics import bounds
 from goqueue.model.broker_config import broker_config
 from goqueue.testing.faulty_disk import FaultyDisk
 from tests.unit.doors.http.answers import error_code, error_message
@@ -146,7 +146,7 @@ async def test_metrics(client: httpx.AsyncClient, orders: str) -> None:
 async def test_metrics_are_bounded(
     client: httpx.AsyncClient, orders: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_metrics, "PARTITIONS_WITH_SERIES_MAX", 1)
+    monkeypatch.setattr(bounds, "PARTITIONS_WITH_SERIES_MAX", 1)
     for method in ("SEARCH", "PURGE"):
         await client.request(method, "/topics")
 

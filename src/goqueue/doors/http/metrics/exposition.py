@@ -1,0 +1,85 @@
+"""One scrape after another: read on the event loop, written as text in a thread."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from litestar import Response, get
+from litestar.di import NamedDependency
+from litestar.handlers import HTTPRouteHandler
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from goqueue.broker.service import Broker
+from goqueue.doors.http.metrics import (
+    cluster,
+    delays,
+    groups,
+    partitions,
+    producers,
+    queues,
+    storage,
+    traffic,
+)
+from goqueue.doors.http.metrics.ages import Ages
+from goqueue.doors.http.metrics.families import Families
+from goqueue.doors.http.metrics.pace import Pace
+from goqueue.doors.http.openapi import errors
+from goqueue.doors.http.traffic import Traffic
+
+
+class _Figures(Collector):
+    """What one scrape has read."""
+
+    def __init__(self, parts: Sequence[Families]) -> None:
+        self._parts = parts
+
+    def collect(self) -> Iterable[Metric]:
+        for families in self._parts:
+            yield from families()
+
+
+class Exposition:
+    """The figures of one broker; two brokers in one process (as in tests) do not mix."""
+
+    def __init__(self, broker: Broker, http: Traffic) -> None:
+        self._broker = broker
+        self._http = http
+        self._ages = Ages()
+        self._process = CollectorRegistry(auto_describe=False)
+        ProcessCollector(registry=self._process)
+        PlatformCollector(registry=self._process)
+        GCCollector(registry=self._process)
+        # Several at once would only slow each other down, and everything else.
+        self._turn = asyncio.Lock()
+
+    async def render(self) -> bytes:
+        async with self._turn:
+            figures = _Figures([*await self._read(), self._process.collect])
+            registry = CollectorRegistry(auto_describe=False)
+            registry.register(figures)
+            return await asyncio.to_thread(generate_latest, registry)
+
+    async def _read(self) -> list[Families]:
+        broker, pace = self._broker, Pace()
+        return [
+            cluster.read(broker),
+            partitions.read(broker),
+            await producers.read(broker, pace),
+            await groups.read(broker, pace, self._ages),
+            await queues.read(broker, pace, self._ages),
+            delays.read(broker),
+            storage.read(broker),
+            traffic.read(broker, self._http),
+        ]
+
+
+@get("/metrics", tags=["Operations"], media_type="text/plain", responses=errors(400))
+async def metrics(exposition: NamedDependency[Exposition]) -> Response[bytes]:
+    """Figures for Prometheus."""
+    return Response(await exposition.render(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+
+ROUTES: Final[Sequence[HTTPRouteHandler]] = (metrics,)
