@@ -1,0 +1,33 @@
+"""How long a client tries again before it gives up."""
+
+import time
+from typing import Final
+
+from goqueue.model.errors import GoQueueError
+
+# A restarting broker is back in about a second; asking more often only costs it time.
+FIRST_PAUSE_SECONDS: Final = 0.02
+LONGEST_PAUSE_SECONDS: Final = 0.5
+
+
+class Patience:
+    """Pauses between tries, until they have failed for `timeout_ms` in a row."""
+
+    def __init__(self, timeout_ms: int) -> None:
+        self._timeout_seconds = timeout_ms / 1000
+        self._gives_up_at: float | None = None
+        self._pause_seconds = FIRST_PAUSE_SECONDS
+
+    def wait(self, failure: GoQueueError) -> None:
+        """Return when it is time for the next try; raise `failure` if there was time enough."""
+        now = time.monotonic()
+        if self._gives_up_at is None:
+            self._gives_up_at = now + self._timeout_seconds
+        if now + self._pause_seconds > self._gives_up_at:
+            raise failure
+        time.sleep(self._pause_seconds)
+        self._pause_seconds = min(2 * self._pause_seconds, LONGEST_PAUSE_SECONDS)
+
+    def succeeded(self) -> None:
+        self._gives_up_at = None
+        self._pause_seconds = FIRST_PAUSE_SECONDS
