@@ -3,3 +3,7 @@
 Needs the extra `goqueue[spark]`. Talks to a broker through `goqueue.client` only. Sources and
 writers are pickled by Spark: they hold options, and open connections where they run.
 """
+
+from goqueue.spark.spark_session import session
+
+__all__ = ["session"]

@@ -1,0 +1,252 @@
+"""Topics, offsets and leaders for code that reads logs without an event loop.
+
+A `LogCluster` belongs to one thread and owns its connections. A connection that breaks after the
+first contact is opened again, for as long as `patience_seconds` says.
+"""
+
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from kio.schema.errors import ErrorCode
+from kio.schema.list_offsets.v7.request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from kio.schema.list_offsets.v7.response import ListOffsetsResponse
+from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
+from kio.schema.metadata.v12.response import MetadataResponse, MetadataResponseTopic
+from kio.schema.types import BrokerId, TopicName
+from kio.static.primitive import i8, i32, i64
+
+from goqueue.client.addresses import parse_addresses
+from goqueue.client.blocking_connection import BlockingConnection
+from goqueue.client.errors import BrokerUnreachable, RequestRefused
+from goqueue.client.group_facts import Place
+from goqueue.model.errors import UnknownTopic
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+READ_UNCOMMITTED: Final = 0
+READ_COMMITTED: Final = 1
+
+# A broker that is started again answers after about a second; a leader is chosen within five.
+PATIENCE_SECONDS: Final = 10.0
+_RETRY_SECONDS: Final = 0.2
+_ANY_REPLICA: Final = BrokerId(-1)
+
+# The broker that was asked does not lead the partition, or not yet.
+LEADER_ERRORS: Final = frozenset(
+    {
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.leader_not_available,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.replica_not_available,
+        ErrorCode.offset_not_available,
+    }
+)
+
+_Answer = TypeVar("_Answer")
+
+
+class LeaderMoved(BrokerUnreachable):
+    """Ask again: another broker leads the partition, or will soon."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogTopic:
+    name: str
+    id: uuid.UUID
+    leaders: Mapping[int, int]
+    """Partition -> number of the broker that leads it."""
+
+
+class LogCluster:
+    def __init__(
+        self, bootstrap_servers: str, *, patience_seconds: float = PATIENCE_SECONDS
+    ) -> None:
+        self._bootstrap = parse_addresses(bootstrap_servers)
+        self._patience_seconds = patience_seconds
+        self._entrance: BlockingConnection | None = None
+        self._nodes: dict[int, tuple[str, int]] = {}
+        self._by_node: dict[int, BlockingConnection] = {}
+        self._leaders: dict[Place, int] = {}
+        self._was_reached = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for connection in [*self._by_node.values(), *([self._entrance] if self._entrance else [])]:
+            connection.close()
+        self._by_node.clear()
+        self._entrance = None
+
+    def topics(self, names: Iterable[str] | None = None) -> dict[str, LogTopic]:
+        """The named topics, of which none may be missing; all but internal ones for None."""
+        wanted = None if names is None else sorted(set(names))
+        response = self.patiently(lambda: self._metadata(wanted))
+        missing = [
+            str(topic.name)
+            for topic in response.topics
+            if topic.error_code is ErrorCode.unknown_topic_or_partition
+        ]
+        if missing:
+            raise UnknownTopic(
+                f"there is no topic {', '.join(map(repr, missing))}; see `goqueue topics list`, "
+                f"or make it with `goqueue topics create {missing[0]}`"
+            )
+        return {
+            str(topic.name): self._remember(topic)
+            for topic in response.topics
+            if wanted is not None or not topic.is_internal
+        }
+
+    def offsets(self, wanted: Mapping[Place, int], *, isolation: int) -> dict[Place, int]:
+        """Offsets at EARLIEST, LATEST or a time in ms; -1 where all records are older.
+
+        The latest of read-committed readers is the last stable offset (KIP-98).
+        """
+        return self.patiently(lambda: self._offsets(wanted, isolation)) if wanted else {}
+
+    def leader(self, place: Place) -> BlockingConnection:
+        """A connection to the broker that leads the partition; do not keep it."""
+        if place not in self._leaders:
+            topic = self.topics([place[0]])[place[0]]
+            if place[1] not in topic.leaders:
+                raise UnknownTopic(
+                    f"topic {place[0]!r} has {len(topic.leaders)} partitions and no partition "
+                    f"{place[1]}"
+                )
+        node = self._leaders[place]
+        if node not in self._by_node:
+            if node not in self._nodes:
+                raise LeaderMoved(f"no broker leads {place[0]}-{place[1]} at the moment")
+            self._by_node[node] = BlockingConnection(*self._nodes[node])
+        return self._by_node[node]
+
+    def forget(self) -> None:
+        """Learn leaders anew, over new connections."""
+        self.close()
+        self._leaders.clear()
+
+    def patiently(self, ask: Callable[[], _Answer]) -> _Answer:
+        """Ask again while brokers come and go; at once an error where none was ever reached."""
+        deadline: float | None = None
+        while True:
+            try:
+                answer = ask()
+            except BrokerUnreachable:
+                self.forget()
+                now = time.monotonic()
+                deadline = deadline or now + self._patience_seconds
+                if not self._was_reached or now >= deadline:
+                    raise
+                time.sleep(_RETRY_SECONDS)
+            else:
+                self._was_reached = True
+                return answer
+
+    def _metadata(self, names: list[str] | None) -> MetadataResponse:
+        wanted = (
+            None
+            if names is None
+            else tuple(MetadataRequestTopic(topic_id=None, name=TopicName(name)) for name in names)
+        )
+        response = self._any_broker().call(
+            MetadataRequest(
+                topics=wanted,
+                allow_auto_topic_creation=False,
+                include_topic_authorized_operations=False,
+            ),
+            MetadataResponse,
+        )
+        self._nodes = {int(node.node_id): (node.host, int(node.port)) for node in response.brokers}
+        for topic in response.topics:
+            if topic.error_code in LEADER_ERRORS:
+                raise LeaderMoved(f"topic {topic.name!r} has no leaders at the moment")
+            if topic.error_code not in (ErrorCode.none, ErrorCode.unknown_topic_or_partition):
+                reason = topic.error_code.name.replace("_", " ")
+                raise RequestRefused(f"topic {topic.name!r}: {reason}", int(topic.error_code))
+        return response
+
+    def _remember(self, topic: MetadataResponseTopic) -> LogTopic:
+        name = str(topic.name)
+        leaders = {
+            int(part.partition_index): int(part.leader_id)
+            for part in sorted(topic.partitions, key=lambda part: part.partition_index)
+        }
+        self._leaders |= {(name, partition): node for partition, node in leaders.items()}
+        return LogTopic(name=name, id=topic.topic_id or uuid.UUID(int=0), leaders=leaders)
+
+    def _any_broker(self) -> BlockingConnection:
+        if self._entrance is not None:
+            return self._entrance
+        failure: BrokerUnreachable | None = None
+        for host, port in self._bootstrap:
+            try:
+                self._entrance = BlockingConnection(host, port)
+                return self._entrance
+            except BrokerUnreachable as error:
+                failure = failure or error
+        assert failure is not None, "parse_addresses returns at least one"
+        raise failure
+
+    def _offsets(self, wanted: Mapping[Place, int], isolation: int) -> dict[Place, int]:
+        by_leader: dict[BlockingConnection, list[Place]] = defaultdict(list)
+        for place in sorted(wanted):
+            by_leader[self.leader(place)].append(place)
+        found: dict[Place, int] = {}
+        for connection, places in by_leader.items():
+            response = connection.call(
+                ListOffsetsRequest(
+                    replica_id=_ANY_REPLICA,
+                    isolation_level=i8(isolation),
+                    topics=tuple(
+                        ListOffsetsTopic(
+                            name=TopicName(topic),
+                            partitions=tuple(
+                                ListOffsetsPartition(
+                                    partition_index=i32(partition),
+                                    timestamp=i64(wanted[topic, partition]),
+                                )
+                                for name, partition in places
+                                if name == topic
+                            ),
+                        )
+                        for topic in sorted({place[0] for place in places})
+                    ),
+                ),
+                ListOffsetsResponse,
+            )
+            for topic in response.topics:
+                for part in topic.partitions:
+                    place = (str(topic.name), int(part.partition_index))
+                    _check(part.error_code, place)
+                    found[place] = int(part.offset)
+        return found
+
+
+def _check(code: ErrorCode, place: Place) -> None:
+    subject = f"{place[0]}-{place[1]}"
+    if code in LEADER_ERRORS:
+        raise LeaderMoved(f"the leader of {subject} has moved")
+    if code is ErrorCode.unknown_topic_or_partition:
+        raise UnknownTopic(f"topic {place[0]!r} has no partition {place[1]}, or was deleted")
+    if code is not ErrorCode.none:
+        raise RequestRefused(f"{subject}: {code.name.replace('_', ' ')}", int(code))

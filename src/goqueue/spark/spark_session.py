@@ -1,0 +1,75 @@
+"""A session that is ready to read and write topics."""
+
+import os
+import sys
+from typing import TYPE_CHECKING, Final
+
+from goqueue.spark.java_home import find_java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_CONNECT_SCHEME: Final = "sc://"
+# Filters on offset, partition and timestamp reach the broker's indexes.
+_EVERYWHERE: Final = {"spark.sql.python.filterPushdown.enabled": "true"}
+# For one machine: reachable from itself only, no port for a web page that nobody asked for, and
+# few shuffle partitions, for each is a task.
+_LOCAL: Final = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "4",
+}
+
+
+def session(
+    app_name: str = "goqueue",
+    master: str | None = None,
+    *,
+    remote: str | None = None,
+    **conf: object,
+) -> "SparkSession":
+    """A SparkSession that knows `format("goqueue")`.
+
+    Runs on this machine unless `master` names a cluster, or `remote` (or a master that begins with
+    sc://) a Spark Connect server. Further settings are given with underscores for dots
+    (`spark_executor_memory="2g"`), or as they are: `**{"spark.executor.memory": "2g"}`.
+    """
+    from pyspark.sql import SparkSession
+
+    from goqueue.spark.data_source import GoQueueSource
+
+    settings = {_setting_name(name): _setting_text(value) for name, value in conf.items()}
+    if remote is None and master is not None and master.startswith(_CONNECT_SCHEME):
+        master, remote = None, master
+    builder = SparkSession.Builder().appName(app_name)
+    if remote is not None:
+        builder = builder.remote(remote)
+        defaults: dict[str, str] = dict(_EVERYWHERE)
+    else:
+        master = master or settings.pop("spark.master", "local[*]")
+        builder = builder.master(master)
+        defaults = _EVERYWHERE | (_LOCAL if master.startswith("local") else {})
+        _prepare_environment()
+    for name, text in (defaults | settings).items():
+        builder = builder.config(name, text)
+    spark = builder.getOrCreate()
+    spark.dataSource.register(GoQueueSource)
+    return spark
+
+
+def _prepare_environment() -> None:
+    java_home = find_java_home()
+    if java_home is not None:
+        os.environ["JAVA_HOME"] = str(java_home)
+    # Workers must find the packages that the driver has.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def _setting_name(name: str) -> str:
+    return name if "." in name else name.replace("_", ".")
+
+
+def _setting_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
