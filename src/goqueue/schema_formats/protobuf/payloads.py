@@ -1,0 +1,124 @@
+"""Whether a payload is a message of its schema.
+
+In Confluent's wire format the message stands behind its indexes: how many there are, then the place
+of the message in the file, of the nested one in that, and so on, all as zigzag varints; a single
+zero byte is short for the first message.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from goqueue.schema_formats.messages import InvalidContent, SchemaSource
+from goqueue.schema_formats.protobuf.loading import load_descriptors
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor
+    from google.protobuf.message import Message
+
+# protoc allows 32 nested messages; a longer list of indexes points nowhere.
+_MAX_INDEXES: Final = 32
+# Five bytes hold the 32 bits of an index.
+_MAX_VARINT_BYTES: Final = 5
+_MAX_NAMED_FIELDS: Final = 5
+
+
+class PayloadValidator:
+    """Unknown fields pass, as they do for every reader: a newer writer may have set them.
+
+    Text of proto3 has to be UTF-8, and what proto2 calls required has to be there.
+    """
+
+    def __init__(self, source: SchemaSource) -> None:
+        self._source = source
+        schema = load_descriptors(source)
+        # The pool owns the descriptors that the classes below are made of.
+        self._pool = schema.pool
+        self._file = schema.pool.FindFileByName(schema.main.name)
+        self._classes: dict[tuple[int, ...], list[type[Message]]] = {}
+
+    def __reduce__(self) -> "tuple[type[PayloadValidator], tuple[SchemaSource]]":
+        return PayloadValidator, (self._source,)
+
+    def __call__(self, payload: bytes) -> None:
+        payload = bytes(payload)
+        indexes, start = _read_indexes(payload)
+        classes = self._classes.get(indexes)
+        if classes is None:
+            classes = self._classes_at(indexes)
+        refusal = None
+        for message_class in classes:
+            refusal = _refusal(message_class, payload[start:])
+            if refusal is None:
+                return
+        raise InvalidContent(refusal or _nowhere(indexes))
+
+    def _classes_at(self, indexes: tuple[int, ...]) -> "list[type[Message]]":
+        from google.protobuf.message_factory import GetMessageClass
+
+        found = dict.fromkeys(_candidates(list(self._file.message_types_by_name.values()), indexes))
+        if not found:
+            raise InvalidContent(_nowhere(indexes))
+        classes: list[type[Message]] = [GetMessageClass(descriptor) for descriptor in found]
+        self._classes[indexes] = classes
+        return classes
+
+
+def _candidates(
+    messages: "Sequence[Descriptor]", indexes: tuple[int, ...]
+) -> "Iterator[Descriptor]":
+    """Clients differ in whether the synthetic messages of map fields are counted: both pass."""
+    for counted in (messages, [message for message in messages if not _is_entry(message)]):
+        if indexes[0] < len(counted) and not _is_entry(counted[indexes[0]]):
+            message = counted[indexes[0]]
+            if len(indexes) == 1:
+                yield message
+            else:
+                yield from _candidates(list(message.nested_types), indexes[1:])
+
+
+def _is_entry(message: "Descriptor") -> bool:
+    return message.GetOptions().map_entry
+
+
+def _refusal(message_class: "type[Message]", content: bytes) -> str | None:
+    from google.protobuf.message import DecodeError
+
+    name = message_class.DESCRIPTOR.full_name
+    try:
+        message = message_class.FromString(content)
+    except DecodeError as error:
+        return f"the payload is no {name}: {error}"
+    if message.IsInitialized():
+        return None
+    missing: list[str] = cast(Any, message).FindInitializationErrors()[:_MAX_NAMED_FIELDS]
+    return f"the payload is no complete {name}: required {', '.join(missing)} not set"
+
+
+def _read_indexes(payload: bytes) -> tuple[tuple[int, ...], int]:
+    if not payload:
+        raise InvalidContent("the payload is empty: message indexes are expected first")
+    if payload[0] == 0:
+        return (0,), 1
+    count, at = _read_varint(payload, 0)
+    if not 0 < count <= _MAX_INDEXES:
+        raise InvalidContent(f"{count} message indexes: between 1 and {_MAX_INDEXES} are possible")
+    indexes = []
+    for _ in range(count):
+        index, at = _read_varint(payload, at)
+        if index < 0:
+            raise InvalidContent(f"message index {index} is below 0")
+        indexes.append(index)
+    return tuple(indexes), at
+
+
+def _read_varint(payload: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for shift, byte in enumerate(payload[at : at + _MAX_VARINT_BYTES]):
+        value |= (byte & 0x7F) << (7 * shift)
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at + shift + 1
+    raise InvalidContent("the message indexes at the payload's start are cut off or too long")
+
+
+def _nowhere(indexes: tuple[int, ...]) -> str:
+    return f"the schema has no message at the payload's message indexes {list(indexes)}"
