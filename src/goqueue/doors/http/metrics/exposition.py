@@ -1,7 +1,9 @@
 """One scrape after another: read on the event loop, written as text in a thread."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import gc
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import Final
 
 from litestar import Response, get
@@ -56,7 +58,7 @@ class Exposition:
         self._turn = asyncio.Lock()
 
     async def render(self) -> bytes:
-        async with self._turn:
+        async with self._turn, _without_collections():
             figures = _Figures([*await self._read(), self._process.collect])
             registry = CollectorRegistry(auto_describe=False)
             registry.register(figures)
@@ -74,6 +76,23 @@ class Exposition:
             storage.read(broker),
             traffic.read(broker, self._http),
         ]
+
+
+@asynccontextmanager
+async def _without_collections() -> AsyncIterator[None]:
+    """Put off Python's garbage collection for the length of a scrape.
+
+    Its many short-lived objects would set off a full one, which looks at all that the broker has
+    in memory and stops every thread meanwhile: 60 ms with a thousand partitions. They need none,
+    for nothing in them is circular.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @get("/metrics", tags=["Operations"], media_type="text/plain", responses=errors(400))
