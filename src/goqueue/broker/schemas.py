@@ -43,6 +43,8 @@ from goqueue.state.schemas.messages import (
 )
 
 SCHEMAS_TOPIC: Final = "_schemas"
+# The name of the format in which Python's Protobuf deserialiser asks for schemas.
+SERIALIZED: Final = "serialized"
 
 _NOTHING: Final = Catalogue()
 
@@ -122,6 +124,18 @@ class Schemas:
     def subjects_of(self, schema_id: int) -> list[str]:
         """The subjects that have this schema in a version that is not deleted, by name."""
         return list(dict.fromkeys(v.subject for v in self.catalogue.uses(schema_id)))
+
+    async def rendered(self, schema: StoredSchema, wanted: str | None) -> str | None:
+        """The schema's text in another format that clients ask for; None is its own."""
+        if not wanted:
+            return None
+        if wanted == SERIALIZED and schema.identity.type == SchemaType.PROTOBUF:
+            return await self._parser.describe(source_of(self.catalogue, schema))
+        raise RegistryRefusal(
+            RefusalKind.UNSUPPORTED,
+            f"format: {wanted!r} is not known for {schema.identity.type}; "
+            f"there is {SERIALIZED!r} for PROTOBUF",
+        )
 
     # --- registering and looking up -------------------------------------------------------
 

@@ -24,6 +24,12 @@ class CompareJob(msgspec.Struct, frozen=True, array_like=True, tag="compare"):
     is_forward: bool
 
 
+class DescribeJob(msgspec.Struct, frozen=True, array_like=True, tag="describe"):
+    """A Protobuf schema is wanted as its compiled descriptor."""
+
+    source: SchemaSource
+
+
 class Parsed(msgspec.Struct, frozen=True, array_like=True, tag="parsed"):
     schema: ParsedSchema
 
@@ -33,6 +39,12 @@ class Compared(msgspec.Struct, frozen=True, array_like=True, tag="compared"):
 
     position: int
     reasons: list[Incompatibility]
+
+
+class Described(msgspec.Struct, frozen=True, array_like=True, tag="described"):
+    """The descriptor in Base64."""
+
+    text: str
 
 
 class Refused(msgspec.Struct, frozen=True, array_like=True, tag="refused"):
@@ -47,8 +59,8 @@ class Broken(msgspec.Struct, frozen=True, array_like=True, tag="broken"):
     reason: str
 
 
-Job = ParseJob | CompareJob
-JobAnswer = Parsed | Compared | Refused | Broken
+Job = ParseJob | CompareJob | DescribeJob
+JobAnswer = Parsed | Compared | Described | Refused | Broken
 
 encode: Final = msgspec.msgpack.Encoder().encode
 JOB: Final[msgspec.msgpack.Decoder[Job]] = msgspec.msgpack.Decoder(Job)

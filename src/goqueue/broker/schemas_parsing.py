@@ -1,17 +1,45 @@
-"""Parsed schemas, remembered: clients send the same schema again and again."""
+"""Schemas as the worker reads them, remembered: clients send and fetch the same ones repeatedly."""
 
 from collections import OrderedDict
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
-from goqueue.broker.schemas_jobs import Parsed, ParseJob
+from goqueue.broker.schemas_jobs import Described, DescribeJob, Parsed, ParseJob
 from goqueue.broker.schemas_worker import SchemaWorker
 from goqueue.schema_formats.messages import ParsedSchema, SchemaSource
 
 # The schemas of thousands of topics; one of the largest is a small part of it.
 REMEMBERED_MAX_BYTES: Final = 32 * 1024 * 1024
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
-class _Key(NamedTuple):
+
+class Remembered(Generic[Key, Value]):
+    """The results used last, up to a size."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._entries: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
+        self._size_bytes = 0
+
+    def get(self, key: Key) -> Value | None:
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        self._entries.move_to_end(key)
+        return entry[0]
+
+    def put(self, key: Key, value: Value, *, size_bytes: int) -> None:
+        if key in self._entries:
+            return
+        self._entries[key] = value, size_bytes
+        self._size_bytes += size_bytes
+        while self._size_bytes > self._max_bytes:
+            _, (_, gone_bytes) = self._entries.popitem(last=False)
+            self._size_bytes -= gone_bytes
+
+
+class _Sent(NamedTuple):
     source: SchemaSource
     normalize: bool
 
@@ -23,32 +51,29 @@ class SchemaParser:
         self, worker: SchemaWorker, *, remembered_max_bytes: int = REMEMBERED_MAX_BYTES
     ) -> None:
         self._worker = worker
-        self._max_bytes = remembered_max_bytes
-        self._known: OrderedDict[_Key, ParsedSchema] = OrderedDict()
-        self._known_bytes = 0
+        self._parsed: Remembered[_Sent, ParsedSchema] = Remembered(remembered_max_bytes)
+        self._described: Remembered[SchemaSource, str] = Remembered(remembered_max_bytes)
 
     async def parse(self, source: SchemaSource, *, normalize: bool) -> ParsedSchema:
         """Raises `RegistryRefusal` for what is no schema."""
-        key = _Key(source, normalize)
-        known = self._known.get(key)
-        if known is not None:
-            self._known.move_to_end(key)
-            return known
-        parsed = (await self._worker.run(ParseJob(source, normalize), Parsed)).schema
-        self._remember(key, parsed)
+        sent = _Sent(source, normalize)
+        parsed = self._parsed.get(sent)
+        if parsed is None:
+            parsed = (await self._worker.run(ParseJob(source, normalize), Parsed)).schema
+            size_bytes = _size_bytes(source) + len(parsed.canonical)
+            self._parsed.put(sent, parsed, size_bytes=size_bytes)
         return parsed
 
-    def _remember(self, key: _Key, parsed: ParsedSchema) -> None:
-        if key in self._known:
-            return
-        self._known[key] = parsed
-        self._known_bytes += _size_bytes(key, parsed)
-        while self._known_bytes > self._max_bytes:
-            oldest = self._known.popitem(last=False)
-            self._known_bytes -= _size_bytes(*oldest)
+    async def describe(self, source: SchemaSource) -> str:
+        """A Protobuf schema as its compiled descriptor in Base64, which some clients want."""
+        described = self._described.get(source)
+        if described is None:
+            described = (await self._worker.run(DescribeJob(source), Described)).text
+            size_bytes = _size_bytes(source) + len(described)
+            self._described.put(source, described, size_bytes=size_bytes)
+        return described
 
 
-def _size_bytes(key: _Key, parsed: ParsedSchema) -> int:
-    """About what an entry takes; most texts are ASCII."""
-    referenced = sum(len(reference.text) for reference in key.source.references)
-    return len(key.source.text) + referenced + len(parsed.canonical)
+def _size_bytes(source: SchemaSource) -> int:
+    """About what it takes; most texts are ASCII."""
+    return len(source.text) + sum(len(reference.text) for reference in source.references)

@@ -4,6 +4,7 @@ It is bounded in memory, and killed by the broker when a job takes too long. It 
 standard input does.
 """
 
+import base64
 import ctypes
 import os
 import resource
@@ -17,6 +18,8 @@ from goqueue.broker.schemas_jobs import (
     Broken,
     Compared,
     CompareJob,
+    Described,
+    DescribeJob,
     Job,
     JobAnswer,
     Parsed,
@@ -51,6 +54,8 @@ def carry_out(job: Job) -> JobAnswer:
     try:
         if isinstance(job, CompareJob):
             return _compare(job)
+        if isinstance(job, DescribeJob):
+            return _describe(job)
         return Parsed(parse(job.source, normalize=job.normalize))
     except InvalidSchema as error:
         return Refused(error.message)
@@ -72,6 +77,14 @@ def _compare(job: CompareJob) -> Compared:
         if reasons:
             return Compared(position, reasons)
     return Compared(-1, [])
+
+
+def _describe(job: DescribeJob) -> Described:
+    # Imported here: with the compiler behind it, it is the slowest of the formats to load.
+    from goqueue.schema_formats.protobuf.loading import load_descriptors
+
+    own = load_descriptors(job.source).files[-1]
+    return Described(base64.b64encode(own).decode("ascii"))
 
 
 def _end_with(broker_pid: int) -> None:

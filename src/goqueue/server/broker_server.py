@@ -12,6 +12,7 @@ from goqueue.broker.measuring.loop_lag import LoopLagProbe
 from goqueue.broker.service import Broker
 from goqueue.doors.http import HttpDoor
 from goqueue.doors.kafka import KafkaDoor
+from goqueue.doors.registry import RegistryDoor
 from goqueue.doors.sqs import SqsDoor
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.errors import GoQueueError
@@ -84,7 +85,7 @@ class BrokerServer:
 
     async def _open_doors(self, broker: Broker) -> Addresses:
         # HTTP first: its readiness answer turns positive only after `announce`.
-        http_door = HttpDoor(broker, self.config, mounts=[SqsDoor(broker)])
+        http_door = HttpDoor(broker, self.config, mounts=[SqsDoor(broker), RegistryDoor(broker)])
         http = await self._open("HTTP", "--http-port", http_door)
         kafka = await self._open("Kafka", "--kafka-port", KafkaDoor(broker, self.config))
         self._loop_lag = LoopLagProbe(broker.traffic.loop_lag)

@@ -1,0 +1,133 @@
+"""The ASGI handler: which requests are for the registry, and how answers are sent."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+
+from goqueue.broker.service import Broker
+from goqueue.doors.registry.answers import LongList, PlainText
+from goqueue.doors.registry.body_reading import BodyReader
+from goqueue.doors.registry.errors import HttpRefusal, answer_to
+from goqueue.doors.registry.requests import Call, Query
+from goqueue.doors.registry.routing import FIRST_PARTS, find
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+
+# The first that the client accepts is the answer's type.
+_KINDS: Final = (
+    b"application/vnd.schemaregistry.v1+json",
+    b"application/vnd.schemaregistry+json",
+    b"application/json",
+)
+# A schema in a request is a JSON string: at worst, each byte of it becomes six there (\u0000).
+_ESCAPED: Final = 6
+# Names, subjects and versions of references, and the request's own words.
+_BODY_ROOM_BYTES: Final = 256 * 1024
+# Of a long list, this much is sent at a time.
+_CHUNK_BYTES: Final = 64 * 1024
+_METADATA_PATH: Final = "/v1/metadata/"
+
+_encode = msgspec.json.Encoder().encode
+
+
+class RegistryDoor:
+    """Mounted in the HTTP door: `takes` says which requests are for it."""
+
+    name = "registry"
+
+    def __init__(self, broker: Broker) -> None:
+        self._schemas = broker.schemas
+        self._cluster_id = broker.cluster_id
+        self._bodies = BodyReader(_ESCAPED * broker.schemas.schema_max_bytes + _BODY_ROOM_BYTES)
+
+    async def start(self) -> None:
+        """Nothing is needed before the first request."""
+
+    def close(self) -> None:
+        """No request waits for anything but its own work."""
+
+    async def stop(self) -> None:
+        """Nothing is left after the last request."""
+
+    def takes(self, scope: Scope) -> bool:
+        path: str = scope["path"]
+        if path == "/":
+            # The front page is for everyone else.
+            return scope["method"] in ("GET", "HEAD") and _accepts_registry(scope)
+        first, _, _ = path[1:].partition("/")
+        return first in FIRST_PARTS or path.startswith(_METADATA_PATH)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        kind = _kind(scope)
+        try:
+            answer = await self._answer(scope, receive)
+            if isinstance(answer, LongList):
+                await _send_list(send, kind, answer)
+                return
+            content = answer.text.encode() if isinstance(answer, PlainText) else _encode(answer)
+            status = 200
+        except Exception as error:
+            status, body = answer_to(error)
+            content = _encode(body)
+        await _start(send, status, kind, length=len(content))
+        await send({"type": "http.response.body", "body": content, "more_body": False})
+
+    async def _answer(self, scope: Scope, receive: Receive) -> object:
+        handler, parts = find(scope["method"], _path(scope))
+        await self._schemas.loaded()
+        call = Call(
+            schemas=self._schemas,
+            cluster_id=self._cluster_id,
+            parts=parts,
+            query=Query(scope["query_string"]),
+            read=lambda: self._bodies.read(scope["headers"], receive),
+        )
+        return await handler(call)
+
+
+def _path(scope: Scope) -> tuple[str, ...]:
+    """The path's parts, each decoded by itself: a subject may have slashes (%2F) in it."""
+    raw: bytes = scope["raw_path"]
+    try:
+        parts = [unquote_to_bytes(part).decode() for part in raw.split(b"/")]
+    except UnicodeDecodeError:
+        raise HttpRefusal(400, "the path is not percent-encoded UTF-8") from None
+    return tuple(parts[1:-1] if parts[-1] == "" else parts[1:])
+
+
+def _accept(scope: Scope) -> bytes:
+    return b",".join(value for name, value in scope["headers"] if name == b"accept").lower()
+
+
+def _accepts_registry(scope: Scope) -> bool:
+    return b"application/vnd.schemaregistry" in _accept(scope)
+
+
+def _kind(scope: Scope) -> bytes:
+    accepted = [part.partition(b";")[0].strip() for part in _accept(scope).split(b",")]
+    return next((kind for kind in _KINDS if kind in accepted), _KINDS[0])
+
+
+async def _start(send: Send, status: int, kind: bytes, *, length: int | None) -> None:
+    headers = [(b"content-type", kind)]
+    if length is not None:
+        headers.append((b"content-length", b"%d" % length))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+
+
+async def _send_list(send: Send, kind: bytes, answer: LongList) -> None:
+    await _start(send, 200, kind, length=None)
+    chunk = bytearray(b"[")
+    separator = b""
+    for item in answer.items:
+        chunk += separator + _encode(item)
+        separator = b","
+        if len(chunk) >= _CHUNK_BYTES:
+            await send({"type": "http.response.body", "body": bytes(chunk), "more_body": True})
+            chunk.clear()
+    chunk += b"]"
+    await send({"type": "http.response.body", "body": bytes(chunk), "more_body": False})

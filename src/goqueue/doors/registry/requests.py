@@ -1,0 +1,168 @@
+"""What a request brings: the parts of its path, its query, its body."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, NamedTuple, TypeVar
+from urllib.parse import parse_qs
+
+import msgspec
+
+from goqueue.broker.schemas import NewSchema, Schemas
+from goqueue.doors.registry.errors import HttpRefusal
+from goqueue.schema_formats.messages import SchemaType
+from goqueue.state.schemas.errors import RefusalKind, RegistryRefusal, invalid_schema
+from goqueue.state.schemas.messages import Reference
+
+T = TypeVar("T")
+
+VERSION_MAX: Final = 2**31 - 1
+_SORTED: Final = msgspec.json.Encoder(order="deterministic")
+
+
+class Query:
+    """Parameters that are not known are passed over, as Confluent's registry does."""
+
+    def __init__(self, text: bytes) -> None:
+        try:
+            self._values = parse_qs(text.decode("ascii"), keep_blank_values=True, errors="strict")
+        except ValueError:
+            raise HttpRefusal(400, "the query is not percent-encoded UTF-8") from None
+
+    def text(self, name: str) -> str | None:
+        return self._values.get(name, [None])[-1]
+
+    def texts(self, name: str) -> list[str]:
+        return self._values.get(name, [])
+
+    def flag(self, *names: str) -> bool:
+        """Python's clients write True, others true; one name each way of writing it."""
+        return any((self.text(name) or "").lower() == "true" for name in names)
+
+    def number(self, name: str, default: int) -> int:
+        text = self.text(name)
+        if not text:
+            return default
+        try:
+            return int(text)
+        except ValueError:
+            raise HttpRefusal(400, f"{name}: {text!r} is not a whole number") from None
+
+
+class Call(NamedTuple):
+    """`parts` are the variable parts of the path, decoded."""
+
+    schemas: Schemas
+    cluster_id: str
+    parts: tuple[str, ...]
+    query: Query
+    read: Callable[[], Awaitable[bytes]]
+
+    @property
+    def subject(self) -> str:
+        """The subject in the path, or the one it is an alias of."""
+        return self.schemas.catalogue.resolve_alias(self.parts[0])
+
+    async def body(self, decoder: msgspec.json.Decoder[T]) -> T:
+        content = await self.read()
+        try:
+            return decoder.decode(content)
+        except msgspec.ValidationError as error:
+            raise HttpRefusal(422, str(error)) from None
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise HttpRefusal(400, f"the body is not JSON: {error}") from None
+        except RecursionError:
+            raise HttpRefusal(400, "the body's JSON is nested too deeply") from None
+
+
+class ReferenceBody(msgspec.Struct, frozen=True):
+    name: str
+    subject: str
+    version: int = -1
+
+
+class MetadataBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    tags: dict[str, list[str]] | None = None
+    properties: dict[str, str] | None = None
+    sensitive: list[str] | None = None
+
+
+class RuleBody(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    name: str
+    doc: str | None = None
+    kind: str | None = None
+    mode: str | None = None
+    type: str | None = None
+    tags: list[str] | None = None
+    params: dict[str, str] | None = None
+    expr: str | None = None
+    on_success: str | None = None
+    on_failure: str | None = None
+    disabled: bool = False
+
+
+class RuleSetBody(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    migration_rules: list[RuleBody] | None = None
+    domain_rules: list[RuleBody] | None = None
+    encoding_rules: list[RuleBody] | None = None
+    enable_at: str | None = None
+
+
+class SchemaBody(msgspec.Struct, frozen=True, rename="camel"):
+    schema: str = ""
+    schema_type: str | None = None
+    references: list[ReferenceBody] | None = None
+    metadata: MetadataBody | None = None
+    rule_set: RuleSetBody | None = None
+    id: int | None = None
+    version: int | None = None
+
+
+_SCHEMA: Final = msgspec.json.Decoder(SchemaBody)
+
+
+async def new_schema(call: Call) -> NewSchema:
+    body = await call.body(_SCHEMA)
+    kind = body.schema_type or SchemaType.AVRO
+    if kind not in SchemaType.__members__:
+        raise invalid_schema(f"schemaType: {kind!r} is none of {', '.join(SchemaType.__members__)}")
+    return NewSchema(
+        type=SchemaType(kind),
+        text=body.schema,
+        references=tuple(Reference(r.name, r.subject, r.version) for r in body.references or ()),
+        metadata=b"" if body.metadata is None else _SORTED.encode(body.metadata),
+        rule_set=b"" if body.rule_set is None else _SORTED.encode(body.rule_set),
+        schema_id=_positive(body.id),
+        version=_positive(body.version),
+    )
+
+
+def _positive(number: int | None) -> int | None:
+    """Clients write -1 or 0 for what is to be given by the registry."""
+    if number is not None and number > VERSION_MAX:
+        raise HttpRefusal(422, f"{number}: ids and versions end at {VERSION_MAX}")
+    return number if number is not None and number > 0 else None
+
+
+def parse_version(text: str) -> int | None:
+    """None is the latest."""
+    if text in ("latest", "-1"):
+        return None
+    if text.isascii() and text.isdecimal() and 1 <= int(text[:11]) <= VERSION_MAX:
+        return int(text)
+    raise RegistryRefusal(
+        RefusalKind.INVALID_VERSION,
+        f"The specified version '{text}' is not a valid version id. Allowed values are between "
+        '[1, 2^31-1] and the string "latest"',
+    )
+
+
+def parse_id(text: str) -> int:
+    if text.isascii() and text.isdecimal() and int(text[:11]) <= VERSION_MAX:
+        return int(text)
+    raise HttpRefusal(404, f"{text!r} is not the id of a schema")
+
+
+def page(found: list[Any], query: Query, *, most: int) -> list[Any]:
+    """The part of a list that `offset` and `limit` ask for; a limit below 0 is none."""
+    offset, limit = max(0, query.number("offset", 0)), query.number("limit", -1)
+    size = most if limit < 0 else min(limit, most)
+    return found[offset : offset + size]

@@ -1,0 +1,153 @@
+"""/config and /mode, for all subjects and for one."""
+
+from typing import Final
+
+import msgspec
+
+from goqueue.doors.registry.requests import Call
+from goqueue.state.schemas.catalogue import DEFAULT_COMPATIBILITY
+from goqueue.state.schemas.errors import (
+    RefusalKind,
+    RegistryRefusal,
+    config_not_set,
+    mode_not_set,
+)
+from goqueue.state.schemas.messages import CompatibilityLevel, Mode, SubjectConfig
+
+
+class ConfigBody(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    compatibility: str | None = None
+    compatibility_level: str | None = None
+    normalize: bool | None = None
+    alias: str | None = None
+    compatibility_group: str | None = None
+    validate_fields: bool | None = None
+    validate_rules: bool | None = None
+    validate_names: bool | None = None
+    default_metadata: msgspec.Raw | None = None
+    override_metadata: msgspec.Raw | None = None
+    default_rule_set: msgspec.Raw | None = None
+    override_rule_set: msgspec.Raw | None = None
+
+
+class ConfigAnswer(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    compatibility_level: str | None = None
+    normalize: bool | None = None
+    alias: str | None = None
+    compatibility_group: str | None = None
+
+
+class ModeBody(msgspec.Struct, frozen=True):
+    mode: str
+
+
+_CONFIG: Final = msgspec.json.Decoder(ConfigBody)
+_MODE: Final = msgspec.json.Decoder(ModeBody)
+_NULL: Final = b"null"
+_UNSUPPORTED: Final = {
+    "validate_fields": "validateFields",
+    "validate_rules": "validateRules",
+    "validate_names": "validateNames",
+    "default_metadata": "defaultMetadata",
+    "override_metadata": "overrideMetadata",
+    "default_rule_set": "defaultRuleSet",
+    "override_rule_set": "overrideRuleSet",
+}
+
+
+def _scope(call: Call) -> str | None:
+    """Settings are the named subject's own: an alias is one of them."""
+    return call.parts[0] if call.parts else None
+
+
+# --- config -------------------------------------------------------------------------------
+
+
+async def show_config(call: Call) -> ConfigAnswer:
+    catalogue, subject = call.schemas.catalogue, _scope(call)
+    config = catalogue.configs.get(subject)
+    if subject is None or (config is None and call.query.flag("defaultToGlobal")):
+        for_all = catalogue.configs.get(None, SubjectConfig())
+        return _config_answer(for_all, default=DEFAULT_COMPATIBILITY)
+    if config is None:
+        raise config_not_set(subject)
+    default = catalogue.compatibility_of(None) if call.query.flag("defaultToGlobal") else None
+    return _config_answer(config, default=default)
+
+
+async def set_config(call: Call) -> ConfigBody:
+    """Answers with what was sent, as Confluent's registry does."""
+    body = await call.body(_CONFIG)
+    for name, shown in _UNSUPPORTED.items():
+        value = getattr(body, name)
+        if value and not (isinstance(value, msgspec.Raw) and bytes(value) == _NULL):
+            raise RegistryRefusal(
+                RefusalKind.UNSUPPORTED, f"{shown}: this registry does not know it; leave it out"
+            )
+    level = body.compatibility or body.compatibility_level
+    config = SubjectConfig(
+        compatibility=None if level is None else _level(level),
+        normalize=body.normalize,
+        alias=body.alias,
+        compatibility_group=body.compatibility_group,
+    )
+    if config == SubjectConfig():
+        raise _invalid_level()
+    await call.schemas.set_config(_scope(call), config)
+    return body
+
+
+async def delete_config(call: Call) -> ConfigAnswer:
+    old = await call.schemas.delete_config(_scope(call))
+    return _config_answer(old, default=DEFAULT_COMPATIBILITY if _scope(call) is None else None)
+
+
+def _config_answer(config: SubjectConfig, *, default: CompatibilityLevel | None) -> ConfigAnswer:
+    level = config.compatibility or default
+    return ConfigAnswer(level, config.normalize, config.alias, config.compatibility_group)
+
+
+def _level(text: str) -> CompatibilityLevel:
+    try:
+        return CompatibilityLevel(text.upper())
+    except ValueError:
+        raise _invalid_level() from None
+
+
+def _invalid_level() -> RegistryRefusal:
+    return RegistryRefusal(
+        RefusalKind.INVALID_COMPATIBILITY,
+        "Invalid compatibility level. Valid values are none, backward, forward, full, "
+        "backward_transitive, forward_transitive, and full_transitive",
+    )
+
+
+# --- mode ---------------------------------------------------------------------------------
+
+
+async def show_mode(call: Call) -> ModeBody:
+    catalogue, subject = call.schemas.catalogue, _scope(call)
+    is_overridden = catalogue.mode_of(None) is Mode.READONLY_OVERRIDE
+    if subject is None or call.query.flag("defaultToGlobal") or is_overridden:
+        return ModeBody(catalogue.mode_of(subject))
+    mode = catalogue.modes.get(subject)
+    if mode is None:
+        raise mode_not_set(subject)
+    return ModeBody(mode)
+
+
+async def set_mode(call: Call) -> ModeBody:
+    body = await call.body(_MODE)
+    try:
+        mode = Mode(body.mode.upper())
+    except ValueError:
+        raise RegistryRefusal(
+            RefusalKind.INVALID_MODE,
+            "Invalid mode. Valid values are READWRITE, READONLY, READONLY_OVERRIDE, and IMPORT.",
+        ) from None
+    await call.schemas.set_mode(_scope(call), mode, is_forced=call.query.flag("force"))
+    return body
+
+
+async def delete_mode(call: Call) -> ModeBody:
+    return ModeBody(await call.schemas.delete_mode(_scope(call)))
