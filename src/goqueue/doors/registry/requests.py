@@ -96,7 +96,7 @@ class RuleBody(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     expr: str | None = None
     on_success: str | None = None
     on_failure: str | None = None
-    disabled: bool = False
+    disabled: bool | None = None
 
 
 class RuleSetBody(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
