@@ -38,8 +38,13 @@ class LoadedSchema:
 
     def described(self) -> "list[FileDescriptorProto]":
         """The files, with custom options that the schema's own files define."""
+        from google.protobuf.message import DecodeError
+
         file_class = _file_class(self.files, self.pool)
-        return [file_class.FromString(file) for file in self.files]
+        try:
+            return [file_class.FromString(file) for file in self.files]
+        except DecodeError:
+            raise InvalidSchema("an option's value is not of the type that it has") from None
 
 
 def load(source: SchemaSource) -> LoadedSchema:
@@ -90,12 +95,7 @@ def _as_text(sent: str, references: dict[str, str]) -> str:
         needed = compile_files(f'syntax = "proto3";\n{imports}', references)[:-1]
     # A name of its own: the file may be registered under any, also that of one it imports.
     file.name = "default"
-    pool = _loaded([*needed, file.SerializeToString()]).pool
-    # Out of the pool with all types' full names, whichever a client wrote.
-    complete = type(file)()
-    pool.FindFileByName(file.name).CopyToProto(complete)
-    schema = LoadedSchema((*needed, complete.SerializeToString()), pool, complete)
-    return print_file(schema.described()[-1])
+    return print_file(_loaded([*needed, file.SerializeToString()]).described()[-1])
 
 
 def _descriptor_in(sent: str) -> "FileDescriptorProto | None":

@@ -5,14 +5,14 @@ of the message in the file, of the nested one in that, and so on, all as zigzag 
 zero byte is short for the first message.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from goqueue.schema_formats.messages import InvalidContent, SchemaSource
 from goqueue.schema_formats.protobuf.loading import load_descriptors
 
 if TYPE_CHECKING:
-    from google.protobuf.descriptor import Descriptor
+    from google.protobuf.descriptor import Descriptor, FieldDescriptor
     from google.protobuf.message import Message
 
 # protoc allows 32 nested messages; a longer list of indexes points nowhere.
@@ -23,9 +23,10 @@ _MAX_NAMED_FIELDS: Final = 5
 
 
 class PayloadValidator:
-    """Unknown fields pass, as they do for every reader: a newer writer may have set them.
+    """Fields with unknown numbers pass, as for every reader: a newer writer may have set them.
 
-    Text of proto3 has to be UTF-8, and what proto2 calls required has to be there.
+    A known number with another type does not, though readers would take it for unknown. Text of
+    proto3 has to be UTF-8, and what proto2 calls required has to be there.
     """
 
     def __init__(self, source: SchemaSource) -> None:
@@ -88,10 +89,46 @@ def _refusal(message_class: "type[Message]", content: bytes) -> str | None:
         message = message_class.FromString(content)
     except DecodeError as error:
         return f"the payload is no {name}: {error}"
-    if message.IsInitialized():
-        return None
-    missing: list[str] = cast(Any, message).FindInitializationErrors()[:_MAX_NAMED_FIELDS]
-    return f"the payload is no complete {name}: required {', '.join(missing)} not set"
+    if not message.IsInitialized():
+        missing: list[str] = cast(Any, message).FindInitializationErrors()[:_MAX_NAMED_FIELDS]
+        return f"the payload is no complete {name}: required {', '.join(missing)} not set"
+    size_bytes = message.ByteSize()
+    message.DiscardUnknownFields()
+    if message.ByteSize() == size_bytes:
+        return None  # nothing unknown, at no depth
+    misfit = _misfit(message_class.FromString(content))
+    return f"the payload is no {name}: {misfit} has another type there" if misfit else None
+
+
+def _misfit(message: "Message") -> str | None:
+    """The first field that is declared, and yet unknown by the type that it came with."""
+    from google.protobuf.unknown_fields import UnknownFieldSet
+
+    declared = message.DESCRIPTOR.fields_by_number
+    unknown = UnknownFieldSet(message)
+    for index in range(len(unknown)):
+        field = declared.get(unknown[index].field_number)
+        # Values that a closed enum does not have are kept as unknown too.
+        if field is not None and field.enum_type is None:
+            return f"field {field.full_name}"
+    for field, value in message.ListFields():
+        for part in _parts(field, value):
+            misfit = _misfit(part)
+            if misfit is not None:
+                return misfit
+    return None
+
+
+def _parts(field: "FieldDescriptor", value: Any) -> "Iterable[Message]":
+    message_type = field.message_type
+    if message_type is None:
+        return ()
+    if not field.is_repeated:
+        return (value,)
+    if not message_type.GetOptions().map_entry:
+        return cast("Iterable[Message]", value)
+    is_message = message_type.fields_by_name["value"].message_type is not None
+    return cast("Iterable[Message]", value.values()) if is_message else ()
 
 
 def _read_indexes(payload: bytes) -> tuple[tuple[int, ...], int]:

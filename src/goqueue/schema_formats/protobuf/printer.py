@@ -180,9 +180,9 @@ class _FilePrinter:
         return ordered
 
     def _reserved(self, numbers: Sequence[str], names: Iterable[str]) -> list[str]:
-        words = sorted(names) if self._normalize else list(names)
-        if not self._has_editions:
-            words = [quoted(word) for word in words]
+        words = list(names) if self._has_editions else [quoted(name) for name in names]
+        if self._normalize:
+            words.sort()
         return [f"reserved {', '.join(values)};" for values in (numbers, words) if values]
 
     def _member(
@@ -329,4 +329,4 @@ def _is_entry(message: "DescriptorProto") -> bool:
 
 
 def _type_name(field: "FieldDescriptorProto") -> str:
-    return SCALAR_NAMES.get(field.type, field.type_name)
+    return field.type_name or SCALAR_NAMES[field.type]
