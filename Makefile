@@ -34,7 +34,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 run: $(INSTALLED) ## Start a broker (Kafka on 9092, HTTP on 8080, data in ./data)
 	@$(BIN)/goqueue serve $(ARGS)
 
-test: lint kcat ## Lint, types, import contracts and all tests
+test: lint kcat prometheus ## Lint, types, import contracts and all tests
 	$(BIN)/pytest $(PYTEST_ARGS)
 
 lint: $(INSTALLED) ## ruff, mypy --strict, import-linter
@@ -66,3 +66,10 @@ kcat:
 	@command -v kcat >/dev/null || { echo "installing kcat, a Kafka client that the tests run"; \
 		$(call apt_install,kcat); } \
 		|| { echo "install kcat first (Debian: apt-get install kcat, macOS: brew install kcat)"; exit 1; }
+
+# The dashboard and the alerts are tried in a real Prometheus.
+.PHONY: prometheus
+prometheus:
+	@command -v prometheus promtool >/dev/null || { echo "installing Prometheus, which the tests run"; \
+		$(call apt_install,prometheus); } \
+		|| { echo "install Prometheus first (Debian: apt-get install prometheus, macOS: brew install prometheus)"; exit 1; }
