@@ -1,11 +1,15 @@
-"""`format("goqueue")`: what Spark knows of GoQueue."""
+"""`format("goqueue")`: what Spark knows of GoQueue.
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+Spark imports this to list its sources, so all else is imported when it is needed.
+"""
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from goqueue.spark.reader import BatchReader
-from goqueue.spark.row_schema import field_type, row_schema
-from goqueue.spark.source_options import parse_source_options
+if TYPE_CHECKING:
+    from goqueue.spark.source_options import SourceOptions
 
 
 class GoQueueSource(DataSource):
@@ -14,7 +18,11 @@ class GoQueueSource(DataSource):
         return "goqueue"
 
     def schema(self) -> StructType:
-        options = parse_source_options(self.options, streaming=False)
+        from goqueue.spark.row_schema import field_type, row_schema
+        from goqueue.spark.source_options import parse_source_options
+
+        # Spark asks for the columns before it says whether they are streamed.
+        options = parse_source_options(self.options, streaming=None)
         fields = {
             name: field_type(given.format)
             for name, given in (("key", options.key), ("value", options.value))
@@ -22,4 +30,18 @@ class GoQueueSource(DataSource):
         return row_schema(options.columns, fields)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return BatchReader(parse_source_options(self.options, streaming=False), schema)
+        from goqueue.spark.filter_bounds import filters_are_pushed
+        from goqueue.spark.reader import BatchReader, FilteringBatchReader
+
+        kind = FilteringBatchReader if filters_are_pushed() else BatchReader
+        return kind(self._source_options(streaming=False), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's)
+        from goqueue.spark.stream_reader import StreamReader
+
+        return StreamReader(self._source_options(streaming=True), schema)
+
+    def _source_options(self, *, streaming: bool) -> "SourceOptions":
+        from goqueue.spark.source_options import parse_source_options
+
+        return parse_source_options(self.options, streaming=streaming)

@@ -1,16 +1,21 @@
 """What a task does: fetch a range and make rows of it."""
 
+import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructType
 
-from goqueue.client.log_cluster import LogCluster
+from goqueue.client.log_cluster import EARLIEST, LogCluster
 from goqueue.client.log_reader import LogRange, read_range
+from goqueue.model.errors import OffsetOutOfRange, UnknownTopic, UnknownTopicId
 from goqueue.spark.source_options import SourceOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+log = logging.getLogger(__name__)
 
 
 def read_rows(
@@ -23,8 +28,30 @@ def read_rows(
 
     maker = RowMaker(to_arrow_schema(schema, timezone="UTC"), wanted, {})
     with LogCluster(options.bootstrap_servers) as cluster:
-        fetches = read_range(
-            cluster, wanted, isolation=options.isolation, fetch_bytes=options.fetch_bytes
-        )
-        for fetched in fetches:
-            yield from maker.rows(fetched)
+        left: LogRange | None = wanted
+        while left is not None:
+            rest = left
+            try:
+                for fetched in read_range(
+                    cluster, rest, isolation=options.isolation, fetch_bytes=options.fetch_bytes
+                ):
+                    yield from maker.rows(fetched)
+                    if fetched.batches:
+                        next_offset = fetched.batches[-1].header.next_offset
+                        rest = replace(rest, start=max(rest.start, next_offset))
+                left = None
+            except (OffsetOutOfRange, UnknownTopic, UnknownTopicId) as error:
+                if options.fail_on_data_loss:
+                    raise
+                log.warning("%s; going on without it, as failOnDataLoss=false says", error)
+                is_there = isinstance(error, OffsetOutOfRange)
+                left = _what_is_left(cluster, rest, options) if is_there else None
+
+
+def _what_is_left(cluster: LogCluster, wanted: LogRange, options: SourceOptions) -> LogRange | None:
+    found = cluster.offsets({wanted.place: EARLIEST}, isolation=options.isolation)
+    earliest = found[wanted.place]
+    # An offset beyond the log's end is as gone as one before its start.
+    if not wanted.start < earliest < wanted.end:
+        return None
+    return replace(wanted, start=earliest)

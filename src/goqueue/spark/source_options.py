@@ -126,18 +126,19 @@ class SourceOptions:
     """Null instead of an error for a record that its schema does not fit."""
 
 
-def parse_source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
+def parse_source_options(given: Mapping[str, str], *, streaming: bool | None) -> SourceOptions:
+    """Check and read the options; with None, what only a batch or only a stream has may stand."""
     options = GivenOptions(given, _KNOWN, aliases=_ALIASES)
     if streaming and (ends := options.given(*_ENDS)):
         raise InvalidOption(f"{ends[0]}: a stream has no end; read a batch, or leave it out")
     per_trigger = ("maxOffsetsPerTrigger", "maxBytesPerTrigger")
-    if not streaming and (limits := options.given(*per_trigger)):
+    if streaming is False and (limits := options.given(*per_trigger)):
         raise InvalidOption(f"{limits[0]}: only a stream has triggers; leave it out")
     if len(options.given(*per_trigger)) > 1:
         raise InvalidOption(f"{' and '.join(per_trigger)} exclude each other; give one of them")
     start = _position(options, _STARTS, FROM_LATEST if streaming else FROM_EARLIEST)
     end = _position(options, _ENDS, FROM_LATEST)
-    if not streaming and start.kind is PositionKind.LATEST:
+    if streaming is False and start.kind is PositionKind.LATEST:
         raise InvalidOption("startingOffsets: latest leaves a batch nothing to read")
     if end.kind is PositionKind.EARLIEST:
         raise InvalidOption("endingOffsets: earliest leaves nothing to read")

@@ -38,8 +38,6 @@ def session(
     """
     from pyspark.sql import SparkSession
 
-    from goqueue.spark.data_source import GoQueueSource
-
     settings = {_setting_name(name): _setting_text(value) for name, value in conf.items()}
     if remote is None and master is not None and master.startswith(_CONNECT_SCHEME):
         master, remote = None, master
@@ -51,18 +49,19 @@ def session(
         master = master or settings.pop("spark.master", "local[*]")
         builder = builder.master(master)
         defaults = _EVERYWHERE | (_LOCAL if master.startswith("local") else {})
-        _prepare_environment()
+        _prepare_environment(is_local=master.startswith("local"))
     for name, text in (defaults | settings).items():
         builder = builder.config(name, text)
-    spark = builder.getOrCreate()
-    spark.dataSource.register(GoQueueSource)
-    return spark
+    # Spark finds the source by the package `pyspark_goqueue`.
+    return builder.getOrCreate()
 
 
-def _prepare_environment() -> None:
+def _prepare_environment(*, is_local: bool) -> None:
     java_home = find_java_home()
     if java_home is not None:
         os.environ["JAVA_HOME"] = str(java_home)
+    if is_local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Workers must find the packages that the driver has.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 

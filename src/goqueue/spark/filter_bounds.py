@@ -1,0 +1,99 @@
+"""What filters of a query say about the ranges to read.
+
+Spark applies every filter again to the rows, so a bound may let through too much, but never too
+little. For that reason no filter ends a range by time: a producer's timestamps need not ascend, and
+a record after the first late one may be early again.
+"""
+
+import datetime
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from goqueue.model.settings import INT64_MAX
+
+_PUSHING_WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
+_MILLISECOND: Final = datetime.timedelta(milliseconds=1)
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+def filters_are_pushed() -> bool:
+    """Whether this process plans a query whose session allows pushing filters.
+
+    Spark fails a query whose reader takes filters in a session that does not allow it, and tells a
+    reader nothing of the session. It starts this worker only where it is allowed.
+    """
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return _PUSHING_WORKER in sys.modules or getattr(spec, "name", None) == _PUSHING_WORKER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterBounds:
+    """Offsets from `first_offset` up to `end_offset`; None where nothing is said."""
+
+    first_offset: int = 0
+    end_offset: int = INT64_MAX
+    since_ms: int | None = None
+    partitions: frozenset[int] | None = None
+    topics: frozenset[str] | None = None
+
+    def allow(self, topic: str, partition: int) -> bool:
+        return (self.topics is None or topic in self.topics) and (
+            self.partitions is None or partition in self.partitions
+        )
+
+
+NO_BOUNDS: Final = FilterBounds()
+
+
+def bounds_of(filters: Iterable[Filter]) -> FilterBounds:
+    bounds = NO_BOUNDS
+    for each in filters:
+        match each:
+            case EqualTo((name,), value) | EqualNullSafe((name,), value):
+                bounds = _narrow(bounds, name, (value,), value, value)
+            case In((name,), values) if values and None not in values:
+                bounds = _narrow(bounds, name, values, min(values), max(values))
+            case GreaterThan((name,), value) | GreaterThanOrEqual((name,), value):
+                bounds = _narrow(bounds, name, None, value, None)
+            case LessThan((name,), value) | LessThanOrEqual((name,), value):
+                bounds = _narrow(bounds, name, None, None, value)
+    return bounds
+
+
+def _narrow(
+    bounds: FilterBounds, name: str, values: tuple[Any, ...] | None, least: Any, most: Any
+) -> FilterBounds:
+    """`values` are all that are possible, else None; `least` and `most` are inclusive."""
+    match name:
+        case "offset":
+            first = bounds.first_offset if least is None else max(bounds.first_offset, int(least))
+            end = bounds.end_offset if most is None else min(bounds.end_offset, int(most) + 1)
+            return replace(bounds, first_offset=first, end_offset=end)
+        case "timestamp" if isinstance(least, datetime.datetime):
+            moment = least if least.tzinfo else least.astimezone(datetime.UTC)
+            since_ms = max((moment - _EPOCH) // _MILLISECOND, bounds.since_ms or 0)
+            return replace(bounds, since_ms=since_ms)
+        case "partition" if values is not None:
+            given = frozenset(int(value) for value in values if value is not None)
+            return replace(bounds, partitions=_both(bounds.partitions, given))
+        case "topic" if values is not None:
+            names = frozenset(str(value) for value in values if value is not None)
+            return replace(bounds, topics=_both(bounds.topics, names))
+    return bounds
+
+
+def _both(known: frozenset[Any] | None, given: frozenset[Any]) -> frozenset[Any]:
+    return given if known is None else known & given
