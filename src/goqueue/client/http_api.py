@@ -25,6 +25,10 @@ class HttpRefused(GoQueueError):
 
     code = "http_refused"
 
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
 
 class HttpApi:
     def __init__(self, url: str) -> None:
@@ -50,7 +54,7 @@ class HttpApi:
             with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
                 content = answer.read()
         except urllib.error.HTTPError as error:
-            raise HttpRefused(_reason(error)) from None
+            raise HttpRefused(_reason(error), error.code) from None
         except (urllib.error.URLError, HTTPException, OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
             raise HttpUnreachable(f"no broker answers at {self._url}: {reason}") from None

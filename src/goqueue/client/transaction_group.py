@@ -1,0 +1,78 @@
+"""Ending many transactions at once: the writers' coordinator, seen from whoever started them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from goqueue.client.errors import BrokerUnreachable
+from goqueue.client.http_address import find_http_url
+from goqueue.client.http_api import HttpApi, HttpRefused, HttpUnreachable
+from goqueue.client.log_writer import ProducerIdentity
+from goqueue.client.patience import Patience
+
+_TRY_AGAIN: Final = 503
+
+
+class TransactionGroup:
+    """A group by its name. Every request can be repeated, and is while the broker is away."""
+
+    def __init__(
+        self,
+        group_id: str,
+        *,
+        bootstrap_servers: str,
+        http_url: str | None = None,
+        delivery_timeout_ms: int,
+    ) -> None:
+        """`http_url` is asked from the broker where it is not given."""
+        self.group_id = group_id
+        self._bootstrap_servers = bootstrap_servers
+        self._http_url = http_url
+        self._delivery_timeout_ms = delivery_timeout_ms
+
+    def is_committed(self, sequence: int) -> bool:
+        found = self._ask(lambda api: api.get("transactions", "groups", self.group_id))
+        last = found["lastCommitted"]
+        return last is not None and sequence <= last
+
+    def commit(
+        self, sequence: int, members: Sequence[ProducerIdentity], *, keep_ms: int | None = None
+    ) -> bool:
+        """All or nothing; False if this sequence was committed before."""
+        body: dict[str, object] = {"sequence": sequence, "members": _show(members)}
+        if keep_ms is not None:
+            body["keepMs"] = keep_ms
+        return self._end("commit", body) == "committed"
+
+    def abort(self, sequence: int, members: Sequence[ProducerIdentity] | None = None) -> None:
+        """The named members, or all that are open. A committed sequence stays committed."""
+        body: dict[str, object] = {"sequence": sequence}
+        if members is not None:
+            body["members"] = _show(members)
+        self._end("abort", body)
+
+    def _end(self, how: str, body: dict[str, object]) -> str:
+        path = ("transactions", "groups", self.group_id, how)
+        return str(self._ask(lambda api: api.post(*path, body=body))["outcome"])
+
+    def _ask(self, ask: Callable[[HttpApi], Any]) -> Any:
+        patience = Patience(self._delivery_timeout_ms)
+        while True:
+            try:
+                return ask(HttpApi(self._http_url or find_http_url(self._bootstrap_servers)))
+            except (HttpUnreachable, BrokerUnreachable) as error:
+                patience.wait(error)
+            except HttpRefused as error:
+                if error.status != _TRY_AGAIN:
+                    raise
+                patience.wait(error)
+
+
+def _show(members: Sequence[ProducerIdentity]) -> list[dict[str, object]]:
+    return [
+        {
+            "transactionalId": each.transactional_id,
+            "producerId": each.producer_id,
+            "epoch": each.producer_epoch,
+        }
+        for each in members
+    ]
