@@ -5,7 +5,13 @@ Spark imports this to list its sources, so all else is imported when it is neede
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
@@ -40,6 +46,18 @@ class GoQueueSource(DataSource):
         from goqueue.spark.stream_reader import StreamReader
 
         return StreamReader(self._source_options(streaming=True), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from goqueue.spark.writer import batch_writer
+
+        return batch_writer(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(  # noqa: N802 (Spark's)
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamWriter:
+        from goqueue.spark.writer import stream_writer
+
+        return stream_writer(self.options, schema, overwrite=overwrite)
 
     def _source_options(self, *, streaming: bool) -> "SourceOptions":
         from goqueue.spark.source_options import parse_source_options
