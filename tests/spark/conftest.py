@@ -6,7 +6,8 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 import goqueue.spark
 from goqueue.testing import ServerProcess
@@ -59,11 +60,14 @@ def send(bootstrap: str) -> Callable[..., None]:
     ) -> None:
         producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, **settings})
         failures: list[object] = []
+
+        def delivered(error: object, _message: object) -> None:
+            if error is not None:
+                failures.append(error)
+
         for record in records:
             fields = {"value": record} if isinstance(record, bytes) else dict(record)
-            producer.produce(
-                topic, **fields, on_delivery=lambda error, _: error and failures.append(error)
-            )
+            producer.produce(topic, **fields, on_delivery=delivered)
         assert producer.flush(20) == 0
         assert not failures
 
