@@ -6,6 +6,7 @@ from typing import Final
 
 from goqueue.broker.messages import NewTopic
 from goqueue.broker.queue_host import QueueHost
+from goqueue.broker.tracing_queue import burying
 from goqueue.model.errors import TopicExists
 from goqueue.model.names import TOPIC_NAME_MAX_LENGTH
 from goqueue.model.records import NewRecord, Record
@@ -61,12 +62,15 @@ class DeadLetters:
         copied = await self._known(target, index)
         now_ms = self._host.clock_ms()
         fresh = {
-            copy_id: _copy(source, death, record, copy_id, now_ms)
+            copy_id: record
             for record in records
             if (copy_id := _copy_id(death, record.offset)) not in copied
         }
         if fresh:
-            await self._host.publish(target, list(fresh.values()), partition=index)
+            copies = [_copy(source, death, record, at, now_ms) for at, record in fresh.items()]
+            trace = self._host.hosted.trace_of(source.name, death.queue.partition)
+            with burying(trace, death, list(fresh.values())):
+                await self._host.publish(target, copies, partition=index)
             # Only now: what could not be written must be tried again.
             copied.update(dict.fromkeys(fresh))
             self.written[source.name, target, death.reason.name.lower()] += len(fresh)

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from goqueue.broker.delay_shard import DelayShard
 from goqueue.broker.partition import Partition
 from goqueue.broker.state_topic import Host
+from goqueue.broker.tracing_delays import delivering
 from goqueue.model.batch import HEADER_BYTES, read_header
 from goqueue.model.errors import (
     CorruptBatch,
@@ -263,7 +264,8 @@ class DelayDelivery:
         if any(number not in messages for number in claim.numbers):
             end_offset = _append_readable(partition, batch, claim, messages, now_ms)
         else:
-            end_offset = _append(partition, batch)
+            with delivering(partition.trace, self._shard.number, claimed, messages):
+                end_offset = _append(partition, batch)
         due_times_ms = [entry.due_ms for entry in claimed]
         self._shard.figures.delivery(target.key.topic_id, due_times_ms, now_ms)
         return end_offset

@@ -12,6 +12,8 @@ from typing import NamedTuple
 from goqueue.broker.delay_shard import DelayShard
 from goqueue.broker.feature_headers import DELAY_MS, DELIVER_AT, features_of
 from goqueue.broker.intake import PlacedBatch
+from goqueue.broker.partition import Partition
+from goqueue.broker.tracing_delays import note_scheduled
 from goqueue.model.batch import BatchHeader, read_header
 from goqueue.model.errors import GoQueueError, InvalidRecord
 from goqueue.model.names import TopicPartition
@@ -37,12 +39,15 @@ class DelaysNotOpen(GoQueueError):
 class DelayIntake:
     """Takes the delayed records out of one produce request; `divert` is for `Partition.append`."""
 
-    __slots__ = ("_find_shard", "_name", "_now_ms", "_shard")
+    __slots__ = ("_find_shard", "_now_ms", "_partition", "_shard")
 
     def __init__(
-        self, name: TopicPartition, find_shard: Callable[[TopicPartition], DelayTarget], now_ms: int
+        self,
+        partition: Partition,
+        find_shard: Callable[[TopicPartition], DelayTarget],
+        now_ms: int,
     ) -> None:
-        self._name = name
+        self._partition = partition
         self._find_shard = find_shard
         self._now_ms = now_ms
         self._shard: DelayShard | None = None
@@ -85,14 +90,15 @@ class DelayIntake:
         return due_ms if due_ms > self._now_ms else 0
 
     def _schedule(self, delayed: Sequence[tuple[NewRecord, int]], header: BatchHeader) -> None:
-        shard, target, wake = self._find_shard(self._name)
+        shard, target, wake = self._find_shard(self._partition.name)
         self._shard = shard
         origin = None
         if header.has_producer:
             origin = Origin(target, header.producer_id, header.producer_epoch, header.base_sequence)
             if shard.machine.is_known(origin):
                 return
-        shard.schedule(target, delayed, origin)
+        numbers = shard.schedule(target, delayed, origin)
+        note_scheduled(self._partition.trace, shard.number, numbers, delayed)
         wake(min(due_ms for _, due_ms in delayed))
 
 

@@ -83,6 +83,10 @@ class DelayShard:
         self.machine = DelayMachine(now_ms=clock_ms(), hot_until_ms=clock_ms() + HOT_MS)
 
     @property
+    def number(self) -> int:
+        return self.log.partition.name.partition
+
+    @property
     def producer_id(self) -> int:
         assert self.machine.producer_id is not None
         return self.machine.producer_id

@@ -20,6 +20,7 @@ from goqueue.broker.messages import NewTopic
 from goqueue.broker.partition import Partition
 from goqueue.broker.producer_ids import ProducerIdSource
 from goqueue.broker.state_topic import Host
+from goqueue.broker.tracing_delays import delayed_id, note_cancelled, note_scheduled
 from goqueue.model.batch import HEADER_BYTES
 from goqueue.model.errors import (
     GoQueueError,
@@ -66,7 +67,7 @@ class DelayedId(NamedTuple):
     number: int
 
     def __str__(self) -> str:
-        return f"{self.due_ms:x}-{self.shard:x}-{self.number:x}"
+        return delayed_id(*self)
 
     @classmethod
     def parse(cls, text: str) -> "DelayedId":
@@ -219,6 +220,7 @@ class Delays:
         number = self._shard_number(key)
         running = self._shards[number]
         numbers = running.shard.schedule(key, records)
+        note_scheduled(target.trace, number, numbers, records)
         running.delivery.wake(min(due_ms for _, due_ms in records))
         await running.shard.log.committed(
             running.shard.log.end_offset, flushed=target.config.fsync_policy == "always"
@@ -234,7 +236,7 @@ class Delays:
         Should it raise `DelaysNotOpen`, `open` and append again: that is once in the life of a
         cluster, so that else call order is log order.
         """
-        return DelayIntake(partition.name, self._find, self._host.clock_ms())
+        return DelayIntake(partition, self._find, self._host.clock_ms())
 
     def _find(self, name: TopicPartition) -> DelayTarget:
         if not self._shards:
@@ -268,9 +270,11 @@ class Delays:
             raise unknown
         shard = self._shards[wanted.shard].shard
         machine = shard.machine
+        meant: list[Entry] = []
 
         def is_meant(entry: Entry) -> bool:
             target = machine.targets[entry.target]
+            meant[:] = [entry]
             return (
                 entry.due_ms == wanted.due_ms
                 and target.key.topic_id == view.id
@@ -288,6 +292,11 @@ class Delays:
                 raise TooLateToCancel(f"message {message_id} is delivered or on its way")
             raise unknown
         await shard.log.committed(end, flushed=self._flushes(view))
+        partition = machine.targets[meant[0].target].key.partition
+        trace = self._host.partition(topic, partition).trace
+        if trace is not None:
+            record = (await shard.log.read(meant))[wanted.number]
+            note_cancelled(trace, message_id, record)
         return wanted
 
     async def list_pending(

@@ -79,7 +79,9 @@ async def _read_part(
         aborted = None
         if isolation is Isolation.READ_COMMITTED:
             aborted = partition.aborted_between(part.offset, found.next_offset)
-        return _result(partition, part, data=found.data, aborted=aborted)
+        return _result(
+            partition, part, data=found.data, aborted=aborted, next_offset=found.next_offset
+        )
     except GoQueueError as error:
         return _result(partition, part, error=error)
 
@@ -92,6 +94,7 @@ def _result(
     aborted: tuple[AbortedTransaction, ...] | None = None,
     error: GoQueueError | None = None,
     diverging: EpochEnd | None = None,
+    next_offset: int = -1,
 ) -> FetchedPart:
     if partition is None:
         return FetchedPart(part.topic, part.index, error)
@@ -105,4 +108,5 @@ def _result(
         partition.log_start_offset,
         aborted,
         diverging,
+        next_offset,
     )

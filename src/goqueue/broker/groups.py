@@ -64,6 +64,7 @@ class Groups:
         self.share_member_left: Callable[[str, str], None] | None = None
         self.before_delete: Callable[[str], Awaitable[None]] | None = None
         self.overrides: Callable[[], Mapping[str, GroupOverrides]] = dict
+        self.offsets_committed: Callable[[OffsetCommit, OffsetCommitResult], None] | None = None
         self.rebalances = RebalanceStats()
         self.state = StateTopic(
             host,
@@ -123,7 +124,10 @@ class Groups:
 
     async def commit(self, request: OffsetCommit) -> OffsetCommitResult:
         answer = await self._ask(request.group_id, timed(GroupMachine.commit_offsets, request))
-        return cast(OffsetCommitResult, answer)
+        result = cast(OffsetCommitResult, answer)
+        if self.offsets_committed is not None:
+            self.offsets_committed(request, result)
+        return result
 
     async def commit_in_transaction(self, request: TxnOffsetCommit) -> OffsetCommitResult:
         """The caller has made sure that the transaction is open, but it may end meanwhile.

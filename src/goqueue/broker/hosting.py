@@ -12,6 +12,7 @@ from goqueue.broker.lane_ledger import LaneLedger
 from goqueue.broker.measuring.histograms import Histogram
 from goqueue.broker.partition import Partition
 from goqueue.broker.producer_ledger import ProducerLedger
+from goqueue.broker.tracing_partition import PartitionTrace
 from goqueue.model.errors import (
     DataDirectoryError,
     GoQueueError,
@@ -33,6 +34,7 @@ logger = logging.getLogger(__name__)
 READER_THREADS: Final = 4
 
 OpenedLog = tuple[PartitionLog, ProducerLedger, LaneLedger]
+MakeTrace = Callable[[TopicView, Partition, TopicConfig], PartitionTrace | None]
 
 
 class HostedPartitions:
@@ -45,6 +47,7 @@ class HostedPartitions:
         clock_ms: Callable[[], int],
         topic_config: Callable[[TopicView], TopicConfig],
         producer_expiration_ms: int,
+        make_trace: MakeTrace,
     ) -> None:
         self.readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="goqueue-read")
         self._directory = directory
@@ -53,6 +56,7 @@ class HostedPartitions:
         self._clock_ms = clock_ms
         self._topic_config = topic_config
         self._producer_expiration_ms = producer_expiration_ms
+        self._make_trace = make_trace
         self._flusher = Flusher()
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._unopened: dict[tuple[str, int], PartitionOffline] = {}
@@ -79,6 +83,10 @@ class HostedPartitions:
 
     def get(self, topic: str, index: int) -> Partition | None:
         return self._partitions.get((topic, index))
+
+    def trace_of(self, topic: str, index: int) -> PartitionTrace | None:
+        partition = self._partitions.get((topic, index))
+        return None if partition is None else partition.trace
 
     def find(self, image: MetadataImage, topic: str, index: int) -> Partition:
         partition = self._partitions.get((topic, index))
@@ -118,6 +126,7 @@ class HostedPartitions:
             partition = self._partitions.get((topic.name, view.index))
             if partition is not None:
                 partition.reconfigure(config)
+                partition.trace = self._make_trace(topic, partition, config)
 
     async def drop(self, topic: TopicView) -> None:
         for view in topic.partitions:
@@ -188,13 +197,14 @@ class HostedPartitions:
             logger.error("partition %s-%s is offline: %s", topic.name, view.index, opened)
             self._unopened[key] = opened
             return
-        self._partitions[key] = Partition(
+        self._partitions[key] = partition = Partition(
             *opened,
             leader_epoch=view.leader_epoch,
             flusher=self._flusher,
             readers=self.readers,
             clock_ms=self._clock_ms,
         )
+        partition.trace = self._make_trace(topic, partition, partition.config)
 
     def _remove_strays(self, image: MetadataImage) -> None:
         """Folders of topics whose deletion was cut short by a crash."""

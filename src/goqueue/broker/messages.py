@@ -122,6 +122,8 @@ class FetchedPart:
     log_start_offset: int = -1
     aborted: tuple[AbortedTransaction, ...] | None = None
     diverging: EpochEnd | None = None
+    # Where the data ends.
+    next_offset: int = -1
 
 
 class ListedOffset(NamedTuple):

@@ -15,6 +15,8 @@ from goqueue.broker.intake import PlacedBatch, admit, place
 from goqueue.broker.lane_ledger import LaneAt, LaneLedger, has_features, requested_lanes
 from goqueue.broker.messages import AbortedTransaction, Appended, EpochEnd, Isolation, ListedOffset
 from goqueue.broker.producer_ledger import ProducerLedger
+from goqueue.broker.tracing_partition import PartitionTrace
+from goqueue.broker.tracing_recorder import now_us
 from goqueue.broker.waiting import FetchWaiter, credit_all, wake_all
 from goqueue.model.batch import NO_TIMESTAMP, Buffer, read_header
 from goqueue.model.control import Marker, encode_marker
@@ -61,6 +63,8 @@ class Partition:
         self.waiters: dict[FetchWaiter, None] = {}
         # Called when the high watermark moved, and when the partition went offline.
         self.commit_listeners: list[Callable[[], None]] = []
+        # None: messages of the topic are not traced.
+        self.trace: PartitionTrace | None = None
         # The run that compacts this partition now; it must end before the log does.
         self.compacting: asyncio.Task[bool] | None = None
         self.messages_in = 0
@@ -137,6 +141,8 @@ class Partition:
         """
         self.check_online()
         now_ms = self._clock_ms()
+        trace = self.trace
+        started_us = 0 if trace is None else now_us()
         data, batches = admit(records, self.log.config, now_ms)
         header = batches[0][1]
         if header.producer_id >= 0:
@@ -151,7 +157,18 @@ class Partition:
             if divert is not None:
                 data, batches = divert(data, batches)
             lanes = requested_lanes(data, batches, self.log.config, now_ms)
-        return self._write(data, batches, now_ms, lanes=lanes)
+        admitted_us = 0 if trace is None else now_us()
+        appended = self._write(data, batches, now_ms, lanes=lanes)
+        if trace is not None:
+            trace.appended(
+                data,
+                appended.base_offset,
+                appended.last_offset + 1,
+                high_watermark=self._high_watermark,
+                started_us=started_us,
+                admitted_us=admitted_us,
+            )
+        return appended
 
     def append_own(self, data: bytearray) -> Appended:
         """Append batches of records that the broker made itself."""
@@ -266,6 +283,8 @@ class Partition:
                 future.set_result(None)
         for listener in tuple(self.commit_listeners):
             listener()
+        if self.trace is not None:
+            self.trace.committed(durable_offset)
         if appended_bytes:
             credit_all(self.waiters, appended_bytes)
         else:
@@ -429,6 +448,8 @@ class Partition:
             if not future.done():
                 future.set_exception(error)
         self._committing.clear()
+        if self.trace is not None:
+            self.trace.failed(str(error))
         for listener in tuple(self.commit_listeners):
             listener()
         wake_all(self.waiters)

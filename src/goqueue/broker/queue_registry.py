@@ -15,6 +15,7 @@ from goqueue.broker.queue_reading import QueueReader
 from goqueue.broker.queue_waiting import QueueWaiting
 from goqueue.broker.state_shard import Command, StateShard, timed, untimed
 from goqueue.broker.state_topic import StateTopic
+from goqueue.broker.tracing_queue import note_timeouts
 from goqueue.model.errors import GoQueueError, InvalidConfig, InvalidRequest
 from goqueue.state.metadata_image import TopicView
 from goqueue.state.priority import LaneIndex, LaneMode, Span
@@ -25,6 +26,7 @@ from goqueue.state.queue.messages import (
     DeadLetter,
     DeadLetterReport,
     DeleteQueues,
+    LeasesEnded,
     MemberLeft,
     OpenQueue,
     QueueAnswer,
@@ -203,9 +205,18 @@ class QueueRegistry:
         for effect in effects:
             if isinstance(effect, QueueReady):
                 self.waiting.wake(effect.queue)
+            elif isinstance(effect, LeasesEnded):
+                self._note_timeouts(effect)
             else:
                 assert isinstance(effect, DeadLetter)
                 self._spawn(self._bury(index, effect))
+
+    def _note_timeouts(self, ended: LeasesEnded) -> None:
+        topic = self.host.image.topics_by_id.get(ended.queue.topic_id)
+        if topic is not None:
+            trace = self.host.hosted.trace_of(topic.name, ended.queue.partition)
+            if trace is not None:
+                note_timeouts(trace, ended.spans, ended.queue.group, ended.member)
 
     async def _bury(self, index: int, death: DeadLetter) -> None:
         shard = await self.state.shard(index)

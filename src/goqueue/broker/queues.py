@@ -16,6 +16,7 @@ from goqueue.broker.queue_host import QueueHost
 from goqueue.broker.queue_registry import QueueRegistry, Start
 from goqueue.broker.receipts import Receipt
 from goqueue.broker.state_shard import StateShard, timed
+from goqueue.broker.tracing_queue import note_deliveries, note_expired, note_settled
 from goqueue.broker.waiting import FetchWaiter
 from goqueue.model.errors import GoQueueError, InvalidRequest
 from goqueue.model.records import Record
@@ -155,6 +156,9 @@ class Queues(QueueRegistry):
         shard = await self.shard(key)
         answer = await shard.execute(timed(QueueMachine.acknowledge, request))
         acknowledged = cast(Acknowledged, answer)
+        trace = self.host.hosted.trace_of(topic, index)
+        if trace is not None:
+            note_settled(trace, items, acknowledged, group)
         fifo = self.fifo.get(key)
         if fifo is not None:
             for item, error in zip(items, acknowledged.errors, strict=False):
@@ -259,6 +263,10 @@ class Queues(QueueRegistry):
             self.forget_order(request.queue, expired)
         gone = {span.start for span in expired}
         records = [record for record in messages.records if record.offset not in gone]
+        if partition.trace is not None:
+            counted = [(record, leased[record.offset].delivery_count) for record in records]
+            note_deliveries(partition.trace, counted, request.queue.group, request.member)
+            note_expired(partition.trace, expired, request.queue.group)
         return [
             Delivery(
                 topic=partition.name.topic,

@@ -14,6 +14,7 @@ from goqueue.broker.messages import (
     Published,
     RecordPage,
 )
+from goqueue.broker.tracing_recorder import continuing_part
 from goqueue.model.errors import InvalidRequest, UnknownPartition
 from goqueue.model.partitioner import partition_for_key
 from goqueue.model.records import NewRecord, encode_records
@@ -62,12 +63,15 @@ async def publish(
     by_partition = spread(records, [partition] * len(records), partition_count)
     produced = await asyncio.gather(
         *(
-            log.produce(
-                topic,
-                index,
-                encode_records([records[position] for position in positions], now_ms=now_ms),
-                acks=acks,
-                timeout_ms=PUBLISH_TIMEOUT_MS,
+            continuing_part(
+                positions,
+                log.produce(
+                    topic,
+                    index,
+                    encode_records([records[position] for position in positions], now_ms=now_ms),
+                    acks=acks,
+                    timeout_ms=PUBLISH_TIMEOUT_MS,
+                ),
             )
             for index, positions in by_partition.items()
         )

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from goqueue.broker.dead_letters import HEADER_PREFIX, TOPIC_HEADER, dead_letter_topic
 from goqueue.broker.queue_host import QueueHost
 from goqueue.broker.queues import Delivery, Queues
+from goqueue.broker.tracing_queue import sending_back
 from goqueue.model.errors import UnknownTopic
 from goqueue.model.records import NewRecord, Record
 from goqueue.state.queue.errors import QueueError
@@ -71,7 +72,8 @@ async def redrive(
     async for delivery in _deliveries(host, queues, topic, limit):
         source = _source(delivery.record) or topic
         try:
-            await host.publish(source, [_restored(delivery.record)])
+            with sending_back(host.hosted, [delivery]):
+                await host.publish(source, [_restored(delivery.record)])
         except UnknownTopic:
             gone.append(delivery)
             continue

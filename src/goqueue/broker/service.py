@@ -39,6 +39,7 @@ from goqueue.broker.queues import Queues
 from goqueue.broker.schemas import Schemas
 from goqueue.broker.share_groups import ShareGroups
 from goqueue.broker.topics import TopicAdmin
+from goqueue.broker.tracing import Tracing
 from goqueue.broker.transactions import TransactionRefused, Transactions
 from goqueue.broker.upkeep import apply_retention_forever
 from goqueue.metadata.local import LocalStore
@@ -91,6 +92,7 @@ class Broker:
         self._follower = MetadataFollower(store, prepare=self._prepare, react=self._react)
         self.traffic = DoorTraffic()
         self._topics = TopicAdmin(store, self._follower, config)
+        self.tracing = Tracing(config, directory.path, cluster_id=lambda: self.cluster_id)
         self.hosted = HostedPartitions(
             directory,
             node_id=self.node_id,
@@ -98,6 +100,7 @@ class Broker:
             clock_ms=clock_ms,
             topic_config=self.topic_config,
             producer_expiration_ms=config.producer_id_expiration_ms,
+            make_trace=self.tracing.trace_of,
         )
         self.groups = Groups(
             self, partitions=config.offsets_topic_num_partitions, settings=group_settings(config)
@@ -116,6 +119,7 @@ class Broker:
         self.schemas = Schemas(self, schema_max_bytes=config.schema_max_bytes)
         self.group_configs = GroupConfigs(store, self._follower, config)
         self.groups.overrides = self.group_configs.overrides
+        self.groups.offsets_committed = self.tracing.offsets_committed
         self.share_groups = ShareGroups(self, self.groups, self.queues, self.group_configs)
         self._upkeep: list[asyncio.Task[None]] = []
 
@@ -150,6 +154,7 @@ class Broker:
         self.hosted.load(self._follower.image)
         await self._store.put(*keys.cluster_id_entry(self.cluster_id))
         self._follower.start()
+        self.tracing.start(self.image, self.hosted.trace_of)
         await self.groups.state.start()
         await self.transactions.state.start()
         await self.queues.state.start()
@@ -183,6 +188,7 @@ class Broker:
         await asyncio.gather(*self._upkeep, return_exceptions=True)
         await self._follower.stop()
         clean = await self.hosted.close()
+        await self.tracing.close()
         await self._store.close()
         self._directory.close(clean=clean)
 

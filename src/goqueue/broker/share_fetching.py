@@ -14,6 +14,7 @@ from goqueue.broker.partition import Partition
 from goqueue.broker.queues import Queues
 from goqueue.broker.share_reading import Look, ShareReader
 from goqueue.broker.state_shard import StateShard, timed
+from goqueue.broker.tracing_queue import note_acquired, note_expired
 from goqueue.model.errors import GoQueueError
 from goqueue.state.metadata_image import TopicView
 from goqueue.state.priority import Span
@@ -191,9 +192,14 @@ class ShareFetch:
         answers = [s.part.answer(error=s.error) for s in seen if s.error is not None]
         for s, found in zip(wanted, acquired, strict=True):
             spans = sorted(found.spans, key=lambda span: span.start)
+            data = s.look.data_of([Span(span.start, span.end) for span in spans])
+            trace = s.part.partition.trace
+            if trace is not None:
+                note_acquired(trace, data, spans, self.group_id, self.member_id)
+                note_expired(trace, s.look.expired, self.group_id)
             answers.append(
                 s.part.answer(
-                    data=s.look.data_of([Span(span.start, span.end) for span in spans]),
+                    data=data,
                     acquired=list(_ranges(spans, s.look.batches, self.batch_size)),
                 )
             )

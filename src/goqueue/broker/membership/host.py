@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from goqueue.broker.groups import Groups
+from goqueue.broker.hosting import HostedPartitions
 from goqueue.broker.messages import FetchedPart, FetchPart, Isolation, ListedOffset
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.names import TopicPartition
@@ -14,6 +15,7 @@ class MemberHost(Protocol):
     config: BrokerConfig
     clock_ms: Callable[[], int]
     groups: Groups
+    hosted: HostedPartitions
 
     @property
     def image(self) -> MetadataImage: ...

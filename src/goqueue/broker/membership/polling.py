@@ -11,6 +11,7 @@ from goqueue.broker.membership.host import MemberHost, by_topic
 from goqueue.broker.membership.refusals import check
 from goqueue.broker.membership.sessions import MemberSession, OffsetReset
 from goqueue.broker.messages import FetchedPart, FetchPart, Isolation
+from goqueue.broker.tracing_queue import note_read
 from goqueue.model.errors import Conflict, GoQueueError, OffsetOutOfRange
 from goqueue.model.names import TopicPartition, topic_partition
 from goqueue.model.records import Record
@@ -115,6 +116,8 @@ class Polling:
             elif len(records) < max_records and fetched.data and place in session.assigned:
                 run = committed_records(fetched, part.offset, max_records - len(records))
                 records += [PolledRecord(place, record) for record in run.records]
+                trace = self._host.hosted.trace_of(part.topic, part.index)
+                note_read(trace, run.records, session.member_id, session.group_id)
                 session.positions[place] = run.next_offset
                 moved = True
         return records, moved

@@ -14,6 +14,7 @@ import msgspec
 from goqueue.broker.dead_letters import HEADER_PREFIX, TOPIC_HEADER
 from goqueue.broker.queues import Delivery
 from goqueue.broker.service import Broker
+from goqueue.broker.tracing_queue import sending_back
 from goqueue.doors.sqs.catalogue import DOOR, GROUP, Catalogue, Queue
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_value
 from goqueue.doors.sqs.refusals import refusal
@@ -153,7 +154,8 @@ class MoveTaskRunner:
         try:
             for target, deliveries in by_target.items():
                 queue = self._catalogue.find(target)
-                await self._broker.publish(queue.name, [_copy(d) for d in deliveries])
+                with sending_back(self._broker.hosted, deliveries):
+                    await self._broker.publish(queue.name, [_copy(d) for d in deliveries])
                 moved += deliveries
                 self._broker.queues.dead_letters.sent_back[source.name] += len(deliveries)
         finally:

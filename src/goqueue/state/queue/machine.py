@@ -22,6 +22,7 @@ from goqueue.state.queue.messages import (
     DeleteAnswer,
     DeleteQueues,
     Done,
+    LeasesEnded,
     MemberLeft,
     OpenQueue,
     QueueAnswer,
@@ -351,6 +352,8 @@ class QueueMachine:
             queue, spans = hold.queue, hold.held()
             if hold.kind is HoldKind.LEASED:
                 queue.counters.timed_out += hold.size
+                ended = LeasesEnded(queue.key, tuple(spans), hold.member)
+                turn.outcome.effects.append(ended)
                 turn.fail(queue, spans, 0)
             elif hold.kind is HoldKind.WAITING:
                 turn.put_back(queue, spans, hold.lane)

@@ -213,6 +213,15 @@ class DeadLetterReport:
 
 
 @dataclass(frozen=True, slots=True)
+class LeasesEnded:
+    """An effect: tell those who follow messages that these were not acknowledged in time."""
+
+    queue: QueueKey
+    spans: tuple[Span, ...]
+    member: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class QueueReady:
     """An effect: wake those who wait for messages of this queue, there may be some now."""
 

@@ -26,6 +26,7 @@ from goqueue.state.queue import (
     DeleteAnswer,
     DeleteQueues,
     Done,
+    LeasesEnded,
     MemberLeft,
     OpenQueue,
     QueueAnswer,
@@ -267,6 +268,9 @@ def describe_mark(mark: int) -> str:
 def describe_effect(effect: object) -> str:
     if isinstance(effect, DeadLetter):
         return f"bury {show(*effect.span)} x{effect.delivery_count} {effect.reason.name}"
+    if isinstance(effect, LeasesEnded):
+        offsets = ", ".join(show(*each) for each in effect.spans)
+        return f"lease of {effect.member or 'somebody'} is over: {offsets}"
     assert isinstance(effect, QueueReady)
     return "ready"
 

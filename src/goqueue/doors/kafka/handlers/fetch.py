@@ -98,6 +98,8 @@ async def _fetch(
         max_bytes=max_bytes,
         isolation=isolation_level(request.isolation_level),
     )
+    if context.broker.tracing.is_enabled:
+        context.broker.tracing.fetched(wanted, fetched, context.client_id)
     return [*zip(keys, fetched, strict=True), *refused]
 
 
