@@ -7,6 +7,7 @@ from typing import Final, NoReturn, Self
 
 from kio.static.protocol import RequestPayload
 
+from goqueue.client.addresses import parse_addresses
 from goqueue.client.connection import CONNECT_TIMEOUT_SECONDS, RESPONSE_TIMEOUT_SECONDS
 from goqueue.client.errors import BrokerUnreachable
 from goqueue.client.framing import (
@@ -92,3 +93,15 @@ class BlockingConnection:
                 f"the broker at {self.address} did not answer within {RESPONSE_TIMEOUT_SECONDS:g} s"
             ) from error
         raise BrokerUnreachable(f"the broker at {self.address} closed the connection") from error
+
+
+def connect_any(bootstrap_servers: str) -> BlockingConnection:
+    """A connection to the first of the addresses that answers; the first one's error if none."""
+    failure: BrokerUnreachable | None = None
+    for host, port in parse_addresses(bootstrap_servers):
+        try:
+            return BlockingConnection(host, port)
+        except BrokerUnreachable as error:
+            failure = failure or error
+    assert failure is not None, "parse_addresses returns at least one"
+    raise failure

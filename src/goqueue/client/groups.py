@@ -153,30 +153,8 @@ class GroupAdmin:
     async def commit(self, group: str, offsets: Mapping[Place, int]) -> None:
         """Set offsets of a group without members."""
         coordinator = await self._admin.coordinator(group)
-        response = await coordinator.call(
-            OffsetCommitRequest(
-                group_id=GroupId(group),
-                member_id="",
-                topics=tuple(
-                    OffsetCommitRequestTopic(
-                        name=TopicName(topic),
-                        partitions=tuple(
-                            OffsetCommitRequestPartition(
-                                partition_index=i32(partition),
-                                committed_offset=i64(offsets[topic, partition]),
-                                committed_metadata="",
-                            )
-                            for partition in partitions
-                        ),
-                    )
-                    for topic, partitions in _by_topic(offsets).items()
-                ),
-            ),
-            OffsetCommitResponse,
-        )
-        for topic in response.topics:
-            for part in topic.partitions:
-                _check(part.error_code, group)
+        response = await coordinator.call(commit_request(group, offsets), OffsetCommitResponse)
+        check_commit(group, response)
 
     async def delete_offsets(self, group: str, places: Iterable[Place]) -> None:
         coordinator = await self._admin.coordinator(group)
@@ -200,6 +178,33 @@ class GroupAdmin:
         for topic in response.topics:
             for part in topic.partitions:
                 _check(part.error_code, group)
+
+
+def commit_request(group: str, offsets: Mapping[Place, int]) -> OffsetCommitRequest:
+    return OffsetCommitRequest(
+        group_id=GroupId(group),
+        member_id="",
+        topics=tuple(
+            OffsetCommitRequestTopic(
+                name=TopicName(topic),
+                partitions=tuple(
+                    OffsetCommitRequestPartition(
+                        partition_index=i32(partition),
+                        committed_offset=i64(offsets[topic, partition]),
+                        committed_metadata="",
+                    )
+                    for partition in partitions
+                ),
+            )
+            for topic, partitions in _by_topic(offsets).items()
+        ),
+    )
+
+
+def check_commit(group: str, response: OffsetCommitResponse) -> None:
+    for topic in response.topics:
+        for part in topic.partitions:
+            _check(part.error_code, group)
 
 
 def _embedded(assignment: bytes) -> tuple[Place, ...]:

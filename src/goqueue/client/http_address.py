@@ -12,8 +12,7 @@ from kio.schema.metadata.v12.request import MetadataRequest
 from kio.schema.metadata.v12.response import MetadataResponse
 from kio.static.primitive import i8
 
-from goqueue.client.addresses import parse_addresses
-from goqueue.client.blocking_connection import BlockingConnection
+from goqueue.client.blocking_connection import BlockingConnection, connect_any
 from goqueue.client.errors import BrokerUnreachable
 
 HTTP_URL_SETTING: Final = "advertised.http.url"
@@ -22,15 +21,8 @@ _BROKER_RESOURCE: Final = i8(4)
 
 def find_http_url(bootstrap_servers: str) -> str:
     """The HTTP address of one broker of the cluster; `BrokerUnreachable` if none tells it."""
-    failure: BrokerUnreachable | None = None
-    for host, port in parse_addresses(bootstrap_servers):
-        try:
-            with BlockingConnection(host, port) as connection:
-                return _ask(connection)
-        except BrokerUnreachable as error:
-            failure = failure or error
-    assert failure is not None, "parse_addresses returns at least one"
-    raise failure
+    with connect_any(bootstrap_servers) as connection:
+        return _ask(connection)
 
 
 def _ask(connection: BlockingConnection) -> str:

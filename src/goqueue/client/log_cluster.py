@@ -24,8 +24,7 @@ from kio.schema.metadata.v12.response import MetadataResponse, MetadataResponseT
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i64
 
-from goqueue.client.addresses import parse_addresses
-from goqueue.client.blocking_connection import BlockingConnection
+from goqueue.client.blocking_connection import BlockingConnection, connect_any
 from goqueue.client.errors import BrokerUnreachable, RequestRefused
 from goqueue.client.group_facts import Place
 from goqueue.model.errors import UnknownTopic
@@ -72,7 +71,7 @@ class LogCluster:
     def __init__(
         self, bootstrap_servers: str, *, patience_seconds: float = PATIENCE_SECONDS
     ) -> None:
-        self._bootstrap = parse_addresses(bootstrap_servers)
+        self._bootstrap_servers = bootstrap_servers
         self._patience_seconds = patience_seconds
         self._entrance: BlockingConnection | None = None
         self._nodes: dict[int, tuple[str, int]] = {}
@@ -195,17 +194,9 @@ class LogCluster:
         return LogTopic(name=name, id=topic.topic_id or uuid.UUID(int=0), leaders=leaders)
 
     def _any_broker(self) -> BlockingConnection:
-        if self._entrance is not None:
-            return self._entrance
-        failure: BrokerUnreachable | None = None
-        for host, port in self._bootstrap:
-            try:
-                self._entrance = BlockingConnection(host, port)
-                return self._entrance
-            except BrokerUnreachable as error:
-                failure = failure or error
-        assert failure is not None, "parse_addresses returns at least one"
-        raise failure
+        if self._entrance is None:
+            self._entrance = connect_any(self._bootstrap_servers)
+        return self._entrance
 
     def _offsets(self, wanted: Mapping[Place, int], isolation: int) -> dict[Place, int]:
         by_leader: dict[BlockingConnection, list[Place]] = defaultdict(list)

@@ -3,6 +3,7 @@
 import os
 import sys
 from typing import TYPE_CHECKING, Final
+from weakref import WeakSet
 
 from goqueue.spark.java_home import find_java_home
 
@@ -22,6 +23,9 @@ _LOCAL: Final = {
     "spark.sql.shuffle.partitions": "4",
 }
 
+# Sessions that have the listener already: Spark hands out the same session again.
+_publishing_lag: "WeakSet[SparkSession]" = WeakSet()
+
 
 def session(
     app_name: str = "goqueue",
@@ -38,6 +42,8 @@ def session(
     """
     from pyspark.sql import SparkSession
 
+    from goqueue.spark.query_lag import LagPublisher
+
     settings = {_setting_name(name): _setting_text(value) for name, value in conf.items()}
     if remote is None and master is not None and master.startswith(_CONNECT_SCHEME):
         master, remote = None, master
@@ -53,7 +59,11 @@ def session(
     for name, text in (defaults | settings).items():
         builder = builder.config(name, text)
     # Spark finds the source by the package `pyspark_goqueue`.
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    if spark not in _publishing_lag:
+        _publishing_lag.add(spark)
+        spark.streams.addListener(LagPublisher())
+    return spark
 
 
 def _prepare_environment(*, is_local: bool) -> None:
