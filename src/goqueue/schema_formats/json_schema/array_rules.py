@@ -1,6 +1,6 @@
 """Rules for arrays: all items, leading items one by one, and the items after those."""
 
-from goqueue.schema_formats.json_schema.content_models import compare_rest
+from goqueue.schema_formats.json_schema.content_models import compare_removed, compare_rest
 from goqueue.schema_formats.json_schema.documents import Place
 from goqueue.schema_formats.json_schema.reasons import (
     Pair,
@@ -21,7 +21,8 @@ def compare_arrays(shapes: Shapes, writer: Arrays, reader: Arrays) -> Steps:
     reasons += yield from _compare_all_items(shapes, writer, reader)
     for index in range(max(len(writer.leading), len(reader.leading))):
         if index >= len(reader.leading):
-            found = yield from _compare_removed(shapes, writer.leading[index], reader, index)
+            had, covering = writer.leading[index], _after_leading(reader)
+            found = yield from compare_removed(shapes, "item", index, had, covering)
         elif index >= len(writer.leading):
             found = yield from _compare_added(shapes, writer, reader.leading[index], index)
         else:
@@ -42,20 +43,6 @@ def _compare_all_items(shapes: Shapes, writer: Arrays, reader: Arrays) -> Steps:
         return [Reason("SCHEMA_ADDED", text, Path("items"))]
     reasons = yield Pair(writer.items, reader.items)
     return under(("items",), reasons)
-
-
-def _compare_removed(shapes: Shapes, had: Place, reader: Arrays, index: int) -> Steps:
-    covering = _after_leading(reader)
-    if shapes.of(covering) is NOTHING:
-        if shapes.of(had) is NOTHING:
-            return []
-        text = f"the reader does not know item {index} and allows no more items"
-        return [Reason("ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL", text)]
-    reasons = yield Pair(had, covering)
-    if not reasons:
-        return []
-    text = f"what the writer has as item {index} does not fit the reader's additional items"
-    return [*reasons, Reason("ITEM_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", text)]
 
 
 def _compare_added(shapes: Shapes, writer: Arrays, wanted: Place, index: int) -> Steps:

@@ -24,3 +24,20 @@ def compare_rest(shapes: Shapes, keyword: str, writer: Place | None, reader: Pla
         return [Reason(f"{kind}_NARROWED", text, Path(keyword))]
     reasons = yield Pair(writer, reader)
     return under((keyword,), reasons)
+
+
+def compare_removed(
+    shapes: Shapes, thing: str, name: object, had: Place, covering: Place | None
+) -> Steps:
+    """A property or item that only the writer declares: does the reader's model cover it?"""
+    if shapes.of(covering) is NOTHING:
+        if shapes.of(had) is NOTHING:
+            return []
+        text = f"the reader does not know {thing} {name!r} and allows none that it does not know"
+        return [Reason(f"{thing.upper()}_REMOVED_FROM_CLOSED_CONTENT_MODEL", text)]
+    reasons = yield Pair(had, covering)
+    if not reasons:
+        return []
+    text = f"the writer's {thing} {name!r} does not fit what the reader allows besides its own"
+    kind = f"{thing.upper()}_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
+    return [*reasons, Reason(kind, text)]

@@ -7,7 +7,7 @@ pattern or a schema (partially open), or nothing at all (closed).
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from goqueue.schema_formats.json_schema.content_models import compare_rest
+from goqueue.schema_formats.json_schema.content_models import compare_removed, compare_rest
 from goqueue.schema_formats.json_schema.documents import Place
 from goqueue.schema_formats.json_schema.reasons import (
     Pair,
@@ -28,7 +28,8 @@ def compare_objects(shapes: Shapes, writer: Objects, reader: Objects) -> Steps:
     reasons = _required_reasons(writer, reader) + limit_reasons(writer.limits, reader.limits)
     for name in dict.fromkeys([*writer.properties, *reader.properties]):
         if name not in reader.properties:
-            found = yield from _compare_removed(shapes, writer, reader, name)
+            had, covering = writer.properties[name], _covering(reader, name)
+            found = yield from compare_removed(shapes, "property", name, had, covering)
         elif name not in writer.properties:
             found = yield from _compare_added(shapes, writer, reader, name)
         else:
@@ -55,22 +56,6 @@ def _required_reasons(writer: Objects, reader: Objects) -> list[Reason]:
         and name in reader.properties
         and not _has_default(reader.properties[name])
     ]
-
-
-def _compare_removed(shapes: Shapes, writer: Objects, reader: Objects, name: str) -> Steps:
-    """What counts is the reader's content model: what it says of the property's name."""
-    had, covering = writer.properties[name], _covering(reader, name)
-    if shapes.of(covering) is NOTHING:
-        if shapes.of(had) is NOTHING:
-            return []
-        text = f"the reader does not know {name!r} and allows no more properties"
-        return [Reason("PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL", text)]
-    reasons = yield Pair(had, covering)
-    if not reasons:
-        return []
-    text = f"what the writer has as {name!r} does not fit the reader's other properties"
-    kind = "PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
-    return [*reasons, Reason(kind, text)]
 
 
 def _compare_added(shapes: Shapes, writer: Objects, reader: Objects, name: str) -> Steps:
