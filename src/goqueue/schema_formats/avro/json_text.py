@@ -10,9 +10,9 @@ from goqueue.schema_formats.messages import InvalidSchema
 
 # A schema travels in one record of the registry's topic, and those hold one MiB.
 MAX_SCHEMA_CHARACTERS = 1024 * 1024
-# A record inside a record takes three levels of JSON: 85 records deep. Far more than people
+# A record inside a record takes three levels of JSON: 66 records deep. Far more than people
 # write, and shallow enough for code that walks a schema by calling itself.
-MAX_JSON_LEVELS = 256
+MAX_JSON_LEVELS = 200
 
 # Brackets, and strings as wholes so that brackets in them do not count. An open string reaches to
 # the end of the text, which keeps the search linear.

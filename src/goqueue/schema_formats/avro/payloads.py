@@ -21,10 +21,13 @@ from goqueue.schema_formats.avro.schema_types import (
 )
 from goqueue.schema_formats.messages import InvalidContent, SchemaSource
 
-# Records, arrays and maps inside each other. Each takes two calls, and Python ends at a thousand.
-MAX_VALUE_LEVELS = 256
+# Records, arrays and maps inside each other. Each takes two or three calls, and Python allows a
+# thousand, of which the caller has used some.
+MAX_VALUE_LEVELS = 200
 # Items without a byte of their own, such as nulls: a reader builds as many as the payload says.
 MAX_EMPTY_ITEMS = 1024 * 1024
+# How many levels of a fault's place are told; they lead far enough to find it.
+_TOLD_LEVELS = 16
 
 _INT_BYTES, _LONG_BYTES = 5, 10
 _INT_VALUES, _LONG_VALUES = 1 << 32, 1 << 64
@@ -44,7 +47,9 @@ class _Fault(Exception):
         self.levels: list[str] = []
 
     def message(self) -> str:
-        place = "/".join(reversed(self.levels))
+        place = "/".join(self.levels[: -_TOLD_LEVELS - 1 : -1])
+        if len(self.levels) > _TOLD_LEVELS:
+            place += "/…"
         return f"{f'field {place}: ' if place else ''}{self.problem} (at byte {self.position})"
 
 

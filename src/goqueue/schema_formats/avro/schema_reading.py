@@ -26,6 +26,8 @@ from goqueue.schema_formats.messages import InvalidSchema, SchemaSource
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAMED_KINDS = ("record", "error", "enum", "fixed")
 _ORDERS = ("ascending", "descending", "ignore")
+# A name or a symbol in a message may be as long as the schema.
+_MAX_MESSAGE_CHARACTERS = 1000
 # Java's Avro holds a size in an int.
 _MAX_FIXED_BYTES = (1 << 31) - 1
 # What has a meaning is no property; Java's Avro sees the first ten so in every type.
@@ -38,6 +40,15 @@ _FIELD_ATTRIBUTES = frozenset(["aliases", "default", "doc", "name", "order", "ty
 
 def read_schema(source: SchemaSource) -> Schema:
     """Raises `InvalidSchema`, with the place of the fault where there is one."""
+    try:
+        return _read_with_references(source)
+    except InvalidSchema as fault:
+        if len(str(fault)) <= _MAX_MESSAGE_CHARACTERS:
+            raise
+        raise InvalidSchema(f"{str(fault)[:_MAX_MESSAGE_CHARACTERS]}…") from None
+
+
+def _read_with_references(source: SchemaSource) -> Schema:
     reading = _Reading()
     texts_read: set[str] = set()
     for reference in source.references:

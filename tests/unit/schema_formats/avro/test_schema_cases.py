@@ -144,7 +144,7 @@ def test_deep_nesting_is_refused_or_read_but_never_a_crash() -> None:
         if levels <= MAX_JSON_LEVELS:
             assert parsed(text).canonical == text
         else:
-            with pytest.raises(InvalidSchema, match="nests deeper than 256 levels"):
+            with pytest.raises(InvalidSchema, match="nests deeper than 200 levels"):
                 parsed(text)
     for text in ("[" * 100_000, '{"a":' * 100_000, '"' + '\\"' * 100_000, "[" * 200 + '"['):
         with pytest.raises(InvalidSchema):
@@ -161,6 +161,12 @@ def test_records_may_stand_in_each_other_deeper_than_people_write() -> None:
 def test_a_huge_text_is_refused() -> None:
     with pytest.raises(InvalidSchema, match=f"the limit is {MAX_SCHEMA_CHARACTERS}"):
         parsed('"' + "a" * MAX_SCHEMA_CHARACTERS + '"')
+
+
+def test_a_fault_is_told_briefly() -> None:
+    with pytest.raises(InvalidSchema) as refused:
+        parsed({"type": "fixed", "name": "-" * 100_000, "size": 1})
+    assert len(str(refused.value)) < 1100
 
 
 def test_a_large_schema_takes_a_moment() -> None:
