@@ -13,6 +13,7 @@ from goqueue.cli.groups import groups
 from goqueue.cli.offsets import offsets
 from goqueue.cli.produce import produce
 from goqueue.cli.queue import queue
+from goqueue.cli.schemas import schemas
 from goqueue.cli.serve import serve
 from goqueue.cli.settings import settings
 from goqueue.cli.topics import topics
@@ -57,4 +58,5 @@ app.add_typer(delayed, name="delayed")
 app.add_typer(groups, name="groups")
 app.add_typer(offsets, name="offsets")
 app.add_typer(transactions, name="transactions")
+app.add_typer(schemas, name="schemas")
 app.command()(settings)

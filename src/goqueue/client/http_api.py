@@ -35,17 +35,21 @@ class HttpApi:
         self._url = url.rstrip("/")
 
     def get(self, *path: str, **query: object) -> Any:
+        return self._send("GET", self._address(path, query))
+
+    def post(self, *path: str, body: object, **query: object) -> Any:
+        return self._send("POST", self._address(path, query), json.dumps(body).encode())
+
+    def put(self, *path: str, body: object, **query: object) -> Any:
+        return self._send("PUT", self._address(path, query), json.dumps(body).encode())
+
+    def delete(self, *path: str, **query: object) -> Any:
+        return self._send("DELETE", self._address(path, query))
+
+    def _address(self, parts: tuple[str, ...], query: dict[str, object]) -> str:
+        path = self._url + "".join(f"/{quote(part, safe='')}" for part in parts)
         given = {name: value for name, value in query.items() if value is not None}
-        return self._send("GET", self._path(path) + ("?" + urlencode(given) if given else ""))
-
-    def post(self, *path: str, body: object) -> Any:
-        return self._send("POST", self._path(path), json.dumps(body).encode())
-
-    def delete(self, *path: str) -> Any:
-        return self._send("DELETE", self._path(path))
-
-    def _path(self, parts: tuple[str, ...]) -> str:
-        return self._url + "".join(f"/{quote(part, safe='')}" for part in parts)
+        return path + ("?" + urlencode(given) if given else "")
 
     def _send(self, method: str, url: str, body: bytes | None = None) -> Any:
         headers = {"content-type": "application/json"} if body is not None else {}
@@ -63,6 +67,8 @@ class HttpApi:
 
 def _reason(error: urllib.error.HTTPError) -> str:
     try:
-        return str(json.loads(error.read())["error"]["message"])
-    except (ValueError, KeyError, TypeError):
+        content = json.loads(error.read())
+        # The schema registry speaks Confluent's way: no `error` around it.
+        return str(content.get("error", content)["message"])
+    except (ValueError, KeyError, TypeError, AttributeError):
         return f"HTTP status {error.code}"

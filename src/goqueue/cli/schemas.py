@@ -1,0 +1,308 @@
+"""`goqueue schemas`: the schema registry by hand."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from goqueue.cli.failures import CommandFailed
+from goqueue.cli.options import DEFAULT_HTTP_URL, HttpOption, Output, OutputOption
+from goqueue.cli.output import print_document, print_rows
+from goqueue.client.http_api import HttpApi
+
+schemas = typer.Typer(help="Register schemas, and look at them.", no_args_is_help=True)
+config = typer.Typer(help="Which changes of a schema are allowed.", no_args_is_help=True)
+mode = typer.Typer(help="Whether schemas can be registered and deleted.", no_args_is_help=True)
+schemas.add_typer(config, name="config")
+schemas.add_typer(mode, name="mode")
+
+# What the file's name says about the language, when --type does not.
+_TYPE_OF_SUFFIX: Final = {".avsc": "AVRO", ".json": "JSON", ".proto": "PROTOBUF"}
+# The registry gives out as many at a time.
+_PAGE: Final = 1_000
+
+FileArgument = Annotated[
+    Path,
+    typer.Argument(metavar="FILE", help="The schema; - reads standard input.", allow_dash=True),
+]
+SubjectArgument = Annotated[str, typer.Argument(metavar="SUBJECT", help="Such as orders-value.")]
+SubjectOption = Annotated[
+    str, typer.Option("--subject", "-s", help="Such as orders-value, for values of topic orders.")
+]
+ScopeOption = Annotated[
+    str | None,
+    typer.Option("--subject", "-s", help="Of this subject; else for all.", show_default=False),
+]
+VersionOption = Annotated[str, typer.Option("--version", help="A number, or latest.")]
+TypeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--type",
+        "-t",
+        help="AVRO, JSON or PROTOBUF; else by the file's name (.avsc, .json, .proto).",
+        show_default=False,
+    ),
+]
+ReferenceOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--reference",
+        "-r",
+        metavar="NAME=SUBJECT:VERSION",
+        help="A schema that this one uses, and by which name; can be repeated.",
+    ),
+]
+
+
+@schemas.command("list")
+def list_schemas(
+    prefix: Annotated[str, typer.Option("--prefix", help="Subjects that begin so.")] = "",
+    every_version: Annotated[bool, typer.Option("--all", help="Not only the latest.")] = False,
+    deleted: Annotated[bool, typer.Option("--deleted", help="Deleted versions as well.")] = False,
+    http: HttpOption = DEFAULT_HTTP_URL,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """The latest schema of every subject."""
+    api = HttpApi(http)
+    found: list[dict[str, Any]] = []
+    while len(found) % _PAGE == 0:
+        page = api.get(
+            "schemas",
+            subjectPrefix=prefix,
+            latestOnly=str(not every_version).lower(),
+            deleted=str(deleted).lower(),
+            offset=len(found),
+        )
+        found += page
+        if not page:
+            break
+    for row in found:
+        row.setdefault("schemaType", "AVRO")
+        row["uses"] = [reference["subject"] for reference in row.get("references", ())]
+        row.setdefault("deleted", False)
+    columns = {"subject": "Subject", "version": "Version", "id": "Id", "schemaType": "Type"}
+    columns |= {"uses": "Uses"} | ({"deleted": "Deleted"} if deleted else {})
+    print_rows(found, output, columns=columns)
+
+
+@schemas.command("show")
+def show(
+    subject: Annotated[str | None, typer.Argument(metavar="SUBJECT", show_default=False)] = None,
+    version: VersionOption = "latest",
+    schema_id: Annotated[
+        int | None, typer.Option("--id", min=1, help="By id instead.", show_default=False)
+    ] = None,
+    http: HttpOption = DEFAULT_HTTP_URL,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """A schema's text, by subject or by id; with -o json or yaml, all that is known of it."""
+    if (subject is None) == (schema_id is None):
+        raise typer.BadParameter("name a subject, or an id with --id")
+    api = HttpApi(http)
+    if subject is not None:
+        found = api.get("subjects", subject, "versions", version)
+    else:
+        found = api.get("schemas", "ids", str(schema_id))
+    if output is Output.TABLE:
+        typer.echo(_readable(found["schema"]))
+    else:
+        print_document(found, output)
+
+
+@schemas.command("register")
+def register(
+    file: FileArgument,
+    subject: SubjectOption,
+    schema_type: TypeOption = None,
+    references: ReferenceOption = None,
+    normalize: Annotated[bool, typer.Option(help="Ignore differences in writing.")] = False,
+    http: HttpOption = DEFAULT_HTTP_URL,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Register a schema under a subject, if it is compatible; prints its id and version."""
+    answer = HttpApi(http).post(
+        "subjects",
+        subject,
+        "versions",
+        body=_body(file, schema_type, references),
+        normalize=str(normalize).lower(),
+    )
+    row = {"subject": subject, **answer}
+    print_rows([row], output, columns={"subject": "Subject", "version": "Version", "id": "Id"})
+
+
+@schemas.command("check")
+def check(
+    file: FileArgument,
+    subject: SubjectOption,
+    version: Annotated[
+        str | None,
+        typer.Option("--version", help="Against this one; else as registering would."),
+    ] = None,
+    schema_type: TypeOption = None,
+    references: ReferenceOption = None,
+    http: HttpOption = DEFAULT_HTTP_URL,
+) -> None:
+    """Say whether a schema could be registered; exits with 1 and the reasons if not."""
+    path = ["compatibility", "subjects", subject, "versions", *([version] if version else [])]
+    answer = HttpApi(http).post(*path, body=_body(file, schema_type, references), verbose="true")
+    if answer["is_compatible"]:
+        typer.echo(f"compatible with {subject}")
+        return
+    for message in answer.get("messages", ()):
+        typer.echo(message, err=True)
+    raise CommandFailed(f"{file} is not compatible with {subject}")
+
+
+@schemas.command("delete")
+def delete(
+    subject: SubjectArgument,
+    version: Annotated[
+        str | None, typer.Option("--version", help="This one only.", show_default=False)
+    ] = None,
+    permanent: Annotated[
+        bool, typer.Option("--permanent", help="For good; after it was deleted without this.")
+    ] = False,
+    http: HttpOption = DEFAULT_HTTP_URL,
+) -> None:
+    """Delete a subject, or one version; until --permanent, it can still be read by id."""
+    path = ["subjects", subject, *(["versions", version] if version else [])]
+    gone = HttpApi(http).delete(*path, permanent=str(permanent).lower())
+    numbers = gone if isinstance(gone, list) else [gone]
+    how = "deleted for good" if permanent else "deleted"
+    typer.echo(f"{how}: {subject} version {', '.join(map(str, numbers))}")
+
+
+@schemas.command("stats")
+def stats(http: HttpOption = DEFAULT_HTTP_URL, output: OutputOption = Output.TABLE) -> None:
+    """How much is registered."""
+    answer = HttpApi(http).get("schemas", "stats")
+    columns = {
+        "subjects": "Subjects",
+        "versions": "Versions",
+        "deletedVersions": "Deleted versions",
+        "schemas": "Schemas",
+        "compatibilityLevel": "Compatibility",
+        "mode": "Mode",
+    }
+    print_rows([answer], output, columns=columns)
+
+
+# --- config and mode ----------------------------------------------------------------------
+
+
+@config.command("get")
+def get_config(
+    subject: ScopeOption = None,
+    http: HttpOption = DEFAULT_HTTP_URL,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """What counts for a subject, or for all."""
+    found = HttpApi(http).get("config", *_scope(subject), defaultToGlobal="true")
+    row = {"normalize": False, "alias": None, "compatibilityGroup": None, **found}
+    columns = {"compatibilityLevel": "Compatibility", "normalize": "Normalize"}
+    print_rows([row], output, columns=columns | {"alias": "Alias"})
+
+
+@config.command("set")
+def set_config(
+    level: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="LEVEL",
+            help="NONE, BACKWARD, FORWARD or FULL, or one of them with _TRANSITIVE.",
+            show_default=False,
+        ),
+    ] = None,
+    subject: ScopeOption = None,
+    normalize: Annotated[
+        bool | None, typer.Option(help="Ignore differences in writing.", show_default=False)
+    ] = None,
+    alias: Annotated[
+        str | None, typer.Option(help="The subject that this one stands for.", show_default=False)
+    ] = None,
+    http: HttpOption = DEFAULT_HTTP_URL,
+) -> None:
+    """Set what counts for a subject, or for all; what is not given stays."""
+    given = {"compatibility": level and level.upper(), "normalize": normalize, "alias": alias}
+    body = {name: value for name, value in given.items() if value is not None}
+    if not body:
+        raise typer.BadParameter("give a LEVEL, --normalize or --alias")
+    HttpApi(http).put("config", *_scope(subject), body=body)
+    typer.echo(f"set for {subject or 'all subjects'}: {json.dumps(body)}")
+
+
+@config.command("unset")
+def unset_config(subject: ScopeOption = None, http: HttpOption = DEFAULT_HTTP_URL) -> None:
+    """Remove what is set for a subject, or for all: then the default counts again."""
+    HttpApi(http).delete("config", *_scope(subject))
+    typer.echo(f"unset for {subject or 'all subjects'}")
+
+
+@mode.command("get")
+def get_mode(
+    subject: ScopeOption = None,
+    http: HttpOption = DEFAULT_HTTP_URL,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """The mode of a subject, or of all."""
+    found = HttpApi(http).get("mode", *_scope(subject), defaultToGlobal="true")
+    print_rows([found], output, columns={"mode": "Mode"})
+
+
+@mode.command("set")
+def set_mode(
+    wanted: Annotated[
+        str,
+        typer.Argument(metavar="MODE", help="READWRITE, READONLY, READONLY_OVERRIDE or IMPORT."),
+    ],
+    subject: ScopeOption = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="IMPORT although schemas are registered.")
+    ] = False,
+    http: HttpOption = DEFAULT_HTTP_URL,
+) -> None:
+    """Set the mode of a subject, or of all. IMPORT takes ids and versions from other registries."""
+    body = {"mode": wanted.upper()}
+    HttpApi(http).put("mode", *_scope(subject), body=body, force=str(force).lower())
+    typer.echo(f"set for {subject or 'all subjects'}: {body['mode']}")
+
+
+# --- what a schema is sent as -------------------------------------------------------------
+
+
+def _scope(subject: str | None) -> list[str]:
+    return [] if subject is None else [subject]
+
+
+def _body(file: Path, schema_type: str | None, references: list[str] | None) -> dict[str, object]:
+    kind = schema_type or _TYPE_OF_SUFFIX.get(file.suffix)
+    if kind is None:
+        raise typer.BadParameter(
+            f"the name {file} does not say; give AVRO, JSON or PROTOBUF", param_hint="--type"
+        )
+    try:
+        text = typer.get_text_stream("stdin").read() if str(file) == "-" else file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandFailed(f"{file} cannot be read: {error}") from None
+    used = [_reference(text) for text in references or ()]
+    return {"schema": text, "schemaType": kind.upper(), "references": used}
+
+
+def _reference(text: str) -> dict[str, object]:
+    name, _, place = text.rpartition("=")
+    subject, _, version = place.rpartition(":")
+    if not (name and subject and version.isdecimal()):
+        raise typer.BadParameter(
+            f"{text!r} is not of the form NAME=SUBJECT:VERSION", param_hint="--reference"
+        )
+    return {"name": name, "subject": subject, "version": int(version)}
+
+
+def _readable(text: str) -> str:
+    """JSON with its lines broken; anything else as it is."""
+    try:
+        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    except ValueError:
+        return text.rstrip("\n")
