@@ -127,9 +127,14 @@ def _step_int(payload: bytes, position: int, _levels: int) -> int:
 
 
 def _step_long(payload: bytes, position: int, _levels: int) -> int:
-    if payload[position] < 0x80:
-        return position + 1
-    return _read_long(payload, position)[1]
+    last = position + _LONG_BYTES - 1
+    while payload[position] >= 0x80:
+        if position == last:
+            raise _Fault(position, "the number is too large for a long")
+        position += 1
+    if position == last and payload[position] > 1:
+        raise _Fault(position, "the number is too large for a long")
+    return position + 1
 
 
 def _read_length(payload: bytes, position: int) -> tuple[int, int]:
@@ -152,7 +157,13 @@ def _step_bytes(payload: bytes, position: int, _levels: int) -> int:
 
 
 def _step_string(payload: bytes, position: int, _levels: int) -> int:
-    begin, end = _read_length(payload, position)
+    length = payload[position]
+    if length < 0x80 and not length & 1 and position + (length >> 1) < len(payload):
+        # Most strings are short; a call less for them.
+        begin = position + 1
+        end = begin + (length >> 1)
+    else:
+        begin, end = _read_length(payload, position)
     text = payload[begin:end]
     if not text.isascii():
         try:
