@@ -1,7 +1,7 @@
 """What is registered, as it is looked up. Only replay changes it."""
 
-from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from goqueue.state.schemas.errors import (
@@ -22,6 +22,9 @@ from goqueue.state.schemas.messages import (
 DEFAULT_COMPATIBILITY: Final = CompatibilityLevel.BACKWARD
 DEFAULT_MODE: Final = Mode.READWRITE
 
+Key = TypeVar("Key", bound=Hashable)
+Item = TypeVar("Item")
+
 _NO_VERSIONS: Final[dict[int, Version]] = {}
 
 
@@ -39,7 +42,7 @@ class Catalogue:
         self._subjects: dict[str, dict[int, Version]] = {}
         # Imported schemas may have several ids for the same thing.
         self._ids: dict[SchemaIdentity, set[int]] = {}
-        self._ids_by_guid: dict[UUID, int] = {}
+        self._ids_by_guid: dict[UUID, set[int]] = {}
         self._uses: dict[int, set[VersionKey]] = {}
         self._referrers: dict[VersionKey, set[int]] = {}
 
@@ -50,7 +53,7 @@ class Catalogue:
         self.schemas[schema.id] = schema
         self.highest_id = max(self.highest_id, schema.id)
         self._ids.setdefault(schema.identity, set()).add(schema.id)
-        self._ids_by_guid[schema.guid] = schema.id
+        self._ids_by_guid.setdefault(schema.guid, set()).add(schema.id)
         for reference in schema.identity.references:
             key = VersionKey(reference.subject, reference.version)
             self._referrers.setdefault(key, set()).add(schema.id)
@@ -59,16 +62,10 @@ class Catalogue:
         schema = self.schemas.pop(schema_id, None)
         if schema is None:
             return
-        self._ids[schema.identity].discard(schema_id)
-        if not self._ids[schema.identity]:
-            del self._ids[schema.identity]
-        if self._ids_by_guid.get(schema.guid) == schema_id:
-            del self._ids_by_guid[schema.guid]
+        _discard(self._ids, schema.identity, schema_id)
+        _discard(self._ids_by_guid, schema.guid, schema_id)
         for reference in schema.identity.references:
-            key = VersionKey(reference.subject, reference.version)
-            self._referrers[key].discard(schema_id)
-            if not self._referrers[key]:
-                del self._referrers[key]
+            _discard(self._referrers, VersionKey(reference.subject, reference.version), schema_id)
 
     def put_version(self, version: Version) -> None:
         self.drop_version(version.subject, version.number)
@@ -82,10 +79,7 @@ class Catalogue:
             return
         if not self._subjects[subject]:
             del self._subjects[subject]
-        uses = self._uses[version.schema_id]
-        uses.discard(VersionKey(subject, number))
-        if not uses:
-            del self._uses[version.schema_id]
+        _discard(self._uses, version.schema_id, VersionKey(subject, number))
 
     # --- subjects and versions ------------------------------------------------------------
 
@@ -147,7 +141,7 @@ class Catalogue:
     def schema_by_guid(self, guid: UUID) -> StoredSchema:
         if guid not in self._ids_by_guid:
             raise schema_not_found(str(guid))
-        return self.schemas[self._ids_by_guid[guid]]
+        return self.schemas[min(self._ids_by_guid[guid])]
 
     def id_of(self, identity: SchemaIdentity) -> int | None:
         return min(self._ids.get(identity, ()), default=None)
@@ -191,3 +185,15 @@ class Catalogue:
 
 
 _NOTHING_SET: Final = SubjectConfig()
+
+
+def _discard(sets: dict[Key, set[Item]], key: Key, item: Item) -> None:
+    """Take an item out of one of many sets; an empty one goes.
+
+    The same reference may stand twice in a schema, so that the set is gone already.
+    """
+    found = sets.get(key)
+    if found is not None:
+        found.discard(item)
+        if not found:
+            del sets[key]

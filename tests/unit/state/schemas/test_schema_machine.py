@@ -1,0 +1,283 @@
+"""The registry's machine: what each command decides, and that the log tells it all again."""
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from goqueue.state.machine import Outcome, StateRecord
+from goqueue.state.schemas import Catalogue, RefusalKind, RegistryRefusal, SchemaMachine
+from goqueue.state.schemas.messages import (
+    CompatibilityLevel,
+    DeleteSubject,
+    DeleteVersion,
+    Mode,
+    Reference,
+    Register,
+    Registered,
+    SchemaIdentity,
+    SetConfig,
+    SetMode,
+    SubjectConfig,
+)
+
+
+class Log:
+    """Runs a machine as the runtime does, and keeps what a compacted log would."""
+
+    def __init__(self) -> None:
+        self.machine = SchemaMachine()
+        self.entries: dict[bytes, bytes] = {}
+
+    def run(self, command: Callable[..., Outcome], request: object) -> Any:
+        """The answer; a refusal is raised, and must not have written anything."""
+        outcome = command(self.machine, request, ticket=7)
+        for record in outcome.records:
+            self.machine.replay(record)
+            self.entries.pop(record.key, None)
+            if record.value is not None:
+                self.entries[record.key] = record.value
+        ((ticket, answer),) = outcome.replies
+        assert ticket == 7
+        if isinstance(answer, RegistryRefusal):
+            assert not outcome.records
+            raise answer
+        return answer
+
+    def register(self, subject: str, text: str, **given: Any) -> Registered:
+        references = given.pop("references", ())
+        identity = SchemaIdentity("AVRO", f"print of {text}", references)
+        request = Register(subject, text, identity, 1_000, **given)
+        answer: Registered = self.run(SchemaMachine.register, request)
+        return answer
+
+    def delete(self, subject: str, number: int | None = None, *, permanent: bool = False) -> Any:
+        if number is None:
+            return self.run(SchemaMachine.delete_subject, DeleteSubject(subject, permanent))
+        return self.run(SchemaMachine.delete_version, DeleteVersion(subject, number, permanent))
+
+    def set_mode(self, subject: str | None, mode: Mode | None, *, is_forced: bool = False) -> Any:
+        return self.run(SchemaMachine.set_mode, SetMode(subject, mode, is_forced))
+
+    def set_config(self, subject: str | None, config: SubjectConfig | None) -> Any:
+        return self.run(SchemaMachine.set_config, SetConfig(subject, config))
+
+    def restarted(self) -> Catalogue:
+        machine = SchemaMachine()
+        for key, value in self.entries.items():
+            machine.replay(StateRecord(key, value))
+        return machine.catalogue
+
+
+@pytest.fixture
+def log() -> Log:
+    return Log()
+
+
+def kind_of(call: Callable[[], object]) -> RefusalKind:
+    with pytest.raises(RegistryRefusal) as raised:
+        call()
+    return raised.value.kind
+
+
+def test_one_schema_has_one_id_in_all_subjects(log: Log) -> None:
+    first = log.register("a", "x")
+    assert (first.schema.id, first.version.number) == (1, 1)
+    assert log.register("a", "x") == first
+    assert log.register("b", "x").schema.id == 1
+    second = log.register("a", "y")
+    assert (second.schema.id, second.version.number) == (2, 2)
+    assert [v.subject for v in log.machine.catalogue.uses(1)] == ["a", "b"]
+
+
+def test_deleting_takes_two_steps(log: Log) -> None:
+    log.register("a", "x")
+    log.register("a", "y")
+    assert kind_of(lambda: log.delete("b")) is RefusalKind.SUBJECT_NOT_FOUND
+    assert kind_of(lambda: log.delete("a", 9)) is RefusalKind.VERSION_NOT_FOUND
+    assert kind_of(lambda: log.delete("a", 1, permanent=True)) is (
+        RefusalKind.VERSION_NOT_SOFT_DELETED
+    )
+    assert log.delete("a", 1) == 1
+    assert kind_of(lambda: log.delete("a", 1)) is RefusalKind.VERSION_SOFT_DELETED
+    assert kind_of(lambda: log.delete("a", permanent=True)) is RefusalKind.SUBJECT_NOT_SOFT_DELETED
+    assert log.machine.catalogue.schema(1).text == "x"
+    assert log.delete("a") == [2]
+    assert kind_of(lambda: log.delete("a")) is RefusalKind.SUBJECT_SOFT_DELETED
+    assert log.delete("a", permanent=True) == [1, 2]
+    assert not log.machine.catalogue.schemas
+
+
+def test_an_id_is_never_given_twice(log: Log) -> None:
+    log.register("a", "x")
+    log.delete("a")
+    log.delete("a", permanent=True)
+    assert log.restarted().highest_id == 1
+    assert log.register("a", "y").schema.id == 2
+
+
+def test_registered_again_after_a_soft_delete(log: Log) -> None:
+    log.register("a", "x")
+    log.register("a", "y")
+    log.delete("a", 1)
+    again = log.register("a", "x")
+    assert (again.schema.id, again.version.number) == (1, 3)
+    numbers = [v.number for v in log.machine.catalogue.versions("a", deleted=True)]
+    assert numbers == [2, 3]
+
+
+def test_settings_go_with_the_last_version(log: Log) -> None:
+    log.register("a", "x")
+    log.set_config("a", SubjectConfig(compatibility=CompatibilityLevel.NONE))
+    log.set_mode("a", Mode.READWRITE)
+    log.delete("a", 1)
+    assert not log.machine.catalogue.configs
+    assert not log.machine.catalogue.modes
+
+
+def test_what_is_referred_to_stays(log: Log) -> None:
+    log.register("base", "x")
+    reference = Reference("Base", "base", 1)
+    assert kind_of(lambda: log.register("a", "y", references=(Reference("B", "c", 1),))) is (
+        RefusalKind.INVALID_SCHEMA
+    )
+    user = log.register("a", "y", references=(reference,))
+    assert log.machine.catalogue.referrers("base", 1) == [user.schema.id]
+    assert kind_of(lambda: log.delete("base")) is RefusalKind.REFERENCE_EXISTS
+    assert kind_of(lambda: log.delete("base", 1)) is RefusalKind.REFERENCE_EXISTS
+    log.delete("a")
+    assert log.delete("base") == [1]
+    assert kind_of(lambda: log.register("b", "y", references=(reference,))) is (
+        RefusalKind.INVALID_SCHEMA
+    )
+
+
+def test_modes(log: Log) -> None:
+    log.set_mode(None, Mode.READONLY)
+    assert kind_of(lambda: log.register("a", "x")) is RefusalKind.NOT_PERMITTED
+    log.set_mode("a", Mode.READWRITE)
+    log.register("a", "x")
+    log.set_mode(None, Mode.READONLY_OVERRIDE)
+    assert log.register("a", "x").version.number == 1
+    for write in (
+        lambda: log.register("a", "y"),
+        lambda: log.delete("a"),
+        lambda: log.set_config("a", SubjectConfig(normalize=True)),
+    ):
+        assert kind_of(write) is RefusalKind.NOT_PERMITTED
+    assert log.set_mode(None, None) is Mode.READONLY_OVERRIDE
+    assert log.set_mode("a", None) is Mode.READWRITE
+    assert kind_of(lambda: log.set_mode("a", None)) is RefusalKind.SUBJECT_NOT_FOUND
+
+
+def test_importing_keeps_ids_and_versions(log: Log) -> None:
+    assert kind_of(lambda: log.register("a", "x", schema_id=7)) is RefusalKind.NOT_PERMITTED
+    log.set_mode(None, Mode.IMPORT)
+    assert kind_of(lambda: log.register("a", "x")) is RefusalKind.NOT_PERMITTED
+    imported = log.register("a", "x", schema_id=7, version=3)
+    assert (imported.schema.id, imported.version.number) == (7, 3)
+    assert log.register("a", "x", schema_id=7, version=3) == imported
+    assert kind_of(lambda: log.register("a", "x", schema_id=8)) is RefusalKind.ID_DOES_NOT_MATCH
+    assert kind_of(lambda: log.register("a", "y", schema_id=7)) is RefusalKind.NOT_PERMITTED
+    assert kind_of(lambda: log.register("a", "y", schema_id=8, version=3)) is (
+        RefusalKind.NOT_PERMITTED
+    )
+    assert kind_of(lambda: log.register("a", "y", schema_id=2**31)) is RefusalKind.NOT_PERMITTED
+    log.register("b", "x", schema_id=5)
+    log.set_mode(None, Mode.READWRITE)
+    assert log.register("c", "x").schema.id == 5
+    assert log.register("c", "z").schema.id == 8
+    assert kind_of(lambda: log.set_mode(None, Mode.IMPORT)) is RefusalKind.NOT_PERMITTED
+    assert log.set_mode(None, Mode.IMPORT, is_forced=True) is Mode.IMPORT
+
+
+def test_an_imported_twin_is_still_found_by_guid(log: Log) -> None:
+    log.set_mode(None, Mode.IMPORT)
+    kept = log.register("a", "x", schema_id=7).schema
+    log.register("b", "x", schema_id=5)
+    log.delete("b")
+    log.delete("b", permanent=True)
+    assert log.machine.catalogue.schema_by_guid(kept.guid) == kept
+
+
+def test_config_is_merged_and_falls_back(log: Log) -> None:
+    catalogue = log.machine.catalogue
+    assert catalogue.compatibility_of("a") is CompatibilityLevel.BACKWARD
+    log.set_config(None, SubjectConfig(compatibility=CompatibilityLevel.FULL, normalize=True))
+    log.set_config("a", SubjectConfig(alias="b"))
+    log.set_config("a", SubjectConfig(normalize=False))
+    assert catalogue.compatibility_of("a") is CompatibilityLevel.FULL
+    assert not catalogue.normalizes("a")
+    assert catalogue.normalizes("c")
+    assert catalogue.resolve_alias("a") == "b"
+    assert log.set_config("a", None) == SubjectConfig(alias="b", normalize=False)
+    assert kind_of(lambda: log.set_config("a", None)) is RefusalKind.SUBJECT_NOT_FOUND
+    assert log.set_config(None, None).compatibility is CompatibilityLevel.FULL
+    assert log.set_config(None, None) == SubjectConfig()
+
+
+def contents(catalogue: Catalogue) -> tuple[object, ...]:
+    names = sorted(catalogue.subjects(deleted=True))
+    versions = [v for name in names for v in catalogue.versions(name, deleted=True)]
+    return (
+        catalogue.schemas,
+        catalogue.highest_id,
+        versions,
+        catalogue.configs,
+        catalogue.modes,
+        {i: catalogue.uses(i, deleted=True) for i in catalogue.schemas},
+        [catalogue.referrers(v.subject, v.number) for v in versions],
+        {s.guid: catalogue.schema_by_guid(s.guid).identity for s in catalogue.schemas.values()},
+    )
+
+
+subjects = st.sampled_from(["a", "b", "c"])
+numbers = st.integers(1, 4)
+commands = st.one_of(
+    st.tuples(st.just("register"), subjects, st.sampled_from("xyz")),
+    st.tuples(st.just("refer"), subjects, subjects, numbers),
+    st.tuples(st.just("import"), subjects, st.sampled_from("xyz"), numbers),
+    st.tuples(st.just("delete"), subjects, st.none() | numbers, st.booleans()),
+    st.tuples(st.just("mode"), st.none() | subjects, st.none() | st.sampled_from(Mode)),
+    st.tuples(st.just("config"), st.none() | subjects, st.booleans()),
+)
+
+
+def carry_out(log: Log, command: tuple[Any, ...]) -> None:
+    match command:
+        case "register", subject, text:
+            log.register(subject, text)
+        case "refer", subject, used, number:
+            reference = Reference("Base", used, number)
+            log.register(subject, f"uses {used} {number}", references=(reference,))
+        case "import", subject, text, number:
+            log.register(subject, text, schema_id=number, version=number)
+        case "delete", subject, number, permanent:
+            log.delete(subject, number, permanent=permanent)
+        case "mode", scope, mode:
+            log.set_mode(scope, mode, is_forced=True)
+        case "config", scope, removes:
+            log.set_config(scope, None if removes else SubjectConfig(normalize=True))
+
+
+@settings(max_examples=150, deadline=None)
+@given(script=st.lists(commands, max_size=30))
+def test_the_log_tells_it_all_again(script: list[tuple[Any, ...]]) -> None:
+    log = Log()
+    given_ids: dict[int, SchemaIdentity] = {}
+    for command in script:
+        with contextlib.suppress(RegistryRefusal):
+            carry_out(log, command)
+        catalogue = log.machine.catalogue
+        for schema in catalogue.schemas.values():
+            if command[0] != "import":
+                assert given_ids.setdefault(schema.id, schema.identity) == schema.identity
+            given_ids[schema.id] = schema.identity
+        assert contents(log.restarted()) == contents(catalogue)
+    rebuilt = SchemaMachine()
+    for record in log.machine.snapshot():
+        rebuilt.replay(record)
+    assert contents(rebuilt.catalogue) == contents(log.machine.catalogue)
