@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from goqueue.broker.messages import FetchedPart, FetchPart, Published
+from goqueue.broker.messages import FetchedPart, FetchPart
 from goqueue.broker.partition import Partition
 from goqueue.broker.tracing_delays import context_of_delayed
 from goqueue.broker.tracing_export import ExportThread, console_export
@@ -184,13 +184,10 @@ class Tracing:
             if trace is not None and done.error is GroupError.NONE:
                 trace.committed_by(request.group_id, request.member_id, wanted.offset)
 
-    def traceparent(self, topic: str, published: Published) -> str | None:
+    def traceparent(self, topic: str, partition: int, offset: int) -> str | None:
         """Of a message that was just stored, for its producer; None if it is not traced."""
-        trace = self._find(topic, published.partition)
-        context = None
-        if trace is not None:
-            context = self._recorder.contexts.get(trace.key, published.offset)
-        return _header(context)
+        trace = self._find(topic, partition)
+        return _header(None if trace is None else self._recorder.contexts.get(trace.key, offset))
 
     def traceparent_of_delayed(
         self, topic: str, partition: int, delayed_id: str, record: NewRecord

@@ -201,7 +201,9 @@ class PartitionTrace:
         if continued is not None:
             self._continue(continued, base_offset)
         recorder = self.recorder
-        follows = recorder.follows_producers and recorder.following.has_left(started_us)
+        # What continues a trace has the header of the message that it was copied from.
+        follows = recorder.follows_producers and continued is None
+        follows = follows and recorder.following.has_left(started_us)
         follows = follows and carries_traceparent(data)
         if not follows and end_offset <= self._next_chosen:
             return

@@ -8,10 +8,11 @@ from typing import Any, Final, cast
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Send
 
 from goqueue.broker.service import Broker
+from goqueue.broker.tracing_recorder import CALLER
 from goqueue.doors.http.body import BodyReader
 from goqueue.doors.http.errors import Answer, answer, answer_to
 from goqueue.doors.http.mounting import Mount
-from goqueue.doors.http.publishing import publish
+from goqueue.doors.http.publishing import given_traceparent, publish
 from goqueue.doors.http.traffic import REQUESTS_IN_FLIGHT_MAX, Traffic
 
 _PREFIX: Final = "/topics/"
@@ -58,6 +59,7 @@ class Entry:
             )
             return
         traffic.in_flight += 1
+        CALLER.set("http")
         started = perf_counter()
         route = _UNMATCHED
         try:
@@ -85,7 +87,9 @@ class Entry:
     async def _publish(self, name: str, scope: HTTPScope, receive: Receive, send: Send) -> None:
         try:
             body = await self._bodies.read(scope["headers"], receive)
-            stored = await publish(self._broker, name, body)
+            stored, traceparent = await publish(
+                self._broker, name, body, given_traceparent(scope["headers"])
+            )
         except Exception as error:
             refusal = answer_to(error)
             self._traffic.count("POST", refusal.status)
@@ -96,7 +100,7 @@ class Entry:
             {
                 "type": "http.response.start",
                 "status": 200,
-                "headers": [_JSON, (b"content-length", b"%d" % len(stored))],
+                "headers": [_JSON, (b"content-length", b"%d" % len(stored)), *traceparent],
             }
         )
         await send({"type": "http.response.body", "body": stored, "more_body": False})

@@ -13,11 +13,12 @@ from litestar.params import PathParameter, QueryParameter
 
 from goqueue.broker.messages import Isolation, RecordPage
 from goqueue.broker.service import Broker
+from goqueue.broker.tracing_queue import note_read
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.long_poll import LONG_POLL_MAX_MS, or_gone
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.payloads import Encoding
-from goqueue.doors.http.publishing import publish
+from goqueue.doors.http.publishing import given_traceparent, publish
 from goqueue.doors.http.stored_message import StoredMessage, show_record
 from goqueue.doors.http.topics import TopicInPath
 from goqueue.model.settings import INT32_MAX
@@ -66,10 +67,14 @@ async def publish_messages(
 ) -> Response[bytes]:
     """Publish one message, or many as `{"messages": [...]}`.
 
-    Messages for one partition are stored together or not at all, in the order given.
+    Messages for one partition are stored together or not at all, in the order given. A W3C
+    `traceparent` request header becomes a header of messages that have none; the answer has one if
+    a message is traced.
     """
-    body = await publish(broker, name, await request.body())
-    return Response(body, media_type="application/json")
+    given = given_traceparent(request.scope["headers"])
+    body, traceparent = await publish(broker, name, await request.body(), given)
+    headers = {key.decode(): value.decode() for key, value in traceparent}
+    return Response(body, media_type="application/json", headers=headers)
 
 
 @get(
@@ -142,7 +147,10 @@ async def read_messages(
         request.receive,
         closing,
     )
-    return _show(page, partition, begin, end, encoding)
+    shown = _show(page, partition, begin, end, encoding)
+    trace = broker.hosted.trace_of(name, partition)
+    note_read(trace, page.records[: len(shown.messages)], "http")
+    return shown
 
 
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (publish_messages, read_messages)

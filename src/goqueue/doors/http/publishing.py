@@ -1,5 +1,7 @@
 """POST /topics/{name}/messages: the hot route, from body bytes to answer bytes."""
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Annotated, Final
 
 import msgspec
@@ -20,10 +22,15 @@ from goqueue.doors.http.whole_numbers import (
 )
 from goqueue.model.errors import GoQueueError, UnknownPartition, UnknownTopic
 from goqueue.model.records import Header, NewRecord
+from goqueue.state.traces.traceparent import HEADER as TRACEPARENT
+from goqueue.state.traces.traceparent import parse_traceparent
 
 # One request is decoded and appended in one go on the event loop: this keeps that to milliseconds.
 MESSAGES_PER_REQUEST_MAX: Final = 10_000
 HEADERS_PER_MESSAGE_MAX: Final = 1_000
+
+HttpHeaders = Iterable[tuple[bytes, bytes]]
+_TRACEPARENT: Final = TRACEPARENT.encode()
 
 
 class NamedHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -113,36 +120,71 @@ _decoder = msgspec.json.Decoder(_OneOrMany)
 _encode = msgspec.json.Encoder().encode
 
 
-async def publish(broker: Broker, topic: str, body: bytes) -> bytes:
-    """Append what the body says and answer where it went."""
+async def publish(
+    broker: Broker, topic: str, body: bytes, traceparent: bytes | None = None
+) -> tuple[bytes, HttpHeaders]:
+    """Append what the body says and answer where it went, with headers for the answer."""
     given = decode(body, _decoder)
     if given.messages is UNSET:
         if given.value is UNSET:
             raise Refusal(
                 400, "invalid_request", "Object missing required field `value` (or `messages`)"
             )
-        record = new_record(given, given.value)
+        record = _traced(new_record(given, given.value), traceparent)
         due_ms = _due_ms(given, broker.clock_ms())
         [stored] = await _store(broker, topic, [record], [due_ms], whole(given.partition))
-        return _encode(stored)
+        return _encode(stored), _trace_headers(broker, topic, [record], [stored])
     if given != _OneOrMany(messages=given.messages):
         raise Refusal(
             400, "invalid_request", "Object has `messages`: the fields of one belong inside it"
         )
-    stored_all = await _publish_many(broker, topic, given.messages)
-    return _encode(PublishedMessages(stored_all))
+    records, stored_all = await _publish_many(broker, topic, given.messages, traceparent)
+    headers = _trace_headers(broker, topic, records, stored_all)
+    return _encode(PublishedMessages(stored_all)), headers
+
+
+def given_traceparent(headers: HttpHeaders) -> bytes | None:
+    """The request's W3C trace context, if it makes sense."""
+    for name, value in headers:
+        if name == _TRACEPARENT:
+            return value if parse_traceparent(value) is not None else None
+    return None
+
+
+def _traced(record: NewRecord, traceparent: bytes | None) -> NewRecord:
+    if traceparent is None or any(name == TRACEPARENT for name, _ in record.headers):
+        return record
+    return replace(record, headers=(*record.headers, (TRACEPARENT, traceparent)))
+
+
+def _trace_headers(
+    broker: Broker, topic: str, records: list[NewRecord], stored: list[PublishedMessage]
+) -> HttpHeaders:
+    """The trace of the first message that is traced."""
+    if not broker.tracing.is_enabled:
+        return ()
+    for record, place in zip(records, stored, strict=True):
+        if place.offset is not None:
+            found = broker.tracing.traceparent(topic, place.partition, place.offset)
+        else:
+            found = broker.tracing.traceparent_of_delayed(
+                topic, place.partition, place.id or "", record
+            )
+        if found is not None:
+            return ((_TRACEPARENT, found.encode()),)
+    return ()
 
 
 async def _publish_many(
-    broker: Broker, topic: str, messages: list[NewMessage]
-) -> list[PublishedMessage]:
+    broker: Broker, topic: str, messages: list[NewMessage], traceparent: bytes | None
+) -> tuple[list[NewRecord], list[PublishedMessage]]:
     by_choice: dict[tuple[int | None, bool], list[int]] = {}
     records = []
     due_times_ms = []
     now_ms = broker.clock_ms()
     for position, message in enumerate(messages):
         try:
-            records.append(new_record(message, message.value))
+            records.append(_traced(new_record(message, message.value), traceparent))
             due_times_ms.append(_due_ms(message, now_ms))
         except Refusal as refusal:
             raise Refusal(refusal.status, refusal.code, f"messages[{position}].{refusal}") from None
@@ -169,7 +211,7 @@ async def _publish_many(
                 f"{error}; {len(stored)} of {len(records)} messages were stored before that",
             ) from error
         stored.update(zip(positions, found, strict=True))
-    return [stored[position] for position in range(len(records))]
+    return records, [stored[position] for position in range(len(records))]
 
 
 async def _check_partitions(

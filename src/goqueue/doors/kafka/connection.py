@@ -12,6 +12,7 @@ from collections import deque
 from time import perf_counter
 from typing import Final, cast
 
+from goqueue.broker.tracing_recorder import CALLER
 from goqueue.doors.kafka.frame_reader import FrameReader
 from goqueue.doors.kafka.open_connections import OpenConnections
 from goqueue.doors.kafka.operation import (
@@ -262,6 +263,7 @@ class Connection(asyncio.BufferedProtocol):
             principal=self.principal,
             connection=self,
         )
+        CALLER.set(header.client_id)
         message = await operation.handle(context, request)
         if message is None:
             return None

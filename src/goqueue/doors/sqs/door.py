@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from goqueue.broker.service import Broker
+from goqueue.broker.tracing_recorder import CALLER
 from goqueue.doors.sqs import query_protocol
 from goqueue.doors.sqs.actions import ACTIONS, Action
 from goqueue.doors.sqs.addresses import DEFAULT_REGION, region_of
@@ -81,6 +82,7 @@ class SqsDoor:
         return False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        CALLER.set("sqs")
         head = _head(scope["headers"])
         request_id = new_message_id()
         started = perf_counter()

@@ -60,8 +60,8 @@ class TraceSummary(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def in_order(spans: Iterable[Span]) -> list[Span]:
-    """By time; a span comes before what it holds."""
-    return sorted(spans, key=lambda span: (span.time_us, -span.duration_us))
+    """As things happened: publishing begins when it is received, all else counts when done."""
+    return sorted(spans, key=lambda span: (span.moment_us, span.time_us))
 
 
 def distinct(spans: Iterable[Span]) -> list[Span]:

@@ -112,3 +112,8 @@ class Span(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     @property
     def end_us(self) -> int:
         return self.time_us + self.duration_us
+
+    @property
+    def moment_us(self) -> int:
+        """When the message was as the event says."""
+        return self.time_us if self.event == Event.PUBLISH_RECEIVED.value else self.end_us
