@@ -15,6 +15,7 @@ from goqueue.schema_formats.messages import (
     Validator,
 )
 from goqueue.schema_formats.protobuf.differences import differences
+from goqueue.schema_formats.protobuf.known_types import is_known
 from goqueue.schema_formats.protobuf.loading import load
 from goqueue.schema_formats.protobuf.message_types import types_of
 from goqueue.schema_formats.protobuf.payloads import PayloadValidator
@@ -29,9 +30,9 @@ def parse(source: SchemaSource, *, normalize: bool = False) -> ParsedSchema:
     described = schema.described()
     canonical = print_file(described[-1], normalize=normalize)
     fingerprint = sha256(canonical.encode())
-    sent = dict.fromkeys(reference.name for reference in source.references)
+    sent = {reference.name for reference in source.references}
     for file in described[:-1]:
-        if file.name in sent:
+        if file.name in sent and not is_known(file.name):
             fingerprint.update(f"\0{file.name}\0{print_file(file, normalize=normalize)}".encode())
     main = schema.main
     record_name = None

@@ -140,7 +140,8 @@ class _FilePrinter:
         """Fields, messages and extensions of one scope, in an order that keeps messages' places."""
         waiting = list(messages)
         bodies = {f"{scope}.{message.name}": message for message in waiting}
-        members = [*members, *_extend_blocks(extensions)]
+        blocks = _extend_blocks(extensions)
+        members = [*members, *(block for block in blocks if block.synthetic(bodies))]
         synthetic = {name for member in members for name in member.synthetic(bodies)}
         for member in members:
             for _ in member.synthetic(bodies):
@@ -151,6 +152,9 @@ class _FilePrinter:
         for message in waiting:
             if message.name not in synthetic:
                 yield self._message(scope, message)
+        for block in blocks:
+            if not block.synthetic(bodies):
+                yield self._member(scope, block, bodies)
 
     def _message(self, scope: str, message: "DescriptorProto") -> list[str]:
         body = self._body(f"{scope}.{message.name}", message)
