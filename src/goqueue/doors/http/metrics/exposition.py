@@ -22,7 +22,9 @@ from goqueue.doors.http.metrics import (
     partitions,
     producers,
     queues,
+    schemas,
     storage,
+    tracing,
     traffic,
 )
 from goqueue.doors.http.metrics.ages import Ages
@@ -74,6 +76,8 @@ class Exposition:
             await queues.read(broker, pace, self._ages),
             delays.read(broker),
             storage.read(broker),
+            schemas.read(broker),
+            await tracing.read(broker),
             traffic.read(broker, self._http),
         ]
 
