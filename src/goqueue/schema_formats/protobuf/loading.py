@@ -105,11 +105,14 @@ def _descriptor_in(sent: str) -> "FileDescriptorProto | None":
     if not _BASE64.fullmatch(sent):
         return None
     try:
-        return FileDescriptorProto.FromString(base64.b64decode("".join(sent.split())))
+        file = FileDescriptorProto.FromString(base64.b64decode("".join(sent.split())))
     except (binascii.Error, DecodeError):
         raise InvalidSchema(
             "neither .proto text nor a serialised FileDescriptorProto as base64"
         ) from None
+    if not file.syntax:
+        file.ClearField("syntax")  # set to nothing, which pools refuse, is proto2 as well
+    return file
 
 
 @lru_cache(maxsize=_KNOWN_SETS_KEPT)
