@@ -173,10 +173,14 @@ def test_descriptors_that_are_broken() -> None:
     assert "non-alphanumeric" in refused(file(name="x", message_type=[injected]))
     assert "Invalid syntax" in refused(file(name="x", syntax="proto9"))
     assert "missing.proto" in refused(file(name="x", dependency=["missing.proto"]))
-    lost = message(name="A", field=[field(name="f", number=1, type=11, type_name=".No")])
+    lost = message(
+        name="A", field=[field(name="f", number=1, type=field.TYPE_MESSAGE, type_name=".No")]
+    )
     assert ".No" in refused(file(name="x", message_type=[lost]))
     # upb takes this one, and crashed when asked to write it out again.
-    number = field(name="f", number=1, type=5, label=3, default_value="1")
+    number = field(
+        name="f", number=1, type=field.TYPE_INT32, label=field.LABEL_REPEATED, default_value="1"
+    )
     repeated = message(name="A", field=[number])
     assert "default values" in refused(file(name="x", message_type=[repeated]))
 

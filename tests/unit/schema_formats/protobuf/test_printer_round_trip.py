@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from google.protobuf.descriptor_pb2 import (
+    EDITION_2023,
     DescriptorProto,
     EnumDescriptorProto,
     FieldDescriptorProto,
@@ -21,8 +22,11 @@ from goqueue.schema_formats.protobuf.printer import print_file
 NUMBERS = [3, 4, 5, 6, 7, 13, 15, 16, 17, 18]
 SCALARS = [*NUMBERS, 1, 2, 8, 9, 12]
 KEYS = [*NUMBERS, 8, 9]
-STRING, GROUP, MESSAGE, BYTES, ENUM = 9, 10, 11, 12, 14
-OPTIONAL, REQUIRED, REPEATED = 1, 2, 3
+STRING, BYTES = FieldDescriptorProto.TYPE_STRING, FieldDescriptorProto.TYPE_BYTES
+GROUP, MESSAGE = FieldDescriptorProto.TYPE_GROUP, FieldDescriptorProto.TYPE_MESSAGE
+ENUM, INT32 = FieldDescriptorProto.TYPE_ENUM, FieldDescriptorProto.TYPE_INT32
+OPTIONAL, REQUIRED = FieldDescriptorProto.LABEL_OPTIONAL, FieldDescriptorProto.LABEL_REQUIRED
+REPEATED = FieldDescriptorProto.LABEL_REPEATED
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 FIELD_NUMBERS = st.integers(1, 18_999)
 
@@ -89,7 +93,7 @@ class Drawing:
             self.add_map(message, path, number)
         elif sort == "group" and self.syntax == "":
             body = message.nested_type.add(name=self.name("G"))
-            body.field.add(name="n", number=1, type=5, label=OPTIONAL)
+            body.field.add(name="n", number=1, type=INT32, label=OPTIONAL)
             message.field.add(
                 name=body.name.lower(),
                 number=number,
@@ -171,7 +175,7 @@ def files(draw: Any) -> FileDescriptorProto:
     syntax = draw(st.sampled_from(["", "proto3", "editions"]))
     file = FileDescriptorProto(name="default", syntax=syntax or None)
     if syntax == "editions":
-        file.edition = 1000
+        file.edition = EDITION_2023
     file.MergeFrom(FileDescriptorProto(package=draw(st.sampled_from([None, "p", "p.q"]))))
     scope = f".{file.package}" if file.package else ""
     drawing = Drawing(draw, syntax)
