@@ -1,7 +1,8 @@
 """What a request brings: the parts of its path, its query, its body."""
 
+import re
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from urllib.parse import parse_qs
 
 import msgspec
@@ -41,10 +42,10 @@ class Query:
         text = self.text(name)
         if not text:
             return default
-        try:
-            return int(text)
-        except ValueError:
-            raise HttpRefusal(400, f"{name}: {text!r} is not a whole number") from None
+        # Longer numbers are not meant; and islice takes none above 2^63.
+        if not re.fullmatch(r"-?[0-9]{1,18}", text):
+            raise HttpRefusal(400, f"{name}: {text[:40]!r} is not a whole number")
+        return int(text)
 
 
 class Call(NamedTuple):
@@ -161,8 +162,13 @@ def parse_id(text: str) -> int:
     raise HttpRefusal(404, f"{text!r} is not the id of a schema")
 
 
-def page(found: list[Any], query: Query, *, most: int) -> list[Any]:
-    """The part of a list that `offset` and `limit` ask for; a limit below 0 is none."""
+def page(found: list[T], query: Query, *, most: int) -> list[T]:
+    """The part of a list that `offset` and `limit` ask for."""
+    start, end = page_bounds(query, most=most)
+    return found[start:end]
+
+
+def page_bounds(query: Query, *, most: int) -> tuple[int, int]:
+    """Where a page begins and ends; a limit below 0 is none."""
     offset, limit = max(0, query.number("offset", 0)), query.number("limit", -1)
-    size = most if limit < 0 else min(limit, most)
-    return found[offset : offset + size]
+    return offset, offset + (most if limit < 0 else min(limit, most))

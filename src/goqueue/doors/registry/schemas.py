@@ -1,6 +1,7 @@
 """/schemas: by id, by guid, all of them."""
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 from uuid import UUID
 
@@ -13,7 +14,7 @@ from goqueue.doors.registry.answers import (
     VersionAnswer,
     schema_answer,
 )
-from goqueue.doors.registry.requests import Call, page, parse_id
+from goqueue.doors.registry.requests import Call, page, page_bounds, parse_id
 from goqueue.doors.registry.subjects import VERSIONS_LISTED_MAX, subject_prefix
 from goqueue.schema_formats.messages import SchemaType
 from goqueue.state.schemas.errors import schema_not_found
@@ -38,14 +39,15 @@ async def list_schemas(call: Call) -> LongList:
     catalogue, query = call.schemas.catalogue, call.query
     deleted, latest_only = query.flag("deleted"), query.flag("latestOnly")
     prefix = subject_prefix(call)
-    found: list[Version] = []
-    for subject in sorted(catalogue.subjects(deleted=deleted)):
-        if subject.startswith(prefix):
-            versions = catalogue.versions(subject, deleted=deleted)
-            found += versions[-1:] if latest_only else versions
-    chosen = page(found, query, most=SCHEMAS_LISTED_MAX)
-    schemas = [(catalogue.schema(version.schema_id), version) for version in chosen]
-    return LongList(schema_answer(schema, version) for schema, version in schemas)
+    names = sorted(n for n in catalogue.subjects(deleted=deleted) if n.startswith(prefix))
+    found = (
+        (catalogue.schema(version.schema_id), version)
+        for name in names
+        for version in catalogue.versions(name, deleted=deleted)[-1 if latest_only else 0 :]
+    )
+    # All that is listed is what is registered now, however slowly the client takes it.
+    chosen = list(islice(found, *page_bounds(query, most=SCHEMAS_LISTED_MAX)))
+    return LongList(schema_answer(schema, version) for schema, version in chosen)
 
 
 async def show(call: Call) -> SchemaAnswer:
@@ -87,15 +89,14 @@ async def list_types(_call: Call) -> list[str]:
 
 async def stats(call: Call) -> Stats:
     catalogue = call.schemas.catalogue
-    names = list(catalogue.subjects(deleted=True))
-    versions = [v for name in names for v in catalogue.versions(name, deleted=True)]
-    deleted = sum(version.is_deleted for version in versions)
+    deleted = sum(version.is_deleted for version in catalogue.all_versions())
+    versions = sum(1 for _ in catalogue.all_versions())
     types = dict.fromkeys(SchemaType.__members__, 0)
     for schema in catalogue.schemas.values():
         types[schema.identity.type] += 1
     return Stats(
         subjects=sum(1 for _ in catalogue.subjects()),
-        versions=len(versions) - deleted,
+        versions=versions - deleted,
         deleted_versions=deleted,
         schemas=len(catalogue.schemas),
         highest_id=catalogue.highest_id,

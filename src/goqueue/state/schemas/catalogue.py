@@ -83,10 +83,6 @@ class Catalogue:
 
     # --- subjects and versions ------------------------------------------------------------
 
-    def __len__(self) -> int:
-        """Subjects, those with deleted versions only included."""
-        return len(self._subjects)
-
     def subjects(self, *, deleted: bool = False) -> Iterator[str]:
         """Names in no order; `deleted` adds those whose versions are all deleted."""
         for name, versions in self._subjects.items():
@@ -125,10 +121,13 @@ class Catalogue:
     ) -> Version | None:
         """The newest version of the subject that has this schema."""
         ids = self._ids.get(identity, ())
-        own = (key for schema_id in ids for key in self._uses.get(schema_id, ()))
-        found = [self._subjects[s][number] for s, number in own if s == subject]
-        wanted = (v for v in found if deleted or not v.is_deleted)
+        own = self._subjects.get(subject, _NO_VERSIONS).values()
+        wanted = (v for v in own if v.schema_id in ids and (deleted or not v.is_deleted))
         return max(wanted, key=lambda v: v.number, default=None)
+
+    def all_versions(self) -> Iterator[Version]:
+        """Of all subjects, deleted ones too, in no order."""
+        return (version for own in self._subjects.values() for version in own.values())
 
     # --- schemas --------------------------------------------------------------------------
 
@@ -142,6 +141,9 @@ class Catalogue:
         if guid not in self._ids_by_guid:
             raise schema_not_found(str(guid))
         return self.schemas[min(self._ids_by_guid[guid])]
+
+    def find_guid(self, guid: UUID) -> int | None:
+        return min(self._ids_by_guid.get(guid, ()), default=None)
 
     def id_of(self, identity: SchemaIdentity) -> int | None:
         return min(self._ids.get(identity, ()), default=None)

@@ -292,9 +292,8 @@ class SchemaMachine:
         yield records.ids_record(catalogue.highest_id)
         for schema in catalogue.schemas.values():
             yield records.schema_record(schema)
-        for subject in catalogue.subjects(deleted=True):
-            for version in catalogue.versions(subject, deleted=True):
-                yield records.version_record(version)
+        for version in catalogue.all_versions():
+            yield records.version_record(version)
         for scope, config in catalogue.configs.items():
             yield records.config_record(scope, config)
         for scope, mode in catalogue.modes.items():

@@ -1,0 +1,246 @@
+"""The registry's service: its worker process, what is cached, compatibility, restarts."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from goqueue.broker.schemas import NewSchema, Schemas
+from goqueue.broker.schemas_jobs import Parsed, ParseJob
+from goqueue.broker.schemas_worker import WAITING_MAX, SchemaWorker
+from goqueue.broker.service import Broker
+from goqueue.model.errors import NotLeader, Overloaded, PolicyViolation
+from goqueue.schema_formats.messages import ResolvedReference, SchemaSource, SchemaType
+from goqueue.state.schemas import RefusalKind, RegistryRefusal
+from goqueue.state.schemas.messages import CompatibilityLevel, Reference, SubjectConfig
+from tests.unit.broker.conftest import OpenBroker
+
+pytestmark = pytest.mark.anyio
+
+WAIT_SECONDS = 20
+
+
+def record(*fields: dict[str, object], name: str = "User") -> NewSchema:
+    text = json.dumps({"type": "record", "name": name, "fields": fields})
+    return NewSchema(SchemaType.AVRO, text)
+
+
+NAME: dict[str, object] = {"name": "name", "type": "string"}
+AGE: dict[str, object] = {"name": "age", "type": "int"}
+AGE_OR_0: dict[str, object] = {**AGE, "default": 0}
+
+
+@pytest.fixture
+async def broker(open_broker: OpenBroker) -> AsyncIterator[Broker]:
+    async with open_broker(schema__max__bytes="20000") as opened:
+        yield opened
+
+
+@pytest.fixture
+def schemas(broker: Broker) -> Schemas:
+    return broker.schemas
+
+
+async def refused(work: Awaitable[object]) -> RegistryRefusal:
+    with pytest.raises(RegistryRefusal) as raised:
+        await work
+    return raised.value
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WAIT_SECONDS):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+# --- the service --------------------------------------------------------------------------
+
+
+async def test_nothing_is_started_or_made_before_it_is_needed(broker: Broker) -> None:
+    assert broker.schemas.find_id(1) is None
+    assert "_schemas" not in broker.image.topics
+    assert broker.schemas.worker.pid is None
+
+
+async def test_only_the_registry_writes_its_topic(broker: Broker, schemas: Schemas) -> None:
+    await schemas.register("users", record(NAME))
+    with pytest.raises(PolicyViolation):
+        await broker.produce("_schemas", 0, b"", acks=-1, timeout_ms=100)
+
+
+async def test_what_was_parsed_once_needs_no_worker(schemas: Schemas) -> None:
+    first = await schemas.register("users", record(NAME))
+    await schemas.worker.close()
+    assert await schemas.register("users", record(NAME)) == first
+    assert (await schemas.look_up("users", record(NAME))).number == 1
+
+
+async def test_restart(open_broker: OpenBroker) -> None:
+    async with open_broker() as broker:
+        await broker.schemas.register("base", record(NAME, name="Base"))
+        holder = record({"name": "base", "type": "Base"}, name="Holder")
+        holder = holder._replace(references=(Reference("Base", "base", -1),))
+        registered = await broker.schemas.register("holders", holder)
+        assert registered.schema.identity.references == (Reference("Base", "base", 1),)
+    async with open_broker() as broker:
+        schemas = broker.schemas
+        assert schemas.worker.starts == 0
+        source = schemas.source(2)
+        base = schemas.source(1).text
+        assert source == SchemaSource(
+            SchemaType.AVRO, registered.schema.text, (ResolvedReference("Base", base),)
+        )
+        assert schemas.subjects_of(2) == ["holders"]
+        assert await schemas.register("holders", holder) == registered
+    with pytest.raises(NotLeader):
+        _ = schemas.catalogue
+
+
+async def test_one_id_for_many_at_once(schemas: Schemas) -> None:
+    wanted = [record(NAME), record(NAME, AGE_OR_0)] * 20
+    found = await asyncio.gather(*(schemas.register("users", new) for new in wanted))
+    assert len({registered.schema.id for registered in found}) == 2
+    assert [v.number for v in schemas.catalogue.versions("users")] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("level", "adds_required", "adds_optional", "drops"),
+    [
+        ("NONE", True, True, True),
+        ("BACKWARD", False, True, True),
+        ("FORWARD", True, True, False),
+        ("FULL", False, True, False),
+    ],
+)
+async def test_levels(
+    schemas: Schemas, level: str, adds_required: bool, adds_optional: bool, drops: bool
+) -> None:
+    await schemas.set_config(None, SubjectConfig(compatibility=CompatibilityLevel(level)))
+    await schemas.register("users", record(NAME))
+    for new, expected in (
+        (record(NAME, AGE), adds_required),
+        (record(NAME, AGE_OR_0), adds_optional),
+        (record(), drops),
+    ):
+        mismatch = await schemas.check("users", new, version=None)
+        assert (mismatch is None) is expected
+        if not expected:
+            assert (await refused(schemas.register("users", new))).kind is RefusalKind.INCOMPATIBLE
+
+
+async def test_transitive_levels_look_at_all_versions(schemas: Schemas) -> None:
+    await schemas.register("users", record(NAME))
+    await schemas.register("users", record())
+    number = record({"name": "name", "type": "int", "default": 0})
+    assert await schemas.check("users", number, version=None) is None
+    transitive = SubjectConfig(compatibility=CompatibilityLevel.BACKWARD_TRANSITIVE)
+    await schemas.set_config("users", transitive)
+    mismatch = await schemas.check("users", number, version=None)
+    assert mismatch is not None
+    assert mismatch.old.number == 1
+    assert "{oldSchemaVersion: 1}" in mismatch.messages()
+
+
+BAD_TEXTS = [
+    ("", RefusalKind.INVALID_SCHEMA),
+    ("no schema", RefusalKind.INVALID_SCHEMA),
+    ("[" * 15_000, RefusalKind.INVALID_SCHEMA),
+    ('{"type":"array","items":' * 700, RefusalKind.INVALID_SCHEMA),
+    ('"' + "x" * 20_000 + '"', RefusalKind.SCHEMA_TOO_LARGE),
+    ('"' + "ü" * 12_000 + '"', RefusalKind.SCHEMA_TOO_LARGE),
+]
+
+
+async def test_bad_schemas(schemas: Schemas) -> None:
+    for schema_type in SchemaType:
+        for text, kind in BAD_TEXTS:
+            new = NewSchema(schema_type, text)
+            assert (await refused(schemas.register("a", new))).kind is kind, (schema_type, text)
+    assert not schemas.catalogue.schemas
+
+
+@pytest.mark.parametrize("subject", ["", " ", "a\nb", "__GLOBAL", ":.context:a", "x" * 1_025])
+async def test_bad_subjects(schemas: Schemas, subject: str) -> None:
+    refusal = await refused(schemas.register(subject, record(NAME)))
+    assert refusal.kind is RefusalKind.INVALID_SUBJECT
+
+
+# --- the worker ---------------------------------------------------------------------------
+
+STRING = ParseJob(SchemaSource(SchemaType.AVRO, '"string"'), normalize=False)
+
+
+@pytest.fixture
+async def worker() -> AsyncIterator[SchemaWorker]:
+    made = SchemaWorker()
+    yield made
+    await made.close()
+
+
+async def test_a_worker_that_was_killed_is_replaced(worker: SchemaWorker) -> None:
+    await worker.run(STRING, Parsed)
+    assert worker.pid is not None
+    os.kill(worker.pid, signal.SIGKILL)
+    assert (await worker.run(STRING, Parsed)).schema.canonical == '"string"'
+    assert worker.starts == 2
+
+
+async def test_a_schema_that_kills_the_worker_is_refused(worker: SchemaWorker) -> None:
+    job = asyncio.create_task(worker.run(STRING, Parsed))
+    killed: set[int | None] = {None}
+    while len(killed) < 3:
+        await until(lambda: worker.pid not in killed)
+        assert worker.pid is not None
+        os.kill(worker.pid, signal.SIGKILL)
+        killed.add(worker.pid)
+    assert (await refused(job)).kind is RefusalKind.INVALID_SCHEMA
+    await worker.run(STRING, Parsed)
+
+
+async def test_a_job_that_takes_too_long_is_ended() -> None:
+    worker = SchemaWorker(job_seconds_max=0.2)
+    job = asyncio.create_task(worker.run(STRING, Parsed))
+    try:
+        await until(lambda: worker.pid is not None)
+        pid = worker.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        refusal = await refused(job)
+        assert refusal.kind is RefusalKind.INVALID_SCHEMA
+        assert "0.2 s" in refusal.message
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+    finally:
+        await worker.close()
+
+
+async def test_a_client_that_leaves_does_not_confuse_the_next(worker: SchemaWorker) -> None:
+    other = ParseJob(SchemaSource(SchemaType.AVRO, '"int"'), normalize=False)
+    job = asyncio.create_task(worker.run(other, Parsed))
+    await until(lambda: worker.pid is not None)
+    job.cancel()
+    await asyncio.wait([job])
+    assert (await worker.run(STRING, Parsed)).schema.canonical == '"string"'
+
+
+async def test_an_idle_worker_ends() -> None:
+    worker = SchemaWorker(idle_seconds=0.01)
+    try:
+        await worker.run(STRING, Parsed)
+        pid = worker.pid
+        assert pid is not None
+        await until(lambda: not Path(f"/proc/{pid}/fd/0").exists())
+        await worker.run(STRING, Parsed)
+        assert worker.starts == 2
+    finally:
+        await worker.close()
+
+
+async def test_jobs_that_wait_are_bounded(worker: SchemaWorker) -> None:
+    jobs = [asyncio.create_task(worker.run(STRING, Parsed)) for _ in range(WAITING_MAX + 5)]
+    answers = await asyncio.gather(*jobs, return_exceptions=True)
+    assert sum(isinstance(answer, Overloaded) for answer in answers) == 5
