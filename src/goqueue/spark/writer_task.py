@@ -104,7 +104,12 @@ class TaskWriter:
         batch_bytes = min(self._options.batch_bytes, largest_bytes)
         while True:
             next_row, size_bytes, highest_ms, too_large_bytes = encode_records(
-                columns, share.rows, share.at, batch_bytes, len(self._buffer), self._buffer
+                columns,
+                share.rows,
+                share.at,
+                batch_bytes,
+                min(len(self._buffer), largest_bytes),
+                self._buffer,
             )
             if not too_large_bytes:
                 break
