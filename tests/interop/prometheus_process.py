@@ -1,0 +1,118 @@
+"""A real Prometheus that scrapes a broker once a second with the configuration we ship."""
+
+import contextlib
+import json
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.error import URLError
+from urllib.parse import quote, urlsplit
+from urllib.request import urlopen
+
+import yaml
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+CONFIG = DEPLOY / "prometheus" / "prometheus.yml"
+ALERTS = DEPLOY / "prometheus" / "alerts.yml"
+READY_SECONDS = 20.0
+
+T = TypeVar("T")
+
+
+class Prometheus:
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        """The samples of an instant query."""
+        data = self._get(f"/api/v1/query?query={quote(expression)}")
+        assert data["resultType"] == "vector", expression
+        found: list[dict[str, Any]] = data["result"]
+        return found
+
+    def metric_names(self) -> set[str]:
+        return set(self._get("/api/v1/label/__name__/values"))
+
+    def rules(self) -> list[dict[str, Any]]:
+        return [rule for group in self._get("/api/v1/rules")["groups"] for rule in group["rules"]]
+
+    def firing(self) -> set[str]:
+        alerts = self._get("/api/v1/alerts")["alerts"]
+        return {alert["labels"]["alertname"] for alert in alerts if alert["state"] == "firing"}
+
+    def wait_scrapes(self, count: int) -> None:
+        """Return after this many more scrapes of the broker."""
+        begin = time.time()
+
+        def scraped() -> bool:
+            found = self.query(f"count_over_time(goqueue_build_info[{_seconds_since(begin)}s])")
+            # The oldest of them may have begun before.
+            return bool(found) and int(found[0]["value"][1]) > count
+
+        try:
+            wait_for(scraped)
+        except AssertionError:
+            targets = self._get("/api/v1/targets")["activeTargets"]
+            raise AssertionError(
+                [(each["health"], each["lastError"]) for each in targets]
+            ) from None
+
+    def _get(self, path: str) -> Any:
+        with urlopen(self._url + path, timeout=10) as answer:
+            body = json.load(answer)
+        assert body["status"] == "success", body
+        return body["data"]
+
+
+@contextlib.contextmanager
+def running_prometheus(broker_url: str, folder: Path) -> Iterator[Prometheus]:
+    config = yaml.safe_load(CONFIG.read_text())
+    config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    config["rule_files"] = [str(ALERTS)]
+    config["scrape_configs"][0]["static_configs"] = [{"targets": [urlsplit(broker_url).netloc]}]
+    path = folder / "prometheus.yml"
+    path.write_text(yaml.safe_dump(config))
+    address = f"127.0.0.1:{_free_port()}"
+    command = ["prometheus", f"--config.file={path}", f"--storage.tsdb.path={folder / 'data'}"]
+    command += [f"--web.listen-address={address}", "--log.level=warn"]
+    with (folder / "prometheus.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        url = f"http://{address}"
+        wait_for(lambda: _is_ready(url, process))
+        yield Prometheus(url)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def wait_for(condition: Callable[[], T | None], seconds: float = READY_SECONDS) -> T:
+    """The first true value of `condition`."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.1)
+    return found
+
+
+def _is_ready(url: str, process: "subprocess.Popen[bytes]") -> bool:
+    assert process.poll() is None, "Prometheus ended"
+    try:
+        with urlopen(url + "/-/ready", timeout=1):
+            return True
+    except (URLError, OSError):
+        return False
+
+
+def _seconds_since(begin: float) -> int:
+    return max(1, int(time.time() - begin))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
