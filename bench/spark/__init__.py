@@ -1,0 +1,1 @@
+"""Reading topics with Spark, beside Parquet and beside Spark's own Kafka source."""

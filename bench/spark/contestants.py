@@ -1,0 +1,117 @@
+"""The sources that take turns, in one Spark session."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyspark
+from pyspark.sql.types import StructType
+
+import goqueue.spark
+from bench.rounds import say
+from bench.spark.topic_filling import TOPIC
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+GOQUEUE_SOURCE: Final = "goqueue"
+PARQUET: Final = "parquet"
+KAFKA_SOURCE: Final = "Spark's Kafka source"
+BATCH: Final = "batch"
+STREAM: Final = "stream"
+
+# The connector is released later than Spark on PyPI; the one before it works with it.
+_CONNECTORS: Final = (pyspark.__version__, "4.2.0")
+_CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13:{version}"
+
+
+class Contest:
+    def __init__(self, bootstrap_servers: str, folder: Path, rows: int) -> None:
+        self._servers = bootstrap_servers
+        self._folder = folder
+        self._rows = rows
+        self._runs = 0
+        self._spark, self._connector = _start_session()
+
+    def versions(self) -> str:
+        connector = self._connector or "none to be had"
+        return f"Spark {self._spark.version}, Kafka connector {connector}"
+
+    def close(self) -> None:
+        self._spark.stop()
+
+    def write_parquet(self) -> None:
+        self._goqueue(self._spark.read).write.parquet(self._parquet_folder)
+        count = self._spark.read.parquet(self._parquet_folder).count()
+        assert count == self._rows, f"Parquet has {count} rows of {self._rows}"
+
+    def contestants(self, kind: str) -> dict[str, Callable[[], float]]:
+        names = [GOQUEUE_SOURCE, PARQUET, *([KAFKA_SOURCE] if self._connector else [])]
+        run = self._batch if kind == BATCH else self._stream
+        return {name: lambda name=name: run(name) for name in names}  # type: ignore[misc]
+
+    @property
+    def _parquet_folder(self) -> str:
+        return str(self._folder / "parquet")
+
+    def _batch(self, name: str) -> float:
+        started = time.perf_counter()
+        rows = self._source(name, self._spark.read)
+        rows.write.format("noop").mode("overwrite").save()
+        return time.perf_counter() - started
+
+    def _stream(self, name: str) -> float:
+        self._runs += 1
+        started = time.perf_counter()
+        query = (
+            self._source(name, self._spark.readStream)
+            .writeStream.format("noop")
+            .option("checkpointLocation", str(self._folder / f"checkpoint-{self._runs}"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        elapsed = time.perf_counter() - started
+        read = sum(progress.numInputRows for progress in query.recentProgress)
+        assert read == self._rows, f"{name} read {read} rows of {self._rows}"
+        return elapsed
+
+    def _source(self, name: str, reader: Any) -> "DataFrame":
+        if name == GOQUEUE_SOURCE:
+            return self._goqueue(reader)
+        if name == PARQUET:
+            # A stream of files must be told its columns.
+            columns: StructType = self._spark.read.parquet(self._parquet_folder).schema
+            rows: DataFrame = reader.schema(columns).parquet(self._parquet_folder)
+            return rows
+        kafka: DataFrame = (
+            reader.format("kafka")
+            .option("kafka.bootstrap.servers", self._servers)
+            .option("subscribe", TOPIC)
+            .option("startingOffsets", "earliest")
+            .load()
+        )
+        return kafka
+
+    def _goqueue(self, reader: Any) -> "DataFrame":
+        rows: DataFrame = (
+            reader.format("goqueue")
+            .option("bootstrap.servers", self._servers)
+            .option("topic", TOPIC)
+            .option("startingOffsets", "earliest")
+            .load()
+        )
+        return rows
+
+
+def _start_session() -> "tuple[SparkSession, str | None]":
+    """With the Kafka connector if it can be had; else without, and None."""
+    settings = {"spark.driver.memory": "4g", "spark.log.level": "ERROR"}
+    for version in _CONNECTORS:
+        packages = {"spark.jars.packages": _CONNECTOR.format(version=version)}
+        try:
+            return goqueue.spark.session("bench", "local[2]", **settings, **packages), version
+        except Exception as error:  # whatever Spark's launcher makes of a failed download
+            say(f"no Kafka connector {version}: {str(error).splitlines()[0]}")
+    return goqueue.spark.session("bench", "local[2]", **settings), None

@@ -1,0 +1,207 @@
+"""Decoding batches into Arrow rows: no broker, no Spark session."""
+
+import contextlib
+import struct
+import uuid
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from goqueue.client.log_reader import FetchedBatches, LocatedBatch, LogRange, without_aborted
+from goqueue.model.batch import (
+    CHECKSUMMED_FROM,
+    CRC_POSITION,
+    HEADER_BYTES,
+    assign,
+    iterate_batches,
+    read_header,
+    stamp_append_time,
+)
+from goqueue.model.control import Marker, MarkerType, encode_marker
+from goqueue.model.errors import CorruptBatch
+from goqueue.model.records import NewRecord, Record, decode_records, encode_records
+from goqueue.spark.arrow_rows import RowMaker
+from goqueue.spark.row_schema import field_type, row_schema
+from goqueue.spark.source_options import COLUMNS
+
+SCHEMA = to_arrow_schema(
+    row_schema(COLUMNS, {"key": field_type("binary"), "value": field_type("binary")}),
+    timezone="UTC",
+)
+
+texts = st.binary(max_size=40)
+records = st.builds(
+    NewRecord,
+    key=st.none() | texts,
+    value=st.none() | texts,
+    headers=st.lists(
+        st.tuples(st.text(max_size=8) | st.just("goqueue-priority"), st.none() | texts), max_size=3
+    ).map(tuple),
+    timestamp_ms=st.integers(0, 2**41),
+)
+
+
+def rows_of(content: bytes, *, start: int = 0, end: int = 2**62) -> list[dict[str, Any]]:
+    wanted = LogRange(topic="t", topic_id=uuid.uuid4(), partition=3, start=start, end=end)
+    located = [LocatedBatch(position, header) for position, header in iterate_batches(content)]
+    maker = RowMaker(SCHEMA, wanted, {})
+    batches = list(maker.rows(FetchedBatches(content=content, batches=located)))
+    for batch in batches:
+        # Not whether text is UTF-8: Spark's own casts from binary do not ask for that either.
+        batch.validate()
+        assert batch.schema.equals(SCHEMA)
+    return pa.Table.from_batches(batches, SCHEMA).to_pylist()
+
+
+def batch_at(offset: int, content: list[NewRecord], **how: Any) -> bytearray:
+    batch = encode_records(content, now_ms=1_000, **how)
+    assign(batch, 0, offset, 0)
+    return batch
+
+
+def same(row: dict[str, Any], record: Record) -> bool:
+    return (
+        row["offset"] == record.offset
+        and row["key"] == record.key
+        and row["value"] == record.value
+        and round(row["timestamp"].timestamp() * 1000) == record.timestamp_ms
+        and [(h["key"], h["value"]) for h in row["headers"]] == list(record.headers)
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(records, min_size=1, max_size=8), min_size=1, max_size=4), st.data())
+def test_rows_are_what_another_decoder_reads(
+    content: list[list[NewRecord]], data: st.DataObject
+) -> None:
+    log = bytearray()
+    expected: list[Record] = []
+    offset = 0
+    for part in content:
+        batch = batch_at(offset, part, compression=data.draw(st.integers(0, 4)))
+        expected += decode_records(batch)
+        offset += len(part)
+        log += batch
+    start = data.draw(st.integers(0, offset))
+    end = data.draw(st.integers(start, offset))
+    rows = rows_of(bytes(log), start=start, end=end)
+    wanted = [record for record in expected if start <= record.offset < end]
+    assert len(rows) == len(wanted)
+    assert all(map(same, rows, wanted))
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(records, min_size=1, max_size=4), st.data())
+def test_damage_is_an_error_and_never_a_crash(
+    content: list[NewRecord], data: st.DataObject
+) -> None:
+    """The checksum is made to fit, as a producer's own bug would have it."""
+    batch = batch_at(0, content)
+    for _ in range(data.draw(st.integers(1, 4))):
+        batch[data.draw(st.integers(HEADER_BYTES - 4, len(batch) - 1))] = data.draw(
+            st.integers(0, 255)
+        )
+    fit_checksum(batch)
+    wanted = LogRange(topic="t", topic_id=uuid.uuid4(), partition=3, start=0, end=2**62)
+    fetched = FetchedBatches(content=bytes(batch), batches=[LocatedBatch(0, read_header(batch))])
+    with contextlib.suppress(CorruptBatch):
+        for rows in RowMaker(SCHEMA, wanted, {}).rows(fetched):
+            rows.validate()
+            assert rows.num_rows <= read_header(batch).record_count
+
+
+def fit_checksum(batch: bytearray) -> None:
+    from crc32c import crc32c
+
+    struct.pack_into(">I", batch, CRC_POSITION, crc32c(memoryview(batch)[CHECKSUMMED_FROM:]))
+
+
+@pytest.mark.parametrize("count", [-1, 2, 2**31 - 1])
+def test_a_count_that_does_not_fit_is_refused(count: int) -> None:
+    batch = batch_at(0, [NewRecord(value=b"v")])
+    struct.pack_into(">i", batch, HEADER_BYTES - 4, count)
+    fit_checksum(batch)
+    with pytest.raises(CorruptBatch, match="offset 0"):
+        rows_of(bytes(batch))
+
+
+def test_append_time_and_unknown_time() -> None:
+    stamped = batch_at(0, [NewRecord(value=b"a", timestamp_ms=5)])
+    stamp_append_time(stamped, 0, read_header(stamped), 7_000)
+    untimed = batch_at(1, [NewRecord(value=b"b", timestamp_ms=-1)])
+    first, second = rows_of(bytes(stamped + untimed))
+    assert (first["timestampType"], first["timestamp"].timestamp()) == (1, 7.0)
+    assert (second["timestampType"], second["timestamp"]) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("written", "priority"),
+    [
+        (b"0", 0),
+        (b"4", 4),
+        (b"critical", 0),
+        (b" High ", 1),
+        (b"NORMAL", 2),
+        (b"low", 3),
+        (b"background", 4),
+        (b"9", 2),
+        (b"", 2),
+        (None, 2),
+    ],
+)
+def test_priority_from_its_header(written: bytes | None, priority: int) -> None:
+    record = NewRecord(value=b"v", headers=(("x", b"1"), ("goqueue-priority", written)))
+    assert [row["priority"] for row in rows_of(bytes(batch_at(0, [record])))] == [priority]
+
+
+def test_aborted_transactions_are_left_out() -> None:
+    def written(offset: int, producer: int) -> bytearray:
+        return batch_at(
+            offset,
+            [NewRecord(value=b"%d" % producer)],
+            is_transactional=True,
+            producer_id=producer,
+            producer_epoch=0,
+            base_sequence=0,
+        )
+
+    def ended(offset: int, producer: int, kind: MarkerType) -> bytearray:
+        marker = encode_marker(Marker(kind, 0), producer_id=producer, producer_epoch=0, now_ms=1)
+        assign(marker, 0, offset, 0)
+        return marker
+
+    log = bytes(
+        written(0, 1)
+        + written(1, 2)
+        + ended(2, 1, MarkerType.ABORT)
+        + written(3, 1)
+        + ended(4, 1, MarkerType.COMMIT)
+        + ended(5, 2, MarkerType.COMMIT)
+    )
+    located = [LocatedBatch(position, header) for position, header in iterate_batches(log)]
+    kept = without_aborted(log, located, [(0, 1)])
+    assert [b.header.base_offset for b in kept if not b.header.is_control] == [1, 3]
+
+
+def test_large_batches_come_in_pieces() -> None:
+    content = [NewRecord(value=b"%d" % number) for number in range(25_000)]
+    for compression in (0, 4):
+        rows = rows_of(bytes(batch_at(0, content, compression=compression)))
+        assert [int(row["value"]) for row in rows] == list(range(25_000))
+
+
+def test_snappy_as_java_frames_it() -> None:
+    import cramjam
+
+    from goqueue.spark.batch_sections import decompress
+
+    pieces = [b"first " * 10, b"second " * 10]
+    framed = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+    for piece in pieces:
+        block = bytes(cramjam.snappy.compress_raw(piece))
+        framed += struct.pack(">i", len(block)) + block
+    assert decompress(memoryview(framed), 2) == b"".join(pieces)
