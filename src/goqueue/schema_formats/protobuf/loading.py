@@ -12,7 +12,7 @@ from goqueue.schema_formats.messages import InvalidSchema, SchemaSource
 from goqueue.schema_formats.protobuf.known_types import is_known
 from goqueue.schema_formats.protobuf.options import quoted
 from goqueue.schema_formats.protobuf.printer import print_file
-from goqueue.schema_formats.protobuf.protoc import compile_files
+from goqueue.schema_formats.protobuf.protoc import check_size, compile_files
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -102,6 +102,7 @@ def _descriptor_in(sent: str) -> "FileDescriptorProto | None":
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.message import DecodeError
 
+    check_size(len(sent))
     if not _BASE64.fullmatch(sent):
         return None
     try:

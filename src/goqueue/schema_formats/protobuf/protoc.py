@@ -29,8 +29,13 @@ MAX_NESTING: Final = 100
 # More errors than this help nobody.
 _MAX_REPORTED_ERRORS: Final = 5
 
+# What is not ended goes on to the line's or file's end, for protoc too; so nothing is tried twice.
 _TEXT_OR_COMMENT: Final = re.compile(
-    r'"(?:[^"\\\n]|\\.)*"' r"|'(?:[^'\\\n]|\\.)*'" r"|//[^\n]*" r"|/\*.*?\*/", re.DOTALL
+    r'"(?:[^"\\\n]|\\[^\n])*"?'
+    r"|'(?:[^'\\\n]|\\[^\n])*'?"
+    r"|//[^\n]*"
+    r"|/\*.*?(?:\*/|\Z)",
+    re.DOTALL,
 )
 _BRACKET: Final = re.compile(r"[{}\[\]<>]")
 _LONG_PATH: Final = re.compile(r"(?:\.\s*\w+\s*)" + f"{{{MAX_NESTING + 1}}}")
@@ -92,15 +97,18 @@ def _free_name(references: Mapping[str, str]) -> str:
     return name
 
 
-def _check_bounds(text: str, references: Mapping[str, str]) -> None:
-    if len(references) >= MAX_FILES:
-        raise InvalidSchema(f"{len(references)} references: the limit is {MAX_FILES - 1}")
-    size_chars = len(text) + sum(map(len, references.values()))
+def check_size(size_chars: int) -> None:
     if size_chars > MAX_TEXT_CHARS:
         raise InvalidSchema(
             f"the schema and its references have {size_chars:,} characters, the limit is"
-            f" {MAX_TEXT_CHARS:,}: split it into files that are registered on their own"
+            f" {MAX_TEXT_CHARS:,}: leave out what is not used"
         )
+
+
+def _check_bounds(text: str, references: Mapping[str, str]) -> None:
+    if len(references) >= MAX_FILES:
+        raise InvalidSchema(f"{len(references)} references: the limit is {MAX_FILES - 1}")
+    check_size(len(text) + sum(map(len, references.values())))
     for name, file_text in [("", text), *references.items()]:
         _check_nesting(f"reference {name}: " if name else "", file_text)
 
