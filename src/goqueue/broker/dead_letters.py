@@ -70,7 +70,7 @@ class DeadLetters:
             copies = [_copy(source, death, record, at, now_ms) for at, record in fresh.items()]
             trace = self._host.hosted.trace_of(source.name, death.queue.partition)
             with burying(trace, death, list(fresh.values())):
-                await self._host.publish(target, copies, partition=index)
+                await self._host.publish(target, copies, partition=index, is_checked=True)
             # Only now: what could not be written must be tried again.
             copied.update(dict.fromkeys(fresh))
             self.written[source.name, target, death.reason.name.lower()] += len(fresh)

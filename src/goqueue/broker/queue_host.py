@@ -24,7 +24,12 @@ class QueueHost(Protocol):
     def partition(self, topic: str, index: int) -> Partition: ...
     async def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> TopicView: ...
     async def publish(
-        self, topic: str, records: Sequence[NewRecord], *, partition: int | None = None
+        self,
+        topic: str,
+        records: Sequence[NewRecord],
+        *,
+        partition: int | None = None,
+        is_checked: bool = False,
     ) -> list[Published]: ...
     async def read_records(
         self, topic: str, index: int, offset: int, *, limit: int, max_bytes: int

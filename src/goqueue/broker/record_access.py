@@ -26,7 +26,14 @@ class Log(Protocol):
     """The part of the broker that this file needs."""
 
     async def produce(
-        self, topic: str, index: int, records: bytearray, *, acks: int, timeout_ms: int
+        self,
+        topic: str,
+        index: int,
+        records: bytearray,
+        *,
+        acks: int,
+        timeout_ms: int,
+        is_checked: bool,
     ) -> Produced: ...
 
     async def fetch(
@@ -71,6 +78,7 @@ async def publish(
                     encode_records([records[position] for position in positions], now_ms=now_ms),
                     acks=acks,
                     timeout_ms=PUBLISH_TIMEOUT_MS,
+                    is_checked=True,
                 ),
             )
             for index, positions in by_partition.items()

@@ -73,7 +73,7 @@ async def redrive(
         source = _source(delivery.record) or topic
         try:
             with sending_back(host.hosted, [delivery]):
-                await host.publish(source, [_restored(delivery.record)])
+                await host.publish(source, [_restored(delivery.record)], is_checked=True)
         except UnknownTopic:
             gone.append(delivery)
             continue

@@ -11,7 +11,7 @@ from goqueue.broker import configs, fetching, record_access
 from goqueue.broker.compaction import Compactor
 from goqueue.broker.configs import BrokerOverrides
 from goqueue.broker.coordinator_settings import group_settings, transaction_settings
-from goqueue.broker.delay_intake import DelaysNotOpen
+from goqueue.broker.delay_intake import DelayIntake, DelaysNotOpen
 from goqueue.broker.delays import Delays
 from goqueue.broker.following import MetadataFollower
 from goqueue.broker.group_configs import GroupConfigs
@@ -19,6 +19,7 @@ from goqueue.broker.groups import Groups
 from goqueue.broker.hosting import HostedPartitions
 from goqueue.broker.measuring.traffic import DoorTraffic
 from goqueue.broker.messages import (
+    Appended,
     ConfigChange,
     ConfigEntry,
     EpochEnd,
@@ -42,6 +43,7 @@ from goqueue.broker.topics import TopicAdmin
 from goqueue.broker.tracing import Tracing
 from goqueue.broker.transactions import TransactionRefused, Transactions
 from goqueue.broker.upkeep import apply_retention_forever
+from goqueue.broker.validation import Validation
 from goqueue.metadata.local import LocalStore
 from goqueue.metadata.store import Delete, MetadataStore, Put
 from goqueue.model.batch import Buffer, is_transactional
@@ -117,6 +119,7 @@ class Broker:
         self.queues = Queues(self, partitions=config.queue_state_num_partitions)
         self.delays = Delays(self, producer_ids, partitions=config.delayed_topic_num_partitions)
         self.schemas = Schemas(self, schema_max_bytes=config.schema_max_bytes)
+        self.validation = Validation(self.schemas, self.hosted.readers)
         self.group_configs = GroupConfigs(store, self._follower, config)
         self.groups.overrides = self.group_configs.overrides
         self.groups.offsets_committed = self.tracing.offsets_committed
@@ -328,11 +331,13 @@ class Broker:
         timeout_ms: int,
         transactional_id: str | None = None,
         bumps_epoch: bool = False,
+        is_checked: bool = False,
     ) -> Produced:
         """Append, then wait as `acks` asks. The append comes first: call order is log order.
 
         Only the first batch of a transaction in a partition waits before it, for the transaction
         coordinator. `bumps_epoch`: the client speaks transaction version 2 (KIP-890).
+        `is_checked`: the records fit the topic's schemas, or need not.
         """
         if acks not in (-1, 0, 1):
             raise InvalidRequiredAcks(f"acks {acks} is not one of -1 (all), 0 and 1")
@@ -347,15 +352,25 @@ class Broker:
         elif is_transactional(records):
             raise InvalidRecord("a transactional batch was sent without a transactional id")
         intake = self.delays.intake(partition)
-        try:
-            appended = partition.append(records, guard=guard, divert=intake.divert)
-        except DelaysNotOpen:
-            await self.delays.open()
-            appended = partition.append(records, guard=guard, divert=intake.divert)
+        if partition.config.validates_schemas and not is_checked:
+            async with self.validation.turn(partition):
+                await self.validation.check_batch(partition, records)
+                appended = await self._append(partition, records, guard, intake)
+        else:
+            appended = await self._append(partition, records, guard, intake)
         if acks != 0:
             await partition.wait_committed(appended.last_offset + 1, timeout_ms)
             await intake.committed(flushed=partition.config.fsync_policy == "always")
         return Produced(*appended, partition.log_start_offset)
+
+    async def _append(
+        self, partition: Partition, records: Buffer, guard: int | None, intake: DelayIntake
+    ) -> Appended:
+        try:
+            return partition.append(records, guard=guard, divert=intake.divert)
+        except DelaysNotOpen:
+            await self.delays.open()
+            return partition.append(records, guard=guard, divert=intake.divert)
 
     async def fetch(
         self,
@@ -458,7 +473,14 @@ class Broker:
         *,
         partition: int | None = None,
         acks: int = -1,
+        is_checked: bool = False,
     ) -> list[Published]:
+        """Append records, each to its partition, if all fit the topic's schemas.
+
+        Those the caller has checked, and what the broker only moves, are not checked again.
+        """
+        if not is_checked:
+            await self.check_schemas(topic, records)
         return await record_access.publish(
             self,
             topic,
@@ -468,6 +490,20 @@ class Broker:
             acks=acks,
             now_ms=self.clock_ms(),
         )
+
+    async def check_schemas(self, topic: str, records: Sequence[NewRecord]) -> None:
+        """Refuse records that do not fit the schemas of their topic, if it wants that."""
+        for index, refusal in (await self.unfit_records(topic, records)).items():
+            raise InvalidRecord(str(refusal), index)
+
+    async def unfit_records(
+        self, topic: str, records: Sequence[NewRecord]
+    ) -> dict[int, InvalidRecord]:
+        """Why records do not fit the schemas of their topic, by place."""
+        # A partition knows its topic's settings parsed; the first stands for all.
+        partition = self.hosted.get(topic, 0)
+        config = partition.config if partition else self.topic_config(self.topic(topic))
+        return await self.validation.find_unfit(topic, config, records)
 
     async def read_records(
         self,

@@ -10,6 +10,8 @@ from goqueue.model.tracing_config import TRACING_TOPIC_SETTINGS
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 
+_VALIDATION_MODES: Final = ("off", "id", "content")
+
 TOPIC_SETTINGS: Final = SettingTable(
     (
         Setting(
@@ -227,6 +229,27 @@ TOPIC_SETTINGS: Final = SettingTable(
             doc="Segments whose newest record is older than this go; -1 is no limit.",
         ),
         Setting(
+            name="schema.validation.key",
+            type=SettingType.STRING,
+            default="off",
+            choices=_VALIDATION_MODES,
+            doc="As schema.validation.value, for keys.",
+        ),
+        Setting(
+            name="schema.validation.strategy",
+            type=SettingType.STRING,
+            default="topic",
+            choices=("topic", "topic-record", "record"),
+            doc="Subjects whose schemas are taken: {topic}-key and -value, {topic}-…, or any.",
+        ),
+        Setting(
+            name="schema.validation.value",
+            type=SettingType.STRING,
+            default="off",
+            choices=_VALIDATION_MODES,
+            doc="Refuse messages without a registered schema's id, or also those that do not fit.",
+        ),
+        Setting(
             name="segment.bytes",
             type=SettingType.INT,
             default=64 * 1024 * 1024,
@@ -288,11 +311,18 @@ class TopicConfig:
     retention_archive_max_bytes: int
     retention_bytes: int
     retention_ms: int
+    schema_validation_key: str
+    schema_validation_strategy: str
+    schema_validation_value: str
     segment_bytes: int
     segment_index_bytes: int
     segment_ms: int
     tracing_enabled: bool
     tracing_sampling_rate: float
+
+    @property
+    def validates_schemas(self) -> bool:
+        return self.schema_validation_value != "off" or self.schema_validation_key != "off"
 
     @property
     def is_compacted(self) -> bool:

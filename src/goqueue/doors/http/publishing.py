@@ -20,7 +20,7 @@ from goqueue.doors.http.whole_numbers import (
     TimestampMs,
     whole,
 )
-from goqueue.model.errors import GoQueueError, UnknownPartition, UnknownTopic
+from goqueue.model.errors import GoQueueError, InvalidRecord, UnknownPartition, UnknownTopic
 from goqueue.model.records import Header, NewRecord
 from goqueue.state.traces.traceparent import HEADER as TRACEPARENT
 from goqueue.state.traces.traceparent import parse_traceparent
@@ -192,6 +192,7 @@ async def _publish_many(
         by_choice.setdefault(choice, []).append(position)
     if any(partition is not None for partition, _ in by_choice):
         await _check_partitions(broker, topic, by_choice)
+    await _check_schemas(broker, topic, records)
     stored: dict[int, PublishedMessage] = {}
     for (partition, _), positions in by_choice.items():
         try:
@@ -212,6 +213,14 @@ async def _publish_many(
             ) from error
         stored.update(zip(positions, found, strict=True))
     return records, [stored[position] for position in range(len(records))]
+
+
+async def _check_schemas(broker: Broker, topic: str, records: list[NewRecord]) -> None:
+    """Refuse a request with a message that does not fit before anything of it is stored."""
+    try:
+        await broker.check_schemas(topic, records)
+    except InvalidRecord as error:
+        raise Refusal(422, error.code, f"messages[{error.record_index}].{error}") from error
 
 
 async def _check_partitions(
@@ -259,6 +268,7 @@ async def _append(
     if not timed:
         stored = await broker.publish(topic, records, partition=partition)
         return [PublishedMessage(*place) for place in stored]
+    await broker.check_schemas(topic, records)
     scheduled = await publish_delayed(
         broker.delays,
         topic,

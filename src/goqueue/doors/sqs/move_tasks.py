@@ -155,7 +155,8 @@ class MoveTaskRunner:
             for target, deliveries in by_target.items():
                 queue = self._catalogue.find(target)
                 with sending_back(self._broker.hosted, deliveries):
-                    await self._broker.publish(queue.name, [_copy(d) for d in deliveries])
+                    copies = [_copy(delivery) for delivery in deliveries]
+                    await self._broker.publish(queue.name, copies, is_checked=True)
                 moved += deliveries
                 self._broker.queues.dead_letters.sent_back[source.name] += len(deliveries)
         finally:

@@ -92,6 +92,20 @@ def _check_total_size(entries: Sequence[SendEntry]) -> None:
 async def _store(
     session: Session, queue: Queue, messages: Sequence[PreparedMessage]
 ) -> list[_Outcome]:
+    """Each message by itself is stored, or refused because it does not fit the queue's schema."""
+    records = [message.record(0, None) for message in messages]
+    refused = await session.broker.unfit_records(queue.name, records)
+    fit = [n for n in range(len(messages)) if n not in refused]
+    stored = await _store_fit(session, queue, [messages[n] for n in fit])
+    outcomes: dict[int, _Outcome] = dict(zip(fit, stored, strict=True))
+    for position, error in refused.items():
+        outcomes[position] = SqsError(ErrorKind.INVALID_MESSAGE_CONTENTS, str(error))
+    return [outcomes[n] for n in range(len(messages))]
+
+
+async def _store_fit(
+    session: Session, queue: Queue, messages: Sequence[PreparedMessage]
+) -> list[_Outcome]:
     if queue.is_fifo:
         return await _store_once(session, queue, messages)
     outcomes: dict[int, _Outcome] = {}
@@ -116,7 +130,7 @@ async def _append(
     sent_ms = session.broker.clock_ms()
     records = [message.record(sent_ms, number) for message, number in messages]
     if not messages[0][0].delay_seconds:
-        await session.broker.publish(queue.name, records)
+        await session.broker.publish(queue.name, records, is_checked=True)
         return
     due_ms = [sent_ms + message.delay_seconds * 1000 for message, _ in messages]
     await schedule(session.broker, queue, list(zip(records, due_ms, strict=True)))

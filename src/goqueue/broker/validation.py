@@ -1,0 +1,218 @@
+"""Whether records fit the schemas of their topic, where the topic asks for it.
+
+By id: each record names a schema that is registered for its subject. By content: its payload fits
+that schema, too; a payload without an id is then taken for plain JSON and must fit the latest
+version of the topic's subject.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from typing import Final, NamedTuple
+from weakref import WeakValueDictionary
+
+from goqueue.broker.partition import Partition
+from goqueue.broker.schemas import Schemas
+from goqueue.broker.schemas_parsing import Remembered
+from goqueue.model.batch import Buffer, check_produced
+from goqueue.model.errors import InvalidRecord
+from goqueue.model.names import TopicPartition
+from goqueue.model.records import NewRecord, Record, decode_records
+from goqueue.model.schema_ids import SchemaUse, schema_use
+from goqueue.model.topic_config import TopicConfig
+from goqueue.schema_formats import (
+    InvalidContent,
+    InvalidSchema,
+    SchemaSource,
+    SchemaType,
+    Validator,
+    make_validator,
+)
+from goqueue.state.schemas.catalogue import Catalogue
+
+# Compiled schemas of thousands of topics; counted by the size of their texts.
+VALIDATORS_MAX_BYTES: Final = 32 * 1024 * 1024
+
+OFF: Final = "off"
+CONTENT: Final = "content"
+
+
+class _Part(NamedTuple):
+    """The keys or the values of a topic, and how they are checked."""
+
+    name: str
+    mode: str
+    topic: str
+    strategy: str
+
+    @property
+    def subject(self) -> str:
+        return f"{self.topic}-{self.name}"
+
+    def accepts(self, subjects: Sequence[str], own: str) -> bool:
+        """Whether a schema of these subjects may be used; `own` is ours or what it stands for."""
+        if self.strategy == "topic":
+            return own in subjects
+        if self.strategy == "topic-record":
+            return any(subject.startswith(f"{self.topic}-") for subject in subjects)
+        return bool(subjects)
+
+
+class _NotCompiled(Exception):
+    """Work for a thread, and then the check begins again."""
+
+    def __init__(self, schema_id: int) -> None:
+        super().__init__(schema_id)
+        self.schema_id = schema_id
+
+
+class Validation:
+    """Owned by the broker. Everything but the compiling of schemas runs on the event loop."""
+
+    def __init__(self, schemas: Schemas, threads: Executor) -> None:
+        self.refused = 0
+        self._schemas = schemas
+        self._threads = threads
+        self._validators: Remembered[int, Validator] = Remembered(VALIDATORS_MAX_BYTES)
+        self._turns: WeakValueDictionary[TopicPartition, asyncio.Lock] = WeakValueDictionary()
+
+    def turn(self, partition: Partition) -> asyncio.Lock:
+        """To be held from the check to the append: nobody overtakes one who waits for a schema."""
+        lock = self._turns.get(partition.name)
+        if lock is None:
+            lock = self._turns[partition.name] = asyncio.Lock()
+        return lock
+
+    async def check_batch(self, partition: Partition, batch: Buffer) -> None:
+        """Refuse a produced batch whose records do not fit; the first that does not is named."""
+        check_produced(batch)
+        records = decode_records(batch)
+        unfit = await self.find_unfit(partition.name.topic, partition.config, records)
+        for index, refusal in unfit.items():
+            raise InvalidRecord(str(refusal), index)
+
+    async def find_unfit(
+        self, topic: str, config: TopicConfig, records: Sequence[NewRecord | Record]
+    ) -> dict[int, InvalidRecord]:
+        """Why records do not fit, by their place."""
+        if not config.validates_schemas:
+            return {}
+        strategy = config.schema_validation_strategy
+        parts = [
+            _Part(name, mode, topic, strategy)
+            for name, mode in (
+                ("key", config.schema_validation_key),
+                ("value", config.schema_validation_value),
+            )
+            if mode != OFF
+        ]
+        while True:
+            look = _Look(await self._schemas.loaded(), self._schemas, self._validators)
+            try:
+                found = look.unfit(parts, records)
+            except _NotCompiled as missing:
+                await self._compile(missing.schema_id)
+                continue
+            self.refused += len(found)
+            return found
+
+    async def _compile(self, schema_id: int) -> None:
+        source = self._schemas.source(schema_id)
+        loop = asyncio.get_running_loop()
+        validator = await loop.run_in_executor(self._threads, _make_validator, source)
+        size_bytes = len(source.text) + sum(len(text) for _, text in source.references)
+        self._validators.put(schema_id, validator, size_bytes=size_bytes)
+
+
+class _Look:
+    """One pass over records: what was found out about a schema holds for all of them."""
+
+    def __init__(
+        self, catalogue: Catalogue, schemas: Schemas, validators: Remembered[int, Validator]
+    ) -> None:
+        self._catalogue = catalogue
+        self._schemas = schemas
+        self._validators = validators
+        self._accepted: dict[tuple[str, int], bool] = {}
+
+    def unfit(
+        self, parts: Sequence[_Part], records: Sequence[NewRecord | Record]
+    ) -> dict[int, InvalidRecord]:
+        found: dict[int, InvalidRecord] = {}
+        for index, record in enumerate(records):
+            try:
+                for part in parts:
+                    self._check(part, record)
+            except InvalidRecord as refusal:
+                found[index] = refusal
+        return found
+
+    def _check(self, part: _Part, record: NewRecord | Record) -> None:
+        data = record.key if part.name == "key" else record.value
+        if data is None:
+            return  # a tombstone, or a message without a key
+        try:
+            use = schema_use(part.name, data, record.headers)
+        except ValueError as error:
+            raise InvalidRecord(f"{part.name}: {error}") from None
+        schema_id = self._plain_json(part) if use is None else self._named(part, use)
+        if part.mode != CONTENT:
+            return
+        validator = self._validators.get(schema_id)
+        if validator is None:
+            raise _NotCompiled(schema_id)
+        try:
+            validator(data if use is None else use.payload)
+        except InvalidContent as error:
+            raise InvalidRecord(f"{part.name}: does not fit schema {schema_id}: {error}") from None
+
+    def _plain_json(self, part: _Part) -> int:
+        """The schema for a payload that names none."""
+        if part.mode == CONTENT and part.strategy == "topic":
+            latest = self._catalogue.latest(self._catalogue.resolve_alias(part.subject))
+            if latest is None:
+                raise InvalidRecord(
+                    f"{part.name}: no schema is registered for subject {part.subject!r}, and "
+                    f"topic {part.topic!r} takes only what fits one"
+                )
+            if self._catalogue.schema(latest.schema_id).identity.type == SchemaType.JSON:
+                return latest.schema_id
+        raise InvalidRecord(
+            f"{part.name}: has no schema id; topic {part.topic!r} wants Confluent's prefix of 5 "
+            f"bytes or the header __{part.name}_schema_id"
+        )
+
+    def _named(self, part: _Part, use: SchemaUse) -> int:
+        catalogue = self._catalogue
+        if use.guid is not None:
+            schema_id = catalogue.find_guid(use.guid)
+            if schema_id is None:
+                raise InvalidRecord(f"{part.name}: there is no schema with GUID {use.guid}")
+        else:
+            schema_id = use.schema_id
+        accepted = self._accepted.get((part.name, schema_id))
+        if accepted is None:
+            if schema_id not in catalogue.schemas:
+                raise InvalidRecord(f"{part.name}: there is no schema with id {schema_id}")
+            own = catalogue.resolve_alias(part.subject)
+            accepted = part.accepts(self._schemas.subjects_of(schema_id), own)
+            self._accepted[part.name, schema_id] = accepted
+        if not accepted:
+            raise InvalidRecord(
+                f"{part.name}: schema {schema_id} is not registered for subject {part.subject!r} "
+                f"(schema.validation.strategy is {part.strategy})"
+            )
+        return schema_id
+
+
+def _make_validator(source: SchemaSource) -> Validator:
+    """In a thread: libraries are loaded on first use, and large schemas take their time."""
+    try:
+        return make_validator(source)
+    except InvalidSchema as error:
+        reason = f"its schema cannot be used for checks: {error}"
+
+        def refuse(_payload: bytes) -> None:
+            raise InvalidContent(reason)
+
+        return refuse

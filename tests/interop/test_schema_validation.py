@@ -1,0 +1,215 @@
+"""Topics that take only what fits a schema, on every door."""
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import boto3
+import httpx
+import pytest
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from botocore.exceptions import ClientError
+from confluent_kafka import KafkaError, Producer
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf.wrappers_pb2 import StringValue
+from kio.schema.produce.v12 import request
+from kio.schema.produce.v12.response import BatchIndexAndErrorMessage as RecordError
+from kio.schema.produce.v12.response import ProduceResponse
+from kio.schema.types import TopicName
+from kio.static.primitive import Records, i16, i32, i32Timedelta
+
+from goqueue.client.blocking_connection import BlockingConnection
+from goqueue.testing import ServerProcess
+
+ORDER = {
+    "type": "object",
+    "properties": {"id": {"type": "integer"}},
+    "required": ["id"],
+    "additionalProperties": False,
+}
+AVRO_ORDER = '{"type":"record","name":"Order","fields":[{"name":"id","type":"long"}]}'
+
+
+@pytest.fixture
+def registry(server: ServerProcess) -> Iterator[SchemaRegistryClient]:
+    with SchemaRegistryClient({"url": server.http_url}) as client:
+        yield client
+
+
+@pytest.fixture
+def http(server: ServerProcess) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=server.http_url) as client:
+        yield client
+
+
+def make_topic(http: httpx.Client, topic: str, **settings: str) -> None:
+    config = {f"schema.validation.{name}": mode for name, mode in settings.items()}
+    body = {"name": topic, "partitions": 1, "config": config}
+    http.post("/topics", json=body).raise_for_status()
+
+
+def produce(bootstrap: str, topic: str, *values: bytes | None, **settings: Any) -> list[str | None]:
+    """The error of each message."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, **settings})
+    errors: dict[int, str | None] = {}
+
+    def delivered(number: int, error: KafkaError | None, _message: object) -> None:
+        errors[number] = None if error is None else error.name()
+
+    for number, value in enumerate(values):
+        producer.produce(topic, value, on_delivery=partial(delivered, number))
+    assert producer.flush(20) == 0
+    return [errors[number] for number in range(len(values))]
+
+
+def stored_count(http: httpx.Client, topic: str) -> int:
+    page = http.get(f"/topics/{topic}/partitions/0/messages", params={"offset": 0}).json()
+    return len(page["messages"])
+
+
+def framed(schema_id: int, payload: bytes) -> bytes:
+    return b"\x00" + schema_id.to_bytes(4, "big") + payload
+
+
+def test_kafka_by_id(
+    bootstrap: str, http: httpx.Client, registry: SchemaRegistryClient, topic: str
+) -> None:
+    make_topic(http, topic, value="id")
+    own = registry.register_schema(f"{topic}-value", Schema(AVRO_ORDER, "AVRO"))
+    other = registry.register_schema(f"{topic}-other", Schema('"string"', "AVRO"))
+    assert produce(bootstrap, topic, framed(own, b"anything"), None) == [None, None]
+    assert produce(bootstrap, topic, b"plain") == ["INVALID_RECORD"]
+    assert produce(bootstrap, topic, framed(other, b"x")) == ["INVALID_RECORD"]
+    assert produce(bootstrap, topic, framed(1_000_000, b"x")) == ["INVALID_RECORD"]
+    assert stored_count(http, topic) == 2
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_kafka_by_content(
+    bootstrap: str,
+    http: httpx.Client,
+    registry: SchemaRegistryClient,
+    topic: str,
+    compression: str,
+) -> None:
+    make_topic(http, topic, value="content")
+    serializer = AvroSerializer(registry, AVRO_ORDER)
+    good = serializer({"id": 7}, SerializationContext(topic, MessageField.VALUE))
+    assert good is not None
+    settings = {"compression.type": compression}
+    assert produce(bootstrap, topic, *[good] * 20, **settings) == [None] * 20
+    assert produce(bootstrap, topic, good + b"!", **settings) == ["INVALID_RECORD"]
+    assert stored_count(http, topic) == 20
+
+
+def test_protobuf_by_content(
+    bootstrap: str, http: httpx.Client, registry: SchemaRegistryClient, topic: str
+) -> None:
+    make_topic(http, topic, value="content")
+    serializer = ProtobufSerializer(StringValue, registry, {"use.deprecated.format": False})
+    good = serializer(StringValue(value="héllo"), SerializationContext(topic, MessageField.VALUE))
+    assert good is not None
+    assert produce(bootstrap, topic, good, good[:6] + b"\x0a\x02\xff\xfe") == [
+        "INVALID_RECORD",
+        "INVALID_RECORD",
+    ]
+    assert produce(bootstrap, topic, good) == [None]
+
+
+def test_the_record_at_fault_is_named(
+    server: ServerProcess, http: httpx.Client, registry: SchemaRegistryClient, topic: str
+) -> None:
+    """Kafka clients learn which record of a batch it was (KIP-467)."""
+    make_topic(http, topic, value="content")
+    registry.register_schema(f"{topic}-value", Schema(json.dumps(ORDER), "JSON"))
+    builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1_000_000)
+    for offset, value in enumerate([b'{"id": 1}', b'{"id": "two"}', b"[]"]):
+        builder.append(offset, 0, None, value, [])
+    answer = raw_produce(server.bootstrap_servers, topic, bytes(builder.build()))
+    assert answer.batch_index == 1
+    assert "/id" in (answer.batch_index_error_message or "")
+    assert stored_count(http, topic) == 0
+
+
+def raw_produce(bootstrap: str, topic: str, batch: bytes) -> RecordError:
+    host, _, port = bootstrap.rpartition(":")
+    partition = request.PartitionProduceData(index=i32(0), records=Records(batch))
+    data = request.TopicProduceData(name=TopicName(topic), partition_data=(partition,))
+    wanted = request.ProduceRequest(
+        transactional_id=None,
+        acks=i16(-1),
+        timeout=i32Timedelta.parse(timedelta(seconds=5)),
+        topic_data=(data,),
+    )
+    with BlockingConnection(host, int(port)) as connection:
+        answer = connection.call(wanted, ProduceResponse)
+    [error] = answer.responses[0].partition_responses[0].record_errors
+    return error
+
+
+def test_http(http: httpx.Client, registry: SchemaRegistryClient, topic: str) -> None:
+    make_topic(http, topic, value="content")
+    path = f"/topics/{topic}/messages"
+    missing = http.post(path, json={"value": {"id": 1}})
+    assert missing.status_code == 422
+    assert f"{topic}-value" in missing.json()["error"]["message"]
+
+    registry.register_schema(f"{topic}-value", Schema(json.dumps(ORDER), "JSON"))
+    assert http.post(path, json={"value": {"id": 1}}).status_code == 200
+    refused = http.post(path, json={"value": {"id": "one"}})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "invalid_record")
+    assert "/id" in refused.json()["error"]["message"]
+    many = [{"value": {"id": 2}, "partition": 0}, {"value": {"id": 3}}, {"value": {"name": "x"}}]
+    refused = http.post(path, json={"messages": many})
+    assert refused.status_code == 422
+    assert refused.json()["error"]["message"].startswith("messages[2].value: ")
+    delayed = http.post(path, json={"value": 5, "delay": 60_000})
+    assert delayed.status_code == 422
+    assert stored_count(http, topic) == 1
+
+
+def test_sqs(server: ServerProcess, registry: SchemaRegistryClient, topic: str) -> None:
+    sqs = boto3.client(
+        "sqs",
+        endpoint_url=server.http_url,
+        region_name="us-east-1",
+        aws_access_key_id="x",
+        aws_secret_access_key="x",
+    )
+    url = sqs.create_queue(QueueName=topic)["QueueUrl"]
+    registry.register_schema(f"{topic}-value", Schema(json.dumps(ORDER), "JSON"))
+    with httpx.Client(base_url=server.http_url) as http:
+        settings = {"config": {"schema.validation.value": "content"}}
+        http.patch(f"/topics/{topic}", json=settings).raise_for_status()
+    sqs.send_message(QueueUrl=url, MessageBody='{"id": 1}')
+    with pytest.raises(ClientError) as refused:
+        sqs.send_message(QueueUrl=url, MessageBody='{"id": "one"}')
+    assert refused.value.response["Error"]["Code"].endswith("InvalidMessageContents")
+    entries = [
+        {"Id": "good", "MessageBody": '{"id": 2}'},
+        {"Id": "bad", "MessageBody": "no JSON"},
+        {"Id": "later", "MessageBody": '{"id": 3}', "DelaySeconds": 1},
+    ]
+    answer = sqs.send_message_batch(QueueUrl=url, Entries=entries)
+    assert [entry["Id"] for entry in answer["Successful"]] == ["good", "later"]
+    [failed] = answer["Failed"]
+    assert (failed["Id"], failed["SenderFault"]) == ("bad", True)
+
+
+def test_keys_and_strategies(
+    bootstrap: str, http: httpx.Client, registry: SchemaRegistryClient, topic: str
+) -> None:
+    make_topic(http, topic, value="id", strategy="record")
+    anywhere = registry.register_schema(f"{topic}.Order", Schema(AVRO_ORDER, "AVRO"))
+    assert produce(bootstrap, topic, framed(anywhere, b"x")) == [None]
+    http.patch(
+        f"/topics/{topic}", json={"config": {"schema.validation.strategy": "topic-record"}}
+    ).raise_for_status()
+    assert produce(bootstrap, topic, framed(anywhere, b"x")) == ["INVALID_RECORD"]
+    registry.register_schema(f"{topic}-shop.Order", Schema(AVRO_ORDER, "AVRO"))
+    assert produce(bootstrap, topic, framed(anywhere, b"x")) == [None]
