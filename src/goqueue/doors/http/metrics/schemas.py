@@ -21,7 +21,8 @@ def read(broker: Broker) -> Families:
         pass
     else:
         in_use = sum(1 for _ in catalogue.subjects())
-        subjects = [(("active",), in_use), (("deleted",), len(catalogue) - in_use)]
+        known = sum(1 for _ in catalogue.subjects(deleted=True))
+        subjects = [(("active",), in_use), (("deleted",), known - in_use)]
         types = Counter(schema.identity.type for schema in catalogue.schemas.values())
         schemas = [((each.lower(),), types[each]) for each in SchemaType]
     worker_starts = broker.schemas.worker.starts
