@@ -1,0 +1,106 @@
+"""How long groups and their members are remembered, and how their names are read."""
+
+import pytest
+
+from goqueue.model.names import topic_partition
+from goqueue.model.transaction_groups import (
+    group_key,
+    group_of,
+    is_group_id,
+    is_malformed,
+    member_id,
+    shard_key,
+)
+from goqueue.state.machine import Outcome
+from goqueue.state.transactions import InitProducerId, ProducerIds, TransactionMachine
+from goqueue.state.transactions.group_messages import (
+    CommitGroup,
+    DescribeGroup,
+    GroupAnswer,
+    GroupDescription,
+    GroupOutcome,
+)
+from goqueue.state.transactions.groups import MEMBER_EXPIRATION_MS
+
+PARTITION = topic_partition("t", 0)
+
+
+def new_machine() -> TransactionMachine:
+    ids = ProducerIds()
+    ids.add_block(1, 100)
+    return TransactionMachine(
+        coordinator_epoch=0, next_producer_id=ids.take, offsets_partition=lambda _: PARTITION
+    )
+
+
+def carry_out(machine: TransactionMachine, outcome: Outcome) -> object:
+    for record in outcome.records:
+        machine.replay(record)
+    return outcome.replies[0].response if outcome.replies else None
+
+
+def commit(machine: TransactionMachine, sequence: int, *, now_ms: int, keep_ms: int) -> object:
+    request = CommitGroup(group_id="g", sequence=sequence, members=(), keep_ms=keep_ms)
+    answer = carry_out(machine, machine.commit_group(request, ticket=0, now_ms=now_ms))
+    assert isinstance(answer, GroupAnswer)
+    return answer.outcome
+
+
+def last_sequence(machine: TransactionMachine) -> int | None:
+    found = carry_out(machine, machine.describe_group(DescribeGroup(group_id="g"), ticket=0))
+    assert isinstance(found, GroupDescription)
+    return found.last_sequence
+
+
+def test_a_sequence_is_remembered_as_long_as_asked_for() -> None:
+    machine = new_machine()
+    assert commit(machine, 4, now_ms=0, keep_ms=1_000) is GroupOutcome.COMMITTED
+    assert commit(machine, 5, now_ms=500, keep_ms=1_000) is GroupOutcome.COMMITTED
+    assert machine.next_deadline_ms() == 1_500
+    carry_out(machine, machine.on_deadline(1_499))
+    assert commit(machine, 5, now_ms=1_499, keep_ms=1_000) is GroupOutcome.ALREADY_COMMITTED
+    carry_out(machine, machine.on_deadline(1_500))
+    assert last_sequence(machine) is None
+    assert list(machine.snapshot()) == []
+
+
+def test_a_snapshot_has_the_groups() -> None:
+    machine = new_machine()
+    commit(machine, 5, now_ms=0, keep_ms=1_000)
+    other = new_machine()
+    for record in machine.snapshot():
+        other.replay(record)
+    assert last_sequence(other) == 5
+    assert other.next_deadline_ms() == 1_000
+
+
+def test_idle_members_go_after_an_hour() -> None:
+    machine = new_machine()
+    for name in ("other", member_id("g", "0.0")):
+        request = InitProducerId(transactional_id=name, timeout_ms=1_000)
+        carry_out(machine, machine.init_producer_id(request, ticket=0, now_ms=0))
+    assert machine.next_deadline_ms() == MEMBER_EXPIRATION_MS
+    carry_out(machine, machine.on_deadline(MEMBER_EXPIRATION_MS))
+    assert list(machine.transactions) == ["other"]
+
+
+@pytest.mark.parametrize("name", ["plain", "goqueue.group", "goqueue.groups/a/b"])
+def test_other_names_stand_for_themselves(name: str) -> None:
+    assert group_of(name) is None
+    assert not is_malformed(name)
+    assert shard_key(name) == name
+
+
+def test_names_of_members() -> None:
+    name = member_id("spark-query.1-2", "7.0")
+    assert name == "goqueue.group/spark-query.1-2/7.0"
+    assert group_of(name) == "spark-query.1-2"
+    assert shard_key(name) == shard_key(group_key("spark-query.1-2"))
+    assert len(member_id("g" * 180, "m" * 60)) <= 255
+    for group, member in (("", "m"), ("g", ""), ("a/b", "m"), ("g" * 181, "m"), ("ä", "m")):
+        with pytest.raises(ValueError, match="consist of ASCII letters"):
+            member_id(group, member)
+    assert is_malformed("goqueue.group/only-a-group")
+    assert is_group_id("a.b-c_d")
+    assert not is_group_id("a b")
+    assert not is_group_id("a\n")
