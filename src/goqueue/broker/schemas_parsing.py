@@ -1,5 +1,6 @@
 """Schemas as the worker reads them, remembered: clients send and fetch the same ones repeatedly."""
 
+import asyncio
 from collections import OrderedDict
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -53,16 +54,33 @@ class SchemaParser:
         self._worker = worker
         self._parsed: Remembered[_Sent, ParsedSchema] = Remembered(remembered_max_bytes)
         self._described: Remembered[SchemaSource, str] = Remembered(remembered_max_bytes)
+        # A new schema comes from all instances of a service at once: one job serves them all.
+        self._parsing: dict[_Sent, asyncio.Task[ParsedSchema]] = {}
 
     async def parse(self, source: SchemaSource, *, normalize: bool) -> ParsedSchema:
         """Raises `RegistryRefusal` for what is no schema."""
         sent = _Sent(source, normalize)
         parsed = self._parsed.get(sent)
-        if parsed is None:
-            parsed = (await self._worker.run(ParseJob(source, normalize), Parsed)).schema
-            size_bytes = _size_bytes(source) + len(parsed.canonical)
-            self._parsed.put(sent, parsed, size_bytes=size_bytes)
+        if parsed is not None:
+            return parsed
+        task = self._parsing.get(sent)
+        if task is None:
+            task = self._parsing[sent] = asyncio.create_task(self._parse(sent))
+            task.add_done_callback(lambda done: self._over(sent, done))
+        # Shielded: a client that goes away must not stop it for the others.
+        return await asyncio.shield(task)
+
+    async def _parse(self, sent: _Sent) -> ParsedSchema:
+        parsed = (await self._worker.run(ParseJob(*sent), Parsed)).schema
+        size_bytes = _size_bytes(sent.source) + len(parsed.canonical)
+        self._parsed.put(sent, parsed, size_bytes=size_bytes)
         return parsed
+
+    def _over(self, sent: _Sent, done: "asyncio.Task[ParsedSchema]") -> None:
+        del self._parsing[sent]
+        if not done.cancelled():
+            # Looked at, though nobody may be left to be told.
+            done.exception()
 
     async def describe(self, source: SchemaSource) -> str:
         """A Protobuf schema as its compiled descriptor in Base64, which some clients want."""

@@ -28,8 +28,8 @@ Answer = TypeVar("Answer")
 
 # Real schemas take milliseconds; the start of the process and of its libraries, a second.
 JOB_SECONDS_MAX: Final = 10.0
-# Jobs that wait for their turn. At a millisecond each, the last one waits for a quarter second.
-WAITING_MAX: Final = 256
+# Jobs that wait for their turn. At a millisecond each, the last one waits for a second.
+WAITING_MAX: Final = 1_024
 # A worker holds some 60 MB, which is a pity where schemas are registered once a day.
 IDLE_SECONDS: Final = 300.0
 

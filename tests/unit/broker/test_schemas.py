@@ -107,6 +107,12 @@ async def test_one_id_for_many_at_once(schemas: Schemas) -> None:
     assert [v.number for v in schemas.catalogue.versions("users")] == [1, 2]
 
 
+async def test_many_at_once_are_parsed_once(schemas: Schemas) -> None:
+    many = [schemas.register(f"users-{n}", record(NAME)) for n in range(WAITING_MAX + 100)]
+    found = await asyncio.gather(*many)
+    assert {registered.schema.id for registered in found} == {1}
+
+
 @pytest.mark.parametrize(
     ("level", "adds_required", "adds_optional", "drops"),
     [

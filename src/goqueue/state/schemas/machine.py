@@ -81,8 +81,8 @@ class SchemaMachine:
         version = Version(request.subject, number, schema.id, False, request.now_ms)
         outcome.records.append(records.version_record(version))
         # Registered again after a soft delete: the new version takes the deleted one's place.
-        for older in catalogue.uses(schema.id, deleted=True):
-            if older.subject == request.subject and older.number < number:
+        for older in catalogue.versions(request.subject, deleted=True):
+            if older.schema_id == schema.id and older.number < number:
                 outcome.records.append(records.version_tombstone(older))
         return Registered(schema, version)
 
