@@ -17,6 +17,7 @@ from goqueue.cli.schemas import schemas
 from goqueue.cli.serve import serve
 from goqueue.cli.settings import settings
 from goqueue.cli.topics import topics
+from goqueue.cli.trace import trace
 from goqueue.cli.transactions import transactions
 
 app = typer.Typer(
@@ -58,5 +59,6 @@ app.add_typer(delayed, name="delayed")
 app.add_typer(groups, name="groups")
 app.add_typer(offsets, name="offsets")
 app.add_typer(transactions, name="transactions")
+app.command()(trace)
 app.add_typer(schemas, name="schemas")
 app.command()(settings)
