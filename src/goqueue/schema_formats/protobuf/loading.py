@@ -12,7 +12,7 @@ from goqueue.schema_formats.messages import InvalidSchema, SchemaSource
 from goqueue.schema_formats.protobuf.known_types import is_known
 from goqueue.schema_formats.protobuf.options import quoted
 from goqueue.schema_formats.protobuf.printer import print_file
-from goqueue.schema_formats.protobuf.protoc import check_size, compile_files
+from goqueue.schema_formats.protobuf.protoc import check_size, compile_files, free_name
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -63,7 +63,7 @@ def load_descriptors(source: SchemaSource) -> LoadedSchema:
     }
     if main is None or None in references.values():
         return load(source)
-    main.name = "default"
+    main.name = free_name(references)
     described = []
     for name, file in references.items():
         assert file is not None
@@ -93,8 +93,7 @@ def _as_text(sent: str, references: dict[str, str]) -> str:
     if file.dependency:
         imports = "".join(f"import {quoted(name)};\n" for name in file.dependency)
         needed = compile_files(f'syntax = "proto3";\n{imports}', references)[:-1]
-    # A name of its own: the file may be registered under any, also that of one it imports.
-    file.name = "default"
+    file.name = free_name(references)
     return print_file(_loaded([*needed, file.SerializeToString()]).described()[-1])
 
 

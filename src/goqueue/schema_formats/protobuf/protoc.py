@@ -9,7 +9,7 @@ refused before it sees them.
 import ast
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -48,7 +48,7 @@ _DESCRIPTOR: Final = re.compile(rb"AddSerializedFile\((b'(?:[^'\\]|\\.)*')\)")
 def compile_files(text: str, references: Mapping[str, str]) -> list[bytes]:
     """The serialised descriptors of what `text` imports, in order of need, and of itself, last."""
     _check_bounds(text, references)
-    name = _free_name(references)
+    name = free_name(references)
     with TemporaryDirectory(prefix="goqueue-protoc-") as folder:
         for file_name, file_text in references.items():
             if not is_known(file_name):
@@ -90,9 +90,10 @@ def _descriptor_in(code: bytes) -> bytes:
     return descriptor
 
 
-def _free_name(references: Mapping[str, str]) -> str:
+def free_name(taken: Container[str]) -> str:
+    """A name for the schema's own file that no reference has."""
     name = "schema.proto"
-    while name in references:
+    while name in taken:
         name = "_" + name
     return name
 

@@ -124,8 +124,11 @@ def test_reference_names_stay_inside(name: str) -> None:
 
 
 def test_a_reference_may_have_the_name_that_files_get_here() -> None:
-    text = PROTO3 + 'import "schema.proto"; message A { B b = 1; }'
-    assert parse(source(text, schema=PROTO3 + "message B {}")).record_name == "A"
+    sent = source(
+        PROTO3 + 'import "schema.proto"; message A { B b = 1; }', schema=PROTO3 + "message B {}"
+    )
+    assert parse(sent).record_name == "A"
+    assert parse(sent._replace(text=serialized(sent))) == parse(sent)
 
 
 OPTION = 'import "google/protobuf/descriptor.proto"; message M { M m = 1; } extend '

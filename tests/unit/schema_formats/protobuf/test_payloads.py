@@ -145,10 +145,10 @@ def test_a_schema_without_messages() -> None:
 def test_references_as_text_and_as_descriptors() -> None:
     line = 'syntax = "proto3"; import "google/protobuf/timestamp.proto"; '
     line += "message Line { google.protobuf.Timestamp at = 1; }"
-    text = 'syntax = "proto3"; import "line.proto"; message Order { Line line = 1; }'
-    as_text = source(text, ResolvedReference("line.proto", line))
+    text = 'syntax = "proto3"; import "schema.proto"; message Order { Line line = 1; }'
+    as_text = source(text, ResolvedReference("schema.proto", line))
     as_descriptors = source(
-        serialized(as_text), ResolvedReference("line.proto", serialized(source(line)))
+        serialized(as_text), ResolvedReference("schema.proto", serialized(source(line)))
     )
     for validate in map(make_validator, (as_text, as_descriptors)):
         validate(b"\x00\x0a\x04\x0a\x02\x08\x05")
