@@ -17,7 +17,7 @@ from goqueue.broker.schemas_worker import SchemaWorker
 from goqueue.broker.state_shard import Command, StateShard, untimed
 from goqueue.broker.state_topic import Host, StateTopic
 from goqueue.model.errors import NotLeader
-from goqueue.schema_formats.messages import SchemaSource, SchemaType
+from goqueue.schema_formats.messages import ResolvedReference, SchemaSource, SchemaType
 from goqueue.state.schemas.catalogue import Catalogue
 from goqueue.state.schemas.errors import (
     RefusalKind,
@@ -136,6 +136,20 @@ class Schemas:
             f"format: {wanted!r} is not known for {schema.identity.type}; "
             f"there is {SERIALIZED!r} for PROTOBUF",
         )
+
+    async def compiled(self, schema_id: int) -> SchemaSource:
+        """As `source`, with Protobuf compiled: a validator made of it needs no compiler, which
+        would hold up the event loop from any thread.
+        """
+        source = self.source(schema_id)
+        if source.type is not SchemaType.PROTOBUF:
+            return source
+        before: list[ResolvedReference] = []
+        for name, text in source.references:
+            part = SchemaSource(source.type, text, tuple(before))
+            before.append(ResolvedReference(name, await self._parser.describe(part)))
+        whole = source._replace(references=tuple(before))
+        return whole._replace(text=await self._parser.describe(whole))
 
     # --- registering and looking up -------------------------------------------------------
 

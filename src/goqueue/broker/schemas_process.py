@@ -4,7 +4,6 @@ It is bounded in memory, and killed by the broker when a job takes too long. It 
 standard input does.
 """
 
-import base64
 import ctypes
 import os
 import resource
@@ -81,10 +80,9 @@ def _compare(job: CompareJob) -> Compared:
 
 def _describe(job: DescribeJob) -> Described:
     # Imported here: with the compiler behind it, it is the slowest of the formats to load.
-    from goqueue.schema_formats.protobuf.loading import load_descriptors
+    from goqueue.schema_formats.protobuf import serialized
 
-    own = load_descriptors(job.source).files[-1]
-    return Described(base64.b64encode(own).decode("ascii"))
+    return Described(serialized(job.source))
 
 
 def _end_with(broker_pid: int) -> None:

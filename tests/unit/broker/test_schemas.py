@@ -14,7 +14,13 @@ from goqueue.broker.schemas_jobs import Parsed, ParseJob
 from goqueue.broker.schemas_worker import WAITING_MAX, SchemaWorker
 from goqueue.broker.service import Broker
 from goqueue.model.errors import NotLeader, Overloaded, PolicyViolation
-from goqueue.schema_formats.messages import ResolvedReference, SchemaSource, SchemaType
+from goqueue.schema_formats import make_validator
+from goqueue.schema_formats.messages import (
+    InvalidContent,
+    ResolvedReference,
+    SchemaSource,
+    SchemaType,
+)
 from goqueue.state.schemas import RefusalKind, RegistryRefusal
 from goqueue.state.schemas.messages import CompatibilityLevel, Reference, SubjectConfig
 from tests.unit.broker.conftest import OpenBroker
@@ -167,6 +173,23 @@ async def test_bad_schemas(schemas: Schemas) -> None:
             new = NewSchema(schema_type, text)
             assert (await refused(schemas.register("a", new))).kind is kind, (schema_type, text)
     assert not schemas.catalogue.schemas
+
+
+async def test_protobuf_can_be_had_compiled(schemas: Schemas) -> None:
+    first = 'syntax = "proto3"; message Name { string text = 1; }'
+    await schemas.register("name", NewSchema(SchemaType.PROTOBUF, first))
+    text = 'syntax = "proto3"; import "name.proto"; message User { Name name = 1; }'
+    reference = Reference("name.proto", "name", 1)
+    registered = await schemas.register("user", NewSchema(SchemaType.PROTOBUF, text, (reference,)))
+    compiled = await schemas.compiled(registered.schema.id)
+    assert [reference.name for reference in compiled.references] == ["name.proto"]
+    assert "syntax" not in compiled.text + compiled.references[0].text
+    check = make_validator(compiled)
+    check(bytes([0]) + bytes([10, 4, 10, 2]) + b"hi")
+    with pytest.raises(InvalidContent):
+        check(bytes([0]) + bytes([10, 4, 10, 2]) + b"\xff\xff")
+    avro = await schemas.register("avro", record(NAME))
+    assert await schemas.compiled(avro.schema.id) == schemas.source(avro.schema.id)
 
 
 @pytest.mark.parametrize("subject", ["", " ", "a\nb", "__GLOBAL", ":.context:a", "x" * 1_025])
