@@ -128,6 +128,13 @@ class GroupsWorld(RuleBasedStateMachine):
     # --- tasks and drivers ----------------------------------------------------------------
 
     @rule(name=st.sampled_from(MEMBERS))
+    def start_task_at_last(self, name: str) -> None:
+        """Until whoever wrote under this name before is out of the way."""
+        self.start_task(name)
+        self.write_markers()
+        self.start_task(name)
+
+    @rule(name=st.sampled_from(MEMBERS))
     def start_task(self, name: str) -> None:
         request = InitProducerId(transactional_id=name, timeout_ms=TIMEOUT_MS)
         answer = self.carry_out(
@@ -173,7 +180,7 @@ class GroupsWorld(RuleBasedStateMachine):
         if answer.outcome is GroupOutcome.COMMITTED:
             assert is_group_record(outcome.records[0]), "the decision comes first"
             writers = self.wrote.intersection(members)
-            assert not any(member in self.ended for member in members)
+            assert not any(member in self.ended or self.is_over(member) for member in members)
             if appended is None or appended > 0:
                 self.decided[sequence] = writers
         elif answer.outcome is None:
