@@ -1,9 +1,9 @@
 """Which differences of two schemas keep the data of one from being read with the other.
 
-The rules and their names are those of Confluent's registry, so that a change passes here if it
-passes there, with one addition: a number that becomes repeated, or is no longer, is reported for
-proto3 fields without a label too. Such data is packed, which a reader of single values skips
-(protobuf.dev, "Updating A Message Type").
+The rules and their names are those of Confluent's registry. Two are stricter. A number that becomes
+repeated, or is no longer, is reported for proto3 fields without a label too: repeated numbers are
+packed, which a reader of single values skips (protobuf.dev, "Updating A Message Type"). And groups
+are compared: they are a kind of their own, for on the wire they are no messages.
 """
 
 from typing import Final
