@@ -1,0 +1,89 @@
+"""`python -m bench.metrics_scrape`: what a scrape costs, and for how long it holds others up.
+
+A broker in this process with many partitions and groups is scraped while a task asks for a turn
+every millisecond. The bar is 50 ms for the longest wait.
+"""
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from time import perf_counter
+from typing import Final
+
+import uvloop
+
+from goqueue.broker.messages import NewTopic
+from goqueue.broker.service import Broker
+from goqueue.doors.http.metrics import Exposition
+from goqueue.doors.http.traffic import Traffic
+from goqueue.model.broker_config import broker_config
+from goqueue.model.records import NewRecord
+from goqueue.state.groups.messages import OffsetCommit, OffsetToCommit
+
+TOPIC: Final = "wide"
+PARTITIONS_PER_GROUP: Final = 50
+SCRAPES: Final = 10
+TURN_SECONDS: Final = 0.001
+WAIT_MAX_SECONDS: Final = 0.05
+# The broker flushes everything a second after it was written; that is not what is measured.
+SETTLE_SECONDS: Final = 3.0
+
+
+async def fill(broker: Broker, partitions: int, groups: int) -> None:
+    await broker.create_topic(NewTopic(name=TOPIC, partitions=partitions))
+    for index in range(partitions):
+        await broker.publish(TOPIC, [NewRecord(value=b"x")] * 3, partition=index)
+    for number in range(groups):
+        offsets = tuple(
+            OffsetToCommit(topic=TOPIC, partition=(number * 5 + each) % partitions, offset=1)
+            for each in range(min(PARTITIONS_PER_GROUP, partitions))
+        )
+        await broker.groups.commit(OffsetCommit(group_id=f"group-{number}", offsets=offsets))
+    await broker.queues.open("workers", TOPIC)
+
+
+async def longest_wait(waits: list[float]) -> None:
+    """Add how much later than asked each turn came."""
+    while True:
+        asked = perf_counter()
+        await asyncio.sleep(TURN_SECONDS)
+        waits.append(perf_counter() - asked - TURN_SECONDS)
+
+
+async def measure(partitions: int, groups: int) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        broker = await Broker.open(broker_config({"data.dir": folder}))
+        await fill(broker, partitions, groups)
+        await asyncio.sleep(SETTLE_SECONDS)
+        exposition = Exposition(broker, Traffic([]))
+        waits: list[float] = []
+        longest = 0.0
+        waiting = asyncio.create_task(longest_wait(waits))
+        for _ in range(SCRAPES):
+            waits.clear()
+            started = perf_counter()
+            text = await exposition.render()
+            seconds = perf_counter() - started
+            longest = max(longest, *waits)
+            lines = text.count(b"\n")
+            print(
+                f"{lines} lines in {seconds * 1e3:.0f} ms, longest wait {max(waits) * 1e3:.1f} ms"
+            )
+        waiting.cancel()
+        await broker.close()
+        return longest
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.metrics_scrape", description=__doc__)
+    parser.add_argument("--partitions", type=int, default=1_000)
+    parser.add_argument("--groups", type=int, default=200)
+    arguments = parser.parse_args()
+    longest = uvloop.run(measure(arguments.partitions, arguments.groups))
+    if longest > WAIT_MAX_SECONDS:
+        sys.exit(f"others waited for {longest * 1e3:.0f} ms; the bar is {WAIT_MAX_SECONDS * 1e3:g}")
+
+
+if __name__ == "__main__":
+    main()
