@@ -10,8 +10,6 @@ from goqueue.broker.service import Broker
 from goqueue.doors.registry.answers import LongList, PlainText
 from goqueue.doors.registry.body_reading import BodyReader
 from goqueue.doors.registry.errors import HttpRefusal, answer_to
-from goqueue.doors.registry.requests import Call, Query
-from goqueue.doors.registry.routing import FIRST_PARTS, find
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
@@ -29,6 +27,10 @@ _ESCAPED: Final = 6
 _BODY_ROOM_BYTES: Final = 256 * 1024
 # Of a long list, this much is sent at a time.
 _CHUNK_BYTES: Final = 64 * 1024
+# What the door takes from the others on its port, by the first part of the path.
+FIRST_PARTS: Final = frozenset(
+    {"associations", "compatibility", "config", "contexts", "mode", "schemas", "subjects"}
+)
 _METADATA_PATH: Final = "/v1/metadata/"
 
 _encode = msgspec.json.Encoder().encode
@@ -77,6 +79,10 @@ class RegistryDoor:
         await send({"type": "http.response.body", "body": content, "more_body": False})
 
     async def _answer(self, scope: Scope, receive: Receive) -> object:
+        # Imported with the first request: most brokers start without a registry being used.
+        from goqueue.doors.registry.requests import Call, Query
+        from goqueue.doors.registry.routing import find
+
         handler, parts = find(scope["method"], _path(scope))
         await self._schemas.loaded()
         call = Call(

@@ -73,8 +73,6 @@ def _by_size() -> dict[int, list[tuple[Path, Mapping[str, Handler]]]]:
 
 
 _BY_SIZE: Final = _by_size()
-# What the door takes from the others on its port.
-FIRST_PARTS: Final = frozenset(text.partition("/")[0] for text in ROUTES) - {"", "v1"}
 
 
 class Found(NamedTuple):

@@ -11,6 +11,8 @@ import httpx
 import pytest
 
 from goqueue.broker.service import Broker
+from goqueue.doors.registry.door import FIRST_PARTS
+from goqueue.doors.registry.routing import ROUTES
 
 pytestmark = pytest.mark.anyio
 
@@ -35,6 +37,10 @@ def error_of(answer: httpx.Response) -> int:
     code: int = body["error_code"]
     assert answer.status_code == (code if code < 1_000 else code // 100)
     return code
+
+
+def test_the_door_takes_all_that_it_has_routes_for() -> None:
+    assert {path.partition("/")[0] for path in ROUTES} == {"", "v1", *FIRST_PARTS}
 
 
 async def test_the_same_under_both_roots(client: httpx.AsyncClient) -> None:
