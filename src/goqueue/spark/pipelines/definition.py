@@ -1,4 +1,4 @@
-"""What a pipeline is to do, as its file says it. Everything that the file alone shows is checked."""
+"""What a pipeline is to do, as its file says it, checked as far as the file alone shows it."""
 
 import os
 import re

@@ -69,11 +69,13 @@ def _to_topic(table: Fields, topic: str | None, bootstrap_servers: str) -> SinkD
 
 
 def _to_table(table: Fields, path: str) -> SinkDefinition:
+    table_format = table.choice("format", (DELTA, PARQUET), DELTA)
+    modes = ("append", "complete") if table_format == DELTA else ("append",)
     return SinkDefinition(
         topic=None,
         table=path,
-        format=table.choice("format", (DELTA, PARQUET), DELTA),
-        mode=table.choice("mode", ("append",), "append"),
+        format=table_format,
+        mode=table.choice("mode", modes, "append"),
         key=None,
         partition_by=tuple(table.texts("partitionBy")),
         partitions=None,

@@ -34,6 +34,8 @@ class RunContext:
     # A line for the person who watches.
     say: Callable[[str], None]
     stop_requested: Callable[[], bool]
+    # Sleeps so many seconds; True if a stop was asked for meanwhile.
+    wait: Callable[[float], bool]
 
     @property
     def is_one_pass(self) -> bool:
@@ -56,6 +58,7 @@ class Kind(ABC):
     # Which of [[source]] and [sink] it takes; others are refused.
     takes_sources: ClassVar[bool] = True
     takes_sink: ClassVar[bool] = True
+    needs_sink: ClassVar[bool] = True
     # Whether `--dry-run` means something.
     has_dry_run: ClassVar[bool] = False
 

@@ -1,0 +1,165 @@
+"""Rows into the sink: a topic by transactions, a table by its own log."""
+
+import uuid
+from typing import TYPE_CHECKING, Any, Final
+
+from goqueue.spark.option_names import InvalidOption
+from goqueue.spark.pipelines.definition import PipelineDefinition
+from goqueue.spark.pipelines.kinds.kind import Run, RunContext
+from goqueue.spark.pipelines.problems import Problems
+from goqueue.spark.pipelines.sink_definition import COLUMNS, DELTA, PLACE, SinkDefinition
+from goqueue.spark.pipelines.spark_errors import plain_reason
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from goqueue.spark.delta_table import TableTarget
+
+_UPDATE: Final = "update"
+_COMPLETE: Final = "complete"
+
+
+def check_rows(frame: "DataFrame", definition: PipelineDefinition, problems: Problems) -> None:
+    """Note what keeps rows of these columns from the sink, before anything runs."""
+    from pyspark.errors import PySparkException
+
+    sink = _sink(definition)
+    try:
+        if sink.topic is not None:
+            _check_records(as_records(frame, sink))
+        missing = [name for name in sink.partition_by if name not in frame.columns]
+        if missing:
+            raise InvalidOption(f"partitionBy: there is no column {missing[0]!r} in the result")
+        _check_streaming(frame, sink.mode)
+    except (InvalidOption, PySparkException) as error:
+        definition.file.add_problem(problems, PLACE, plain_reason(error))
+
+
+def as_records(frame: "DataFrame", sink: SinkDefinition) -> "DataFrame":
+    """Columns of a record: as they are where there is a value, else the whole row as JSON."""
+    from pyspark.sql import functions
+
+    names = {name.lower() for name in frame.columns}
+    if sink.key is not None and sink.key.partition(".")[0].lower() not in names:
+        raise InvalidOption(
+            f"key: there is no column {sink.key!r} in the result; there are "
+            f"{', '.join(frame.columns)}"
+        )
+    key = None if sink.key is None else functions.expr(sink.key).cast("string").alias("key")
+    if sink.format == COLUMNS or (sink.format is None and "value" in names):
+        return frame if key is None else frame.withColumn("key", key)
+    value = functions.to_json(functions.struct("*")).alias("value")
+    return frame.select(*([] if key is None else [key]), value)
+
+
+def start_rows(frame: "DataFrame", definition: PipelineDefinition, context: RunContext) -> Run:
+    """A query that writes a stream, or the work of writing what is no stream once."""
+    if frame.isStreaming:
+        return Run(queries=[start_stream(frame, definition, context)])
+    return Run(work=lambda: write_once(frame, definition, context))
+
+
+def start_stream(
+    frame: "DataFrame", definition: PipelineDefinition, context: RunContext
+) -> "StreamingQuery":
+    sink = _sink(definition)
+    trigger = trigger_arguments(context)
+    if sink.topic is None and sink.format == DELTA:
+        from goqueue.spark.delta_table import write_stream
+
+        return write_stream(
+            frame,
+            _table(definition),
+            checkpoint=context.checkpoint,
+            output_mode=sink.mode,
+            name=definition.name,
+            trigger=trigger,
+        )
+    writer = _to_topic(frame, sink) if sink.topic is not None else _to_parquet(frame, definition)
+    writer = writer.queryName(definition.name).option("checkpointLocation", context.checkpoint)
+    return writer.outputMode(sink.mode).trigger(**trigger).start()
+
+
+def trigger_arguments(context: RunContext) -> dict[str, Any]:
+    """As `DataStreamWriter.trigger` takes them."""
+    if context.is_one_pass:
+        return {"availableNow": True}
+    return {"processingTime": context.trigger}
+
+
+def write_once(frame: "DataFrame", definition: PipelineDefinition, context: RunContext) -> None:
+    sink = _sink(definition)
+    if sink.topic is not None:
+        records = as_records(frame, sink)
+        records.write.format("goqueue").options(**sink.options).mode("append").save()
+    elif sink.format == DELTA:
+        from goqueue.spark.delta_table import BatchMark, write_batch
+
+        # Each run is asked for once: nobody comes back to it under this name.
+        mark = BatchMark(app_id=f"pipeline.{definition.name}.{uuid.uuid4()}", version=0)
+        write_batch(frame, _table(definition), mark, overwrite=sink.mode == _COMPLETE)
+    else:
+        writer = frame.write.options(**sink.options).partitionBy(*sink.partition_by)
+        writer.mode("append").parquet(_table(definition).uri)
+    context.say(f"{definition.name}: written")
+
+
+def _to_topic(frame: "DataFrame", sink: SinkDefinition) -> "DataStreamWriter":
+    records = as_records(frame, sink)
+    if sink.mode != _UPDATE:
+        return records.writeStream.format("goqueue").options(**sink.options)
+
+    # Spark gives sources written in Python no mode but append, so each batch is a write of its
+    # own, under a name that a second try has as well.
+    def write_batch(batch: "DataFrame", batch_id: int) -> None:
+        query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        batch.write.format("goqueue").options(**sink.options).option(
+            "transaction.id", f"{query_id}.{batch_id}"
+        ).mode("append").save()
+
+    return records.writeStream.foreachBatch(write_batch)
+
+
+def _to_parquet(frame: "DataFrame", definition: PipelineDefinition) -> "DataStreamWriter":
+    sink = _sink(definition)
+    writer = frame.writeStream.format("parquet").options(**sink.options)
+    writer = writer.option("path", _table(definition).uri)
+    return writer.partitionBy(*sink.partition_by) if sink.partition_by else writer
+
+
+def _sink(definition: PipelineDefinition) -> SinkDefinition:
+    assert definition.sink is not None, "kinds with rows have a sink"
+    return definition.sink
+
+
+def _table(definition: PipelineDefinition) -> "TableTarget":
+    from goqueue.spark.delta_table import TableTarget
+
+    sink = _sink(definition)
+    return TableTarget(
+        uri=definition.path_text(sink.table or ""),
+        partition_by=sink.partition_by,
+        storage_options=sink.options,
+    )
+
+
+def _check_records(records: "DataFrame") -> None:
+    from goqueue.spark.writer_schema import check_schema
+
+    check_schema(records.schema, has_topic=True)
+
+
+def _check_streaming(frame: "DataFrame", mode: str) -> None:
+    """What Spark else refuses only when the query starts, such as sums that have no end."""
+    if not frame.isStreaming or not hasattr(frame, "_jdf"):  # Spark Connect checks at the start
+        return
+    jvm = frame.sparkSession.sparkContext._jvm
+    assert jvm is not None, "a classic session has one"
+    modes = jvm.org.apache.spark.sql.streaming.OutputMode
+    checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+    checker.checkForStreaming(
+        frame._jdf.queryExecution().analyzed(),
+        {_UPDATE: modes.Update, _COMPLETE: modes.Complete}.get(mode, modes.Append)(),
+    )
