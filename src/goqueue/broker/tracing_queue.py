@@ -109,7 +109,7 @@ def _note_delivery(
         context,
         offset,
         time_us,
-        span_id=delivery_span_id(context, group, delivery_count),
+        span_id=delivery_span_id(trace.key, offset, group, delivery_count),
         group=group,
         consumer=consumer,
         delivery_count=delivery_count,
@@ -167,13 +167,15 @@ def _note_end(
     # From the delivery to its end, where that is known.
     started_us = time_us if taken is None else taken.time_us
 
+    parent_id = None if count is None else delivery_span_id(trace.key, offset, group, count)
+
     def note(context: TraceContext) -> None:
         trace.note(
             event,
             context,
             offset,
             started_us,
-            parent_id=None if count is None else delivery_span_id(context, group, count),
+            parent_id=parent_id,
             duration_us=time_us - started_us,
             group=group,
             consumer=CALLER.get() if taken is None else taken.consumer,

@@ -190,7 +190,7 @@ def _detail(found: FoundSpans, what: str) -> TraceDetail:
             f"nothing is known of {what}: it was not sampled (tracing.sampling.rate), or its "
             "spans are too old; GET /traces lists those there are",
         )
-    started_us = spans[0].time_us
+    started_us = min(span.time_us for span in spans)
     return TraceDetail(
         trace_id=spans[0].trace_id,
         started_us=started_us,

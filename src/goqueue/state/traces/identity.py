@@ -40,9 +40,9 @@ def delayed_context(
     return _context(text, _FOR_DELAYED, parent), int.from_bytes(chance, "big")
 
 
-def delivery_span_id(context: TraceContext, group: str, delivery_count: int) -> str:
+def delivery_span_id(key: int, offset: int, group: str, delivery_count: int) -> str:
     """Of one delivery to a group: what becomes of it hangs below."""
-    text = f"{context.span_id}/{delivery_count}/{group}".encode()
+    text = f"{key}/{offset}/{delivery_count}/{group}".encode()
     return blake2b(text, digest_size=_SPAN_ID_BYTES, person=_FOR_DELIVERIES).hexdigest()
 
 

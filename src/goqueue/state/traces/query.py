@@ -79,15 +79,14 @@ def summarise(spans: Iterable[Span]) -> list[TraceSummary]:
 
 
 def _summary(trace_id: str, spans: Sequence[Span]) -> TraceSummary:
-    first = spans[0]
-    last = max(spans, key=lambda span: span.end_us)
+    first = min(spans, key=lambda span: span.time_us)
     return TraceSummary(
         trace_id=trace_id,
         topic=first.topic,
         partition=first.partition,
         offset=first.offset,
         started_us=first.time_us,
-        duration_us=last.end_us - first.time_us,
+        duration_us=max(span.end_us for span in spans) - first.time_us,
         status="failed" if any(span.status == "failed" for span in spans) else "ok",
         last_event=spans[-1].event,
         spans=len(spans),
