@@ -23,7 +23,7 @@ from goqueue.model.batch import BatchHeader, Buffer, read_header
 from goqueue.model.errors import GoQueueError
 from goqueue.state.traces.identity import message_context, partition_key
 from goqueue.state.traces.sampling import Sampler
-from goqueue.state.traces.spans import FAILURES, Event, Place, Span, TraceContext
+from goqueue.state.traces.spans import FAILURES, Event, EventName, Place, Span, TraceContext
 
 # Offsets that consumers have fetched and no group has committed yet; older ones get no such event.
 UNCOMMITTED_MAX: Final = 1_000
@@ -32,11 +32,11 @@ GROUPS_MAX: Final = 100
 # Publishes of a partition that wait for their commit; each is one request of a client.
 PUBLISHING_MAX: Final = 1_000
 
-# Looked up once: reading the value of an enumeration takes longer than making a span.
-_RECEIVED: Final = Event.PUBLISH_RECEIVED.value
-_PARTITIONED: Final = Event.PUBLISH_PARTITIONED.value
-_PERSISTED: Final = Event.PUBLISH_PERSISTED.value
-_REPLICATED: Final = Event.PUBLISH_REPLICATED.value
+# Plain texts: reading the value of an enumeration takes longer than making a span.
+_RECEIVED: Final[EventName] = "publish.received"
+_PARTITIONED: Final[EventName] = "publish.partitioned"
+_PERSISTED: Final[EventName] = "publish.persisted"
+_REPLICATED: Final[EventName] = "publish.replicated"
 
 ReadBatch = Callable[[int], bytes]
 
@@ -280,11 +280,12 @@ class PartitionTrace:
         self._note_received(publishing, offset, context, time_us)
         _, _, started_us, admitted_us, written_us, _ = publishing
         written_us = written_us or time_us
-        for event, from_us, to_us in (
+        phases: tuple[tuple[EventName, int, int], ...] = (
             (_PARTITIONED, started_us, admitted_us),
             (_PERSISTED, admitted_us, written_us),
             (_REPLICATED, written_us, time_us),
-        ):
+        )
+        for event, from_us, to_us in phases:
             # Without `note` and its names: four spans for each message that is traced.
             self.recorder.record(
                 Span(
