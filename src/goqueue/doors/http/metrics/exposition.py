@@ -10,7 +10,7 @@ from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -32,6 +32,9 @@ from goqueue.doors.http.metrics.families import Families
 from goqueue.doors.http.metrics.pace import Pace
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.traffic import Traffic
+
+# Litestar adds the character set; a second one would make Prometheus 3 refuse the answer.
+MEDIA_TYPE: Final = "text/plain; version=0.0.4"
 
 
 class _Figures(Collector):
@@ -102,7 +105,7 @@ async def _without_collections() -> AsyncIterator[None]:
 @get("/metrics", tags=["Operations"], media_type="text/plain", responses=errors(400))
 async def metrics(exposition: NamedDependency[Exposition]) -> Response[bytes]:
     """Figures for Prometheus."""
-    return Response(await exposition.render(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+    return Response(await exposition.render(), media_type=MEDIA_TYPE)
 
 
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (metrics,)

@@ -29,16 +29,19 @@ def counter(name: str, doc: str, value: float) -> Metric:
 def gauges(
     name: str, doc: str, labels: Sequence[str], values: Iterable[tuple[Labels, float]]
 ) -> Metric:
-    family = GaugeMetricFamily(name, doc, labels=labels)
-    for of, value in values:
-        family.add_metric(of, value)
-    return family
+    return _filled(GaugeMetricFamily(name, doc, labels=labels), values)
 
 
 def counters(
     name: str, doc: str, labels: Sequence[str], values: Iterable[tuple[Labels, float]]
 ) -> Metric:
-    family = CounterMetricFamily(name, doc, labels=labels)
+    """`_total` is put behind the name."""
+    return _filled(CounterMetricFamily(name, doc, labels=labels), values)
+
+
+def _filled(
+    family: GaugeMetricFamily | CounterMetricFamily, values: Iterable[tuple[Labels, float]]
+) -> Metric:
     for of, value in values:
         family.add_metric(of, value)
     return family
