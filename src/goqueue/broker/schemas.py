@@ -216,19 +216,15 @@ class Schemas:
     def _check_size(self, new: NewSchema) -> None:
         if not new.text.strip():
             raise invalid_schema("Empty schema")
-        # Counting characters first spares the encoding of what is far too large.
         texts = (new.text, *(text for r in new.references for text in (r.name, r.subject)))
         size_bytes = len(new.metadata) + len(new.rule_set)
-        for text in texts:
-            size_bytes += len(text)
-            if size_bytes <= self.schema_max_bytes:
-                size_bytes += len(text.encode(errors="surrogatepass")) - len(text)
-            if size_bytes > self.schema_max_bytes:
-                raise RegistryRefusal(
-                    RefusalKind.SCHEMA_TOO_LARGE,
-                    f"schema: it is larger than schema.max.bytes = {self.schema_max_bytes}; "
-                    "split it into several with references",
-                )
+        size_bytes += sum(len(text.encode(errors="surrogatepass")) for text in texts)
+        if size_bytes > self.schema_max_bytes:
+            raise RegistryRefusal(
+                RefusalKind.SCHEMA_TOO_LARGE,
+                f"schema: it has {size_bytes} bytes, schema.max.bytes is "
+                f"{self.schema_max_bytes}; split it into several with references",
+            )
 
     async def _check_compatible(self, subject: str, known: _Known) -> None:
         catalogue = self.catalogue
