@@ -11,6 +11,7 @@ from goqueue.cli.dlq import dlq
 from goqueue.cli.failures import CommandGroup
 from goqueue.cli.groups import groups
 from goqueue.cli.offsets import offsets
+from goqueue.cli.pipeline import pipeline
 from goqueue.cli.produce import produce
 from goqueue.cli.queue import queue
 from goqueue.cli.schemas import schemas
@@ -61,4 +62,5 @@ app.add_typer(offsets, name="offsets")
 app.add_typer(transactions, name="transactions")
 app.command()(trace)
 app.add_typer(schemas, name="schemas")
+app.add_typer(pipeline, name="pipeline")
 app.command()(settings)

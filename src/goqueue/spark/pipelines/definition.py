@@ -61,13 +61,17 @@ class PipelineDefinition:
         return text if "://" in text else str(self.folder / Path(text).expanduser())
 
 
+def is_pipeline_name(text: str) -> bool:
+    return _NAME.fullmatch(text) is not None
+
+
 def read_definition(
     file: DefinitionFile, problems: Problems, sections: dict[str, tuple[str, ...]]
 ) -> PipelineDefinition:
     """`sections` has the tables that each kind knows besides those of all."""
     fields = Fields(file, problems)
     name = fields.text("name", required='give the pipeline a name, such as name = "revenue"')
-    if name and _NAME.fullmatch(name) is None:
+    if name and not is_pipeline_name(name):
         fields.problem("name", f"{name!r}: use up to 63 of a to z, 0 to 9 and '-'")
     fields.text("description")
     known = ", ".join(sections)

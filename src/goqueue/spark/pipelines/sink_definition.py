@@ -71,6 +71,9 @@ def _to_topic(table: Fields, topic: str | None, bootstrap_servers: str) -> SinkD
 def _to_table(table: Fields, path: str) -> SinkDefinition:
     table_format = table.choice("format", (DELTA, PARQUET), DELTA)
     modes = ("append", "complete") if table_format == DELTA else ("append",)
+    options = table.settings("options")
+    if options and table_format == DELTA:
+        table.problem("options", "a Delta table has none; leave it out")
     return SinkDefinition(
         topic=None,
         table=path,
@@ -79,5 +82,5 @@ def _to_table(table: Fields, path: str) -> SinkDefinition:
         key=None,
         partition_by=tuple(table.texts("partitionBy")),
         partitions=None,
-        options=table.settings("options"),
+        options=options,
     )

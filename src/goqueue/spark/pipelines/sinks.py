@@ -1,6 +1,5 @@
 """Rows into the sink: a topic by transactions, a table by its own log."""
 
-import uuid
 from typing import TYPE_CHECKING, Any, Final
 
 from goqueue.spark.option_names import InvalidOption
@@ -14,8 +13,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
-
-    from goqueue.spark.delta_table import TableTarget
 
 _UPDATE: Final = "update"
 _COMPLETE: Final = "complete"
@@ -65,21 +62,9 @@ def start_stream(
     frame: "DataFrame", definition: PipelineDefinition, context: RunContext
 ) -> "StreamingQuery":
     sink = _sink(definition)
-    trigger = trigger_arguments(context)
-    if sink.topic is None and sink.format == DELTA:
-        from goqueue.spark.delta_table import write_stream
-
-        return write_stream(
-            frame,
-            _table(definition),
-            checkpoint=context.checkpoint,
-            output_mode=sink.mode,
-            name=definition.name,
-            trigger=trigger,
-        )
-    writer = _to_topic(frame, sink) if sink.topic is not None else _to_parquet(frame, definition)
+    writer = _to_topic(frame, sink) if sink.topic is not None else _to_table(frame, definition)
     writer = writer.queryName(definition.name).option("checkpointLocation", context.checkpoint)
-    return writer.outputMode(sink.mode).trigger(**trigger).start()
+    return writer.outputMode(sink.mode).trigger(**trigger_arguments(context)).start()
 
 
 def trigger_arguments(context: RunContext) -> dict[str, Any]:
@@ -95,14 +80,12 @@ def write_once(frame: "DataFrame", definition: PipelineDefinition, context: RunC
         records = as_records(frame, sink)
         records.write.format("goqueue").options(**sink.options).mode("append").save()
     elif sink.format == DELTA:
-        from goqueue.spark.delta_table import BatchMark, write_batch
+        from goqueue.spark.delta_table import append_delta
 
-        # Each run is asked for once: nobody comes back to it under this name.
-        mark = BatchMark(app_id=f"pipeline.{definition.name}.{uuid.uuid4()}", version=0)
-        write_batch(frame, _table(definition), mark, overwrite=sink.mode == _COMPLETE)
+        append_delta(frame, _table_path(definition), partition_by=sink.partition_by)
     else:
         writer = frame.write.options(**sink.options).partitionBy(*sink.partition_by)
-        writer.mode("append").parquet(_table(definition).uri)
+        writer.mode("append").parquet(_table_path(definition))
     context.say(f"{definition.name}: written")
 
 
@@ -122,10 +105,15 @@ def _to_topic(frame: "DataFrame", sink: SinkDefinition) -> "DataStreamWriter":
     return records.writeStream.foreachBatch(write_batch)
 
 
-def _to_parquet(frame: "DataFrame", definition: PipelineDefinition) -> "DataStreamWriter":
-    sink = _sink(definition)
-    writer = frame.writeStream.format("parquet").options(**sink.options)
-    writer = writer.option("path", _table(definition).uri)
+def _to_table(frame: "DataFrame", definition: PipelineDefinition) -> "DataStreamWriter":
+    sink, path = _sink(definition), _table_path(definition)
+    if sink.format == DELTA:
+        from goqueue.spark.delta_table import delta_writer
+
+        return delta_writer(
+            frame, path, partition_by=sink.partition_by, is_complete=sink.mode == _COMPLETE
+        )
+    writer = frame.writeStream.format("parquet").options(**sink.options).option("path", path)
     return writer.partitionBy(*sink.partition_by) if sink.partition_by else writer
 
 
@@ -134,15 +122,8 @@ def _sink(definition: PipelineDefinition) -> SinkDefinition:
     return definition.sink
 
 
-def _table(definition: PipelineDefinition) -> "TableTarget":
-    from goqueue.spark.delta_table import TableTarget
-
-    sink = _sink(definition)
-    return TableTarget(
-        uri=definition.path_text(sink.table or ""),
-        partition_by=sink.partition_by,
-        storage_options=sink.options,
-    )
+def _table_path(definition: PipelineDefinition) -> str:
+    return definition.path_text(_sink(definition).table or "")
 
 
 def _check_records(records: "DataFrame") -> None:
