@@ -81,7 +81,7 @@ class _OpenFile:
             compression=_COMPRESSION,
             write_statistics=statistics,
             # Keys and values rarely repeat, and looking for it costs.
-            use_dictionary=statistics,
+            use_dictionary=statistics,  # type: ignore[arg-type] # the stubs know bool only
             metadata_collector=self._metadata,
         )
         self._waiting: list[pa.RecordBatch] = []
@@ -134,7 +134,7 @@ class TableFolder:
         from pyarrow import fs
 
         self._files: fs.FileSystem
-        if "://" in uri:
+        if "://" in uri or uri.startswith("file:"):
             self._files, self._root = fs.FileSystem.from_uri(uri)
         else:
             self._files, self._root = fs.LocalFileSystem(), str(Path(uri).absolute())
@@ -148,6 +148,10 @@ class TableFolder:
             self._files.create_dir(folder, recursive=True)
             self._made.add(folder)
         return self._files.open_output_stream(full)
+
+    def read(self, path: str) -> bytes:
+        with self._files.open_input_stream(f"{self._root}/{path}") as source:
+            return source.read()
 
     def make_durable(self, path: str) -> None:
         """Object stores keep what they took; a disk must be asked to."""
@@ -280,9 +284,11 @@ def _stats(metadata: "pq.FileMetaData") -> str:
             if found is None or "." in name:
                 continue
             nulls[name] = nulls.get(name, 0) + (found.null_count or 0)
+            least: Any = found.min
+            most: Any = found.max
             if found.has_min_max:
-                low[name] = min(low.get(name, found.min), found.min)
-                high[name] = max(high.get(name, found.max), found.max)
+                low[name] = min(low.get(name, least), least)
+                high[name] = max(high.get(name, most), most)
     return msgspec.json.encode(
         {
             "numRecords": metadata.num_rows,

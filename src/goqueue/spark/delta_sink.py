@@ -29,7 +29,7 @@ _WRITE: Final = "write"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableWrite:
     target: TableTarget
-    mark: BatchMark
+    mark: BatchMark | None
     overwrite: bool
     step: "RowStep | None"
 

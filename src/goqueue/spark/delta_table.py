@@ -5,6 +5,7 @@ that Spark runs again is recognised, and of two runs that write the same batch o
 `deltalake` touches the table's log; no jar is needed.
 """
 
+import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,8 +18,8 @@ from goqueue.spark.delta_schema import TableMismatch, merge_schemas, stored_sche
 if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import DeltaTable
-    from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     # What a task does with its rows before they are written.
     RowStep = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -27,6 +28,8 @@ log = logging.getLogger(__name__)
 
 # Others may change the table's columns or properties meanwhile; they do not do it all day.
 _COMMIT_ATTEMPTS: Final = 5
+# What Spark can read by the files alone.
+_FEATURES_READ: Final = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
 _QUERY_ID: Final = "sql.streaming.queryId"
 
 
@@ -49,13 +52,14 @@ class TableTarget:
 class BatchMark:
     """Makes a batch known to the table: `app_id` has written all up to `version`.
 
-    `also` are further application transactions of the same commit, `facts` are shown in the
-    table's history.
+    `also` are further application transactions of the same commit, and `expects` what the table
+    must have of them before. `facts` are shown in the table's history.
     """
 
     app_id: str
     version: int
     also: Mapping[str, int] = field(default_factory=dict)
+    expects: Mapping[str, int | None] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -72,81 +76,84 @@ def open_table(target: TableTarget) -> "DeltaTable | None":
 def table_schema(table: "DeltaTable") -> "pa.Schema":
     import pyarrow as pa
 
-    return stored_schema(pa.schema(table.schema().to_arrow()))
+    # Two libraries' schemas: Arrow's C interface carries one into the other.
+    exported: Any = table.schema().to_arrow()
+    return stored_schema(pa.schema(exported))
+
+
+def read_delta(
+    spark: "SparkSession",
+    path: str,
+    *,
+    table: "DeltaTable | None" = None,
+    only_files: str | None = None,
+) -> "DataFrame":
+    """The rows of a table as it is now, or of the state that is given; Spark reads the files.
+
+    `only_files` is a condition in SQL: files that cannot have such a row are left out.
+    """
+    from pyspark.sql.types import StructType
+
+    table = open_table(TableTarget(uri=path)) if table is None else table
+    if table is None:
+        raise TableMismatch(f"there is no Delta table at {path}; see that the path is right")
+    features = set(table.protocol().reader_features or ()) - _FEATURES_READ
+    if features:
+        raise TableMismatch(
+            f"table {path} uses {', '.join(sorted(features))}, which is not read here; read it "
+            "with Delta's own library, or rewrite it without"
+        )
+    schema = StructType.fromJson(json.loads(table.schema().to_json()))
+    files = table.file_uris(file_pruning_predicate=only_files)
+    if not files:
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).option("basePath", table.table_uri).parquet(*files)
 
 
 def write_batch(
     frame: "DataFrame",
     target: TableTarget,
-    mark: BatchMark,
+    mark: BatchMark | None,
     *,
     overwrite: bool = False,
     step: "RowStep | None" = None,
+    schema: "pa.Schema | None" = None,
 ) -> bool:
     """Write a frame once for its mark; False where that was done before.
 
     `overwrite` replaces what the table had. `step` is done to the rows by the tasks, and must be a
-    function that can be pickled.
+    function that can be pickled; `schema` then says what it makes of them.
     """
     from goqueue.spark.delta_sink import TableWrite, save
 
     table = open_table(target)
-    if table is not None and is_marked(table, mark):
+    if table is not None and mark is not None and is_marked(table, mark):
         return False
-    schema = _frame_schema(frame)
+    schema = _frame_schema(frame) if schema is None else schema
     if table is None:
-        table = _create(target, schema)
+        table = create_table(target, schema)
     _check_partitioning(table, target)
     merge_schemas(table_schema(table), schema)
     save(frame, TableWrite(target=target, mark=mark, overwrite=overwrite, step=step))
     return True
 
 
-def write_stream(
-    frame: "DataFrame",
-    target: TableTarget,
-    *,
-    checkpoint: str,
-    output_mode: str = "append",
-    name: str | None = None,
-    trigger: Mapping[str, Any] | None = None,
-) -> "StreamingQuery":
-    """Start a query that writes each batch once; output mode complete replaces the rows."""
-    if output_mode not in ("append", "complete"):
-        raise TableMismatch(
-            f"output mode {output_mode!r}: a table takes append, or complete for the whole result "
-            "of an aggregation each time"
-        )
+def append_delta(frame: "DataFrame", path: str, *, partition_by: Sequence[str] = ()) -> None:
+    """Write a frame that no mark makes known: a second call writes it again."""
+    write_batch(frame, TableTarget(uri=path, partition_by=tuple(partition_by)), None)
+
+
+def delta_writer(
+    frame: "DataFrame", path: str, *, partition_by: Sequence[str] = (), is_complete: bool = False
+) -> "DataStreamWriter":
+    """A stream into a table, each batch once; for output mode complete, which replaces the rows."""
+    target = TableTarget(uri=path, partition_by=tuple(partition_by))
 
     def write(batch: "DataFrame", batch_id: int) -> None:
         mark = BatchMark(app_id=stream_app_id(batch), version=batch_id)
-        write_batch(batch, target, mark, overwrite=output_mode == "complete")
+        write_batch(batch, target, mark, overwrite=is_complete)
 
-    return start_stream(
-        frame,
-        write,
-        checkpoint=checkpoint,
-        output_mode=output_mode,
-        name=name,
-        trigger=trigger,
-    )
-
-
-def start_stream(
-    frame: "DataFrame",
-    write: "Callable[[DataFrame, int], None]",
-    *,
-    checkpoint: str,
-    output_mode: str = "append",
-    name: str | None = None,
-    trigger: Mapping[str, Any] | None = None,
-) -> "StreamingQuery":
-    writer = frame.writeStream.outputMode(output_mode).option("checkpointLocation", checkpoint)
-    if name is not None:
-        writer = writer.queryName(name)
-    if trigger is not None:
-        writer = writer.trigger(**trigger)
-    return writer.foreachBatch(write).start()
+    return frame.writeStream.foreachBatch(write)
 
 
 def stream_app_id(batch: "DataFrame") -> str:
@@ -158,7 +165,7 @@ def stream_app_id(batch: "DataFrame") -> str:
 
 
 def commit_files(
-    target: TableTarget, mark: BatchMark, parts: Sequence[WrittenFiles], *, overwrite: bool
+    target: TableTarget, mark: BatchMark | None, parts: Sequence[WrittenFiles], *, overwrite: bool
 ) -> None:
     """Make the files of all tasks part of the table, in one commit with the mark."""
     from deltalake.exceptions import CommitFailedError
@@ -167,17 +174,16 @@ def commit_files(
     if table is None:
         raise TableConflict(f"table {target.uri} was deleted while it was written; start again")
     for attempt in range(1, _COMMIT_ATTEMPTS + 1):
-        if is_marked(table, mark):
-            return
+        if mark is not None:
+            if is_marked(table, mark):
+                return
+            _check_expected(table, target, mark)
         _grow(table, parts)
         try:
             _commit(table, mark, parts, overwrite=overwrite)
         except CommitFailedError as error:
             if attempt == _COMMIT_ATTEMPTS or "Concurrent transaction" in str(error):
-                raise TableConflict(
-                    f"table {target.uri}: batch {mark.version} of {mark.app_id} was not written: "
-                    f"{error}; see that only one run writes this table"
-                ) from None
+                raise _conflict(target, str(error)) from None
             log.info("table %s changed meanwhile; commit again: %s", target.uri, error)
             table.update_incremental()
             continue
@@ -187,7 +193,7 @@ def commit_files(
 
 
 def _commit(
-    table: "DeltaTable", mark: BatchMark, parts: Sequence[WrittenFiles], *, overwrite: bool
+    table: "DeltaTable", mark: BatchMark | None, parts: Sequence[WrittenFiles], *, overwrite: bool
 ) -> None:
     from deltalake import CommitProperties, Transaction
     from deltalake.transaction import AddAction, RemoveAction
@@ -204,14 +210,14 @@ def _commit(
         for part in parts
         for file in part.files
     ]
-    versions = {mark.app_id: mark.version, **mark.also}
+    versions = {} if mark is None else {mark.app_id: mark.version, **mark.also}
     table.create_write_transaction(
         actions,
         "overwrite" if overwrite else "append",
         table.schema(),
         table.metadata().partition_columns,
         commit_properties=CommitProperties(
-            custom_metadata=dict(mark.facts),
+            custom_metadata={} if mark is None else dict(mark.facts),
             app_transactions=[Transaction(app_id, to) for app_id, to in versions.items()],
         ),
     )
@@ -222,7 +228,24 @@ def is_marked(table: "DeltaTable", mark: BatchMark) -> bool:
     return written is not None and written >= mark.version
 
 
-def _create(target: TableTarget, schema: "pa.Schema") -> "DeltaTable":
+def _check_expected(table: "DeltaTable", target: TableTarget, mark: BatchMark) -> None:
+    for app_id, expected in mark.expects.items():
+        found = table.transaction_version(app_id)
+        if found != expected:
+            raise _conflict(target, f"{app_id} is at {found} now, and was at {expected}")
+
+
+def _conflict(target: TableTarget, reason: str) -> TableConflict:
+    return TableConflict(
+        f"table {target.uri}: the batch was not written, for somebody else wrote meanwhile "
+        f"({reason}); see that only one run writes this table, and start again"
+    )
+
+
+def create_table(
+    target: TableTarget, schema: "pa.Schema", properties: Mapping[str, str] | None = None
+) -> "DeltaTable":
+    """Make the table, or take the one that is there already."""
     from deltalake import DeltaTable
 
     missing = [name for name in target.partition_by if name not in schema.names]
@@ -231,13 +254,14 @@ def _create(target: TableTarget, schema: "pa.Schema") -> "DeltaTable":
             f"table {target.uri}: cannot be partitioned by {', '.join(missing)}; the rows have "
             f"{', '.join(schema.names)}"
         )
-    # Somebody may have been quicker.
     return DeltaTable.create(
         target.uri,
         schema,
         mode="ignore",
         partition_by=list(target.partition_by),
+        configuration=dict(properties or {}),
         storage_options=dict(target.storage_options) or None,
+        raise_if_key_not_exists=False,
     )
 
 

@@ -1,0 +1,136 @@
+"""Archives a topic into a Delta table, every record once.
+
+Spark's checkpoint says which offsets a batch has; the table says which of them it holds already. A
+checkpoint that is lost, or another one, therefore costs nothing: the query goes on at the table's
+offsets.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from goqueue.client.admin import KafkaAdmin
+from goqueue.client.log_cluster import EARLIEST, LogCluster
+from goqueue.client.offset_commits import commit_offsets
+from goqueue.spark.archive_rows import ArchiveRows
+from goqueue.spark.archive_table import (
+    RECORD_COLUMNS,
+    archive_schema,
+    archive_target,
+    make_archive,
+    next_offsets,
+    offset_marks,
+    open_archive,
+)
+from goqueue.spark.archive_upkeep import Upkeep, tidy
+from goqueue.spark.checkpoint_offsets import batch_end
+from goqueue.spark.delta_table import BatchMark, stream_app_id, write_batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+log = logging.getLogger(__name__)
+
+# Files of some size, and no more than this to do again after a crash.
+DEFAULT_BATCH_RECORDS: Final = 2_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archive:
+    """What to archive, and where to."""
+
+    bootstrap_servers: str
+    topic: str
+    table: str
+    # The consumer group whose offsets say what is archived, for people and for retention.
+    group: str
+    checkpoint: str
+    # How values are decoded into columns: avro or json by the registry, or binary for not at all.
+    format: str = "binary"
+    registry_url: str = ""
+    max_batch_records: int = DEFAULT_BATCH_RECORDS
+    fail_on_data_loss: bool = True
+    upkeep: Upkeep = field(default_factory=Upkeep)
+
+
+def archive_writer(spark: "SparkSession", archive: Archive) -> "DataStreamWriter":
+    """A query that archives; trigger and start are the caller's."""
+    target = archive_target(archive.table)
+    with LogCluster(archive.bootstrap_servers) as cluster:
+        topic = cluster.topics([archive.topic])[archive.topic]
+    table = make_archive(target, topic.name, topic.id)
+    known = next_offsets(table, topic.leaders)
+    start = {str(partition): known.get(partition, EARLIEST) for partition in topic.leaders}
+    frame = (
+        spark.readStream.format("goqueue")
+        .option("bootstrap.servers", archive.bootstrap_servers)
+        .option("topic", archive.topic)
+        .option("columns", ",".join(RECORD_COLUMNS))
+        .option("startingOffsets", json.dumps({archive.topic: start}))
+        .option("maxOffsetsPerTrigger", str(archive.max_batch_records))
+        .option("failOnDataLoss", str(archive.fail_on_data_loss).lower())
+        # Spark's progress goes to the same group, and so there is one of them.
+        .option("group.id", archive.group)
+        .load()
+    )
+
+    def write(batch: "DataFrame", batch_id: int) -> None:
+        archive_batch(archive, batch, batch_id)
+
+    writer = frame.writeStream.foreachBatch(write)
+    return writer.option("checkpointLocation", archive.checkpoint)
+
+
+def archive_batch(archive: Archive, batch: "DataFrame", batch_id: int) -> None:
+    """Write one batch and its offsets, then let the broker know."""
+    target = archive_target(archive.table)
+    reached = batch_end(archive.checkpoint, batch_id).next_offsets
+    ends = {partition: offset for (_, partition), offset in reached.items()}
+    table = open_archive(target)
+    known = next_offsets(table, ends)
+    ends = {partition: max(offset, known.get(partition, 0)) for partition, offset in ends.items()}
+    marks = offset_marks(ends)
+    write_batch(
+        batch,
+        target,
+        BatchMark(
+            app_id=stream_app_id(batch),
+            version=batch_id,
+            also=marks,
+            expects={app_id: table.transaction_version(app_id) for app_id in marks},
+            facts={"goqueue": {"topic": archive.topic, "nextOffsets": _shown(ends)}},
+        ),
+        step=ArchiveRows(skip=known),
+        schema=archive_schema(),
+    )
+    publish_offsets(archive, ends)
+    tidy(target, archive.upkeep)
+
+
+def publish_offsets(archive: Archive, ends: Mapping[int, int]) -> None:
+    """After the table has the records: from now on retention may delete them."""
+    commit_offsets(
+        archive.bootstrap_servers,
+        archive.group,
+        {(archive.topic, partition): offset for partition, offset in ends.items()},
+    )
+
+
+def make_retention_wait(archive: Archive) -> None:
+    """Segments of the topic stay until the archive's group has passed them."""
+
+    async def change() -> None:
+        async with KafkaAdmin(archive.bootstrap_servers) as admin:
+            await admin.alter_settings(
+                archive.topic, changed={"retention.archive.group": archive.group}
+            )
+
+    asyncio.run(change())
+
+
+def _shown(ends: Mapping[int, int]) -> dict[str, int]:
+    return {str(partition): offset for partition, offset in sorted(ends.items())}
