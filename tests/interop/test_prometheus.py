@@ -170,7 +170,7 @@ def test_every_alert_is_evaluated(watched: Watched) -> None:
         used = {name for name in _METRIC.findall(rule["query"]) if not name.endswith("_")}
         assert used <= names | {"goqueue_"}, rule["name"]
     # The traffic has dead letters, and nothing else that is alarming.
-    assert watched.prometheus.firing() == {"GoQueueDeadLettersGrowing"}
+    assert wait_for(watched.prometheus.firing) == {"GoQueueDeadLettersGrowing"}
 
 
 def _evaluated(prometheus: Prometheus) -> list[dict[str, Any]] | None:
