@@ -1,0 +1,150 @@
+"""Exactly-once through Spark under SIGKILL: of the driver, of Python workers, of the broker.
+
+Numbered messages go into one topic, a streaming query copies them to another. At the end the copy,
+read committed, must hold every number once.
+
+    python -m tests.crash.spark_rounds --rounds 20
+"""
+
+import argparse
+import datetime
+import itertools
+import os
+import platform
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyspark
+from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from goqueue.testing import ServerProcess
+from tests.crash.spark_job import WAIT_SECONDS, SparkJob
+from tests.spark.committed_reading import read_committed
+
+SOURCE, SINK = "input", "output"
+PARTITIONS = 2
+MESSAGES_PER_ROUND = 2_000
+VICTIMS = ("driver", "worker", "broker")
+# Batches between two kills, and how long after the last of them: a batch takes about as long.
+STEPS_BEFORE_KILL = (1, 3)
+SECONDS_BEFORE_KILL = (0.0, 1.0)
+RESULTS = Path(__file__).parents[2] / "bench" / "results"
+
+
+@dataclass
+class Rounds:
+    """What was sent, and what was killed."""
+
+    chance: random.Random
+    numbers: "itertools.count[int]" = field(default_factory=itertools.count)
+    sent: Counter[bytes] = field(default_factory=Counter)
+    kills: Counter[str] = field(default_factory=Counter)
+
+    def on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        assert error is None, error
+        self.sent[message.value() or b""] += 1
+
+
+def run_rounds(
+    server: ServerProcess, job: SparkJob, rounds: Rounds, victims: Iterable[str]
+) -> None:
+    """Fill the source and kill, again and again. The job reads `SOURCE` and prints its steps."""
+    filler = Producer(
+        {"bootstrap.servers": server.bootstrap_servers, "enable.idempotence": True, "log_level": 0}
+    )
+    for victim in victims:
+        for number in itertools.islice(rounds.numbers, MESSAGES_PER_ROUND):
+            filler.produce(
+                SOURCE, b"%d" % number, b"key-%d" % number, on_delivery=rounds.on_delivery
+            )
+        assert filler.flush(WAIT_SECONDS) == 0
+        job.wait_for_steps(rounds.chance.randint(*STEPS_BEFORE_KILL))
+        time.sleep(rounds.chance.uniform(*SECONDS_BEFORE_KILL))
+        if victim == "driver":
+            job.kill()
+        elif victim == "broker":
+            server.sigkill()
+            server.restart()
+        elif not job.kill_worker(rounds.chance):
+            job.ensure()
+            continue
+        rounds.kills[victim] += 1
+        print(f"{sum(rounds.kills.values())}: {victim}", file=sys.stderr, flush=True)
+
+
+def make_topics(bootstrap: str, *names: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    for created in admin.create_topics([NewTopic(name, PARTITIONS) for name in names]).values():
+        created.result(WAIT_SECONDS)
+
+
+def copy_to_topic(folder: Path, victims: Iterable[str], seed: str) -> tuple[Rounds, SparkJob]:
+    rounds = Rounds(random.Random(seed))
+    with ServerProcess(folder / "data", "--set", "log.level=warning") as server:
+        bootstrap = server.bootstrap_servers
+        make_topics(bootstrap, SOURCE, SINK)
+        checkpoint = str(folder / "checkpoint")
+        job = SparkJob(
+            "tests.crash.spark_copy_job",
+            bootstrap,
+            SOURCE,
+            SINK,
+            checkpoint,
+            log=folder / "job.log",
+        )
+        try:
+            run_rounds(server, job, rounds, victims)
+        finally:
+            job.kill()
+        job.run_to_end("--available-now")
+        check_each_once(rounds, lambda: read_committed(bootstrap, SINK))
+        assert "Traceback" not in server.log_text, server.log_text
+    return rounds, job
+
+
+def check_each_once(rounds: Rounds, read: Callable[[], list[Message]]) -> None:
+    found = Counter(message.value() or b"" for message in read())
+    lost, foreign = rounds.sent - found, found - rounds.sent
+    assert not lost, f"{len(lost)} messages are lost, such as {next(iter(lost))!r}"
+    assert not foreign, f"{len(foreign)} are there twice, such as {next(iter(foreign))!r}"
+
+
+def _report(rounds: Rounds, job: SparkJob, seed: str, seconds: float) -> Path:
+    when = datetime.datetime.now(datetime.UTC)
+    kills = ", ".join(f"{victim} {rounds.kills[victim]}" for victim in VICTIMS)
+    path = RESULTS / f"{when:%Y-%m-%d}-spark-faults.md"
+    path.write_text(
+        "# Exactly-once through Spark under SIGKILL\n\n"
+        "Topic to topic by a streaming query with checkpoint, read committed, checked by content.\n"
+        "`python -m tests.crash.spark_rounds`\n\n"
+        f"- Kills: {kills}; the query was started {job.starts} times.\n"
+        f"- Messages: {len(rounds.sent)}; every one is in the copy exactly once.\n"
+        f"- {seconds:.0f} s, seed {seed}; Spark {pyspark.__version__}, Python "
+        f"{platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}.\n"
+    )
+    return path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=20, help="kills of each kind")
+    parser.add_argument("--seed", default=str(random.randrange(10**6)))
+    given = parser.parse_args()
+    victims = list(VICTIMS) * given.rounds
+    random.Random(given.seed).shuffle(victims)
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        rounds, job = copy_to_topic(Path(folder), victims, given.seed)
+    print(_report(rounds, job, given.seed, time.monotonic() - started).read_text())
+
+
+if __name__ == "__main__":
+    main()
