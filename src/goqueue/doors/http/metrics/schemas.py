@@ -25,7 +25,7 @@ def read(broker: Broker) -> Families:
         subjects = [(("active",), in_use), (("deleted",), known - in_use)]
         types = Counter(schema.identity.type for schema in catalogue.schemas.values())
         schemas = [((each.lower(),), types[each]) for each in SchemaType]
-    worker_starts = broker.schemas.worker.starts
+    worker_starts, refused = broker.schemas.worker.starts, broker.validation.refused
 
     def families() -> Iterable[Metric]:
         yield gauges("goqueue_schema_subjects", "Subjects registered.", ("state",), subjects)
@@ -34,6 +34,11 @@ def read(broker: Broker) -> Families:
             "goqueue_schema_worker_starts",
             "Starts of the process that parses schemas; many mean that schemas make it fail.",
             worker_starts,
+        )
+        yield counter(
+            "goqueue_schema_refused_messages",
+            "Messages refused because they do not fit their topic's schema.",
+            refused,
         )
 
     return families
