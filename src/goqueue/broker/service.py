@@ -4,12 +4,11 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
-from goqueue.broker import configs, fetching, record_access
+from goqueue.broker import fetching, record_access
 from goqueue.broker.compaction import Compactor
-from goqueue.broker.configs import BrokerOverrides
 from goqueue.broker.coordinator_settings import group_settings, transaction_settings
 from goqueue.broker.delay_intake import DelayIntake, DelaysNotOpen
 from goqueue.broker.delays import Delays
@@ -20,8 +19,6 @@ from goqueue.broker.hosting import HostedPartitions
 from goqueue.broker.measuring.traffic import DoorTraffic
 from goqueue.broker.messages import (
     Appended,
-    ConfigChange,
-    ConfigEntry,
     EpochEnd,
     FetchedPart,
     FetchPart,
@@ -50,7 +47,6 @@ from goqueue.model.batch import Buffer, is_transactional
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.errors import (
     InvalidRecord,
-    InvalidRequest,
     InvalidRequiredAcks,
     PolicyViolation,
     TopicExists,
@@ -93,7 +89,7 @@ class Broker:
         self._disk = disk
         self._follower = MetadataFollower(store, prepare=self._prepare, react=self._react)
         self.traffic = DoorTraffic()
-        self._topics = TopicAdmin(store, self._follower, config)
+        self.topics = TopicAdmin(store, self._follower, config)
         self.tracing = Tracing(config, directory.path, cluster_id=lambda: self.cluster_id)
         self.hosted = HostedPartitions(
             directory,
@@ -210,7 +206,7 @@ class Broker:
         return self.hosted.offline
 
     def topic(self, name: str) -> TopicView:
-        return self._topics.find(name)
+        return self.topics.find(name)
 
     def topic_by_id(self, topic_id: UUID) -> TopicView:
         topic = self.image.topics_by_id.get(topic_id)
@@ -219,10 +215,10 @@ class Broker:
         return topic
 
     def topic_config(self, topic: TopicView) -> TopicConfig:
-        return configs.effective_topic_config(topic.config, self._overrides(), self.config)
+        return self.topics.effective_config(topic)
 
     async def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> TopicView:
-        return await self._topics.create(new, validate_only=validate_only)
+        return await self.topics.create(new, validate_only=validate_only)
 
     async def ensure_topic(self, name: str) -> TopicView:
         """The topic, made with the broker's defaults if it is not there and that is allowed."""
@@ -234,68 +230,17 @@ class Broker:
         if not self.config.auto_create_topics_enable:
             raise UnknownTopic(f"there is no topic {name!r}, and auto.create.topics.enable is off")
         with contextlib.suppress(TopicExists):
-            return await self._topics.create(NewTopic(name=name), validate_only=False)
+            return await self.topics.create(NewTopic(name=name), validate_only=False)
         return self.topic(name)
 
     async def delete_topic(self, name: str) -> None:
-        await self._topics.delete(name)
-
-    async def create_partitions(
-        self,
-        name: str,
-        total: int,
-        *,
-        assignments: Sequence[Sequence[int]] | None = None,
-        validate_only: bool = False,
-    ) -> None:
-        await self._topics.create_partitions(
-            name, total, assignments=assignments, validate_only=validate_only
-        )
-
-    async def alter_topic_config(
-        self, name: str, changes: Sequence[ConfigChange], *, validate_only: bool = False
-    ) -> None:
-        await self._topics.alter_config(name, changes, validate_only=validate_only)
-
-    async def replace_topic_config(
-        self, name: str, config: Mapping[str, str], *, validate_only: bool = False
-    ) -> None:
-        await self._topics.replace_config(name, config, validate_only=validate_only)
-
-    async def alter_broker_config(
-        self,
-        node_id: NodeId | None,
-        changes: Sequence[ConfigChange],
-        *,
-        validate_only: bool = False,
-    ) -> None:
-        await self._topics.alter_broker_config(node_id, changes, validate_only=validate_only)
-
-    async def replace_broker_config(
-        self, node_id: NodeId | None, config: Mapping[str, str], *, validate_only: bool = False
-    ) -> None:
-        await self._topics.replace_broker_config(node_id, config, validate_only=validate_only)
-
-    def describe_topic_config(self, name: str) -> list[ConfigEntry]:
-        return configs.topic_entries(self.topic(name).config, self._overrides(), self.config)
-
-    def describe_broker_config(self, node_id: NodeId) -> list[ConfigEntry]:
-        if node_id != self.node_id:
-            raise InvalidRequest(f"broker {node_id} is not this broker, {self.node_id}")
-        reached = self.image.brokers.get(node_id)
-        return configs.broker_entries(
-            self._overrides(), self.config, "" if reached is None else reached.http_url
-        )
+        await self.topics.delete(name)
 
     async def keep_door_entry(self, door: str, name: str, value: bytes | None) -> None:
         """Store what a front door wants kept, or remove it; it is read in `image.door_entries`."""
         key = keys.door_key(door, name)
         done = await self._store.transact([], [Delete(key) if value is None else Put(key, value)])
         await self._follower.applied(done.revision)
-
-    def _overrides(self) -> BrokerOverrides:
-        image = self.image
-        return BrokerOverrides(image.broker_config(self.node_id), image.broker_config(None))
 
     async def _prepare(self, changes: ImageChanges, image: MetadataImage) -> None:
         """Before a change is seen: whoever finds a topic in the image finds its partitions, too."""
@@ -502,7 +447,12 @@ class Broker:
         """Why records do not fit the schemas of their topic, by place."""
         # A partition knows its topic's settings parsed; the first stands for all.
         partition = self.hosted.get(topic, 0)
-        config = partition.config if partition else self.topic_config(self.topic(topic))
+        if partition is not None:
+            config = partition.config
+        elif topic in self.image.topics:
+            config = self.topic_config(self.image.topics[topic])
+        else:
+            return {}  # whoever appends finds that out
         return await self.validation.find_unfit(topic, config, records)
 
     async def read_records(

@@ -3,9 +3,16 @@
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from goqueue.broker.configs import DYNAMIC_BROKER_SETTINGS, apply_changes
+from goqueue.broker.configs import (
+    DYNAMIC_BROKER_SETTINGS,
+    BrokerOverrides,
+    apply_changes,
+    broker_entries,
+    effective_topic_config,
+    topic_entries,
+)
 from goqueue.broker.following import MetadataFollower
-from goqueue.broker.messages import ConfigChange, NewTopic
+from goqueue.broker.messages import ConfigChange, ConfigEntry, NewTopic
 from goqueue.metadata.store import Compare, Delete, DeletePrefix, MetadataStore, Op, Put
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.errors import (
@@ -20,7 +27,7 @@ from goqueue.model.errors import (
     UnknownTopic,
 )
 from goqueue.model.names import NodeId, PartitionIndex, TopicName, check_topic_name
-from goqueue.model.topic_config import TOPIC_SETTINGS, topic_config
+from goqueue.model.topic_config import TOPIC_SETTINGS, TopicConfig, topic_config
 from goqueue.state import metadata_keys as keys
 from goqueue.state.metadata_image import INTERNAL_TOPICS, PartitionView, TopicView
 
@@ -49,7 +56,7 @@ class TopicAdmin:
             raise UnknownTopic(f"there is no topic {name!r}")
         return topic
 
-    async def create(self, new: NewTopic, *, validate_only: bool) -> TopicView:
+    async def create(self, new: NewTopic, *, validate_only: bool = False) -> TopicView:
         name = check_topic_name(new.name)
         if name in INTERNAL_TOPICS and not new.by_broker:
             raise PolicyViolation(f"topic {name!r} is made by the broker itself, when it needs it")
@@ -90,8 +97,8 @@ class TopicAdmin:
         name: str,
         total: int,
         *,
-        assignments: Sequence[Sequence[int]] | None,
-        validate_only: bool,
+        assignments: Sequence[Sequence[int]] | None = None,
+        validate_only: bool = False,
     ) -> None:
         topic = self.find(name)
         current = len(topic.partitions)
@@ -128,7 +135,7 @@ class TopicAdmin:
         await self._change_topic(name, grow)
 
     async def alter_config(
-        self, name: str, changes: Sequence[ConfigChange], *, validate_only: bool
+        self, name: str, changes: Sequence[ConfigChange], *, validate_only: bool = False
     ) -> None:
         await self._set_config(
             name,
@@ -137,12 +144,16 @@ class TopicAdmin:
         )
 
     async def replace_config(
-        self, name: str, config: Mapping[str, str], *, validate_only: bool
+        self, name: str, config: Mapping[str, str], *, validate_only: bool = False
     ) -> None:
         await self._set_config(name, lambda _: config, validate_only=validate_only)
 
     async def alter_broker_config(
-        self, node_id: NodeId | None, changes: Sequence[ConfigChange], *, validate_only: bool
+        self,
+        node_id: NodeId | None,
+        changes: Sequence[ConfigChange],
+        *,
+        validate_only: bool = False,
     ) -> None:
         await self._set_broker_config(
             node_id,
@@ -151,13 +162,38 @@ class TopicAdmin:
         )
 
     async def replace_broker_config(
-        self, node_id: NodeId | None, config: Mapping[str, str], *, validate_only: bool
+        self, node_id: NodeId | None, config: Mapping[str, str], *, validate_only: bool = False
     ) -> None:
         await self._set_broker_config(node_id, lambda _: config, validate_only=validate_only)
 
+    # --- settings as they are -------------------------------------------------------------
+
+    def effective_config(self, topic: TopicView) -> TopicConfig:
+        return effective_topic_config(topic.config, self._overrides(), self._config)
+
+    def describe_config(self, name: str) -> list[ConfigEntry]:
+        return topic_entries(self.find(name).config, self._overrides(), self._config)
+
+    def describe_broker_config(self, node_id: NodeId) -> list[ConfigEntry]:
+        self._check_is_own(node_id)
+        reached = self._follower.image.brokers.get(node_id)
+        url = "" if reached is None else reached.http_url
+        return broker_entries(self._overrides(), self._config, url)
+
+    def _overrides(self) -> BrokerOverrides:
+        image = self._follower.image
+        own = image.broker_config(NodeId(self._config.node_id))
+        return BrokerOverrides(own, image.broker_config(None))
+
+    def _check_is_own(self, node_id: NodeId) -> None:
+        if node_id != self._config.node_id:
+            raise InvalidRequest(f"broker {node_id} is not this broker, {self._config.node_id}")
+
     # --- inside ---------------------------------------------------------------------------
 
-    async def _set_config(self, name: str, change: ChangeConfig, *, validate_only: bool) -> None:
+    async def _set_config(
+        self, name: str, change: ChangeConfig, *, validate_only: bool = False
+    ) -> None:
         checked = change(self.find(name).config)
         topic_config(checked)
         if validate_only:
@@ -172,10 +208,10 @@ class TopicAdmin:
         await self._change_topic(name, configure)
 
     async def _set_broker_config(
-        self, node_id: NodeId | None, change: ChangeConfig, *, validate_only: bool
+        self, node_id: NodeId | None, change: ChangeConfig, *, validate_only: bool = False
     ) -> None:
-        if node_id is not None and node_id != self._config.node_id:
-            raise InvalidRequest(f"broker {node_id} is not this broker, {self._config.node_id}")
+        if node_id is not None:
+            self._check_is_own(node_id)
         key = keys.broker_config_key(node_id)
 
         def configure(value: bytes | None) -> list[Op]:

@@ -129,7 +129,7 @@ def test_compressed_batches_where_the_topic_says_so(tmp_path: Path, codec: str) 
             await produce(broker, batch(MIXED, codec=codec))
             assert len(await values(broker)) == 5
             assert broker.delays.stats().pending == 0
-            await broker.replace_topic_config(TOPIC, {"queue.headers.in.compressed": "true"})
+            await broker.topics.replace_config(TOPIC, {"queue.headers.in.compressed": "true"})
             await produce(broker, batch(MIXED, codec=codec))
             assert len(await values(broker)) == 8
             assert broker.delays.stats().pending == 2

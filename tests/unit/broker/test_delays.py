@@ -397,7 +397,7 @@ def test_a_topic_whose_rules_changed_still_gets_what_it_took(tmp_path: Path) -> 
             await with_topic(broker)
             records = [(message(b"v" * 900), START_MS + 1_000) for _ in range(5)]
             await broker.delays.schedule(TOPIC, 0, records)
-            await broker.replace_topic_config(
+            await broker.topics.replace_config(
                 TOPIC, {"max.message.bytes": "500", "cleanup.policy": "compact"}
             )
             await advance(broker, clock, 2_000)
@@ -575,7 +575,7 @@ def _other() -> NewTopic:
 
 async def _shards_with_small_segments(broker: Broker) -> list[delay_shard.DelayShard]:
     await broker.delays.open()
-    await broker.replace_topic_config(
+    await broker.topics.replace_config(
         "__delayed",
         {"segment.bytes": "20000", "retention.ms": "-1", "file.delete.delay.ms": "0"},
     )

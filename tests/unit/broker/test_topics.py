@@ -136,10 +136,10 @@ def test_partitions_are_added_and_old_ones_keep_their_data(open_broker: OpenBrok
         async with open_broker() as broker:
             await broker.create_topic(NewTopic(name="orders", partitions=1))
             await broker.publish("orders", [NewRecord(value=b"x")])
-            await broker.create_partitions("orders", 3)
+            await broker.topics.create_partitions("orders", 3)
             await broker.publish("orders", [NewRecord(value=b"y")], partition=2)
             with pytest.raises(InvalidPartitions, match="has 3 partitions; 3 asked"):
-                await broker.create_partitions("orders", 3)
+                await broker.topics.create_partitions("orders", 3)
         async with open_broker() as broker:
             ends = [broker.partition("orders", index).high_watermark for index in range(3)]
             assert ends == [1, 0, 1]
@@ -152,13 +152,13 @@ def test_settings_are_changed_in_steps_and_take_effect(open_broker: OpenBroker) 
         async with open_broker() as broker:
             await broker.create_topic(NewTopic(name="orders", partitions=1))
             append = ConfigChange(name="cleanup.policy", op=ConfigOp.APPEND, value="compact")
-            await broker.alter_topic_config("orders", [append])
+            await broker.topics.alter_config("orders", [append])
             assert broker.partition("orders", 0).config.cleanup_policy == ("delete", "compact")
             subtract = ConfigChange(name="cleanup.policy", op=ConfigOp.SUBTRACT, value="delete")
-            await broker.alter_topic_config("orders", [subtract])
+            await broker.topics.alter_config("orders", [subtract])
             assert broker.partition("orders", 0).config.cleanup_policy == ("compact",)
             unset = ConfigChange(name="cleanup.policy", op=ConfigOp.DELETE)
-            await broker.alter_topic_config("orders", [unset])
+            await broker.topics.alter_config("orders", [unset])
             assert broker.partition("orders", 0).config.cleanup_policy == ("delete",)
 
     asyncio.run(scenario())
@@ -187,7 +187,7 @@ def test_one_bad_change_leaves_all_settings_as_they_were(
         async with open_broker() as broker:
             await broker.create_topic(NewTopic(name="orders", partitions=1))
             with pytest.raises(error):
-                await broker.alter_topic_config("orders", changes)
+                await broker.topics.alter_config("orders", changes)
             assert broker.topic("orders").config == {}
 
     asyncio.run(scenario())
@@ -200,21 +200,21 @@ def test_the_nearest_setting_holds_and_all_are_shown(open_broker: OpenBroker) ->
 
             async def set_broker(node_id: int | None, value: str) -> None:
                 change = ConfigChange(name="topic.retention.ms", value=value)
-                await broker.alter_broker_config(node_id, [change])  # type: ignore[arg-type]
+                await broker.topics.alter_broker_config(node_id, [change])  # type: ignore[arg-type]
 
             seen = [broker.partition("orders", 0).config.retention_ms]
             await set_broker(None, "3000")
             seen.append(broker.partition("orders", 0).config.retention_ms)
             await set_broker(0, "2000")
             seen.append(broker.partition("orders", 0).config.retention_ms)
-            await broker.alter_topic_config(
+            await broker.topics.alter_config(
                 "orders", [ConfigChange(name="retention.ms", value="1000")]
             )
             seen.append(broker.partition("orders", 0).config.retention_ms)
             assert seen == [4000, 3000, 2000, 1000]
             [entry] = [
                 entry
-                for entry in broker.describe_topic_config("orders")
+                for entry in broker.topics.describe_config("orders")
                 if entry.name == "retention.ms"
             ]
             assert [(synonym.value, synonym.source) for synonym in entry.synonyms] == [

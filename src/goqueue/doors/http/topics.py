@@ -172,11 +172,11 @@ async def alter_topic(
     changes = [_change(setting, value) for setting, value in data.config.items()]
     total = whole(data.partitions)
     if changes:
-        await broker.alter_topic_config(name, changes, validate_only=True)
+        await broker.topics.alter_config(name, changes, validate_only=True)
     if total is not None and total != len(broker.topic(name).partitions):
-        await broker.create_partitions(name, total)
+        await broker.topics.create_partitions(name, total)
     if changes:
-        await broker.alter_topic_config(name, changes)
+        await broker.topics.alter_config(name, changes)
     return _describe(broker, broker.topic(name))
 
 
@@ -233,7 +233,7 @@ def _describe(broker: Broker, topic: TopicView) -> TopicDescription:
         config=dict(config),
         effective_config=[
             EffectiveSetting(entry.name, entry.value, entry.source.name.lower())
-            for entry in broker.describe_topic_config(topic.name)
+            for entry in broker.topics.describe_config(topic.name)
         ],
     )
 

@@ -211,7 +211,7 @@ class Catalogue:
                 own[name] = text
         changed = _topic_settings(attributes)
         if any(queue.topic.config.get(name) != text for name, text in changed.items()):
-            await self._broker.alter_topic_config(
+            await self._broker.topics.alter_config(
                 queue.name, [ConfigChange(name=name, value=text) for name, text in changed.items()]
             )
         entry = msgspec.structs.replace(

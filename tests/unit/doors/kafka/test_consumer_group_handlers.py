@@ -127,7 +127,7 @@ async def test_partitions_move_only_when_given_up(
 
 async def test_new_partitions_and_topics_reach_members(client: WireClient, broker: Broker) -> None:
     await beat(client, **joining("me", subscribed_topic_names=None, subscribed_topic_regex="a.*"))
-    await broker.create_partitions("a", 5)
+    await broker.topics.create_partitions("a", 5)
     await broker.create_topic(NewTopic(name="ab", partitions=1))
 
     async def has_all() -> bool:

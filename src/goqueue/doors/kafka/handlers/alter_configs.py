@@ -30,10 +30,10 @@ async def _replace(
     check_changes(resource.configs)
     config = {change.name: change.value or "" for change in resource.configs}
     if resource.resource_type == ResourceType.TOPIC.value:
-        await broker.replace_topic_config(name, config, validate_only=validate_only)
+        await broker.topics.replace_config(name, config, validate_only=validate_only)
     elif resource.resource_type == ResourceType.BROKER.value:
         node_id = own_node_id(broker, name)
-        await broker.replace_broker_config(node_id, config, validate_only=validate_only)
+        await broker.topics.replace_broker_config(node_id, config, validate_only=validate_only)
     elif resource.resource_type == ResourceType.GROUP.value:
         await broker.group_configs.replace(name, config, validate_only=validate_only)
     else:

@@ -37,7 +37,7 @@ async def _raised(
 ) -> Message:
     assignments = asked.assignments
     try:
-        await context.broker.create_partitions(
+        await context.broker.topics.create_partitions(
             asked.name,
             asked.count,
             assignments=None if assignments is None else [item.broker_ids for item in assignments],

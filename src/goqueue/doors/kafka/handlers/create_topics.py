@@ -46,7 +46,7 @@ async def _created(
         topic = await context.broker.create_topic(_new_topic(asked), validate_only=validate_only)
     except GoQueueError as error:
         return _refusal(asked.name, error)
-    configs = [] if validate_only else context.broker.describe_topic_config(topic.name)
+    configs = [] if validate_only else context.broker.topics.describe_config(topic.name)
     return {
         "name": topic.name,
         "topic_id": None if validate_only else topic.id,

@@ -65,9 +65,9 @@ def _described(
 def _entries(context: RequestContext, resource: "DescribeConfigsResource") -> list[ConfigEntry]:
     name = resource.resource_name
     if resource.resource_type == ResourceType.TOPIC.value:
-        return context.broker.describe_topic_config(check_topic_name(name))
+        return context.broker.topics.describe_config(check_topic_name(name))
     if resource.resource_type == ResourceType.BROKER.value:
-        entries = context.broker.describe_broker_config(context.broker.node_id)
+        entries = context.broker.topics.describe_broker_config(context.broker.node_id)
         return entries if own_node_id(context.broker, name) is not None else _cluster_wide(entries)
     if resource.resource_type == ResourceType.GROUP.value:
         if not name:

@@ -38,10 +38,10 @@ async def _change(
     deletions = [change.name for change in changes if change.op is ConfigOp.DELETE]
     check_changes(changes, may_be_null=deletions)
     if resource.resource_type == ResourceType.TOPIC.value:
-        await broker.alter_topic_config(name, changes, validate_only=validate_only)
+        await broker.topics.alter_config(name, changes, validate_only=validate_only)
     elif resource.resource_type == ResourceType.BROKER.value:
         node_id = own_node_id(broker, name)
-        await broker.alter_broker_config(node_id, changes, validate_only=validate_only)
+        await broker.topics.alter_broker_config(node_id, changes, validate_only=validate_only)
     elif resource.resource_type == ResourceType.GROUP.value:
         await broker.group_configs.alter(name, changes, validate_only=validate_only)
     else:
