@@ -38,6 +38,7 @@ _KNOWN: Final = (
     "http.url",
     # Spark's own, which it hands on.
     "checkpointLocation",
+    "queryName",
 )
 _ALIASES: Final = {"compression": "compression.type"}
 
