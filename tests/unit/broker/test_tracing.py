@@ -1,0 +1,422 @@
+"""Messages traced through a real broker: published, read, queued, delayed, dead-lettered."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+import pytest
+
+from goqueue.broker.messages import ConfigChange, FetchPart, Isolation, NewTopic
+from goqueue.broker.queues import Delivery
+from goqueue.broker.redrive import redrive
+from goqueue.broker.service import Broker
+from goqueue.broker.share_fetching import ShareFetch
+from goqueue.broker.tracing_recorder import CALLER
+from goqueue.model.batch import assign
+from goqueue.model.records import NewRecord, encode_records
+from goqueue.state.groups.messages import OffsetCommit, OffsetToCommit
+from goqueue.state.queue.messages import AckAction
+from goqueue.state.traces.query import SpanQuery
+from goqueue.state.traces.sampling import Sampler
+from goqueue.state.traces.spans import Event, Place, Span
+from tests.unit.broker.conftest import OpenBroker
+
+ALL = {"tracing__sampling__rate": "1"}
+NONE = {"tracing__sampling__rate": "0"}
+TRACE = "ab" * 16
+PARENT = "cd" * 8
+SAMPLED = ("traceparent", f"00-{TRACE}-{PARENT}-01".encode())
+NOT_SAMPLED = ("traceparent", f"00-{TRACE}-{PARENT}-00".encode())
+PUBLISHED = [
+    *(Event.PUBLISH_RECEIVED, Event.PUBLISH_PARTITIONED),
+    *(Event.PUBLISH_PERSISTED, Event.PUBLISH_REPLICATED),
+]
+ZSTD = 4
+
+
+def run(scenario: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(30):
+            await scenario()
+
+    asyncio.run(bounded())
+
+
+async def make_topic(broker: Broker, **config: str) -> None:
+    texts = {name.replace("_", "."): text for name, text in config.items()}
+    await broker.create_topic(NewTopic(name="t", partitions=1, config=texts))
+
+
+def record(*headers: tuple[str, bytes], value: bytes = b"v") -> NewRecord:
+    return NewRecord(value=value, headers=headers)
+
+
+async def produce(broker: Broker, records: Sequence[NewRecord], compression: int = 0) -> int:
+    batch = encode_records(records, now_ms=broker.clock_ms(), compression=compression)
+    return (await broker.produce("t", 0, batch, acks=-1, timeout_ms=1_000)).base_offset
+
+
+async def fetch(broker: Broker, offset: int = 0, consumer: str = "reader") -> None:
+    wanted = [FetchPart("t", 0, offset, 1 << 20)]
+    found = await broker.fetch(
+        wanted,
+        max_wait_ms=0,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        isolation=Isolation.READ_UNCOMMITTED,
+    )
+    broker.tracing.fetched(wanted, found, consumer)
+
+
+async def spans_of(broker: Broker, offset: int, topic: str = "t") -> list[Span]:
+    return (await broker.tracing.of_message(Place(topic, 0, offset))).spans
+
+
+async def events_of(broker: Broker, offset: int) -> list[str]:
+    return [span.event for span in await spans_of(broker, offset)]
+
+
+async def until_event(broker: Broker, offset: int, event: Event) -> list[Span]:
+    while event not in await events_of(broker, offset):
+        await asyncio.sleep(0.005)
+    return await spans_of(broker, offset)
+
+
+async def receive(broker: Broker, limit: int = 1, **options: int) -> list[Delivery]:
+    await broker.queues.open("g", "t")
+    return await broker.queues.receive("g", "t", max_messages=limit, wait_ms=5_000, **options)  # type: ignore[arg-type]
+
+
+async def settle(
+    broker: Broker, delivery: Delivery, action: AckAction, delay_ms: int | None = None
+) -> None:
+    receipt = delivery.receipt
+    items = [receipt.acknowledgement(action, delay_ms)]
+    await broker.queues.acknowledge("g", receipt.topic, receipt.partition, items)
+
+
+def test_a_message_is_followed_from_publish_to_commit_also_over_a_restart(
+    open_broker: OpenBroker,
+) -> None:
+    async def scenario() -> None:
+        async with open_broker(**ALL) as broker:
+            CALLER.set("shop")
+            await make_topic(broker)
+            await produce(broker, [record(), record()])
+            await fetch(broker)
+            committed = OffsetToCommit(topic="t", partition=0, offset=1)
+            await broker.groups.commit(OffsetCommit(group_id="cg", offsets=(committed,)))
+            spans = await spans_of(broker, 0)
+            assert [span.event for span in spans] == [
+                *PUBLISHED,
+                *(Event.CONSUME_FETCHED, Event.CONSUME_ACKED),
+            ]
+            root = spans[0]
+            assert (root.consumer, root.parent_id, root.status) == ("shop", None, "ok")
+            assert {span.parent_id for span in spans[1:]} == {root.span_id}
+            assert len({span.trace_id for span in spans}) == 1
+            assert (spans[4].consumer, spans[5].group) == ("reader", "cg")
+            assert await events_of(broker, 1) == [*PUBLISHED, Event.CONSUME_FETCHED]
+        async with open_broker(**ALL) as broker:
+            await fetch(broker, consumer="later")
+            again = await spans_of(broker, 0)
+            assert [span.event for span in again[-1:]] == [Event.CONSUME_FETCHED]
+            assert {span.trace_id for span in again} == {root.trace_id}
+            assert len(again) == 7
+
+    run(scenario)
+
+
+def test_a_sample_is_the_same_for_publishing_and_reading(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        settings = {"tracing__sampling__rate": "0.01", "tracing__max__messages__per__second": "0"}
+        async with open_broker(**settings) as broker:
+            await make_topic(broker)
+            for _ in range(10):
+                await produce(broker, [record()] * 500)
+            trace = broker.partition("t", 0).trace
+            assert trace is not None
+            expected = set(Sampler(trace.key, 10_000).chosen(0, 5_000))
+            assert len(expected) == 50
+            await fetch(broker)
+            published = SpanQuery(event="publish.received")
+            for query in (published, SpanQuery(event="consume.fetched")):
+                found = await broker.tracing.search(query, 1_000)
+                assert {each.offset for each in found.traces} == expected
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("compression", [0, ZSTD])
+def test_a_trace_is_taken_over_from_the_header(open_broker: OpenBroker, compression: int) -> None:
+    async def scenario() -> None:
+        async with open_broker(**ALL) as broker:
+            await make_topic(broker)
+            await produce(broker, [record(), record(NOT_SAMPLED)], compression)
+            plain, taken_over = (await spans_of(broker, 0))[0], (await spans_of(broker, 1))[0]
+            assert plain.trace_id != TRACE
+            assert (taken_over.trace_id, taken_over.parent_id) == (TRACE, PARENT)
+            assert [s.offset for s in (await broker.tracing.trace(TRACE)).spans] == [1] * 4
+
+    run(scenario)
+
+
+def test_a_producer_that_sampled_is_followed_within_bounds(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker(**NONE, tracing__follow__max__per__second="2") as broker:
+            await make_topic(broker)
+            await produce(broker, [record(), record(SAMPLED), record(NOT_SAMPLED)])
+            await produce(broker, [record()])
+            await fetch(broker)
+            found = (await broker.tracing.trace(TRACE)).spans
+            assert [(span.event, span.offset) for span in found] == [
+                *((event, 1) for event in PUBLISHED),
+                (Event.CONSUME_FETCHED, 1),
+            ]
+            assert await events_of(broker, 0) == []
+            for _ in range(5):
+                await produce(broker, [record(SAMPLED)])
+            assert len({s.offset for s in (await broker.tracing.trace(TRACE)).spans}) <= 5
+        async with open_broker(**NONE, tracing__follow__producers="false") as broker:
+            assert broker.partition("t", 0).trace is None
+            before = (await broker.tracing.figures()).recorded_spans
+            await produce(broker, [record(SAMPLED)])
+            assert (await broker.tracing.figures()).recorded_spans == before
+
+    run(scenario)
+
+
+def test_a_batch_sent_again_is_traced_once(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker(**ALL) as broker:
+            await make_topic(broker)
+            batch = encode_records(
+                [record()], now_ms=0, producer_id=5, producer_epoch=0, base_sequence=0
+            )
+            for _ in range(3):
+                await broker.produce("t", 0, batch, acks=-1, timeout_ms=1_000)
+            assert await events_of(broker, 0) == PUBLISHED
+
+    run(scenario)
+
+
+def test_what_waits_for_the_disk_is_persisted_when_it_is_there(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker(**ALL) as broker:
+            await make_topic(broker, fsync_policy="always")
+            await produce(broker, [record()])
+            _, _, persisted, replicated = await spans_of(broker, 0)
+            assert persisted.duration_us > 0
+            assert replicated.duration_us == 0
+            trace = broker.partition("t", 0).trace
+            assert trace is not None
+            data = encode_records([record()], now_ms=0)
+            assign(data, 0, 1, 0)
+            trace.appended(data, 1, 2, high_watermark=1, started_us=1, admitted_us=2)
+            trace.failed("the disk is gone")
+            failed = (await broker.tracing.search(SpanQuery(status="failed"), 10)).traces
+            assert [each.status for each in failed] == ["failed"]
+
+    run(scenario)
+
+
+def test_too_much_is_thinned_out_and_counted(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker(**ALL, tracing__max__messages__per__second="10") as broker:
+            await make_topic(broker)
+            await produce(broker, [record()] * 1_000)
+            figures = await broker.tracing.figures()
+            assert 0 < figures.recorded_spans <= 4 * 20
+            assert figures.left_out_messages >= 980
+            assert figures.throttle_level > 0
+
+    run(scenario)
+
+
+def test_switches_of_broker_and_topic(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker(tracing__enabled="false") as broker:
+            await make_topic(broker)
+            assert broker.partition("t", 0).trace is None
+        async with open_broker(**ALL) as broker:
+            await broker.topics.alter_config(
+                "t", [ConfigChange(name="tracing.enabled", value="false")]
+            )
+            assert broker.partition("t", 0).trace is None
+            await produce(broker, [record()])
+            change = ConfigChange(name="topic.tracing.sampling.rate", value="0.5")
+            await broker.topics.alter_broker_config(None, [change])
+            await broker.topics.alter_config(
+                "t", [ConfigChange(name="tracing.enabled", value="true")]
+            )
+            trace = broker.partition("t", 0).trace
+            assert trace is not None
+            assert trace.ppm == 500_000
+            assert await events_of(broker, 0) == []
+            for internal in broker.hosted:
+                if internal.name.topic.startswith("__"):
+                    assert internal.trace is None
+
+    run(scenario)
+
+
+def test_a_message_dies_and_is_sent_back_in_one_trace(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker(**ALL) as broker:
+            await make_topic(broker, queue_max_deliveries="2", queue_retry_backoff_ms="1")
+            await broker.publish("t", [record()])
+            for _ in range(2):
+                [delivery] = await receive(broker)
+                await settle(broker, delivery, AckAction.RETRY)
+            await until_event(broker, 0, Event.DLQ_ROUTED)
+        # Over a restart: which trace the dead letter belongs to is found in the files.
+        async with open_broker(**ALL) as broker:
+            reloading = broker.tracing._reloading
+            assert reloading is not None
+            await reloading
+            assert (await redrive(broker, broker.queues, "t")).sent_back == 1
+            [delivery] = await receive(broker)
+            await settle(broker, delivery, AckAction.ACCEPT)
+            spans = await spans_of(broker, 0)
+            assert [(span.event, span.topic, span.offset) for span in spans] == [
+                *((event, "t", 0) for event in PUBLISHED),
+                *((Event.CONSUME_FETCHED, "t", 0), (Event.CONSUME_NACKED, "t", 0)) * 2,
+                (Event.DLQ_ROUTED, "t", 0),
+                (Event.CONSUME_FETCHED, "t.dlq", 0),
+                (Event.DLQ_REDRIVEN, "t.dlq", 0),
+                (Event.CONSUME_ACKED, "t.dlq", 0),
+                (Event.CONSUME_FETCHED, "t", 1),
+                (Event.CONSUME_ACKED, "t", 1),
+            ]
+            assert len({span.trace_id for span in spans}) == 1
+            routed = spans[8]
+            assert (routed.reason, routed.delivery_count, routed.group) == (
+                "max_deliveries",
+                2,
+                "g",
+            )
+            assert routed.linked == Place("t.dlq", 0, 0)
+            assert spans[10].linked == Place("t", 0, 1)
+            by_id = {span.span_id: span for span in spans}
+            for fetched, nacked in (spans[4:6], spans[6:8]):
+                assert nacked.parent_id is not None
+                assert by_id[nacked.parent_id] == fetched
+            assert await spans_of(broker, 1) == spans
+            assert await spans_of(broker, 0, "t.dlq") == spans
+
+    run(scenario)
+
+
+def test_what_else_becomes_of_a_delivery(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker(**ALL) as broker:
+            await make_topic(broker, queue_dead_letters="false")
+            await broker.publish("t", [record(), record(), record(("goqueue-ttl-ms", b"0"))])
+            [first] = await receive(broker, lease_ms=20)
+            [second] = await receive(broker)
+            await settle(broker, second, AckAction.RENEW, 60_000)
+            await settle(broker, second, AckAction.REJECT)
+            spans = await until_event(broker, 0, Event.VISIBILITY_TIMEOUT)
+            assert spans[-1].duration_us >= 20_000
+            assert spans[-1].delivery_count == 1
+            assert await events_of(broker, 1) == [
+                *(*PUBLISHED, Event.CONSUME_FETCHED),
+                *(Event.VISIBILITY_EXTENDED, Event.CONSUME_REJECTED),
+            ]
+            [again] = await receive(broker)
+            assert again.record.offset == first.record.offset
+            assert again.delivery_count == 2
+            await settle(broker, again, AckAction.RELEASE)
+            assert (await spans_of(broker, 0))[-1].reason == "given back"
+            assert await receive(broker, 10)
+            assert (await events_of(broker, 2))[-1] == Event.DELAY_EXPIRED
+
+    run(scenario)
+
+
+def test_an_acknowledgement_after_a_restart_finds_its_trace(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        no_files = {"tracing__file__enabled": "false"}
+        async with open_broker(**ALL, **no_files) as broker:
+            await make_topic(broker)
+            await broker.publish("t", [record(NOT_SAMPLED)])
+            await receive(broker)
+        async with open_broker(**ALL, **no_files) as broker:
+            await broker.queues.open("g", "t")
+            acquired = await broker.queues.acquire("g", "t", 0, member="m", max_messages=1)
+            assert acquired.spans
+            trace = broker.partition("t", 0).trace
+            assert trace is not None
+            trace.with_context(0, lambda context: trace.note(Event.CONSUME_ACKED, context, 0, 1))
+            await until_event(broker, 0, Event.CONSUME_ACKED)
+            assert {s.trace_id for s in await spans_of(broker, 0)} == {TRACE}
+
+    run(scenario)
+
+
+def test_share_groups_are_traced_by_member(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker(**ALL) as broker:
+            await make_topic(broker)
+            await produce(broker, [record()] * 3)
+            await broker.queues.open("s", "t", start="earliest")
+            wanted = ShareFetch(
+                group_id="s",
+                member_id="m1",
+                wanted=[("t", 0)],
+                max_wait_ms=100,
+                min_bytes=1,
+                max_bytes=1 << 20,
+                max_records=2,
+                batch_size=10,
+                is_strict=True,
+            )
+            [found] = await broker.share_groups.fetch(wanted)
+            assert [(r.first_offset, r.last_offset) for r in found.acquired] == [(0, 1)]
+            spans = await spans_of(broker, 0)
+            assert (spans[-1].event, spans[-1].consumer) == (Event.CONSUME_FETCHED, "m1")
+            assert (spans[-1].group, spans[-1].delivery_count) == ("s", 1)
+            assert await events_of(broker, 2) == PUBLISHED
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("headers", [(), (NOT_SAMPLED,)])
+def test_a_delayed_message_keeps_its_trace(
+    open_broker: OpenBroker, headers: tuple[tuple[str, bytes], ...]
+) -> None:
+    async def scenario() -> None:
+        async with open_broker(**ALL) as broker:
+            await make_topic(broker)
+            now_ms = broker.clock_ms()
+            later = [(record(*headers), now_ms + 30), (record(), now_ms + 3_600_000)]
+            soon, far = await broker.delays.schedule("t", 0, later)
+            await broker.delays.cancel("t", str(far))
+            spans = await until_event(broker, 0, Event.DELAY_READY)
+            await fetch(broker)
+            assert await events_of(broker, 0) == [
+                *(Event.DELAY_SCHEDULED, Event.DELAY_READY, Event.CONSUME_FETCHED)
+            ]
+            assert spans[0].offset is None
+            assert (spans[0].trace_id == TRACE) == bool(headers)
+            assert {span.delayed_id for span in spans} == {str(soon)}
+            found = await broker.tracing.search(SpanQuery(event="delay.cancelled"), 10)
+            [cancelled] = found.traces
+            told = (await broker.tracing.trace(cancelled.trace_id)).spans
+            assert [span.event for span in told] == [Event.DELAY_SCHEDULED, Event.DELAY_CANCELLED]
+
+    run(scenario)
+
+
+def test_delays_that_kafka_producers_ask_for(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker(**NONE) as broker:
+            await make_topic(broker)
+            await broker.delays.open()
+            delayed = record(("goqueue-delay-ms", b"20"), SAMPLED)
+            await produce(broker, [record(), delayed])
+            while not (found := (await broker.tracing.trace(TRACE)).spans)[1:]:
+                await asyncio.sleep(0.005)
+            assert [span.event for span in found] == [Event.DELAY_SCHEDULED, Event.DELAY_READY]
+            assert found[1].offset == 2
+
+    run(scenario)
