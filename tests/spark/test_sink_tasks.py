@@ -168,6 +168,15 @@ def test_bad_rows_are_named(query: Query, columns: dict[str, Any], expected: str
         query.task(0, batch(value=["a"], **columns))
 
 
+def test_a_transaction_must_not_be_open_for_too_long(bootstrap: str, query: Query) -> None:
+    name = member_id(query.group_id, "0.0")
+    with (
+        LogWriter(bootstrap, transactional_id=name, transaction_timeout_ms=1_000_000) as writer,
+        pytest.raises(RequestRefused, match=r"the broker's transaction\.max\.timeout\.ms"),
+    ):
+        TaskWriter(writer, query.options, task=0).write([batch(value=["a"])])
+
+
 def test_a_missing_topic_is_named(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("no-topics")
     with ServerProcess(folder, "--set", "auto.create.topics.enable=false") as server:

@@ -31,6 +31,8 @@ from goqueue.client.writing_cluster import WritableTopic, WritingCluster
 _ALL_REPLICAS: Final = i16(-1)
 # How long the broker may wait for replicas; the connection's own time-out is longer.
 _PRODUCE_TIMEOUT: Final = i32Timedelta.parse(datetime.timedelta(seconds=30))
+# Longer than a broker takes to start again.
+FIRST_CONTACT_TIMEOUT_MS: Final = 5_000
 
 _RETRIABLE: Final = frozenset(
     {
@@ -101,7 +103,7 @@ class LogWriter:
         self._cluster = WritingCluster(bootstrap_servers)
         self._transactional_id = transactional_id
         self._transaction_timeout_ms = transaction_timeout_ms
-        self._patience = Patience(delivery_timeout_ms)
+        self._patience = Patience(delivery_timeout_ms, first_timeout_ms=FIRST_CONTACT_TIMEOUT_MS)
         self._producer_id = -1
         self._producer_epoch = -1
         self._sequences: defaultdict[_Place, int] = defaultdict(int)
@@ -128,9 +130,12 @@ class LogWriter:
     def topic(self, name: str) -> WritableTopic:
         while True:
             try:
-                return self._cluster.topic(name)
+                found = self._cluster.topic(name)
             except BrokerUnreachable as error:
                 self._wait(error)
+            else:
+                self._patience.succeeded()
+                return found
 
     def send(self, blocks: Sequence[RecordBlock]) -> None:
         """At most one block for each partition. Returns when those sent before are stored."""
