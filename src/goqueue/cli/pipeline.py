@@ -1,5 +1,7 @@
 """`goqueue pipeline`: jobs on Spark that read topics and write topics and tables."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -75,13 +77,14 @@ def check(
     """Say what is wrong with a pipeline, with the lines; exits with 1 if anything is."""
     from goqueue.spark.pipelines.checks import check_broker, check_installed, load_pipeline
 
-    found = load_pipeline(file)
-    if not offline:
-        check_installed()
-        check_broker(found)
-        from goqueue.cli.pipeline_run import check_with_spark
+    with _problems_listed():
+        found = load_pipeline(file)
+        if not offline:
+            check_installed()
+            check_broker(found)
+            from goqueue.cli.pipeline_run import check_with_spark
 
-        check_with_spark(found, master)
+            check_with_spark(found, master)
     typer.echo(f"{found.definition.file.path}: pipeline {found.definition.name!r} is sound")
 
 
@@ -101,7 +104,8 @@ def run(
     from goqueue.cli.pipeline_run import run_detached, run_here
     from goqueue.spark.pipelines.checks import check_broker, check_installed, load_pipeline
 
-    found = load_pipeline(file)
+    with _problems_listed():
+        found = load_pipeline(file)
     if dry_run and not found.kind.has_dry_run:
         raise typer.BadParameter(
             f"kind {found.definition.kind} has none; use `goqueue pipeline check`",
@@ -110,12 +114,13 @@ def run(
     if dry_run and detach:
         raise typer.BadParameter("a dry run is for looking at", param_hint="--detach")
     check_installed()
-    if not detach:
-        run_here(found, master=master, once=once, dry_run=dry_run)
-        return
-    # What is wrong with broker or topics is said here, not in a log.
-    check_broker(found)
-    run_detached(found, master=master, once=once)
+    with _problems_listed():
+        if not detach:
+            run_here(found, master=master, once=once, dry_run=dry_run)
+            return
+        # What is wrong with broker or topics is said here, not in a log.
+        check_broker(found)
+        run_detached(found, master=master, once=once)
 
 
 @pipeline.command("list")
@@ -175,6 +180,20 @@ def stop(
         return
     end_run(folder, timeout_seconds=timeout)
     typer.echo(f"{name}: {folder.status().state}")
+
+
+@contextmanager
+def _problems_listed() -> Iterator[None]:
+    """Each problem on a line of its own, as editors and compilers have it."""
+    from goqueue.spark.pipelines.problems import InvalidPipeline
+
+    try:
+        yield
+    except InvalidPipeline as error:
+        typer.echo(error.message, err=True)
+        count = len(error.problems)
+        what = "1 problem" if count == 1 else f"{count} problems"
+        raise CommandFailed(f"{what}; nothing was started") from error
 
 
 def _folder(name: str) -> "StateFolder":

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Final
 
@@ -19,7 +20,13 @@ from goqueue.spark.java_home import find_java_home
 from goqueue.spark.pipelines.checks import Pipeline, check_spark
 from goqueue.spark.pipelines.definition import AVAILABLE_NOW
 from goqueue.spark.pipelines.run_status import RunState
-from goqueue.spark.pipelines.runner import RunOptions, StopRequest, Watcher, run_pipeline
+from goqueue.spark.pipelines.runner import (
+    RunOptions,
+    StopRequest,
+    Watcher,
+    dry_run_pipeline,
+    run_pipeline,
+)
 from goqueue.spark.pipelines.state_folder import StateFolder
 
 if TYPE_CHECKING:
@@ -53,30 +60,29 @@ def run_here(pipeline: Pipeline, *, master: str | None, once: bool, dry_run: boo
     options = RunOptions(
         master=_master(pipeline, master),
         trigger=AVAILABLE_NOW if once else definition.run.trigger,
-        is_dry_run=dry_run,
     )
     # A run in the background has its log as standard error already.
     is_detached = bool(os.environ.get(_DETACHED))
 
     @contextmanager
     def open_session() -> "Iterator[SparkSession]":
-        with folder.log_path.open("a" if is_detached else "w") as log:
-            view.say(f"{definition.name}: starting Spark on {options.master}")
-            with _session(pipeline, options.master, log) as spark:
-                _on_signals(stop)
-                yield spark
+        view.say(f"{definition.name}: starting Spark on {options.master}")
+        log_path = Path(os.devnull) if dry_run else folder.log_path
+        with (
+            log_path.open("a" if is_detached else "w") as log,
+            _session(pipeline, options.master, log) as spark,
+        ):
+            _on_signals(stop)
+            yield spark
 
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    with PipelineView(is_quiet=dry_run) as view:
-        state = run_pipeline(
-            pipeline,
-            folder,
-            options,
-            open_session=open_session,
-            stop=stop,
-            watcher=Watcher(say=view.say, show=view.show),
+    with PipelineView() as view:
+        watcher = Watcher(say=view.say, show=view.show)
+        how = dry_run_pipeline if dry_run else run_pipeline
+        state = how(
+            pipeline, folder, options, open_session=open_session, stop=stop, watcher=watcher
         )
-    if not dry_run:
+    if state is not None:
         typer.echo(f"{definition.name}: {state}")
 
 

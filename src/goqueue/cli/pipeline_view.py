@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 
 
 class PipelineView:
-    def __init__(self, *, is_quiet: bool = False) -> None:
-        """Quiet leaves standard output to results."""
-        self._is_quiet = is_quiet
+    def __init__(self) -> None:
         self._line: Status | None = None
 
     def __enter__(self) -> Self:
@@ -36,7 +34,7 @@ class PipelineView:
             self._line.stop()
 
     def say(self, text: str) -> None:
-        typer.echo(text, err=self._is_quiet)
+        typer.echo(text)
 
     def show(self, progress: "Progress") -> None:
         if self._line is not None:

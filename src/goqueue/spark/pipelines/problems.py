@@ -28,6 +28,7 @@ class InvalidPipeline(InvalidRequest):
 
     def __init__(self, problems: "Problems") -> None:
         super().__init__("\n".join(map(str, problems)))
+        self.problems = list(problems)
 
 
 class Problems:

@@ -63,7 +63,6 @@ class StopRequest:
 class RunOptions:
     master: str
     trigger: str
-    is_dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +85,25 @@ def run_pipeline(
     """Blocks until it is over; an error says why it could not go on."""
     with folder.locked():
         return _Runner(pipeline, folder, options, stop, watcher).run(open_session)
+
+
+def dry_run_pipeline(
+    pipeline: Pipeline,
+    folder: StateFolder,
+    options: RunOptions,
+    *,
+    open_session: "Callable[[], AbstractContextManager[SparkSession]]",
+    stop: StopRequest,
+    watcher: Watcher,
+) -> None:
+    """Say what a run would do, and leave no trace of it."""
+    runner = _Runner(pipeline, folder, options, stop, watcher)
+    try:
+        runner.look_only(open_session)
+    except GoQueueError:
+        raise
+    except Exception as error:
+        raise PipelineFailed(plain_reason(error)) from error
 
 
 class _Runner:
@@ -141,8 +159,7 @@ class _Runner:
             check_spark(spark, self._pipeline)
             if self._stop.is_set:
                 return
-            if not self._options.is_dry_run:
-                make_sink_topic(definition)
+            make_sink_topic(definition)
             run = kind.start(spark, definition, self._context())
             self._status.state = RunState.RUNNING
             self._folder.write(self._status)
@@ -152,7 +169,16 @@ class _Runner:
                 for query in run.queries:
                     query.stop()
 
-    def _context(self) -> RunContext:
+    def look_only(self, open_session: "Callable[[], AbstractContextManager[SparkSession]]") -> None:
+        check_broker(self._pipeline)
+        with open_session() as spark:
+            check_spark(spark, self._pipeline)
+            context = self._context(is_dry_run=True)
+            run = self._pipeline.kind.start(spark, self._pipeline.definition, context)
+            assert run.work is not None, "a dry run starts no queries"
+            run.work()
+
+    def _context(self, *, is_dry_run: bool = False) -> RunContext:
         definition = self._pipeline.definition
         given = definition.run.checkpoint
         return RunContext(
@@ -160,7 +186,7 @@ class _Runner:
             checkpoint=definition.path_text(given) if given else str(self._folder.checkpoint_path),
             state_folder=self._folder.path,
             trigger=self._options.trigger,
-            is_dry_run=self._options.is_dry_run,
+            is_dry_run=is_dry_run,
             report=self._report,
             say=self._watcher.say,
             wait=self._stop.wait,

@@ -1,0 +1,114 @@
+"""A topic into a Delta table that keeps what the topic does not."""
+
+from typing import TYPE_CHECKING, Final
+
+from goqueue.model.errors import GoQueueError
+from goqueue.model.names import check_topic_name
+from goqueue.spark.archive import (
+    DEFAULT_BATCH_RECORDS,
+    Archive,
+    archive_writer,
+    make_retention_wait,
+)
+from goqueue.spark.archive_upkeep import MIN_KEEP_HOURS, Upkeep
+from goqueue.spark.pipelines.definition import PipelineDefinition
+from goqueue.spark.pipelines.field_lines import FieldPath
+from goqueue.spark.pipelines.kinds.kind import Kind, Run, RunContext
+from goqueue.spark.pipelines.problems import Problems
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SECTION: Final = "archive"
+_WAIT: Final = "wait"
+_MAX: Final = 1_000_000_000
+
+_DEFINITION: Final = """\
+# Keeps all records of a topic in a Delta table. Try it: goqueue pipeline check .   then   run .
+name = "{name}"
+kind = "archive"
+# bootstrap.servers = "127.0.0.1:9092"     # else $GOQUEUE_BOOTSTRAP, else this
+
+[archive]
+topic = "orders"
+table = "archive/orders"                   # a folder beside this file, or an address with a scheme
+# group = "archive-{name}"                 # its committed offsets say what is archived
+# retention = "wait"                       # the topic keeps segments until they are archived
+# compactEvery = 50                        # commits between compactions of small files; 0: never
+# vacuumHours = 168                        # replaced files stay for so long; 0: for ever
+# failOnDataLoss = true                    # an error where the topic lost records unarchived
+# maxOffsetsPerTrigger = 2000000           # records of a batch at most
+
+[run]
+trigger = "1 minute"                       # or available-now: all there is, then end
+"""
+
+
+class ArchiveKind(Kind):
+    takes_sources = False
+    takes_sink = False
+
+    def example(self, name: str) -> dict[str, str]:
+        return {"pipeline.toml": _DEFINITION.format(name=name)}
+
+    def check(self, definition: PipelineDefinition, problems: Problems) -> None:
+        _read(definition, problems, checkpoint="")
+
+    def topics(self, definition: PipelineDefinition) -> dict[str, FieldPath]:
+        archive, _ = _read(definition, Problems(), checkpoint="")
+        return {archive.topic: (_SECTION, "topic")} if archive.topic else {}
+
+    def start(
+        self, spark: "SparkSession", definition: PipelineDefinition, context: RunContext
+    ) -> Run:
+        archive, is_waited_for = _read(definition, Problems(), checkpoint=context.checkpoint)
+        writer = archive_writer(spark, archive).queryName(definition.name)
+        if is_waited_for:
+            make_retention_wait(archive)
+            context.say(f"{archive.topic} keeps its segments until they are archived")
+        if context.is_one_pass:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=context.trigger)
+        return Run(queries=[writer.start()])
+
+
+def _read(
+    definition: PipelineDefinition, problems: Problems, *, checkpoint: str
+) -> tuple[Archive, bool]:
+    """What to archive, and whether retention is to wait for it."""
+    fields = definition.section(_SECTION, problems)
+    topic = fields.text("topic", required='name what to archive: topic = "orders"')
+    table = fields.text("table", required='say where to: table = "archive/orders"')
+    if topic:
+        try:
+            check_topic_name(topic)
+        except GoQueueError as error:
+            fields.problem("topic", error.message)
+    keep_hours = fields.number("vacuumHours", minimum=0, maximum=_MAX)
+    if keep_hours is not None and 0 < keep_hours < MIN_KEEP_HOURS:
+        fields.problem(
+            "vacuumHours",
+            f"{keep_hours} would delete files that readers and slow tasks still need; write at "
+            f"least {MIN_KEEP_HOURS}, or 0 to keep all",
+        )
+        keep_hours = None
+    compact_every = fields.number("compactEvery", minimum=0, maximum=_MAX)
+    upkeep = Upkeep(
+        compact_every=Upkeep().compact_every if compact_every is None else compact_every,
+        keep_hours=Upkeep().keep_hours if keep_hours is None else keep_hours,
+    )
+    archive = Archive(
+        bootstrap_servers=definition.bootstrap_servers,
+        topic=topic,
+        table=definition.path_text(table),
+        group=fields.text("group", f"archive-{definition.name}"),
+        checkpoint=checkpoint,
+        max_batch_records=fields.number("maxOffsetsPerTrigger", minimum=1, maximum=_MAX)
+        or DEFAULT_BATCH_RECORDS,
+        fail_on_data_loss=fields.flag("failOnDataLoss", default=True),
+        upkeep=upkeep,
+    )
+    is_waited_for = fields.choice("retention", (_WAIT, "ignore"), "ignore") == _WAIT
+    fields.finish()
+    return archive, is_waited_for
