@@ -4,6 +4,7 @@ Needs the extra `goqueue[spark]`. Talks to a broker through `goqueue.client` onl
 writers are pickled by Spark: they hold options, and open connections where they run.
 """
 
+from goqueue.spark.archive_view import archived
 from goqueue.spark.spark_session import session
 
-__all__ = ["session"]
+__all__ = ["archived", "session"]
