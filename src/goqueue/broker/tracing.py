@@ -6,7 +6,7 @@ a thread per exporter. Queries look at the ring on the event loop and at files i
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -34,7 +34,7 @@ from goqueue.state.traces.query import (
     summarise,
 )
 from goqueue.state.traces.sampling import parts_per_million
-from goqueue.state.traces.spans import Event, Place, TraceContext
+from goqueue.state.traces.spans import Event, Place, Span, TraceContext
 from goqueue.state.traces.traceparent import TraceParent
 
 logger = logging.getLogger(__name__)
@@ -202,40 +202,49 @@ class Tracing:
 
     async def search(self, query: SpanQuery, limit: int) -> FoundTraces:
         """The newest traces with a span that matches, each as a whole."""
+        return await asyncio.to_thread(self._search, list(self._newest()), query, limit)
+
+    def _search(self, ring: Sequence[Span], query: SpanQuery, limit: int) -> FoundTraces:
         ids: dict[str, None] = {}
-        for span in self._recorder.ring.newest_first():
+        for span in ring:
             if query.matches(span):
                 ids[span.trace_id] = None
                 if len(ids) > limit:
                     break
         is_complete = len(ids) <= limit
         if is_complete:
-            found = await asyncio.to_thread(self._files.search, query)
+            found = self._files.search(query)
             is_complete = found.is_complete
             ids.update(dict.fromkeys(span.trace_id for span in found.spans))
-        spans, _ = await self._spans_of(set(list(ids)[: limit + 1]))
+        spans, _ = self._spans_of(ring, set(list(ids)[: limit + 1]))
         summaries = summarise(spans)
         return FoundTraces(summaries[:limit], is_complete and len(summaries) <= limit)
 
     async def trace(self, trace_id: str) -> FoundSpans:
         """All spans of a trace, by time."""
-        return await self._spans_of({trace_id})
+        return await asyncio.to_thread(self._spans_of, list(self._newest()), {trace_id})
 
     async def of_message(self, place: Place) -> FoundSpans:
         """What happened to one message, wherever it was copied to, by time."""
+        return await asyncio.to_thread(self._journey, list(self._newest()), place)
+
+    def _journey(self, ring: Sequence[Span], place: Place) -> FoundSpans:
         query = SpanQuery(topic=place.topic, partition=place.partition, offset=place.offset)
-        ids = {span.trace_id for span in self._recorder.ring.newest_first() if query.matches(span)}
+        ids = {span.trace_id for span in ring if query.matches(span)}
         if not ids:
-            found = await asyncio.to_thread(self._files.search, query)
-            ids = {span.trace_id for span in found.spans}
-        spans, is_complete = await self._spans_of(ids)
+            ids = {span.trace_id for span in self._files.search(query).spans}
+        spans, is_complete = self._spans_of(ring, ids)
         return FoundSpans(journey(spans, place), is_complete)
 
-    async def _spans_of(self, trace_ids: set[str]) -> FoundSpans:
+    def _newest(self) -> Iterator[Span]:
+        """Copied by those who go through it in a thread, as the event loop adds to it."""
+        return self._recorder.ring.newest_first()
+
+    def _spans_of(self, ring: Sequence[Span], trace_ids: set[str]) -> FoundSpans:
         if not trace_ids:
             return FoundSpans([], True)
-        in_ring = [s for s in self._recorder.ring.newest_first() if s.trace_id in trace_ids]
-        stored = await asyncio.to_thread(self._files.of_traces, trace_ids)
+        stored = self._files.of_traces(trace_ids)
+        in_ring = [span for span in ring if span.trace_id in trace_ids]
         return FoundSpans(in_order(distinct([*stored.spans, *in_ring])), stored.is_complete)
 
     async def figures(self) -> TracingFigures:

@@ -44,7 +44,7 @@ def note_scheduled(
     for number, (record, due_ms) in zip(numbers, messages, strict=True):
         waits_as = delayed_id(due_ms, shard, number)
         context = context_of_delayed(trace, waits_as, record)
-        if context is None or trace.recorder.throttle.admit(1, time_us) is None:
+        if context is None or not trace.recorder.throttle.admit_one(time_us):
             continue
         # The first span of the trace: all others are below it.
         trace.recorder.record(
@@ -98,6 +98,6 @@ def _ready(
     record = messages.get(entry.number)
     waits_as = delayed_id(entry.due_ms, shard, entry.number)
     context = None if record is None else context_of_delayed(trace, waits_as, record)
-    if context is None or trace.recorder.throttle.admit(1, now_us()) is None:
+    if context is None or not trace.recorder.throttle.admit_one(now_us()):
         return None
     return Continuation(context, Event.DELAY_READY, entry.due_ms * 1000, delayed_id=waits_as)

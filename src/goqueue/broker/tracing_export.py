@@ -91,11 +91,8 @@ class ExportThread:
             try:
                 self._write(piece)
                 self.exported += len(piece)
-            except (ExportFailed, OSError) as error:
-                self._lose(len(piece), error)
             except Exception as error:
-                # Not foreseen; the broker goes on, and so does tracing.
-                logger.exception("trace exporter %s failed", self.name)
+                # Whatever it is, the broker goes on, and so does tracing.
                 self._lose(len(piece), error)
 
     def _lose(self, count: int, error: Exception) -> None:
@@ -103,7 +100,14 @@ class ExportThread:
         now = time.monotonic()
         if self._complained_at is None or now - self._complained_at > COMPLAINT_INTERVAL_SECONDS:
             self._complained_at = now
-            logger.warning("%d spans lost by the %s exporter: %s", count, self.name, error)
+            is_foreseen = isinstance(error, ExportFailed | OSError)
+            logger.warning(
+                "%d spans lost by the %s exporter: %s",
+                count,
+                self.name,
+                error,
+                exc_info=None if is_foreseen else error,
+            )
 
 
 def as_lines(spans: Sequence[Span]) -> bytes:

@@ -84,14 +84,14 @@ class PartitionTrace:
         sampler = self._sampler
         if sampler is None:
             return adopted
-        if end - start == 1:
-            if adopted or not sampler.is_chosen(start, recorder.throttle.level):
-                return adopted
-            return [start] if recorder.throttle.admit(1, now_us()) is not None else []
-        level = recorder.throttle.admit(sampler.estimate(start, end), now_us())
+        throttle = recorder.throttle
+        expected = sampler.estimate(start, end)
+        level = throttle.level_for(expected, now_us())
         if level is None:
             return adopted
         chosen = list(sampler.chosen(start, end, level))
+        if chosen:
+            throttle.spend(len(chosen), expected)
         return sorted({*adopted, *chosen}) if adopted else chosen
 
     def contexts_in(

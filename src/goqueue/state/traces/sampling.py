@@ -32,7 +32,7 @@ class Sampler:
 
     def estimate(self, start: int, end: int) -> int:
         """About how many of [start, end) are chosen at level 0."""
-        return (end - start) * self._ppm // MILLION + 1
+        return (end - start) * self._ppm // MILLION
 
     def chosen(self, start: int, end: int, level: int = 0) -> Iterator[int]:
         """The chosen offsets in [start, end), in order."""
@@ -87,7 +87,7 @@ class Throttle:
         self.level = 0
         self.left_out = 0
 
-    def admit(self, count: int, now_us: int) -> int | None:
+    def level_for(self, count: int, now_us: int) -> int | None:
         """The level at which about `count` messages may be noted now; None: not even one."""
         if not self._per_second:
             return 0
@@ -98,15 +98,24 @@ class Throttle:
             self._second, self._used = second, 0
         left = self._per_second - self._used
         if left <= 0:
-            self.left_out += count
             self.level = max(self.level, 1)
+            self.left_out += count
             return None
         while count >> self.level > left and self.level < LEVEL_MAX:
             self.level += 1
-        admitted = max(count >> self.level, 1)
-        self._used += admitted
-        self.left_out += count - admitted
         return self.level
+
+    def spend(self, noted: int, of: int) -> None:
+        """So many were noted, of so many that sampling would have chosen."""
+        self._used += noted
+        self.left_out += max(0, of - noted)
+
+    def admit_one(self, now_us: int) -> bool:
+        """Whether one more message may be noted, which is then spent."""
+        if self.level_for(1, now_us) is None:
+            return False
+        self._used += 1
+        return True
 
 
 class Budget:

@@ -89,10 +89,11 @@ def test_rates_as_parts_per_million() -> None:
 class TestThrottle:
     def test_without_a_bound_everything_is_noted(self) -> None:
         throttle = Throttle(0)
-        assert throttle.admit(10**9, 0) == 0
+        assert throttle.level_for(10**9, 0) == 0
+        assert throttle.admit_one(0)
         assert throttle.left_out == 0
 
-    @given(st.lists(st.tuples(st.integers(1, 10**6), st.integers(0, 2 * MILLION)), max_size=50))
+    @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 2 * MILLION)), max_size=50))
     def test_a_second_never_gets_more_than_its_bound(self, calls: list[tuple[int, int]]) -> None:
         throttle = Throttle(100)
         now_us = 0
@@ -101,19 +102,27 @@ class TestThrottle:
         for count, pause_us in calls:
             now_us += pause_us
             asked += count
-            level = throttle.admit(count, now_us)
+            level = throttle.level_for(count, now_us)
             assert throttle.level <= LEVEL_MAX
             if level is not None:
                 second = now_us // MILLION
-                noted[second] = noted.get(second, 0) + max(count >> level, 1)
+                noted[second] = noted.get(second, 0) + (count >> level)
+                throttle.spend(count >> level, count)
         assert all(total <= 100 for total in noted.values())
         assert throttle.left_out == asked - sum(noted.values())
 
     def test_it_gets_finer_again_when_there_is_less(self) -> None:
         throttle = Throttle(100)
-        assert throttle.admit(800, 0) == 3
-        levels = [throttle.admit(1, second * MILLION) for second in range(1, 6)]
+        assert throttle.level_for(800, 0) == 3
+        throttle.spend(100, 800)
+        levels = [throttle.level_for(1, second * MILLION) for second in range(1, 6)]
         assert levels == [3, 2, 1, 0, 0]
+
+    def test_single_messages_have_their_bound_too(self) -> None:
+        throttle = Throttle(3)
+        assert [throttle.admit_one(5) for _ in range(5)] == [True] * 3 + [False] * 2
+        assert throttle.left_out == 2
+        assert throttle.admit_one(MILLION)
 
 
 def test_a_budget_lets_the_last_one_overdraw_and_takes_it_from_the_next_second() -> None:
