@@ -1,6 +1,7 @@
 """What tasks and the driver do for a write, without Spark between them."""
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 from uuid import uuid4
 
@@ -36,7 +37,7 @@ class Query:
 
     def task(self, number: int, *batches: pa.RecordBatch, attempt: int = 0) -> WrittenPart:
         name = member_id(self.group_id, f"{number}.{attempt}")
-        with LogWriter(self.options.bootstrap_servers, transactional_id=name) as writer:
+        with closing(LogWriter(self.options.bootstrap_servers, transactional_id=name)) as writer:
             part = TaskWriter(writer, self.options, task=number)
             part.write(batches)
             return WrittenPart(part.row_count, self.group_id, writer.identity)
@@ -109,7 +110,7 @@ def test_an_aborted_batch_leaves_nothing(query: Query, written: Callable[[], lis
 def test_a_zombie_is_told_so(query: Query) -> None:
     name = member_id(query.group_id, "0.0")
     bootstrap, topic = query.options.bootstrap_servers, query.options.topic
-    with LogWriter(bootstrap, transactional_id=name) as writer:
+    with closing(LogWriter(bootstrap, transactional_id=name)) as writer:
         part = TaskWriter(writer, query.options, task=0)
         part.write([batch(value=["a"])])
         query.task(0, batch(value=["b"]))
@@ -171,7 +172,9 @@ def test_bad_rows_are_named(query: Query, columns: dict[str, Any], expected: str
 def test_a_transaction_must_not_be_open_for_too_long(bootstrap: str, query: Query) -> None:
     name = member_id(query.group_id, "0.0")
     with (
-        LogWriter(bootstrap, transactional_id=name, transaction_timeout_ms=1_000_000) as writer,
+        closing(
+            LogWriter(bootstrap, transactional_id=name, transaction_timeout_ms=1_000_000)
+        ) as writer,
         pytest.raises(RequestRefused, match=r"the broker's transaction\.max\.timeout\.ms"),
     ):
         TaskWriter(writer, query.options, task=0).write([batch(value=["a"])])
@@ -190,7 +193,7 @@ def test_a_decision_outlives_the_broker(tmp_path_factory: pytest.TempPathFactory
     with ServerProcess(tmp_path_factory.mktemp("killed")) as server:
         query = Query(server.bootstrap_servers, "t")
         name = member_id(query.group_id, "0.0")
-        with LogWriter(query.options.bootstrap_servers, transactional_id=name) as writer:
+        with closing(LogWriter(query.options.bootstrap_servers, transactional_id=name)) as writer:
             part = TaskWriter(writer, query.options, task=0)
             part.write([batch(value=["a"])])
             server.sigkill()

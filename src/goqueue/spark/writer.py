@@ -6,8 +6,8 @@ again is recognised by its number; attempts that nobody committed are aborted wi
 by their time-out.
 """
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -59,7 +59,7 @@ def batch_writer(
     parsed = _parse(options, schema, overwrite=overwrite, is_stream=False)
     if parsed.topic is not None:
         # Before any task starts: is the broker there, and does it have or make the topic?
-        with LogWriter(parsed.bootstrap_servers, delivery_timeout_ms=1) as probe:
+        with closing(LogWriter(parsed.bootstrap_servers, delivery_timeout_ms=1)) as probe:
             probe.topic(parsed.topic)
     return GoQueueBatchWriter(parsed)
 
@@ -156,17 +156,18 @@ def _write(
     if is_member and group_id is not None:
         # Numbers that come back with every batch: so a query needs no more producer ids than tasks.
         transactional_id = member_id(group_id, f"{task.partitionId()}.{task.attemptNumber()}")
-    with LogWriter(
+    opened = LogWriter(
         options.bootstrap_servers,
         transactional_id=transactional_id,
         transaction_timeout_ms=options.transaction_timeout_ms,
         delivery_timeout_ms=options.delivery_timeout_ms,
-    ) as writer:
+    )
+    with closing(opened) as writer:
         part = TaskWriter(writer, options, task=task.partitionId())
         try:
             part.write(batches)
         except BaseException:
-            with contextlib.suppress(GoQueueError):
+            with suppress(GoQueueError):
                 writer.abort()
             raise
         return WrittenPart(part.row_count, group_id if is_member else None, writer.identity)
