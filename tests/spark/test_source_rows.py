@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from goqueue.client.log_reader import FetchedBatches, LocatedBatch, LogRange, without_aborted
+from goqueue.client.log_ranges import LogRange
+from goqueue.client.log_reader import FetchedBatches, LocatedBatch, without_aborted
 from goqueue.model.batch import (
     CHECKSUMMED_FROM,
     CRC_POSITION,

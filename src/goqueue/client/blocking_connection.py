@@ -27,7 +27,9 @@ class BlockingConnection:
 
     def __init__(self, host: str, port: int) -> None:
         self.address = f"{host}:{port}"
-        self._correlation_id = 0
+        self.correlation_id = 0
+        # Kept from one answer to the next: new memory for each fetch would cost more than its copy.
+        self._buffer = bytearray()
         try:
             self._socket = socket.create_connection((host, port), CONNECT_TIMEOUT_SECONDS)
         except TimeoutError as error:
@@ -48,19 +50,24 @@ class BlockingConnection:
 
     def send(self, request: RequestPayload) -> None:
         """Ask; `receive` must follow before the next request is sent."""
-        self._correlation_id += 1
+        self.correlation_id += 1
         try:
-            self._socket.sendall(request_frame(request, self._correlation_id))
+            self._socket.sendall(request_frame(request, self.correlation_id))
         except OSError as error:
             self._fail(error)
 
     def receive(self, response_type: type[Response]) -> Response:
+        frame = bytes(self.receive_frame())
+        return parse_response(frame, response_type, self.correlation_id, self.address)
+
+    def receive_frame(self) -> memoryview:
+        """The answer undecoded; it is overwritten by the next one."""
         try:
-            length = response_length(self._read(FRAME_LENGTH.size), self.address)
-            frame = self._read(length)
+            self._read(FRAME_LENGTH.size)
+            length = response_length(self._buffer[: FRAME_LENGTH.size], self.address)
+            return self._read(length)
         except (OSError, EOFError) as error:
             self._fail(error)
-        return parse_response(bytes(frame), response_type, self._correlation_id, self.address)
 
     def close(self) -> None:
         self._socket.close()
@@ -76,9 +83,11 @@ class BlockingConnection:
     ) -> None:
         self.close()
 
-    def _read(self, size: int) -> bytearray:
-        content = bytearray(size)
-        rest = memoryview(content)
+    def _read(self, size: int) -> memoryview:
+        if len(self._buffer) < size:
+            self._buffer = bytearray(size)
+        content = memoryview(self._buffer)[:size]
+        rest = content
         while rest:
             count = self._socket.recv_into(rest)
             if not count:

@@ -29,12 +29,6 @@ from goqueue.client.errors import BrokerUnreachable, RequestRefused
 from goqueue.client.group_facts import Place
 from goqueue.model.errors import UnknownTopic
 
-EARLIEST: Final = -2
-LATEST: Final = -1
-
-READ_UNCOMMITTED: Final = 0
-READ_COMMITTED: Final = 1
-
 # A broker that is started again answers after about a second; a leader is chosen within five.
 PATIENCE_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 0.2

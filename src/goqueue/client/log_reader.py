@@ -2,25 +2,24 @@
 
 import datetime
 import time
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v16.request import FetchPartition, FetchRequest, FetchTopic
-from kio.schema.fetch.v16.response import FetchResponse, PartitionData
 from kio.static.primitive import i8, i32, i32Timedelta, i64
 
 from goqueue.client.blocking_connection import BlockingConnection
 from goqueue.client.errors import BrokerUnreachable, RequestRefused
+from goqueue.client.fetch_answer import FetchAnswer, read_fetch_answer
 from goqueue.client.group_facts import Place
-from goqueue.client.log_cluster import LEADER_ERRORS, READ_COMMITTED, LeaderMoved, LogCluster
-from goqueue.model.batch import BatchHeader, check_batch
+from goqueue.client.log_cluster import LEADER_ERRORS, LeaderMoved, LogCluster
+from goqueue.client.log_ranges import DEFAULT_FETCH_BYTES, READ_COMMITTED, LogRange
+from goqueue.model.batch import BatchHeader, Buffer, check_batch
 from goqueue.model.control import MarkerType, decode_marker
 from goqueue.model.errors import CorruptBatch, OffsetOutOfRange, UnknownTopicId
 
-DEFAULT_FETCH_BYTES: Final = 4 * 1024 * 1024
 # How long the broker may wait for the first byte; only a reader at the log's end waits at all.
 _MAX_WAIT: Final = i32Timedelta.parse(datetime.timedelta(milliseconds=500))
 # What was committed when the range was chosen is there; that it is not must not become a hang.
@@ -37,25 +36,13 @@ class LocatedBatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedBatches:
-    """`batches` are those with records for the reader: no markers, nothing aborted."""
+    """`batches` are those with records for the reader: no markers, nothing aborted.
 
-    content: bytes
+    The content is good until the next fetch is asked for.
+    """
+
+    content: Buffer
     batches: list[LocatedBatch]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogRange:
-    """Offsets `start` up to, not including, `end`. The id tells a topic from its successor."""
-
-    topic: str
-    topic_id: uuid.UUID
-    partition: int
-    start: int
-    end: int
-
-    @property
-    def place(self) -> Place:
-        return self.topic, self.partition
 
 
 def read_range(
@@ -72,7 +59,7 @@ def read_range(
     stalled_since: float | None = None
     while offset < wanted.end:
         answer = ask.receive(offset)
-        content = bytes(answer.records or b"")
+        content = answer.records
         located, next_offset = _whole_batches(content, wanted.place)
         if next_offset is None:
             now = time.monotonic()
@@ -115,13 +102,15 @@ class _Fetches:
 
         self._cluster.patiently(ask)
 
-    def receive(self, offset: int) -> PartitionData:
-        def take() -> PartitionData:
+    def receive(self, offset: int) -> FetchAnswer:
+        def take() -> FetchAnswer:
             if self._asked is None:
                 self.send(offset)
             asked, self._asked = self._asked, None
             assert asked is not None, "send has asked"
-            return self._checked(asked.receive(FetchResponse), offset)
+            frame = asked.receive_frame()
+            answer = read_fetch_answer(frame, asked.correlation_id, asked.address)
+            return self._checked(answer, offset)
 
         return self._cluster.patiently(take)
 
@@ -140,10 +129,9 @@ class _Fetches:
             forgotten_topics_data=(),
         )
 
-    def _checked(self, response: FetchResponse, offset: int) -> PartitionData:
+    def _checked(self, answer: FetchAnswer, offset: int) -> FetchAnswer:
         subject = f"{self._wanted.topic}-{self._wanted.partition}"
-        parts = [part for topic in response.responses for part in topic.partitions]
-        code = response.error_code if response.error_code or not parts else parts[0].error_code
+        code = answer.error
         if code in LEADER_ERRORS:
             raise LeaderMoved(f"the leader of {subject} has moved")
         if code is ErrorCode.offset_out_of_range:
@@ -156,12 +144,12 @@ class _Fetches:
                 f"topic {self._wanted.topic!r} was deleted while it was read"
                 " (a new topic of that name is another topic)"
             )
-        if code is not ErrorCode.none or not parts:
+        if code is not ErrorCode.none:
             raise RequestRefused(f"{subject}: {code.name.replace('_', ' ')}", int(code))
-        return parts[0]
+        return answer
 
 
-def _whole_batches(content: bytes, place: Place) -> tuple[list[LocatedBatch], int | None]:
+def _whole_batches(content: Buffer, place: Place) -> tuple[list[LocatedBatch], int | None]:
     """The batches and the offset after the last; a batch cut off at the end is left out."""
     located = []
     position = 0
@@ -182,17 +170,14 @@ def _whole_batches(content: bytes, place: Place) -> tuple[list[LocatedBatch], in
 
 
 def _for_reader(
-    content: bytes,
+    content: Buffer,
     located: list[LocatedBatch],
-    answer: PartitionData,
+    answer: FetchAnswer,
     wanted: LogRange,
     isolation: int,
 ) -> list[LocatedBatch]:
-    if isolation == READ_COMMITTED and answer.aborted_transactions:
-        aborted = [
-            (int(each.first_offset), int(each.producer_id)) for each in answer.aborted_transactions
-        ]
-        located = without_aborted(content, located, aborted)
+    if isolation == READ_COMMITTED and answer.aborted:
+        located = without_aborted(content, located, answer.aborted)
     return [
         batch
         for batch in located
@@ -203,7 +188,7 @@ def _for_reader(
 
 
 def without_aborted(
-    content: bytes, located: list[LocatedBatch], aborted: list[tuple[int, int]]
+    content: Buffer, located: list[LocatedBatch], aborted: list[tuple[int, int]]
 ) -> list[LocatedBatch]:
     """Leave out what aborted transactions wrote; they are given as (first offset, producer id).
 

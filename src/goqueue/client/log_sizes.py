@@ -9,7 +9,8 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i32
 
 from goqueue.client.group_facts import Place
-from goqueue.client.log_cluster import EARLIEST, LATEST, READ_UNCOMMITTED, LogCluster
+from goqueue.client.log_cluster import LogCluster
+from goqueue.client.log_ranges import EARLIEST, LATEST, READ_UNCOMMITTED
 
 # Where nothing is known, such as for a partition that is just being filled.
 _TYPICAL_RECORD_BYTES: Final = 1024.0

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from goqueue.client.admin import KafkaAdmin
-from goqueue.client.log_cluster import EARLIEST, LogCluster
+from goqueue.client.log_cluster import LogCluster
+from goqueue.client.log_ranges import EARLIEST
 from goqueue.client.offset_commits import commit_offsets
 from goqueue.spark.archive_rows import ArchiveRows
 from goqueue.spark.archive_table import (

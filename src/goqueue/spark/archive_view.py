@@ -6,7 +6,8 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from goqueue.client.log_cluster import READ_COMMITTED, LogCluster, LogTopic
+from goqueue.client.log_cluster import LogCluster, LogTopic
+from goqueue.client.log_ranges import READ_COMMITTED
 from goqueue.spark.archive_table import (
     RECORD_COLUMNS,
     archive_target,

@@ -6,7 +6,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from goqueue.client.log_reader import FetchedBatches, LogRange
+from goqueue.client.log_ranges import LogRange
+from goqueue.client.log_reader import FetchedBatches
 from goqueue.model.batch import NO_TIMESTAMP
 from goqueue.model.errors import CorruptBatch
 from goqueue.spark import record_scan

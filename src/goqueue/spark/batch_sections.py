@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from goqueue.client.log_reader import FetchedBatches, LocatedBatch
-from goqueue.model.batch import COMPRESSION_NAMES, HEADER_BYTES
+from goqueue.model.batch import COMPRESSION_NAMES, HEADER_BYTES, Buffer
 from goqueue.model.errors import CorruptBatch
 from goqueue.spark import record_scan
 from goqueue.spark.record_scan import Bytes, Numbers
@@ -60,7 +60,7 @@ def _bounded(fetched: FetchedBatches) -> Iterator[tuple[list[LocatedBatch], list
     yield batches, sections
 
 
-def _section(content: bytes, batch: LocatedBatch) -> bytes:
+def _section(content: Buffer, batch: LocatedBatch) -> bytes:
     header = batch.header
     packed = memoryview(content)[batch.position + HEADER_BYTES : batch.position + header.size_bytes]
     if not header.compression:
@@ -74,7 +74,9 @@ def _section(content: bytes, batch: LocatedBatch) -> bytes:
         ) from error
 
 
-def _group(data: bytes, batches: list[LocatedBatch], places: list[tuple[int, int]]) -> SectionGroup:
+def _group(
+    data: Buffer, batches: list[LocatedBatch], places: list[tuple[int, int]]
+) -> SectionGroup:
     table = np.empty((len(batches), record_scan.BATCH_COLUMNS), np.int64)
     for row, (batch, (start, end)) in enumerate(zip(batches, places, strict=True)):
         header = batch.header
@@ -94,7 +96,10 @@ def _group(data: bytes, batches: list[LocatedBatch], places: list[tuple[int, int
             header.max_timestamp_ms if header.uses_append_time else record_scan.NO_APPEND_TIME,
             header.record_count,
         )
-    return SectionGroup(np.frombuffer(data, np.uint8), table)
+    content = np.frombuffer(data, np.uint8)
+    # Of one type whatever it came from, or the code for it would be compiled twice.
+    content.flags.writeable = False
+    return SectionGroup(content, table)
 
 
 def decompress(packed: memoryview, compression: int) -> bytes:

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, Final
 
 from goqueue.client.group_facts import Place
-from goqueue.client.log_cluster import EARLIEST
+from goqueue.client.log_ranges import EARLIEST
 from goqueue.model.settings import INT64_MAX
 from goqueue.spark.option_names import InvalidOption
 

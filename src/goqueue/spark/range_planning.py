@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 from goqueue.client.group_facts import Place
-from goqueue.client.log_cluster import EARLIEST, LATEST, LogCluster, LogTopic
-from goqueue.client.log_reader import LogRange
+from goqueue.client.log_cluster import LogCluster, LogTopic
+from goqueue.client.log_ranges import EARLIEST, LATEST, LogRange
 from goqueue.model.errors import OffsetOutOfRange, UnknownTopic
 from goqueue.spark.log_position import LogPosition, PositionKind
 from goqueue.spark.option_names import InvalidOption

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructType
 
-from goqueue.client.log_cluster import EARLIEST, LogCluster
-from goqueue.client.log_reader import LogRange, read_range
+from goqueue.client.log_cluster import LogCluster
+from goqueue.client.log_ranges import EARLIEST, LogRange
+from goqueue.client.log_reader import read_range
 from goqueue.model.errors import OffsetOutOfRange, UnknownTopic, UnknownTopicId
 from goqueue.spark.source_options import SourceOptions
 

@@ -7,7 +7,7 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from goqueue.client.log_cluster import LogCluster
-from goqueue.client.log_reader import LogRange
+from goqueue.client.log_ranges import LogRange
 from goqueue.spark.filter_bounds import NO_BOUNDS, FilterBounds, bounds_of
 from goqueue.spark.range_planning import (
     chosen_topics,

@@ -52,6 +52,11 @@ Whole = Any
 @native
 def _varint(data: Bytes, position: Whole, end: Whole) -> tuple[Whole, Whole]:
     """(value, next position) of a zigzag varint of up to 10 bytes; next position -1 if broken."""
+    if position >= end:
+        return np.int64(0), np.int64(-1)
+    first = np.int64(data[np.uint64(position)])
+    if first < 0x80:  # most are of one byte
+        return (first >> 1) ^ -(first & 1), np.int64(position + 1)
     raw = np.uint64(0)
     shift = np.uint64(0)
     while position < end:
@@ -60,11 +65,11 @@ def _varint(data: Bytes, position: Whole, end: Whole) -> tuple[Whole, Whole]:
         raw |= np.uint64(byte & 0x7F) << shift
         if byte < 0x80:
             half = np.int64(raw >> np.uint64(1))
-            return (~half if raw & np.uint64(1) else half), position
+            return (~half if raw & np.uint64(1) else half), np.int64(position)
         shift += np.uint64(7)
         if shift > np.uint64(63):
             break
-    return np.int64(0), -1
+    return np.int64(0), np.int64(-1)
 
 
 @native

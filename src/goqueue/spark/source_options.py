@@ -10,8 +10,7 @@ from typing import Final
 
 from goqueue.client.addresses import parse_addresses
 from goqueue.client.errors import BrokerUnreachable
-from goqueue.client.log_cluster import READ_COMMITTED, READ_UNCOMMITTED
-from goqueue.client.log_reader import DEFAULT_FETCH_BYTES
+from goqueue.client.log_ranges import DEFAULT_FETCH_BYTES, READ_COMMITTED, READ_UNCOMMITTED
 from goqueue.model.settings import INT32_MAX, INT64_MAX
 from goqueue.spark.log_position import (
     FROM_EARLIEST,

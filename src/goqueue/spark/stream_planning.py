@@ -7,7 +7,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, ReadMaxRow
 
 from goqueue.client.group_facts import Place
 from goqueue.client.log_cluster import LogCluster, LogTopic
-from goqueue.client.log_reader import LogRange
+from goqueue.client.log_ranges import LogRange
 from goqueue.client.log_sizes import mean_record_bytes
 from goqueue.model.errors import GoQueueError, UnknownTopic
 from goqueue.spark.range_planning import (

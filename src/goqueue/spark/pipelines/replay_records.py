@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from goqueue.client.group_facts import Place
-from goqueue.client.log_cluster import EARLIEST, LATEST, READ_COMMITTED, LogCluster
+from goqueue.client.log_cluster import LogCluster
+from goqueue.client.log_ranges import EARLIEST, LATEST, READ_COMMITTED
 from goqueue.model.errors import OffsetOutOfRange
 from goqueue.spark.log_position import (
     LogPosition,

@@ -1,0 +1,86 @@
+"""The answer to a fetch of one partition, read in place: its records are not copied.
+
+Fetch, version 16: https://kafka.apache.org/protocol#The_Messages_Fetch
+"""
+
+import struct
+from typing import Final, NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from goqueue.client.errors import BrokerUnreachable
+
+_HEAD: Final = struct.Struct(">i")
+_TOP: Final = struct.Struct(">ihi")
+_PARTITION: Final = struct.Struct(">ihqqq")
+_ABORTED: Final = struct.Struct(">qq")
+_TOPIC_ID_BYTES: Final = 16
+_PREFERRED_REPLICA_BYTES: Final = 4
+# A compact length has five bytes at most.
+_MAX_VARINT_SHIFT: Final = 28
+
+
+class FetchAnswer(NamedTuple):
+    error: ErrorCode
+    high_watermark: int
+    aborted: list[tuple[int, int]]
+    """(first offset, producer id)"""
+    records: memoryview
+
+
+def read_fetch_answer(frame: memoryview, correlation_id: int, address: str) -> FetchAnswer:
+    """The one partition that was asked for; a topic-level error stands for it."""
+    try:
+        return _read(frame, correlation_id)
+    except (struct.error, IndexError, ValueError) as error:
+        raise BrokerUnreachable(
+            f"what listens at {address} answers a fetch in another language than Kafka's"
+        ) from error
+
+
+def _read(frame: memoryview, correlation_id: int) -> FetchAnswer:
+    (answered,) = _HEAD.unpack_from(frame, 0)
+    if answered != correlation_id:
+        raise ValueError("answered out of order")
+    position = _skip_tags(frame, _HEAD.size)
+    _, code, _ = _TOP.unpack_from(frame, position)
+    topics, position = _varint(frame, position + _TOP.size)
+    if code or topics < 2:
+        return FetchAnswer(ErrorCode(code), -1, [], frame[:0])
+    partitions, position = _varint(frame, position + _TOPIC_ID_BYTES)
+    if partitions < 2:
+        return FetchAnswer(ErrorCode.none, -1, [], frame[:0])
+    _, code, high_watermark, _, _ = _PARTITION.unpack_from(frame, position)
+    count, position = _varint(frame, position + _PARTITION.size)
+    aborted = []
+    for _ in range(count - 1):
+        producer_id, first_offset = _ABORTED.unpack_from(frame, position)
+        aborted.append((first_offset, producer_id))
+        position = _skip_tags(frame, position + _ABORTED.size)
+    length, position = _varint(frame, position + _PREFERRED_REPLICA_BYTES)
+    end = position + max(length - 1, 0)
+    if end > len(frame):
+        raise ValueError("records go beyond the answer")
+    return FetchAnswer(ErrorCode(code), high_watermark, aborted, frame[position:end])
+
+
+def _varint(frame: memoryview, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = frame[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+        if shift > _MAX_VARINT_SHIFT:
+            raise ValueError("a length of more than five bytes")
+
+
+def _skip_tags(frame: memoryview, position: int) -> int:
+    count, position = _varint(frame, position)
+    for _ in range(count):
+        _, position = _varint(frame, position)
+        size, position = _varint(frame, position)
+        position += size
+    return position
