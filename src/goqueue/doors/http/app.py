@@ -37,8 +37,10 @@ from goqueue.doors.http import (
     transactions_listing,
     transactions_producers,
 )
-from goqueue.doors.http.body import BodyReader, JsonRequest
-from goqueue.doors.http.errors import Refusal, respond
+from goqueue.doors.http.body import BodyReader
+from goqueue.doors.http.errors import Refusal
+from goqueue.doors.http.framework_errors import respond
+from goqueue.doors.http.json_request import JsonRequest
 from goqueue.doors.http.metrics import Exposition
 from goqueue.doors.http.openapi import openapi_config
 from goqueue.doors.http.readiness import Readiness

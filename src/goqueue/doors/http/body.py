@@ -5,13 +5,11 @@ How long a body may take is the connection's business: a silent client is hung u
 
 import asyncio
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import msgspec
-from litestar import Request
-from litestar.types import Receive
 
+from goqueue.doors.http.asgi import Receive
 from goqueue.doors.http.errors import Refusal
 
 T = TypeVar("T")
@@ -138,30 +136,3 @@ def decode(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
         raise Refusal(400, "invalid_json", str(error)) from None
     except RecursionError:
         raise Refusal(400, "invalid_json", "the JSON is nested too deeply") from None
-
-
-@lru_cache
-def _decoder_for(kind: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind)
-
-
-class JsonRequest(Request[Any, Any, Any]):
-    """A request whose `data` is decoded strictly into the type its handler names.
-
-    Litestar by itself converts leniently ("3" for 3) and takes any content type.
-    """
-
-    _whole_body: bytes | None = None
-
-    async def body(self) -> bytes:
-        if self._whole_body is None:
-            reader: BodyReader = self.app.state.body_reader
-            self._whole_body = await reader.read(self.scope["headers"], self.receive)
-            if not self._whole_body:
-                raise Refusal(400, "invalid_request", "the request needs a body of JSON")
-        return self._whole_body
-
-    async def json(self) -> Any:
-        field = self.route_handler.parsed_data_field
-        assert field is not None
-        return decode(await self.body(), _decoder_for(field.annotation))

@@ -9,11 +9,11 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from goqueue.broker.service import Broker
-from goqueue.doors.http.app import build_app
+from goqueue.doors.http.asgi import Application
 from goqueue.doors.http.body import BodyReader
 from goqueue.doors.http.connection import KEEP_ALIVE_SECONDS, HttpConnection
 from goqueue.doors.http.entry import Entry
-from goqueue.doors.http.metrics import Exposition
+from goqueue.doors.http.late_app import LateApp
 from goqueue.doors.http.mounting import Mount
 from goqueue.doors.http.readiness import Readiness
 from goqueue.doors.http.traffic import Traffic
@@ -33,24 +33,21 @@ class HttpDoor:
     def __init__(
         self, broker: Broker, config: BrokerConfig, *, mounts: Sequence[Mount] = ()
     ) -> None:
+        self._broker = broker
         self._mounts = mounts
         self._host = config.host
         self._port = config.http_port
         self._closing = asyncio.Event()
         self._connections = ServerState()
         self._traffic = Traffic(self._connections.connections)
-        bodies = BodyReader(config.http_request_max_bytes)
-        app = build_app(
-            broker,
-            bodies=bodies,
-            readiness=Readiness(broker, self._closing),
-            exposition=Exposition(broker, self._traffic),
-            closing=self._closing,
-        )
+        self._bodies = BodyReader(config.http_request_max_bytes)
+        # Now: it tells by what changes from here on that the broker has announced itself.
+        self._readiness = Readiness(broker, self._closing)
+        self._app = LateApp(self._build_app)
         entry = Entry(
             broker,
-            app=app,
-            bodies=bodies,
+            app=self._app,
+            bodies=self._bodies,
             traffic=self._traffic,
             closing=self._closing,
             mounts=mounts,
@@ -71,6 +68,19 @@ class HttpDoor:
         self._drained = asyncio.Event()
         self._clock: asyncio.TimerHandle | None = None
 
+    def _build_app(self) -> Application:
+        """Runs in a thread; what it imports is needed for nothing else."""
+        from goqueue.doors.http.app import build_app
+        from goqueue.doors.http.metrics import Exposition
+
+        return build_app(
+            self._broker,
+            bodies=self._bodies,
+            readiness=self._readiness,
+            exposition=Exposition(self._broker, self._traffic),
+            closing=self._closing,
+        )
+
     async def start(self) -> tuple[str, int]:
         """Listen; returns the address bound. `OSError` if it cannot be."""
         self._uvicorn.load()
@@ -85,6 +95,7 @@ class HttpDoor:
         except OSError:
             self._stop_clock()
             raise
+        self._app.begin_soon()
         host, port, *_ = self._server.sockets[0].getsockname()
         return host, port
 
@@ -109,6 +120,7 @@ class HttpDoor:
             await asyncio.wait(unfinished, timeout=STOP_SETTLE_SECONDS)
         for mount in self._mounts:
             await mount.stop()
+        await self._app.stop()
         self._stop_clock()
 
     async def _drain(self) -> None:

@@ -1,14 +1,13 @@
 """The first code that a request meets: limits, HEAD, and the short way for publishing."""
 
 import asyncio
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Sequence
 from time import perf_counter
-from typing import Any, Final, cast
-
-from litestar.types import ASGIApp, HTTPScope, Message, Receive, Send
+from typing import Final
 
 from goqueue.broker.service import Broker
 from goqueue.broker.tracing_recorder import CALLER
+from goqueue.doors.http.asgi import Application, Message, Receive, Scope, Send
 from goqueue.doors.http.body import BodyReader
 from goqueue.doors.http.errors import Answer, answer, answer_to
 from goqueue.doors.http.mounting import Mount
@@ -35,7 +34,7 @@ class Entry:
         self,
         broker: Broker,
         *,
-        app: ASGIApp,
+        app: Application,
         bodies: BodyReader,
         traffic: Traffic,
         closing: asyncio.Event,
@@ -48,7 +47,7 @@ class Entry:
         self._traffic = traffic
         self._closing = closing
 
-    async def __call__(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         traffic = self._traffic
         method: str = scope["method"]
         if traffic.is_full:
@@ -64,7 +63,7 @@ class Entry:
         route = _UNMATCHED
         try:
             for mount in self._mounts:
-                if mount.takes(cast(MutableMapping[str, Any], scope)):
+                if mount.takes(scope):
                     route = mount.name
                     await self._mounted_answer(mount, scope, receive, send)
                     return
@@ -84,7 +83,7 @@ class Entry:
             traffic.in_flight -= 1
             traffic.time(method, route, perf_counter() - started)
 
-    async def _publish(self, name: str, scope: HTTPScope, receive: Receive, send: Send) -> None:
+    async def _publish(self, name: str, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             body = await self._bodies.read(scope["headers"], receive)
             stored, traceparent = await publish(
@@ -106,16 +105,16 @@ class Entry:
         await send({"type": "http.response.body", "body": stored, "more_body": False})
 
     async def _mounted_answer(
-        self, mount: Mount, scope: HTTPScope, receive: Receive, send: Send
+        self, mount: Mount, scope: Scope, receive: Receive, send: Send
     ) -> None:
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 self._traffic.count(scope["method"], message["status"])
             await send(message)
 
-        await mount(cast(MutableMapping[str, Any], scope), receive, counted)
+        await mount(scope, receive, counted)
 
-    async def _app_answer(self, scope: HTTPScope, receive: Receive, send: Send) -> str:
+    async def _app_answer(self, scope: Scope, receive: Receive, send: Send) -> str:
         """Returns the route that answered."""
         method: str = scope["method"]
 
@@ -126,7 +125,7 @@ class Entry:
 
         if method == "HEAD":
             # The same answer as to GET; the server leaves out its body.
-            scope = cast(HTTPScope, {**scope, "method": "GET"})
+            scope = {**scope, "method": "GET"}
         await self._app(scope, receive, counted)
         # Litestar's router leaves it there.
         return scope.get("path_template") or _UNMATCHED

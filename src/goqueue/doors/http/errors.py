@@ -2,11 +2,9 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-from litestar import Request, Response
-from litestar.exceptions import HTTPException, ValidationException
 
 from goqueue.broker.membership.refusals import GroupRefused
 from goqueue.broker.receipts import InvalidReceipt
@@ -72,14 +70,6 @@ STATUS_OF: Final[Mapping[type[model.GoQueueError], int]] = {
     model.Overloaded: 503,
 }
 
-_CODE_OF_STATUS: Final[Mapping[int, str]] = {
-    400: "invalid_request",
-    404: "unknown_path",
-    405: "method_not_allowed",
-    413: "request_too_large",
-    415: "unsupported_media_type",
-}
-
 _encode = msgspec.json.Encoder().encode
 
 
@@ -115,27 +105,5 @@ def answer_to(error: Exception) -> Answer:
         if status >= 500 and not error.retriable:
             logger.error("request failed: %s", error)
         return answer(status, error.code, error.message)
-    if isinstance(error, HTTPException) and error.status_code < 500:
-        code = _CODE_OF_STATUS.get(error.status_code, "invalid_request")
-        return answer(error.status_code, code, _explain(error), error.headers or {})
     logger.error("request failed unexpectedly", exc_info=error)
     return answer(500, "internal", "the broker failed to answer; its log says why")
-
-
-def _explain(error: HTTPException) -> str:
-    if isinstance(error, ValidationException) and isinstance(error.extra, list):
-        return "; ".join(f"{item.get('key', 'request')}: {item['message']}" for item in error.extra)
-    if error.status_code == 404:
-        return "there is no such path; GET /openapi.json lists those there are"
-    if error.status_code == 405:
-        allowed = (error.headers or {}).get("allow", "")
-        return f"this path does not take that method; it takes {allowed}"
-    return error.detail
-
-
-def respond(_: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    """Litestar's exception handler."""
-    found = answer_to(error)
-    return Response(
-        found.body, status_code=found.status, headers=found.headers, media_type="application/json"
-    )

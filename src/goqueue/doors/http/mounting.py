@@ -1,9 +1,8 @@
 """Other HTTP protocols on the same port: asked first, answered without the web framework."""
 
-from collections.abc import MutableMapping
-from typing import Any, Protocol
+from typing import Protocol
 
-from litestar.types import Receive, Send
+from goqueue.doors.http.asgi import Receive, Scope, Send
 
 
 class Mount(Protocol):
@@ -11,12 +10,10 @@ class Mount(Protocol):
     def name(self) -> str:
         """For the metrics, which count its requests as one route."""
 
-    def takes(self, scope: MutableMapping[str, Any]) -> bool:
+    def takes(self, scope: Scope) -> bool:
         """Whether a request is for it; called for every request, so it must be quick."""
 
-    async def __call__(
-        self, scope: MutableMapping[str, Any], receive: Receive, send: Send
-    ) -> None: ...
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
     async def start(self) -> None:
         """Before the first request."""

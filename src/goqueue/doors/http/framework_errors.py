@@ -1,0 +1,40 @@
+"""What Litestar itself refuses, in the same form as everything else."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from litestar import Request, Response
+from litestar.exceptions import HTTPException, ValidationException
+
+from goqueue.doors.http.errors import answer, answer_to
+
+_CODE_OF_STATUS: Final[Mapping[int, str]] = {
+    400: "invalid_request",
+    404: "unknown_path",
+    405: "method_not_allowed",
+    413: "request_too_large",
+    415: "unsupported_media_type",
+}
+
+
+def respond(_: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """Litestar's exception handler."""
+    if isinstance(error, HTTPException) and error.status_code < 500:
+        code = _CODE_OF_STATUS.get(error.status_code, "invalid_request")
+        found = answer(error.status_code, code, _explain(error), error.headers or {})
+    else:
+        found = answer_to(error)
+    return Response(
+        found.body, status_code=found.status, headers=found.headers, media_type="application/json"
+    )
+
+
+def _explain(error: HTTPException) -> str:
+    if isinstance(error, ValidationException) and isinstance(error.extra, list):
+        return "; ".join(f"{item.get('key', 'request')}: {item['message']}" for item in error.extra)
+    if error.status_code == 404:
+        return "there is no such path; GET /openapi.json lists those there are"
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("allow", "")
+        return f"this path does not take that method; it takes {allowed}"
+    return error.detail

@@ -1,0 +1,42 @@
+"""The web framework takes a third of a broker's start to load, so it is loaded after the start."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from goqueue.doors.http.asgi import Application, Receive, Scope, Send
+
+# By then the rest of the broker is up; a request that comes before begins the loading.
+BEGIN_AFTER_SECONDS: Final = 0.1
+
+
+class LateApp:
+    """Stands for the application; requests wait for it if they come that early."""
+
+    def __init__(self, build: Callable[[], Application]) -> None:
+        self._build = build
+        self._loading: asyncio.Future[Application] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._app: Application | None = None
+
+    def begin_soon(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(BEGIN_AFTER_SECONDS, self._begin)
+
+    async def stop(self) -> None:
+        """The thread that loads cannot be stopped, only waited for."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._loading is not None:
+            await asyncio.wait([self._loading])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._app is None:
+            # Shielded: one who hangs up must not end it for the others.
+            self._app = await asyncio.shield(self._begin())
+        await self._app(scope, receive, send)
+
+    def _begin(self) -> "asyncio.Future[Application]":
+        if self._loading is None:
+            # In a thread: messages of other doors go on meanwhile.
+            self._loading = asyncio.get_running_loop().run_in_executor(None, self._build)
+        return self._loading
