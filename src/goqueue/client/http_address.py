@@ -38,7 +38,7 @@ def _ask(connection: BlockingConnection) -> str:
             return url
     raise BrokerUnreachable(
         f"the broker at {connection.address} does not tell where it answers HTTP; "
-        "name the address yourself, such as schema.registry.url=http://host:8080"
+        "name the address yourself, such as http.url or schema.registry.url=http://host:8080"
     )
 
 

@@ -19,7 +19,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from goqueue.client.log_writer import LogWriter, ProducerIdentity
+from goqueue.client.log_writer import FIRST_CONTACT_TIMEOUT_MS, LogWriter, ProducerIdentity
 from goqueue.client.transaction_group import TransactionGroup
 from goqueue.model.errors import GoQueueError
 from goqueue.model.transaction_groups import member_id
@@ -88,9 +88,9 @@ class GoQueueBatchWriter(DataSourceArrowWriter):
         self._options = options
         self._group_id = write_group(options.transaction_id)
         # A second write under the same id need not be tried.
-        self._was_written = options.transaction_id is not None and _group(
-            options, self._group_id
-        ).is_committed(_ONLY_SEQUENCE)
+        self._was_written = options.transaction_id is not None and _is_committed(
+            options, self._group_id, _ONLY_SEQUENCE
+        )
 
     def write(self, iterator: Iterator[Any]) -> WrittenPart:
         if self._was_written:
@@ -122,7 +122,7 @@ class GoQueueStreamWriter(DataSourceStreamArrowWriter):
         task = _task()
         group_id = query_group(task.getLocalProperty(_QUERY_ID) or "")
         batch_id = int(task.getLocalProperty(_BATCH_ID) or "-1")
-        if _group(self._options, group_id).is_committed(batch_id):
+        if _is_committed(self._options, group_id, batch_id):
             return WrittenPart(row_count=0, group_id=group_id)
         return _write(iterator, self._options, group_id)
 
@@ -179,13 +179,21 @@ def _task() -> TaskContext:
     return task
 
 
-def _group(options: WriterOptions, group_id: str) -> TransactionGroup:
+def _group(
+    options: WriterOptions, group_id: str, *, timeout_ms: int | None = None
+) -> TransactionGroup:
     return TransactionGroup(
         group_id,
         bootstrap_servers=options.bootstrap_servers,
         http_url=options.http_url,
-        delivery_timeout_ms=options.delivery_timeout_ms,
+        delivery_timeout_ms=timeout_ms or options.delivery_timeout_ms,
     )
+
+
+def _is_committed(options: WriterOptions, group_id: str, sequence: int) -> bool:
+    """Asked before anything is written, so a broker that is not there is reported soon."""
+    timeout_ms = min(options.delivery_timeout_ms, FIRST_CONTACT_TIMEOUT_MS)
+    return _group(options, group_id, timeout_ms=timeout_ms).is_committed(sequence)
 
 
 def _parts(messages: Sequence[WriterCommitMessage | None]) -> Iterator[WrittenPart]:
