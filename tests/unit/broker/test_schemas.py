@@ -192,10 +192,10 @@ async def test_protobuf_can_be_had_compiled(schemas: Schemas) -> None:
     assert await schemas.compiled(avro.schema.id) == schemas.source(avro.schema.id)
 
 
-@pytest.mark.parametrize("subject", ["", " ", "a\nb", "__GLOBAL", ":.context:a", "x" * 1_025])
-async def test_bad_subjects(schemas: Schemas, subject: str) -> None:
-    refusal = await refused(schemas.register(subject, record(NAME)))
-    assert refusal.kind is RefusalKind.INVALID_SUBJECT
+async def test_bad_subjects(schemas: Schemas) -> None:
+    for subject in ("", " ", "a\nb", "__GLOBAL", ":.context:a", "x" * 1_025):
+        refusal = await refused(schemas.register(subject, record(NAME)))
+        assert refusal.kind is RefusalKind.INVALID_SUBJECT
 
 
 # --- the worker ---------------------------------------------------------------------------

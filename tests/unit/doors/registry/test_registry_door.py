@@ -91,15 +91,15 @@ async def test_content_types(client: httpx.AsyncClient) -> None:
     assert answer.status_code == 415
 
 
-@pytest.mark.parametrize("name", ["a/b", "ä ö", "100%", "a?b=c&d#e", "..", "a+b", "versions"])
-async def test_subjects_with_odd_names(client: httpx.AsyncClient, name: str) -> None:
-    quoted = "".join(f"%{byte:02X}" for byte in name.encode())
-    registered = await register(client, quoted, record("x"))
-    assert registered["version"] == 1
-    assert (await client.get("/subjects")).json() == [name]
-    shown = (await client.get(f"/subjects/{quoted}/versions/latest")).json()
-    assert shown["subject"] == name
-    assert (await client.delete(f"/subjects/{quoted}")).json() == [1]
+async def test_subjects_with_odd_names(client: httpx.AsyncClient) -> None:
+    for name in ("a/b", "ä ö", "100%", "a?b=c&d#e", "..", "a+b", "versions"):
+        quoted = "".join(f"%{byte:02X}" for byte in name.encode())
+        registered = await register(client, quoted, record("x"))
+        assert registered["version"] == 1
+        assert (await client.get("/subjects")).json() == [name]
+        shown = (await client.get(f"/subjects/{quoted}/versions/latest")).json()
+        assert shown["subject"] == name
+        assert (await client.delete(f"/subjects/{quoted}")).json() == [1]
 
 
 async def test_requests_that_make_no_sense(client: httpx.AsyncClient) -> None:
