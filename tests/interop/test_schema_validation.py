@@ -1,6 +1,9 @@
 """Topics that take only what fits a schema, on every door."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
@@ -213,3 +216,14 @@ def test_keys_and_strategies(
     assert produce(bootstrap, topic, framed(anywhere, b"x")) == ["INVALID_RECORD"]
     registry.register_schema(f"{topic}-shop.Order", Schema(AVRO_ORDER, "AVRO"))
     assert produce(bootstrap, topic, framed(anywhere, b"x")) == [None]
+
+
+def test_the_command_line_says_what_is_wrong(
+    server: ServerProcess, http: httpx.Client, topic: str
+) -> None:
+    make_topic(http, topic, value="id")
+    command = [sys.executable, "-m", "goqueue", "produce", topic, "plain"]
+    environment = {**os.environ, "GOQUEUE_BOOTSTRAP": server.bootstrap_servers}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "schema.validation" in done.stderr

@@ -29,6 +29,7 @@ from goqueue.schema_formats import (
     make_validator,
 )
 from goqueue.state.schemas.catalogue import Catalogue
+from goqueue.state.schemas.errors import RegistryRefusal
 
 # Compiled schemas of thousands of topics; counted by the size of their texts.
 VALIDATORS_MAX_BYTES: Final = 32 * 1024 * 1024
@@ -117,7 +118,10 @@ class Validation:
             return found
 
     async def _compile(self, schema_id: int) -> None:
-        source = self._schemas.source(schema_id)
+        try:
+            source = await self._schemas.compiled(schema_id)
+        except RegistryRefusal as error:
+            raise InvalidRecord(f"schema {schema_id} cannot be used for checks: {error}") from error
         loop = asyncio.get_running_loop()
         validator = await loop.run_in_executor(self._threads, _make_validator, source)
         size_bytes = len(source.text) + sum(len(text) for _, text in source.references)

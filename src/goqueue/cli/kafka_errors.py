@@ -5,14 +5,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from aiokafka.errors import (
+    BrokerResponseError,
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
     MessageSizeTooLargeError,
+    kafka_errors,
 )
 
 from goqueue.cli.failures import CommandFailed
 from goqueue.client.errors import BrokerUnreachable
+
+
+class InvalidRecordError(BrokerResponseError):  # type: ignore[misc]  # aiokafka is untyped
+    """INVALID_RECORD (KIP-467), which aiokafka does not know."""
+
+    errno = 87
+    message = "INVALID_RECORD"
+
+
+kafka_errors[InvalidRecordError.errno] = InvalidRecordError
 
 
 @contextmanager
@@ -29,6 +41,11 @@ def kafka_errors_as_failures(bootstrap: str) -> Iterator[None]:
         raise CommandFailed(
             "a message is larger than the topic takes; "
             "raise its limit with `goqueue topics alter TOPIC --set max.message.bytes=…`"
+        ) from error
+    except InvalidRecordError as error:
+        raise CommandFailed(
+            "the topic does not take such a message: it wants another schema "
+            "(`goqueue topics describe TOPIC`, schema.validation.…), a key, or other headers"
         ) from error
     except KafkaError as error:
         raise CommandFailed(_plain(error)) from error
