@@ -15,14 +15,16 @@ from goqueue.broker.tracing_files import FoundSpans
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.topics import TopicInPath
-from goqueue.doors.http.whole_numbers import TIMESTAMP_MAX_MS
-from goqueue.model.settings import INT32_MAX, INT64_MAX
+from goqueue.model.settings import INT32_MAX
 from goqueue.state.traces.query import SpanQuery, TraceSummary
 from goqueue.state.traces.spans import EventName, Place, Span, Status
 
 LIMIT_DEFAULT: Final = 50
 LIMIT_MAX: Final = 1_000
 _TAGS: Final = ["Traces"]
+# Text with a pattern: an optional number would take `null`, and lose its limits in the document.
+_NUMBER: Final = r"^[0-9]{1,15}$"
+_OFFSET_MAX: Final = 10**15 - 1
 
 Limit = Annotated[
     int, QueryParameter(ge=1, le=LIMIT_MAX, description="Traces in the answer at most.")
@@ -83,8 +85,8 @@ async def recent_traces(broker: NamedDependency[Broker], limit: Limit = LIMIT_DE
 async def search_traces(
     broker: NamedDependency[Broker],
     topic: Annotated[str | None, QueryParameter(max_length=249)] = None,
-    partition: Annotated[int | None, QueryParameter(ge=0, le=INT32_MAX)] = None,
-    offset: Annotated[int | None, QueryParameter(ge=0, le=INT64_MAX)] = None,
+    partition: Annotated[str | None, QueryParameter(pattern=_NUMBER)] = None,
+    offset: Annotated[str | None, QueryParameter(pattern=_NUMBER)] = None,
     group: Annotated[str | None, QueryParameter(max_length=1_000)] = None,
     event: Annotated[
         EventName | None, QueryParameter(description="Something that happened to the message.")
@@ -93,21 +95,19 @@ async def search_traces(
         Status | None, QueryParameter(description="How one of the events ended.")
     ] = None,
     since: Annotated[
-        int | None,
+        str | None,
         QueryParameter(
             name="from",
-            ge=0,
-            le=TIMESTAMP_MAX_MS,
-            description="At or after this time, in ms since 1970 (UTC).",
+            pattern=_NUMBER,
+            description="At or after this time, in milliseconds since 1970 (UTC).",
         ),
     ] = None,
     until: Annotated[
-        int | None,
+        str | None,
         QueryParameter(
             name="to",
-            ge=0,
-            le=TIMESTAMP_MAX_MS,
-            description="Before this time, in ms since 1970 (UTC).",
+            pattern=_NUMBER,
+            description="Before this time, in milliseconds since 1970 (UTC).",
         ),
     ] = None,
     limit: Limit = LIMIT_DEFAULT,
@@ -115,13 +115,13 @@ async def search_traces(
     """Traces with an event that is all of what is asked for, the newest first."""
     query = SpanQuery(
         topic=topic,
-        partition=partition,
-        offset=offset,
+        partition=_number(partition),
+        offset=_number(offset),
         group=group,
         event=event,
         status=status,
-        from_us=None if since is None else since * 1_000,
-        to_us=None if until is None else until * 1_000,
+        from_us=None if since is None else int(since) * 1_000,
+        to_us=None if until is None else int(until) * 1_000,
     )
     found = await broker.tracing.search(query, limit)
     return TraceList(found.traces, found.is_complete)
@@ -165,7 +165,7 @@ async def get_message_trace(
     broker: NamedDependency[Broker],
     name: TopicInPath,
     partition: Annotated[int, PathParameter(ge=0, le=INT32_MAX)],
-    offset: Annotated[int, PathParameter(ge=0, le=INT64_MAX)],
+    offset: Annotated[int, PathParameter(ge=0, le=_OFFSET_MAX)],
 ) -> TraceDetail:
     """Everything that happened to one message, also as a dead letter and after its return."""
     place = Place(name, partition, offset)
@@ -179,6 +179,10 @@ ROUTES: Final[Sequence[HTTPRouteHandler]] = (
     get_trace,
     get_message_trace,
 )
+
+
+def _number(text: str | None) -> int | None:
+    return None if text is None else int(text)
 
 
 def _detail(found: FoundSpans, what: str) -> TraceDetail:
