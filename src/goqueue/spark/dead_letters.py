@@ -1,0 +1,162 @@
+"""Dead letters as a frame: why, when and where messages died, and which were sent back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from goqueue.client.http_address import find_http_url
+from goqueue.client.http_api import HttpApi
+from goqueue.client.log_cluster import LogCluster
+from goqueue.client.log_ranges import LATEST, READ_COMMITTED
+from goqueue.model.errors import UnknownTopic
+from goqueue.model.names import TOPIC_NAME_MAX_LENGTH
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+HEADER_PREFIX: Final = "goqueue-dlq-"
+# The broker's own redrive reads dead letters as a queue of this group.
+BROKER_GROUP: Final = "goqueue.redrive"
+# Headers that programs put the failure into, tried in this order.
+EXCEPTION_HEADERS: Final = ("exception", "error", "goqueue-error", "x-exception-message")
+GROUPS: Final = ("reason", "sourceTopic", "group", "bucket", "exception")
+
+_SUFFIX: Final = ".dlq"
+_MARKS_SUFFIX: Final = ".redriven"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetters:
+    """The dead letters of a topic, and the marks of those that Spark sent back."""
+
+    bootstrap_servers: str
+    topic: str
+
+    @property
+    def letters_topic(self) -> str:
+        return _shortened(self.topic, _SUFFIX)
+
+    @property
+    def marks_topic(self) -> str:
+        return _shortened(self.topic, _SUFFIX + _MARKS_SUFFIX)
+
+    def frame(
+        self, spark: "SparkSession", *, exception_headers: Sequence[str] = EXCEPTION_HEADERS
+    ) -> "DataFrame":
+        """A row per dead letter: reason, sourceTopic, sourcePartition, sourceOffset, group,
+        deliveries, diedAt, exception, redrivenBy, and the record itself.
+
+        `redrivenBy` is null where it was not sent back, and else the id of the redrive, or
+        `broker`.
+        """
+        from pyspark.sql import functions
+
+        letters = self._read(spark, self.letters_topic)
+        found = letters.select(
+            _header("reason").cast("string").alias("reason"),
+            _header("topic").cast("string").alias("sourceTopic"),
+            _header("partition").cast("string").cast("int").alias("sourcePartition"),
+            _header("offset").cast("string").cast("long").alias("sourceOffset"),
+            _header("group").cast("string").alias("group"),
+            _header("delivery-count").cast("string").cast("int").alias("deliveries"),
+            functions.timestamp_millis(_header("time").cast("string").cast("long")).alias("diedAt"),
+            functions.coalesce(
+                *(_named_header(name).cast("string") for name in exception_headers),
+                functions.lit(None).cast("string"),
+            ).alias("exception"),
+            functions.concat_ws("/", "partition", "offset").alias("place"),
+            *("key", "value", "headers", "partition", "offset"),
+        )
+        if self.marks_end() is None:
+            found = found.withColumn("redrivenBy", functions.lit(None).cast("string"))
+        else:
+            found = found.join(functions.broadcast(self.marks(spark)), "place", "left")
+        return found.withColumn(
+            "redrivenBy", functions.coalesce("redrivenBy", self._by_broker())
+        ).drop("place")
+
+    def letters_id(self) -> str:
+        """Of the dead-letter topic: one that is made again begins anew."""
+        with LogCluster(self.bootstrap_servers) as cluster:
+            return str(cluster.topics([self.letters_topic])[self.letters_topic].id)
+
+    def marks_end(self) -> tuple[str, int] | None:
+        """The marks' topic id and end, or None before the first redrive."""
+        with LogCluster(self.bootstrap_servers) as cluster:
+            try:
+                topic = cluster.topics([self.marks_topic])[self.marks_topic]
+            except UnknownTopic:
+                return None
+            place = (self.marks_topic, 0)
+            return str(topic.id), cluster.offsets({place: LATEST}, isolation=READ_COMMITTED)[place]
+
+    def marks(self, spark: "SparkSession") -> "DataFrame":
+        """place (partition/offset of the letter) and redrivenBy, of what Spark sent back."""
+        from pyspark.sql import functions
+
+        found = self._read(spark, self.marks_topic).select(
+            functions.col("key").cast("string").alias("letter"),
+            functions.col("value").cast("string").alias("redrivenBy"),
+        )
+        prefix = f"{self.letters_id()}/"
+        return found.where(functions.col("letter").startswith(prefix)).select(
+            functions.substr("letter", functions.lit(len(prefix) + 1)).alias("place"), "redrivenBy"
+        )
+
+    def _by_broker(self) -> "Column":
+        from pyspark.sql import functions
+
+        queues = HttpApi(find_http_url(self.bootstrap_servers)).get("reliability", "stats")
+        floors = {
+            queue["partition"]: queue["floor"]
+            for queue in queues["queues"]
+            if queue["topic"] == self.letters_topic and queue["group"] == BROKER_GROUP
+        }
+        below = functions.lit(False)
+        for partition, floor in floors.items():
+            below = below | (
+                (functions.col("partition") == partition) & (functions.col("offset") < floor)
+            )
+        return functions.when(below, "broker")
+
+    def _read(self, spark: "SparkSession", topic: str) -> "DataFrame":
+        return (
+            spark.read.format("goqueue")
+            .option("bootstrap.servers", self.bootstrap_servers)
+            .option("topic", topic)
+            .option("columns", "key,value,headers,partition,offset")
+            .load()
+        )
+
+
+def report(letters: "DataFrame", *, by: Sequence[str], bucket: str) -> "DataFrame":
+    """How many there are of each kind: total, waiting (not sent back), first and last time."""
+    from pyspark.sql import functions
+
+    bucketed = letters.withColumn("bucket", functions.window("diedAt", bucket).getField("start"))
+    return (
+        bucketed.groupBy(*by)
+        .agg(
+            functions.count("*").alias("total"),
+            functions.count_if(functions.col("redrivenBy").isNull()).alias("waiting"),
+            functions.min("diedAt").alias("first"),
+            functions.max("diedAt").alias("last"),
+        )
+        .orderBy(functions.desc("total"), *by)
+    )
+
+
+def _shortened(topic: str, suffix: str) -> str:
+    return topic[: TOPIC_NAME_MAX_LENGTH - len(suffix)] + suffix
+
+
+def _header(name: str) -> "Column":
+    return _named_header(HEADER_PREFIX + name)
+
+
+def _named_header(name: str) -> "Column":
+    """The last header of that name, or null."""
+    from pyspark.sql import functions
+
+    of_name = functions.filter("headers", lambda header: header["key"] == name)
+    return functions.try_element_at(of_name, functions.lit(-1)).getField("value")

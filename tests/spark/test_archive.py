@@ -1,0 +1,255 @@
+"""Topics in Delta tables, and the view over table and log."""
+
+import datetime
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.errors import StreamingQueryException
+
+from goqueue.client.http_api import HttpApi
+from goqueue.spark import archived
+from goqueue.spark.archive import Archive, archive_writer, make_retention_wait
+from goqueue.spark.archive_table import (
+    NotThisArchive,
+    archive_target,
+    next_offsets,
+    open_archive,
+)
+from goqueue.spark.archive_upkeep import Upkeep
+from goqueue.spark.delta_schema import TableMismatch
+from goqueue.spark.delta_table import (
+    BatchMark,
+    TableTarget,
+    delta_writer,
+    open_table,
+    read_delta,
+    write_batch,
+)
+from goqueue.spark.stream_planning import DataLoss
+from goqueue.testing import ServerProcess
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Every query starts processes of Spark's, which takes its time on a busy machine.
+pytestmark = pytest.mark.timeout(300)
+
+MakeTopic = Callable[..., str]
+Send = Callable[..., None]
+JANUARY_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def archive(bootstrap: str, make_topic: MakeTopic, tmp_path: Path) -> Archive:
+    topic = make_topic(partitions=2, retention_ms="-1")
+    return Archive(
+        bootstrap_servers=bootstrap,
+        topic=topic,
+        table=str(tmp_path / "table"),
+        group=f"archive-{topic}",
+        checkpoint=str(tmp_path / "checkpoint"),
+        upkeep=Upkeep(compact_every=0),
+    )
+
+
+def run(spark: "SparkSession", archive: Archive) -> None:
+    query = archive_writer(spark, archive).trigger(availableNow=True).start()
+    query.awaitTermination()
+
+
+def records(first: int, count: int, *, start_ms: int = JANUARY_MS) -> list[dict[str, object]]:
+    return [
+        {
+            "key": b"k%d" % number,
+            "value": b"%d" % number,
+            "partition": number % 2,
+            "timestamp": start_ms + number * 1000,
+            "headers": [("n", b"%d" % number)],
+        }
+        for number in range(first, first + count)
+    ]
+
+
+def numbers(frame: "DataFrame") -> list[int]:
+    return sorted(int(bytes(row["value"])) for row in frame.select("value").collect())
+
+
+def test_records_are_archived_once_and_go_on_live(
+    spark: "SparkSession", broker: ServerProcess, archive: Archive, send: Send
+) -> None:
+    send(archive.topic, records(0, 100))
+    run(spark, archive)
+    send(archive.topic, records(100, 50, start_ms=JANUARY_MS + DAY_MS))
+    run(spark, archive)
+    # A checkpoint that is lost costs nothing.
+    shutil.rmtree(archive.checkpoint)
+    send(archive.topic, records(150, 10, start_ms=JANUARY_MS + DAY_MS))
+    run(spark, archive)
+
+    frame = read_delta(spark, archive.table)
+    assert numbers(frame) == list(range(160))
+    days = {(str(row.day), row.partition) for row in frame.select("day", "partition").collect()}
+    assert days == {(day, p) for day in ("2026-01-01", "2026-01-02") for p in (0, 1)}
+    table = open_archive(archive_target(archive.table))
+    assert next_offsets(table, [0, 1, 2]) == {0: 80, 1: 80}
+    committed = HttpApi(broker.http_url).get("groups", archive.group)
+    assert json.dumps(committed).count("80") >= 2
+
+    send(archive.topic, records(160, 7, start_ms=JANUARY_MS + DAY_MS))
+    whole = archived(spark, table=archive.table, bootstrap_servers=archive.bootstrap_servers)
+    assert numbers(whole) == list(range(167))
+    row = whole.where("offset = 83 AND partition = 0").collect()[0]
+    assert (row.topic, bytes(row.key), row.priority) == (archive.topic, b"k166", 2)
+    assert [(each.key, bytes(each.value)) for each in row.headers] == [("n", b"166")]
+
+    second_day = archived(
+        spark,
+        table=archive.table,
+        bootstrap_servers=archive.bootstrap_servers,
+        since="2026-01-02T00:02:00Z",
+        until=datetime.datetime(2026, 1, 2, 0, 2, 45, tzinfo=datetime.UTC),
+    )
+    assert numbers(second_day) == list(range(120, 165))
+    assert numbers(whole.where("timestamp >= '2026-01-02T00:02:40Z'")) == list(range(160, 167))
+
+
+def test_what_the_log_lost_before_it_was_archived(
+    spark: "SparkSession", archive: Archive, send: Send
+) -> None:
+    send(archive.topic, records(0, 20))
+    run(spark, archive)
+    send(archive.topic, records(20, 20))
+    admin = AdminClient({"bootstrap.servers": archive.bootstrap_servers})
+    for started in admin.delete_records([TopicPartition(archive.topic, 0, 15)]).values():
+        started.result()
+
+    def view(*, fail_on_data_loss: bool = True) -> "DataFrame":
+        return archived(
+            spark,
+            table=archive.table,
+            bootstrap_servers=archive.bootstrap_servers,
+            fail_on_data_loss=fail_on_data_loss,
+        )
+
+    with pytest.raises(DataLoss, match="ends at offset 10, and the log has offsets 15 to 20"):
+        view()
+    kept = [number for number in range(40) if number % 2 or not 20 <= number < 30]
+    assert numbers(view(fail_on_data_loss=False)) == kept
+    with pytest.raises(StreamingQueryException, match="failOnDataLoss=false"):
+        run(spark, archive)
+    run(spark, replace(archive, fail_on_data_loss=False))
+    assert numbers(read_delta(spark, archive.table)) == kept
+
+
+def test_small_files_become_one(spark: "SparkSession", archive: Archive, send: Send) -> None:
+    send(archive.topic, records(0, 40))
+    run(
+        spark,
+        replace(archive, max_batch_records=10, upkeep=Upkeep(compact_every=3, keep_hours=168)),
+    )
+    table = open_archive(archive_target(archive.table))
+    assert len(table.file_uris()) < 2 * 4
+    assert "OPTIMIZE" in {entry["operation"] for entry in table.history()}
+    assert numbers(read_delta(spark, archive.table)) == list(range(40))
+    assert next_offsets(table, [0, 1]) == {0: 20, 1: 20}
+
+
+def test_retention_waits(broker: ServerProcess, archive: Archive) -> None:
+    make_retention_wait(archive)
+    settings = HttpApi(broker.http_url).get("topics", archive.topic)
+    assert archive.group in json.dumps(settings)
+
+
+def test_an_archive_belongs_to_one_topic(
+    spark: "SparkSession", archive: Archive, make_topic: MakeTopic, bootstrap: str
+) -> None:
+    archive_writer(spark, archive)
+    other = make_topic()
+    with pytest.raises(NotThisArchive, match=f"archive of topic '{archive.topic}'"):
+        archive_writer(spark, replace(archive, topic=other))
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics([archive.topic])[archive.topic].result()
+    make_topic(name=archive.topic)
+    with pytest.raises(NotThisArchive, match="deleted and made anew"):
+        archive_writer(spark, archive)
+    with pytest.raises(NotThisArchive, match="there is no table"):
+        archived(spark, table=f"{archive.table}-not", bootstrap_servers=bootstrap)
+
+
+def test_a_batch_is_written_once(spark: "SparkSession", tmp_path: Path) -> None:
+    target = TableTarget(uri=str(tmp_path / "t"), partition_by=("name",))
+    rows = spark.sql("SELECT id, IF(id = 3, NULL, concat('a b/', id % 2)) AS name FROM range(6)")
+    mark = BatchMark(app_id="q", version=0, also={"reached": 6}, expects={"reached": None})
+    assert write_batch(rows, target, mark)
+    assert not write_batch(rows, target, mark)
+    with pytest.raises(Exception, match="reached is at 6 now, and was at 5"):
+        write_batch(rows, target, replace(mark, version=1, expects={"reached": 5}))
+    # New columns come in addition, also within structs; types stay.
+    assert write_batch(rows.selectExpr("*", "struct(id AS a) AS s"), target, None)
+    wider = rows.selectExpr("*", "struct(id AS a, 'x' AS b) AS s")
+    assert write_batch(wider, target, BatchMark(app_id="q", version=1))
+    with pytest.raises(TableMismatch, match="column 'id' is int64 in the table and string"):
+        write_batch(rows.selectExpr("CAST(id AS STRING) AS id", "name"), target, None)
+    with pytest.raises(TableMismatch, match="is partitioned by name, not by nothing"):
+        write_batch(rows, TableTarget(uri=target.uri), None)
+
+    found = read_delta(spark, target.uri)
+    assert sorted(row.id for row in found.collect()) == sorted([*range(6)] * 3)
+    assert {row.name for row in found.collect()} == {"a b/0", "a b/1", None}
+    assert found.where("s.b = 'x'").count() == 6
+    assert write_batch(rows, target, BatchMark(app_id="q", version=2), overwrite=True)
+    assert read_delta(spark, target.uri).count() == 6
+
+
+def test_two_runs_of_one_query(spark: "SparkSession", tmp_path: Path) -> None:
+    """Of two drivers that commit the same batch, one is refused, whatever the order."""
+    from goqueue.spark.delta_files import WrittenFiles
+    from goqueue.spark.delta_table import _commit, commit_files
+
+    target = TableTarget(uri=str(tmp_path / "t"))
+    write_batch(spark.range(1), target, None)
+    late = open_table(target)
+    assert late is not None
+    mark = BatchMark(app_id="q", version=7)
+    nothing = [WrittenFiles(files=[], schema=None)]
+    commit_files(target, mark, nothing, overwrite=False)
+    version = open_table(target).version()  # type: ignore[union-attr]
+    with pytest.raises(Exception, match="Concurrent transaction"):
+        _commit(late, mark, nothing, overwrite=False)
+    commit_files(target, mark, nothing, overwrite=False)
+    assert open_table(target).version() == version  # type: ignore[union-attr]
+
+
+def test_results_in_a_table(
+    spark: "SparkSession", archive: Archive, send: Send, tmp_path: Path
+) -> None:
+    send(archive.topic, records(0, 30))
+    counted = (
+        spark.readStream.format("goqueue")
+        .option("bootstrap.servers", archive.bootstrap_servers)
+        .option("topic", archive.topic)
+        .option("startingOffsets", "earliest")
+        .load()
+        .groupBy("partition")
+        .count()
+    )
+    for total in (30, 50):
+        writer = delta_writer(counted, str(tmp_path / "counts"), is_complete=True)
+        query = (
+            writer.outputMode("complete")
+            .option("checkpointLocation", str(tmp_path / "counting"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        rows = read_delta(spark, str(tmp_path / "counts")).collect()
+        assert {row.partition: row["count"] for row in rows} == {0: total // 2, 1: total // 2}
+        send(archive.topic, records(30, 20))
