@@ -48,7 +48,7 @@ def load_pipeline(path: Path) -> Pipeline:
         file.add_problem(problems, ("source",), f"kind {definition.kind} has no sources")
     if definition.sink is not None and not kind.takes_sink:
         file.add_problem(problems, ("sink",), f"kind {definition.kind} has no sink")
-    if definition.sink is None and kind.needs_sink:
+    if definition.sink is None and kind.takes_sink and kind.needs_sink:
         file.add_problem(
             problems, ("sink",), 'missing; write [sink] with topic = "…" or table = "path"'
         )

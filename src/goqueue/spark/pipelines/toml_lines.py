@@ -62,6 +62,8 @@ class _Scanner:
         if is_array:
             number = self._counts.get((*path, names[-1]), 0)
             self._counts[(*path, names[-1])] = number + 1
+            if number == 0:
+                self._lines.set((*path, names[-1]), line)
             path = (*path, names[-1], number)
         else:
             path = self._resolved(names)
