@@ -5,8 +5,12 @@ Prints `batch N` when a batch is done. With `--available-now` it ends when it ha
 
 import argparse
 import time
+from typing import TYPE_CHECKING
 
 import goqueue.spark
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
 
 # Small, so that there are many batches to be killed in.
 RECORDS_PER_TRIGGER = 500
@@ -38,7 +42,11 @@ def main() -> None:
     )
     if given.available_now:
         writing = writing.trigger(availableNow=True)
-    query = writing.start()
+    follow(writing.start())
+
+
+def follow(query: "StreamingQuery") -> None:
+    """Print every batch, until the query ends or fails."""
     last = None
     while query.isActive:
         progress = query.lastProgress
