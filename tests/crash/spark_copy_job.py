@@ -25,17 +25,18 @@ def main() -> None:
     given = parser.parse_args()
     # Tasks are tried four times, as on a cluster.
     spark = goqueue.spark.session("spark-rounds", "local[2,4]", spark_log_level="ERROR")
-    rows = (
+    reading = (
         spark.readStream.format("goqueue")
         .option("bootstrap.servers", given.bootstrap)
         .option("topic", given.source)
         .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", RECORDS_PER_TRIGGER)
-        .load()
-        .select("key", "value")
     )
+    if not given.available_now:
+        reading = reading.option("maxOffsetsPerTrigger", RECORDS_PER_TRIGGER)
     writing = (
-        rows.writeStream.format("goqueue")
+        reading.load()
+        .select("key", "value")
+        .writeStream.format("goqueue")
         .option("bootstrap.servers", given.bootstrap)
         .option("topic", given.sink)
         .option("checkpointLocation", given.checkpoint)

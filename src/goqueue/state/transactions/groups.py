@@ -162,14 +162,16 @@ class TransactionGroups:
             committed_ms=None if group is None else group.committed_ms,
             open_members=tuple(
                 OpenMember(member=_identity(each), state=each.state.label, start_ms=each.start_ms)
-                for each in self._open(group_id)
+                for each in self._members_of(group_id)
+                if each.state is TransactionState.ONGOING or each.state.is_prepared
             ),
         )
 
     def _open(self, group_id: str) -> list[Transaction]:
-        ids = sorted(self._members.get(group_id, ()))
-        found = [self._transactions[transactional_id] for transactional_id in ids]
-        return [transaction for transaction in found if transaction.state in _OPEN]
+        return [each for each in self._members_of(group_id) if each.state in _OPEN]
+
+    def _members_of(self, group_id: str) -> list[Transaction]:
+        return [self._transactions[name] for name in sorted(self._members.get(group_id, ()))]
 
     # --- the durable state ----------------------------------------------------------------
 
