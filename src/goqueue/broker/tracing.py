@@ -15,7 +15,7 @@ from goqueue.broker.partition import Partition
 from goqueue.broker.tracing_delays import context_of_delayed
 from goqueue.broker.tracing_export import ExportThread, console_export
 from goqueue.broker.tracing_files import FoundSpans, SpanFiles
-from goqueue.broker.tracing_otlp import otlp_export
+from goqueue.broker.tracing_otlp import check_endpoint, otlp_export
 from goqueue.broker.tracing_partition import PartitionTrace, ReadBatch
 from goqueue.broker.tracing_recorder import REMEMBERED_MESSAGES, TraceRecorder
 from goqueue.model.broker_config import BrokerConfig
@@ -99,6 +99,7 @@ class Tracing:
             yield console_export()
         if config.tracing_otlp_endpoint:
             endpoint = config.tracing_otlp_endpoint
+            check_endpoint(endpoint)
             yield otlp_export(endpoint, node_id=config.node_id, cluster_id=cluster_id)
 
     def start(

@@ -20,8 +20,9 @@ QUEUE_MAX_SPANS: Final = 20_000
 GATHER_SECONDS: Final = 0.2
 # In one piece, which an OTLP receiver takes in one request.
 PIECE_SPANS: Final = 512
-# What is left at the end gets this long: a shutdown has two seconds.
-CLOSE_TIMEOUT_SECONDS: Final = 1.0
+# What is left at the end gets this long, and as long again once what it waits for is broken off:
+# a shutdown has two seconds in all.
+CLOSE_TIMEOUT_SECONDS: Final = 0.5
 # A broken exporter says so once in a while, not for every piece.
 COMPLAINT_INTERVAL_SECONDS: Final = 60
 
@@ -41,13 +42,18 @@ class ExportThread:
         write: Callable[[Sequence[Span]], None],
         *,
         end: Callable[[], None] | None = None,
+        interrupt: Callable[[], None] | None = None,
     ) -> None:
-        """`write` raises `ExportFailed` or OSError; `end` is called after the last piece."""
+        """`write` raises `ExportFailed` or OSError; `end` is called after the last piece.
+
+        `interrupt` is called by another thread, to end a `write` that takes too long at the end.
+        """
         self.name = name
         self.exported = 0
         self.dropped = 0
         self._write = write
         self._end = end
+        self._interrupt = interrupt
         self._queue: deque[Span] = deque()
         self._wake = threading.Event()
         self._closing = threading.Event()
@@ -72,7 +78,11 @@ class ExportThread:
         """Write what is left, within a second."""
         self._closing.set()
         self._wake.set()
-        if self._thread is not None:
+        if self._thread is None:
+            return
+        self._thread.join(CLOSE_TIMEOUT_SECONDS)
+        if self._thread.is_alive() and self._interrupt is not None:
+            self._interrupt()
             self._thread.join(CLOSE_TIMEOUT_SECONDS)
 
     def _run(self) -> None:

@@ -1,10 +1,13 @@
 """Spans to an OpenTelemetry collector, Jaeger or whatever else takes OTLP over HTTP."""
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from goqueue import __version__
 from goqueue.broker.tracing_export import ExportFailed, ExportThread
+from goqueue.model.errors import InvalidConfig
 from goqueue.state.traces.spans import Event, Span
 
 if TYPE_CHECKING:
@@ -27,7 +30,29 @@ def otlp_export(endpoint: str, *, node_id: int, cluster_id: Callable[[], str]) -
             sender = _Sender(endpoint, node_id, cluster_id())
         sender.send(spans)
 
-    return ExportThread("otlp", write)
+    def interrupt() -> None:
+        if sender is not None:
+            sender.give_up()
+
+    return ExportThread("otlp", write, interrupt=interrupt)
+
+
+def check_endpoint(endpoint: str) -> None:
+    parts = urlsplit(endpoint)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InvalidConfig(
+            f"tracing.otlp.endpoint: {endpoint!r} is not a URL; give one such as "
+            "http://localhost:4318/v1/traces"
+        )
+
+
+class _LastWords(logging.Handler):
+    """Keeps what the library said last: it complains at every retry, we do so now and then."""
+
+    text = "no reason given"
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.text = record.getMessage()
 
 
 class _Sender:
@@ -36,6 +61,10 @@ class _Sender:
         from opentelemetry.sdk.resources import Resource
 
         self._endpoint = endpoint
+        self._last_words = _LastWords()
+        library = logging.getLogger(OTLPSpanExporter.__module__.rpartition(".")[0])
+        library.propagate = False
+        library.addHandler(self._last_words)
         self._exporter = OTLPSpanExporter(endpoint=endpoint, timeout=TIMEOUT_SECONDS)
         self._resource = Resource.create(
             {
@@ -51,7 +80,11 @@ class _Sender:
 
         result = self._exporter.export([_readable(span, self._resource) for span in spans])
         if result is not SpanExportResult.SUCCESS:
-            raise ExportFailed(f"{self._endpoint} did not take them")
+            raise ExportFailed(f"{self._endpoint} did not take them: {self._last_words.text}")
+
+    def give_up(self) -> None:
+        """End a try that is under way, and all to come."""
+        self._exporter.shutdown()  # type: ignore[no-untyped-call]
 
 
 def _readable(span: Span, resource: "Resource") -> "ReadableSpan":

@@ -12,6 +12,7 @@ from goqueue.broker.service import Broker
 from goqueue.broker.share_fetching import ShareFetch
 from goqueue.broker.tracing_recorder import CALLER
 from goqueue.model.batch import assign
+from goqueue.model.errors import InvalidConfig
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.state.groups.messages import OffsetCommit, OffsetToCommit
 from goqueue.state.queue.messages import AckAction
@@ -418,5 +419,16 @@ def test_delays_that_kafka_producers_ask_for(open_broker: OpenBroker) -> None:
                 await asyncio.sleep(0.005)
             assert [span.event for span in found] == [Event.DELAY_SCHEDULED, Event.DELAY_READY]
             assert found[1].offset == 2
+
+    run(scenario)
+
+
+def test_an_otlp_endpoint_that_is_no_url_is_refused_at_the_start(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        with pytest.raises(
+            InvalidConfig, match=r"tracing\.otlp\.endpoint: 'localhost:4318' is not"
+        ):
+            async with open_broker(tracing__otlp__endpoint="localhost:4318"):
+                pass
 
     run(scenario)
