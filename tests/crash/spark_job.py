@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-# A session starts in seconds on a free machine, and in a minute on a busy one.
-WAIT_SECONDS: Final = 180.0
+# A session starts in seconds on a free machine, and in minutes on a busy one.
+WAIT_SECONDS: Final = 600.0
 _DAEMON: Final = b"pyspark.daemon"
 _POLL_SECONDS: Final = 0.02
 

@@ -31,7 +31,7 @@ from tests.spark.committed_reading import read_committed
 
 SOURCE, SINK = "input", "output"
 PARTITIONS = 2
-MESSAGES_PER_ROUND = 2_000
+MESSAGES_PER_ROUND = 1_000
 VICTIMS = ("driver", "worker", "broker")
 # Batches between two kills, and how long after the last of them: a batch takes about as long.
 STEPS_BEFORE_KILL = (1, 3)
