@@ -9,6 +9,13 @@ from goqueue.client.group_facts import Place
 from goqueue.client.log_cluster import LogCluster
 from goqueue.client.log_ranges import EARLIEST, LATEST, READ_COMMITTED
 from goqueue.model.errors import OffsetOutOfRange
+from goqueue.spark.archive_table import (
+    RECORD_COLUMNS,
+    archive_target,
+    archived_topic,
+    open_archive,
+)
+from goqueue.spark.delta_table import read_delta
 from goqueue.spark.log_position import (
     LogPosition,
     PositionKind,
@@ -18,7 +25,6 @@ from goqueue.spark.log_position import (
 )
 from goqueue.spark.option_names import InvalidOption
 from goqueue.spark.pipelines.definition import PipelineDefinition
-from goqueue.spark.pipelines.views import read_table
 from goqueue.spark.range_planning import log_ends, places_of
 
 if TYPE_CHECKING:
@@ -26,10 +32,14 @@ if TYPE_CHECKING:
 
 Ranges = dict[Place, tuple[int, int]]
 
-_NEEDED: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
-# They have had their effect on the record; a second time they would delay it again.
-_SPENT_HEADERS: Final = ("goqueue-delay-ms", "goqueue-deliver-at", "goqueue-ttl-ms")
-_PRIORITY_HEADER: Final = "goqueue-priority"
+# They have had their effect on the record; a second time they would delay it again. The priority
+# is a column of its own.
+_SPENT_HEADERS: Final = (
+    "goqueue-delay-ms",
+    "goqueue-deliver-at",
+    "goqueue-ttl-ms",
+    "goqueue-priority",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +73,7 @@ class ReplayRecords:
         self._source = definition.sources[0]
         self._start = settings.position("from", settings.start)
         self._end = settings.position("to", settings.end)
+        self._archived: DataFrame | None = None
 
     def everything(self) -> "DataFrame":
         """All rows of the source that the times and the filter allow."""
@@ -83,14 +94,8 @@ class ReplayRecords:
         """The columns that the new records get."""
         from pyspark.sql import functions
 
-        columns: list[Column | str] = ["key", "value"]
-        has_priority = "priority" in rows.columns
-        if "headers" in rows.columns:
-            spent = (*_SPENT_HEADERS, *((_PRIORITY_HEADER,) if has_priority else ()))
-            kept = functions.filter("headers", lambda each: ~each["key"].isin(*spent))
-            columns.append(kept.alias("headers"))
-        if has_priority:
-            columns.append("priority")
+        kept = functions.filter("headers", lambda each: ~each["key"].isin(*_SPENT_HEADERS))
+        columns: list[Column | str] = ["key", "value", kept.alias("headers"), "priority"]
         if self.settings.keeps_timestamps:
             columns.append("timestamp")
         if self.settings.keeps_partitions:
@@ -144,15 +149,17 @@ class ReplayRecords:
     # --- an archive -----------------------------------------------------------------------
 
     def _archive(self) -> "DataFrame":
-        path = self.definition.path_text(self._source.table or "")
-        rows = read_table(self.spark, path)
-        missing = [name for name in _NEEDED if name not in rows.columns]
-        if missing:
-            raise InvalidOption(
-                f"table {path} has no column {', '.join(missing)}; a replay needs an archive, with "
-                f"{', '.join(_NEEDED)}"
-            )
-        return rows
+        """Of the state at the first look: what is archived later is not sent."""
+        from pyspark.sql import functions
+
+        if self._archived is None:
+            path = self.definition.path_text(self._source.table or "")
+            target = archive_target(path)
+            table = open_archive(target)
+            topic = functions.lit(archived_topic(table, target)).alias("topic")
+            rows = read_delta(self.spark, path, table=table)
+            self._archived = rows.select(topic, *RECORD_COLUMNS)
+        return self._archived
 
     def _archived_ranges(self) -> Ranges:
         from pyspark.sql import functions

@@ -22,13 +22,22 @@ def check_rows(frame: "DataFrame", definition: PipelineDefinition, problems: Pro
     """Note what keeps rows of these columns from the sink, before anything runs."""
     from pyspark.errors import PySparkException
 
+    from goqueue.spark.writer_schema import check_schema
+
     sink = _sink(definition)
+    for field, names in (
+        ("key", (sink.key,) if sink.key else ()),
+        ("partitionBy", sink.partition_by),
+    ):
+        for name in names:
+            if name.partition(".")[0].lower() not in (each.lower() for each in frame.columns):
+                there = ", ".join(frame.columns)
+                what = f"there is no column {name!r} in the result; there are {there}"
+                definition.file.add_problem(problems, (*PLACE, field), what)
+                return
     try:
         if sink.topic is not None:
-            _check_records(as_records(frame, sink))
-        missing = [name for name in sink.partition_by if name not in frame.columns]
-        if missing:
-            raise InvalidOption(f"partitionBy: there is no column {missing[0]!r} in the result")
+            check_schema(as_records(frame, sink).schema, has_topic=True)
         _check_streaming(frame, sink.mode)
     except (InvalidOption, PySparkException) as error:
         definition.file.add_problem(problems, PLACE, plain_reason(error))
@@ -39,11 +48,6 @@ def as_records(frame: "DataFrame", sink: SinkDefinition) -> "DataFrame":
     from pyspark.sql import functions
 
     names = {name.lower() for name in frame.columns}
-    if sink.key is not None and sink.key.partition(".")[0].lower() not in names:
-        raise InvalidOption(
-            f"key: there is no column {sink.key!r} in the result; there are "
-            f"{', '.join(frame.columns)}"
-        )
     key = None if sink.key is None else functions.expr(sink.key).cast("string").alias("key")
     if sink.format == COLUMNS or (sink.format is None and "value" in names):
         return frame if key is None else frame.withColumn("key", key)
@@ -124,12 +128,6 @@ def _sink(definition: PipelineDefinition) -> SinkDefinition:
 
 def _table_path(definition: PipelineDefinition) -> str:
     return definition.path_text(_sink(definition).table or "")
-
-
-def _check_records(records: "DataFrame") -> None:
-    from goqueue.spark.writer_schema import check_schema
-
-    check_schema(records.schema, has_topic=True)
 
 
 def _check_streaming(frame: "DataFrame", mode: str) -> None:

@@ -17,6 +17,8 @@ _TRACEBACK: Final = "Traceback (most recent call last):"
 _STREAM_FAILED: Final = re.compile(
     r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ", re.DOTALL
 )
+# What follows is the query's plan and state.
+_PLAN: Final = re.compile(r"\n=== Streaming Query ===")
 _USER_FRAME: Final = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _NOT_THE_USERS: Final = ("site-packages", "pyspark.zip", "<frozen")
 # A reason is for one look; the whole of it is in the log.
@@ -27,7 +29,7 @@ def plain_reason(error: BaseException) -> str:
     """One line for people."""
     if isinstance(error, GoQueueError):
         return error.message
-    text = _message(error)
+    text = _PLAN.split(_message(error))[0]
     ours = _OURS.findall(text)
     if ours:
         # The first failure is the cause; later ones are what became of it.

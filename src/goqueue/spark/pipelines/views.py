@@ -74,11 +74,12 @@ def read_table(spark: "SparkSession", path: str) -> "DataFrame":
 
 def _with_json(frame: "DataFrame", source: SourceDefinition) -> "DataFrame":
     from pyspark.sql import functions
+    from pyspark.sql.types import StructType
 
+    # Its errors say more about a wrong type than those of from_json.
+    schema = StructType.fromDDL(" ".join(source.schema.split()))
     mode = "PERMISSIVE" if source.is_permissive else "FAILFAST"
-    return frame.withColumn(
-        "value", functions.from_json("value", " ".join(source.schema.split()), {"mode": mode})
-    )
+    return frame.withColumn("value", functions.from_json("value", schema, {"mode": mode}))
 
 
 def _with_watermark(

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import TYPE_CHECKING, Final
 
+from goqueue.model.errors import GoQueueError
 from goqueue.spark.log_position import PositionKind
 from goqueue.spark.option_names import InvalidOption
 from goqueue.spark.pipelines.definition import PipelineDefinition
@@ -74,7 +75,7 @@ class ReplayKind(Kind):
             place = (_SECTION, "filter")
             if settings.filter:
                 everything.where(settings.filter)
-        except (InvalidOption, PySparkException) as error:
+        except (GoQueueError, PySparkException) as error:
             definition.file.add_problem(problems, place, plain_reason(error))
 
     def start(

@@ -1,0 +1,93 @@
+"""A pipeline as a process of its own: in the background, killed, run again, stopped."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.spark.committed_reading import values_of
+from tests.spark.pipeline_runs import write_pipeline
+
+Send = Callable[..., None]
+MakeTopic = Callable[..., str]
+# A process starts Java, which takes its time on a busy machine.
+WAIT_SECONDS = 100.0
+
+
+def goqueue(folder: Path, *arguments: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "goqueue", "pipeline", *arguments],
+        cwd=folder,
+        env=os.environ | {"GOQUEUE_PIPELINES": str(folder / "state")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=WAIT_SECONDS,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def status(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(goqueue(folder, "status", "copy", "-o", "json")[1])
+    return found
+
+
+def wait_for(is_so: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.2)
+
+
+def test_a_run_in_the_background(
+    bootstrap: str, make_topic: MakeTopic, send: Send, tmp_path: Path
+) -> None:
+    source, sink = make_topic(), make_topic()
+    path = write_pipeline(
+        tmp_path,
+        f"""name = "copy"
+kind = "sql"
+bootstrap.servers = "{bootstrap}"
+[[source]]
+name = "words"
+topic = "{source}"
+[sql]
+query = "SELECT value FROM words"
+[sink]
+topic = "{sink}"
+[run]
+trigger = "100 ms"
+master = "local[1]"
+""",
+    )
+    send(source, [b"1"])
+    code, out, err = goqueue(tmp_path, "run", "--detach", str(path))
+    assert (code, err) == (0, "")
+    assert "copy: running, process" in out
+    wait_for(lambda: values_of(bootstrap, sink) == [b"1"], "the first record")
+    code, out, err = goqueue(tmp_path, "run", str(path))
+    assert code == 1
+    assert "pipeline 'copy' is running already" in err
+
+    pid = status(tmp_path)["pid"]
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: status(tmp_path)["state"] == "failed", "the dead process is noticed")
+    code, out, _ = goqueue(tmp_path, "status", "copy")
+    assert code == 1
+    assert f"process {pid} ended without a word" in out
+
+    send(source, [b"2"])
+    assert goqueue(tmp_path, "run", "--detach", str(path))[0] == 0
+    wait_for(lambda: values_of(bootstrap, sink) == [b"1", b"2"], "the second record")
+    wait_for(lambda: bool(status(tmp_path)["progress"]), "progress")
+    assert goqueue(tmp_path, "stop", "copy") == (0, "copy: stopped\n", "")
+    found = status(tmp_path)
+    assert found["state"] == "stopped"
+    assert found["progress"]["copy"]["lag"] == 0
+    wait_for(lambda: not Path(f"/proc/{found['pid']}").exists(), "the process ends")
+    assert "stopped" in goqueue(tmp_path, "list")[1]

@@ -1,0 +1,72 @@
+"""What is kept of runs, and what is made of a process that died."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from goqueue.spark.pipelines.run_status import RunState, RunStatus, now_text
+from goqueue.spark.pipelines.runner import StopRequest
+from goqueue.spark.pipelines.state_folder import (
+    AlreadyRunning,
+    StateFolder,
+    UnknownPipeline,
+    known_pipelines,
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateFolder:
+    monkeypatch.setenv("GOQUEUE_PIPELINES", str(tmp_path / "state"))
+    return StateFolder("p")
+
+
+def status(state: RunState) -> RunStatus:
+    return RunStatus(
+        name="p",
+        kind="sql",
+        state=state,
+        pid=os.getpid(),
+        definition="p.toml",
+        master="local[*]",
+        started_at=now_text(),
+    )
+
+
+def test_a_status_is_read_as_it_was_written(folder: StateFolder) -> None:
+    with pytest.raises(UnknownPipeline, match="no pipeline 'p' has run here"):
+        folder.status()
+    written = status(RunState.RUNNING)
+    written.progress["q"] = {"batch_id": 3}
+    with folder.locked():
+        folder.write(written)
+        assert folder.status() == written
+        assert [each.name for each in known_pipelines()] == ["p"]
+        assert folder.is_locked()
+        with pytest.raises(AlreadyRunning, match=rf"process {os.getpid()}.*pipeline stop p"):
+            folder.locked().__enter__()
+    assert not folder.is_locked()
+
+
+def test_a_process_that_is_gone_has_failed(folder: StateFolder) -> None:
+    with folder.locked():
+        folder.write(status(RunState.RUNNING))
+    folder.log_path.write_text("INFO fine\njava.lang.OutOfMemoryError: heap\nbye\n")
+    found = folder.status()
+    assert found.state is RunState.FAILED
+    assert "ended without a word" in (found.error or "")
+    assert "last error in the log: java.lang.OutOfMemoryError: heap" in (found.error or "")
+    with folder.locked():
+        folder.write(status(RunState.FINISHED))
+    assert folder.status().state is RunState.FINISHED
+
+
+def test_stops_are_asked_for_by_file(folder: StateFolder) -> None:
+    with folder.locked():
+        stop = StopRequest(folder)
+        assert not stop.wait(0)
+        folder.request_stop()
+        assert stop.wait(10)
+        assert stop.is_set
+    with folder.locked():  # a new run is not stopped by an old request
+        assert not StopRequest(folder).is_set
