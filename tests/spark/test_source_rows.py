@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import BinaryType
 
 from goqueue.client.log_ranges import LogRange
 from goqueue.client.log_reader import FetchedBatches, LocatedBatch, without_aborted
@@ -26,11 +27,11 @@ from goqueue.model.control import Marker, MarkerType, encode_marker
 from goqueue.model.errors import CorruptBatch
 from goqueue.model.records import NewRecord, Record, decode_records, encode_records
 from goqueue.spark.arrow_rows import RowMaker
-from goqueue.spark.row_schema import field_type, row_schema
+from goqueue.spark.row_schema import row_schema
 from goqueue.spark.source_options import COLUMNS
 
 SCHEMA = to_arrow_schema(
-    row_schema(COLUMNS, {"key": field_type("binary"), "value": field_type("binary")}),
+    row_schema(COLUMNS, {"key": BinaryType(), "value": BinaryType()}),
     timezone="UTC",
 )
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructType
@@ -11,6 +11,7 @@ from goqueue.client.log_cluster import LogCluster
 from goqueue.client.log_ranges import EARLIEST, LogRange
 from goqueue.client.log_reader import read_range
 from goqueue.model.errors import OffsetOutOfRange, UnknownTopic, UnknownTopicId
+from goqueue.spark.field_decoding import FieldPlan
 from goqueue.spark.source_options import SourceOptions
 
 if TYPE_CHECKING:
@@ -19,15 +20,25 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def read_rows(
-    options: SourceOptions, schema: StructType, wanted: LogRange
-) -> "Iterator[pa.RecordBatch]":
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowReading:
+    """All that a task must know besides its range. Pickled."""
+
+    options: SourceOptions
+    schema: StructType
+    plans: dict[str, FieldPlan]
+
+
+def read_rows(reading: RowReading, wanted: LogRange) -> "Iterator[pa.RecordBatch]":
     # Compiled code is loaded where rows are made, not on the driver.
     from pyspark.sql.pandas.types import to_arrow_schema
 
     from goqueue.spark.arrow_rows import RowMaker
 
-    maker = RowMaker(to_arrow_schema(schema, timezone="UTC"), wanted, {})
+    options = reading.options
+    subject = f"{wanted.topic}-{wanted.partition}"
+    decoders = {name: plan.decoder(subject) for name, plan in reading.plans.items()}
+    maker = RowMaker(to_arrow_schema(reading.schema, timezone="UTC"), wanted, decoders)
     with LogCluster(options.bootstrap_servers) as cluster:
         left: LogRange | None = wanted
         while left is not None:

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
-from pyspark.sql.types import StructType
 
 from goqueue.client.log_cluster import LogCluster
 from goqueue.client.log_ranges import LogRange
@@ -18,7 +17,7 @@ from goqueue.spark.range_planning import (
     resolve_start,
     split_ranges,
 )
-from goqueue.spark.range_reading import read_rows
+from goqueue.spark.range_reading import RowReading, read_rows
 from goqueue.spark.source_options import SourceOptions
 
 if TYPE_CHECKING:
@@ -26,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class BatchReader(DataSourceReader):
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+    def __init__(self, options: SourceOptions, reading: RowReading) -> None:
         self._options = options
-        self._schema = schema
+        self._reading = reading
         self._bounds = NO_BOUNDS
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -40,7 +39,7 @@ class BatchReader(DataSourceReader):
         # Spark makes one partition of None where `partitions` returned none.
         if partition.value is None:
             return iter(())
-        return read_rows(self._options, self._schema, partition.value)
+        return read_rows(self._reading, partition.value)
 
 
 class FilteringBatchReader(BatchReader):

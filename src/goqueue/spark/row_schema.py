@@ -29,7 +29,3 @@ def row_schema(columns: Sequence[str], fields: Mapping[str, DataType]) -> Struct
         **fields,
     }
     return StructType([StructField(name, types[name]) for name in columns])
-
-
-def field_type(field_format: str) -> DataType:
-    return StringType() if field_format == "string" else BinaryType()

@@ -15,10 +15,9 @@ from pyspark.sql.streaming.datasource import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-from pyspark.sql.types import StructType
 
 from goqueue.client.log_cluster import LogCluster
-from goqueue.spark.range_reading import read_rows
+from goqueue.spark.range_reading import RowReading, read_rows
 from goqueue.spark.source_options import SourceOptions
 from goqueue.spark.stream_offsets import StreamOffsets
 from goqueue.spark.stream_planning import StreamPlanner
@@ -28,9 +27,9 @@ if TYPE_CHECKING:
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+    def __init__(self, options: SourceOptions, reading: RowReading) -> None:
         self._options = options
-        self._schema = schema
+        self._reading = reading
         self._cluster: LogCluster | None = None
         self._target: StreamOffsets | None = None
         """Where a query of what is available now ends."""
@@ -71,7 +70,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         if partition.value is None:
             return iter(())
-        return read_rows(self._options, self._schema, partition.value)
+        return read_rows(self._reading, partition.value)
 
     def stop(self) -> None:
         if self._cluster is not None:
