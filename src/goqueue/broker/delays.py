@@ -292,11 +292,13 @@ class Delays:
                 raise TooLateToCancel(f"message {message_id} is delivered or on its way")
             raise unknown
         await shard.log.committed(end, flushed=self._flushes(view))
-        partition = machine.targets[meant[0].target].key.partition
-        trace = self._host.partition(topic, partition).trace
-        if trace is not None:
-            record = (await shard.log.read(meant))[wanted.number]
-            note_cancelled(trace, message_id, record)
+        with contextlib.suppress(GoQueueError):
+            # Cancelled it is, whether or not it can be read for those who follow it.
+            partition = machine.targets[meant[0].target].key.partition
+            trace = self._host.partition(topic, partition).trace
+            if trace is not None:
+                for record in (await shard.log.read(meant)).values():
+                    note_cancelled(trace, message_id, record)
         return wanted
 
     async def list_pending(

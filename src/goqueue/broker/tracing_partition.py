@@ -20,7 +20,7 @@ from goqueue.broker.tracing_recorder import (
     now_us,
 )
 from goqueue.model.batch import BatchHeader, Buffer, read_header
-from goqueue.model.errors import GoQueueError
+from goqueue.model.errors import CorruptBatch, GoQueueError
 from goqueue.state.traces.identity import message_context, partition_key
 from goqueue.state.traces.sampling import Sampler
 from goqueue.state.traces.spans import FAILURES, Event, EventName, Place, Span, TraceContext
@@ -137,7 +137,12 @@ class PartitionTrace:
             recorder.throttle.left_out += len(here)
             return {}
         contexts: dict[int, TraceContext] = {}
-        for offset, parent in parents_in(batch):
+        try:
+            parents = list(parents_in(batch))
+        except CorruptBatch:
+            # Nobody checks what a producer compressed; its readers will find out.
+            return {}
+        for offset, parent in parents:
             is_asked = follows and parent is not None and parent.is_sampled
             if offset in here:
                 contexts[offset] = message_context(self.key, offset, parent)

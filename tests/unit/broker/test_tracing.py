@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
+from crc32c import crc32c
 
 from goqueue.broker.messages import ConfigChange, FetchPart, Isolation, NewTopic
 from goqueue.broker.queues import Delivery
@@ -11,7 +12,7 @@ from goqueue.broker.redrive import redrive
 from goqueue.broker.service import Broker
 from goqueue.broker.share_fetching import ShareFetch
 from goqueue.broker.tracing_recorder import CALLER
-from goqueue.model.batch import assign
+from goqueue.model.batch import CHECKSUMMED_FROM, CRC_POSITION, HEADER_BYTES, assign
 from goqueue.model.errors import InvalidConfig
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.state.groups.messages import OffsetCommit, OffsetToCommit
@@ -157,6 +158,22 @@ def test_a_trace_is_taken_over_from_the_header(open_broker: OpenBroker, compress
             assert plain.trace_id != TRACE
             assert (taken_over.trace_id, taken_over.parent_id) == (TRACE, PARENT)
             assert [s.offset for s in (await broker.tracing.trace(TRACE)).spans] == [1] * 4
+
+    run(scenario)
+
+
+def test_what_cannot_be_decoded_is_stored_and_not_traced(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker(**ALL) as broker:
+            await make_topic(broker)
+            batch = encode_records([record()], now_ms=0, compression=ZSTD)
+            batch[HEADER_BYTES:] = b"?" * (len(batch) - HEADER_BYTES)
+            crc = crc32c(bytes(batch[CHECKSUMMED_FROM:]))
+            batch[CRC_POSITION:CHECKSUMMED_FROM] = crc.to_bytes(4, "big")
+            stored = await broker.produce("t", 0, batch, acks=-1, timeout_ms=1_000)
+            assert stored.base_offset == 0
+            await fetch(broker)
+            assert await events_of(broker, 0) == []
 
     run(scenario)
 
