@@ -2,9 +2,11 @@
 
 import os
 import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
+from goqueue.model.errors import GoQueueError
 from goqueue.spark.java_home import find_java_home
 
 if TYPE_CHECKING:
@@ -22,6 +24,16 @@ _LOCAL: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
 }
+
+# What Spark's client for Connect imports.
+_CONNECT_NEEDS: Final = ("pandas", "grpc", "grpc_status", "zstandard")
+
+
+class NoConnect(GoQueueError):
+    """A Spark Connect session cannot be made here."""
+
+    code = "no_spark_connect"
+
 
 # Sessions that have the listener already: Spark hands out the same session again.
 _publishing_lag: "WeakSet[SparkSession]" = WeakSet()
@@ -49,8 +61,11 @@ def session(
         master, remote = None, master
     builder = SparkSession.Builder().appName(app_name)
     if remote is not None:
+        _check_connect()
         builder = builder.remote(remote)
         defaults: dict[str, str] = dict(_EVERYWHERE)
+        if remote.startswith("local"):  # Spark starts a server for it here
+            _prepare_environment(is_local=True)
     else:
         master = master or settings.pop("spark.master", "local[*]")
         builder = builder.master(master)
@@ -64,6 +79,15 @@ def session(
         _publishing_lag.add(spark)
         spark.streams.addListener(LagPublisher())
     return spark
+
+
+def _check_connect() -> None:
+    missing = [name for name in _CONNECT_NEEDS if find_spec(name) is None]
+    if missing:
+        raise NoConnect(
+            f"Spark Connect needs {', '.join(missing)}, which is not installed; "
+            "`pip install 'pyspark[connect]'`"
+        )
 
 
 def _prepare_environment(*, is_local: bool) -> None:
