@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from goqueue.spark.option_names import InvalidOption
 from goqueue.spark.pipelines.definition import PipelineDefinition
 from goqueue.spark.pipelines.field_lines import FieldPath
 from goqueue.spark.pipelines.problems import Problems
@@ -47,7 +48,7 @@ def _frame(
         if source.watermark is not None:
             place = (*source.place, "watermark")
             return _with_watermark(frame, source.watermark, definition, place, problems)
-    except PySparkException as error:
+    except (InvalidOption, PySparkException) as error:
         definition.file.add_problem(problems, place, plain_reason(error))
         return None
     return frame
@@ -78,6 +79,8 @@ def _with_json(frame: "DataFrame", source: SourceDefinition) -> "DataFrame":
 
     # Its errors say more about a wrong type than those of from_json.
     schema = StructType.fromDDL(" ".join(source.schema.split()))
+    if not isinstance(schema, StructType):
+        raise InvalidOption('write columns and their types, such as "id INT, name STRING"')
     mode = "PERMISSIVE" if source.is_permissive else "FAILFAST"
     return frame.withColumn("value", functions.from_json("value", schema, {"mode": mode}))
 
