@@ -1,0 +1,1 @@
+"""A tour that runs by itself: `make demo`. See `__main__.py`."""
