@@ -15,6 +15,8 @@ from goqueue.spark.writer_encoding import NO_PARTITION, BytesColumn, Numbers, Ro
 Column: TypeAlias = Any
 
 _PRIORITY_MAX: Final = 4
+# What a record without the header has.
+_PRIORITY_USUAL: Final = 2
 # GoQueue's own headers, by the column that fills them.
 _MARKS: Final[Mapping[str, str]] = {
     "priority": "goqueue-priority",
@@ -56,9 +58,6 @@ class Rows:
         found = (self._columns.get(name) for name in _DELAYS)
         return any(column is not None and column.null_count < self.count for column in found)
 
-    def has_marks(self) -> bool:
-        return any(name in self._columns for name in _MARKS)
-
     def partitions(self) -> Numbers:
         column = self._columns.get("partition")
         if column is None:
@@ -71,7 +70,12 @@ class Rows:
     def encodable(self) -> RowColumns:
         nothing = pa.nulls(self.count, pa.binary())
         header_starts, header_keys, header_values = self._headers()
-        marks = [(_MARKS[name], self._mark(name)) for name in _MARKS if name in self._columns]
+        filled = {name: self._mark(name) for name in _MARKS if name in self._columns}
+        marks = [
+            (_MARKS[name], values)
+            for name, values in filled.items()
+            if values.null_count < self.count
+        ]
         return RowColumns(
             key=_bytes_column(self._columns.get("key", nothing)),
             value=_bytes_column(self._columns["value"]),
@@ -99,8 +103,7 @@ class Rows:
     def _mark(self, name: str) -> Column:
         column = self._columns[name]
         if name == "priority":
-            _check_priority(column)
-            return column.cast(pa.string())
+            return _told_priorities(column).cast(pa.string())
         milliseconds = _milliseconds(column)
         if milliseconds.null_count < self.count and pc.min(milliseconds).as_py() < 0:
             raise InvalidRow(f"{_proper(name)}: it is negative in a row")
@@ -150,15 +153,16 @@ def _milliseconds(column: Column) -> Column:
     return column.cast(pa.int64())
 
 
-def _check_priority(column: Column) -> None:
+def _told_priorities(column: Column) -> Column:
+    """Those that a record must tell: the source gives one to every row, mostly the usual one."""
     if not pa.types.is_integer(column.type) or column.null_count == len(column):
-        return
+        return column
     lowest, highest = pc.min(column).as_py(), pc.max(column).as_py()
     if lowest < 0 or highest > _PRIORITY_MAX:
-        raise InvalidRow(
-            f"priority: it is {highest if highest > _PRIORITY_MAX else lowest} in a "
-            f"row; it must be 0 to {_PRIORITY_MAX}"
-        )
+        wrong = lowest if lowest < 0 else highest
+        raise InvalidRow(f"priority: it is {wrong} in a row; it must be 0 to {_PRIORITY_MAX}")
+    is_usual: Column = pc.equal(column, pa.scalar(_PRIORITY_USUAL, column.type))
+    return pc.if_else(is_usual, pa.scalar(None, column.type), column)
 
 
 def _proper(name: str) -> str:
