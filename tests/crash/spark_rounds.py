@@ -136,13 +136,17 @@ def _report(rounds: Rounds, job: SparkJob, seed: str, seconds: float) -> Path:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=20, help="kills of each kind")
+    parser.add_argument("--minutes", type=float, default=120, help="after which no more is killed")
     parser.add_argument("--seed", default=str(random.randrange(10**6)))
     given = parser.parse_args()
-    victims = list(VICTIMS) * given.rounds
-    random.Random(given.seed).shuffle(victims)
+    # In turn, so that a run that is cut short has killed about as many of each.
+    victims = itertools.chain.from_iterable(itertools.repeat(VICTIMS, given.rounds))
     started = time.monotonic()
+    in_time = itertools.takewhile(
+        lambda _: time.monotonic() < started + 60 * given.minutes, victims
+    )
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        rounds, job = copy_to_topic(Path(folder), victims, given.seed)
+        rounds, job = copy_to_topic(Path(folder), in_time, given.seed)
     print(_report(rounds, job, given.seed, time.monotonic() - started).read_text())
 
 
