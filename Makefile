@@ -53,8 +53,8 @@ bench: $(INSTALLED) ## Measure beside peers; results in bench/results
 soak: $(INSTALLED) ## Exactly-once under 100 kills of broker and clients, some minutes
 	$(BIN)/python -m tests.crash.exactly_once --rounds 100
 
-demo: $(INSTALLED) ## A short tour: start a broker, send, read, look around
-	@PATH="$(CURDIR)/$(BIN):$$PATH" bash demo/tour.sh
+demo: $(INSTALLED) ## A tour: orders through a queue, a log and a Spark pipeline
+	@$(BIN)/python -m demo $(ARGS)
 
 clean: ## Remove what can be made again (not ./data)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

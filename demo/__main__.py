@@ -209,7 +209,7 @@ def step(title: str, what: str) -> None:
 
 
 def tell(line: str) -> None:
-    console.print(f"  {line}")
+    console.print(f"  {line}", soft_wrap=True)
 
 
 def await_condition(is_met: Callable[[], bool], look: Callable[[], None]) -> None:

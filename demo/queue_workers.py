@@ -9,7 +9,8 @@ from typing import Any, Final
 from goqueue.client.http_api import HttpApi
 
 GROUP: Final = "packers"
-_BATCH: Final = 200
+# Few at a time, or the first workers would take what is urgent and what is not alike.
+_BATCH: Final = 20
 _WAIT_MS: Final = 500
 
 
