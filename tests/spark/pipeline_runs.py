@@ -10,13 +10,7 @@ from goqueue.spark.pipelines.checks import load_pipeline
 from goqueue.spark.pipelines.definition import AVAILABLE_NOW
 from goqueue.spark.pipelines.progress import Progress
 from goqueue.spark.pipelines.run_status import RunState, RunStatus
-from goqueue.spark.pipelines.runner import (
-    RunOptions,
-    StopRequest,
-    Watcher,
-    dry_run_pipeline,
-    run_pipeline,
-)
+from goqueue.spark.pipelines.runner import PipelineRunner, RunOptions, StopRequest, Watcher
 from goqueue.spark.pipelines.state_folder import StateFolder
 
 if TYPE_CHECKING:
@@ -53,8 +47,7 @@ def run_file(
         run.progress.append(progress)
         on_progress(progress, stop)
 
-    how = dry_run_pipeline if dry_run else run_pipeline
-    run.state = how(
+    runner = PipelineRunner(
         pipeline,
         folder,
         RunOptions(master="shared", trigger=trigger),
@@ -62,7 +55,11 @@ def run_file(
         stop=stop,
         watcher=Watcher(say=run.said.append, show=show),
     )
-    run.status = None if dry_run else folder.status()
+    if dry_run:
+        runner.dry_run()
+    else:
+        run.state = runner.run()
+        run.status = folder.status()
     return run
 
 

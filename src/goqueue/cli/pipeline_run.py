@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,24 +16,22 @@ from typing import IO, TYPE_CHECKING, Final
 import typer
 
 from goqueue.cli.failures import CommandFailed
-from goqueue.cli.pipeline_view import PipelineView
+from goqueue.cli.pipeline_view import on_screen
+from goqueue.model.errors import GoQueueError
 from goqueue.spark.java_home import find_java_home
 from goqueue.spark.pipelines.checks import Pipeline, check_spark
 from goqueue.spark.pipelines.definition import AVAILABLE_NOW
 from goqueue.spark.pipelines.run_status import RunState
-from goqueue.spark.pipelines.runner import (
-    RunOptions,
-    StopRequest,
-    Watcher,
-    dry_run_pipeline,
-    run_pipeline,
-)
+from goqueue.spark.pipelines.runner import PipelineRunner, RunOptions, StopRequest
+from goqueue.spark.pipelines.spark_errors import plain_reason
 from goqueue.spark.pipelines.state_folder import StateFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOCAL: Final = "local[*]"
+_STANDALONE: Final = "spark://"
+_MASTER_SECONDS: Final = 5.0
 # Java and Spark start within ten seconds on a quiet machine; a cluster takes longer to answer.
 _START_SECONDS: Final = 180
 _LOOK_SECONDS: Final = 0.2
@@ -66,7 +65,7 @@ def run_here(pipeline: Pipeline, *, master: str | None, once: bool, dry_run: boo
 
     @contextmanager
     def open_session() -> "Iterator[SparkSession]":
-        view.say(f"{definition.name}: starting Spark on {options.master}")
+        watcher.say(f"{definition.name}: starting Spark on {options.master}")
         log_path = Path(os.devnull) if dry_run else folder.log_path
         with (
             log_path.open("a" if is_detached else "w") as log,
@@ -76,14 +75,15 @@ def run_here(pipeline: Pipeline, *, master: str | None, once: bool, dry_run: boo
             yield spark
 
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    with PipelineView() as view:
-        watcher = Watcher(say=view.say, show=view.show)
-        how = dry_run_pipeline if dry_run else run_pipeline
-        state = how(
+    with on_screen() as watcher:
+        runner = PipelineRunner(
             pipeline, folder, options, open_session=open_session, stop=stop, watcher=watcher
         )
-    if state is not None:
-        typer.echo(f"{definition.name}: {state}")
+        if dry_run:
+            runner.dry_run()
+            return
+        state = runner.run()
+    typer.echo(f"{definition.name}: {state}")
 
 
 def run_detached(pipeline: Pipeline, *, master: str | None, once: bool) -> None:
@@ -158,18 +158,40 @@ def _session(pipeline: Pipeline, master: str, log: IO[str]) -> "Iterator[SparkSe
     from goqueue.spark import session
 
     find_java_home()  # its error belongs to the user, not to the log
+    _check_master(master)
     for name in _NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    with _standard_error_to(log):
-        spark = session(
-            f"goqueue-{pipeline.definition.name}",
-            master,
-            **{"spark.log.level": "WARN", **pipeline.definition.run.conf},
-        )
+    conf = {"spark.log.level": "WARN", **pipeline.definition.run.conf}
+    try:
+        with _standard_error_to(log):
+            spark = session(f"goqueue-{pipeline.definition.name}", master, **conf)
+    except GoQueueError:
+        raise
+    except Exception as error:
+        raise CommandFailed(f"Spark does not start on {master}: {plain_reason(error)}") from error
     try:
         yield spark
     finally:
         spark.stop()
+
+
+def _check_master(master: str) -> None:
+    """Spark itself would try for a minute."""
+    if not master.startswith(_STANDALONE):
+        return
+    reasons = []
+    for address in master.removeprefix(_STANDALONE).split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), _MASTER_SECONDS).close()
+        except (OSError, ValueError) as error:
+            reasons.append(f"{address} ({error})")
+        else:
+            return
+    raise CommandFailed(
+        f"no Spark master answers at {', '.join(reasons)}; start it, name another with --master, or "
+        "leave that out to run on this machine"
+    )
 
 
 @contextmanager

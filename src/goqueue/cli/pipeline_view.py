@@ -1,45 +1,26 @@
 """A running pipeline on the screen: one line that moves in a terminal, plain lines elsewhere."""
 
 import sys
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import typer
 
-if TYPE_CHECKING:
-    from rich.status import Status
-
-    from goqueue.spark.pipelines.progress import Progress
+from goqueue.spark.pipelines.progress import Progress
+from goqueue.spark.pipelines.runner import Watcher
 
 
-class PipelineView:
-    def __init__(self) -> None:
-        self._line: Status | None = None
+@contextmanager
+def on_screen() -> Iterator[Watcher]:
+    if not sys.stderr.isatty():
+        yield Watcher(say=typer.echo, show=typer.echo)
+        return
+    from rich.console import Console
+    from rich.markup import escape
 
-    def __enter__(self) -> Self:
-        if sys.stderr.isatty():
-            from rich.console import Console
+    with Console(stderr=True, highlight=False).status("starting") as line:
 
-            self._line = Console(stderr=True, highlight=False).status("starting")
-            self._line.start()
-        return self
+        def show(progress: Progress) -> None:
+            line.update(escape(str(progress)))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._line is not None:
-            self._line.stop()
-
-    def say(self, text: str) -> None:
-        typer.echo(text)
-
-    def show(self, progress: "Progress") -> None:
-        if self._line is not None:
-            from rich.markup import escape
-
-            self._line.update(escape(str(progress)))
-        else:
-            self.say(str(progress))
+        yield Watcher(say=typer.echo, show=show)

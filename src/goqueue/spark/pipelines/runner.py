@@ -73,48 +73,20 @@ class Watcher:
     show: Callable[[Progress], None]
 
 
-def run_pipeline(
-    pipeline: Pipeline,
-    folder: StateFolder,
-    options: RunOptions,
-    *,
-    open_session: "Callable[[], AbstractContextManager[SparkSession]]",
-    stop: StopRequest,
-    watcher: Watcher,
-) -> RunState:
-    """Blocks until it is over; an error says why it could not go on."""
-    with folder.locked():
-        return _Runner(pipeline, folder, options, stop, watcher).run(open_session)
+class PipelineRunner:
+    """One run of a pipeline; blocks until it is over."""
 
-
-def dry_run_pipeline(
-    pipeline: Pipeline,
-    folder: StateFolder,
-    options: RunOptions,
-    *,
-    open_session: "Callable[[], AbstractContextManager[SparkSession]]",
-    stop: StopRequest,
-    watcher: Watcher,
-) -> None:
-    """Say what a run would do, and leave no trace of it."""
-    runner = _Runner(pipeline, folder, options, stop, watcher)
-    try:
-        runner.look_only(open_session)
-    except GoQueueError:
-        raise
-    except Exception as error:
-        raise PipelineFailed(plain_reason(error)) from error
-
-
-class _Runner:
     def __init__(
         self,
         pipeline: Pipeline,
         folder: StateFolder,
         options: RunOptions,
+        *,
+        open_session: "Callable[[], AbstractContextManager[SparkSession]]",
         stop: StopRequest,
         watcher: Watcher,
     ) -> None:
+        self._open_session = open_session
         self._pipeline = pipeline
         self._folder = folder
         self._options = options
@@ -131,31 +103,48 @@ class _Runner:
             started_at=now_text(),
         )
 
-    def run(self, open_session: "Callable[[], AbstractContextManager[SparkSession]]") -> RunState:
-        self._folder.keep_definition(self._pipeline.definition)
-        self._folder.write(self._status)
-        try:
-            self._run(open_session)
-        except KeyboardInterrupt:
-            self._end(RunState.STOPPED)
-        except GoQueueError as error:
-            self._end(RunState.FAILED, error.message)
-            raise
-        except Exception as error:
-            reason = plain_reason(error)
-            self._end(RunState.FAILED, reason)
-            raise PipelineFailed(f"pipeline {self._status.name!r} failed: {reason}") from error
-        except BaseException:
-            self._end(RunState.FAILED, "the process was ended from outside")
-            raise
-        else:
-            self._end(RunState.STOPPED if self._stop.is_set else RunState.FINISHED)
+    def run(self) -> RunState:
+        """An error says why it could not start or go on; the status says the same."""
+        with self._folder.locked():
+            self._folder.keep_definition(self._pipeline.definition)
+            self._folder.write(self._status)
+            try:
+                self._run()
+            except KeyboardInterrupt:
+                self._end(RunState.STOPPED)
+            except GoQueueError as error:
+                self._end(RunState.FAILED, error.message)
+                raise
+            except Exception as error:
+                reason = plain_reason(error)
+                self._end(RunState.FAILED, reason)
+                raise PipelineFailed(f"pipeline {self._status.name!r} failed: {reason}") from error
+            except BaseException:
+                self._end(RunState.FAILED, "the process was ended from outside")
+                raise
+            else:
+                self._end(RunState.STOPPED if self._stop.is_set else RunState.FINISHED)
         return self._status.state
 
-    def _run(self, open_session: "Callable[[], AbstractContextManager[SparkSession]]") -> None:
+    def dry_run(self) -> None:
+        """Say what a run would do, and leave no trace of it."""
+        try:
+            check_broker(self._pipeline)
+            with self._open_session() as spark:
+                check_spark(spark, self._pipeline)
+                context = self._context(is_dry_run=True)
+                run = self._pipeline.kind.start(spark, self._pipeline.definition, context)
+                assert run.work is not None, "a dry run starts no queries"
+                run.work()
+        except GoQueueError:
+            raise
+        except Exception as error:
+            raise PipelineFailed(plain_reason(error)) from error
+
+    def _run(self) -> None:
         definition, kind = self._pipeline.definition, self._pipeline.kind
         check_broker(self._pipeline)
-        with open_session() as spark:
+        with self._open_session() as spark:
             check_spark(spark, self._pipeline)
             if self._stop.is_set:
                 return
@@ -168,15 +157,6 @@ class _Runner:
             finally:
                 for query in run.queries:
                     query.stop()
-
-    def look_only(self, open_session: "Callable[[], AbstractContextManager[SparkSession]]") -> None:
-        check_broker(self._pipeline)
-        with open_session() as spark:
-            check_spark(spark, self._pipeline)
-            context = self._context(is_dry_run=True)
-            run = self._pipeline.kind.start(spark, self._pipeline.definition, context)
-            assert run.work is not None, "a dry run starts no queries"
-            run.work()
 
     def _context(self, *, is_dry_run: bool = False) -> RunContext:
         definition = self._pipeline.definition

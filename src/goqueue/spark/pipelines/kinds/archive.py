@@ -15,6 +15,7 @@ from goqueue.spark.pipelines.definition import PipelineDefinition
 from goqueue.spark.pipelines.field_lines import FieldPath
 from goqueue.spark.pipelines.kinds.kind import Kind, Run, RunContext
 from goqueue.spark.pipelines.problems import Problems
+from goqueue.spark.source_options import REGISTRY_FORMATS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +33,7 @@ kind = "archive"
 [archive]
 topic = "orders"
 table = "archive/orders"                   # a folder beside this file, or an address with a scheme
+# format = "avro"                          # or json: the value's fields as columns, by the registry
 # group = "archive-{name}"                 # its committed offsets say what is archived
 # retention = "wait"                       # the topic keeps segments until they are archived
 # compactEvery = 50                        # commits between compactions of small files; 0: never
@@ -104,6 +106,8 @@ def _read(
         table=definition.path_text(table),
         group=fields.text("group", f"archive-{definition.name}"),
         checkpoint=checkpoint,
+        format=fields.choice("format", ("binary", *REGISTRY_FORMATS), "binary"),
+        registry_url=fields.text("schema.registry.url"),
         max_batch_records=fields.number("maxOffsetsPerTrigger", minimum=1, maximum=_MAX)
         or DEFAULT_BATCH_RECORDS,
         fail_on_data_loss=fields.flag("failOnDataLoss", default=True),
