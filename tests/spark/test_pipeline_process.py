@@ -19,11 +19,11 @@ MakeTopic = Callable[..., str]
 WAIT_SECONDS = 100.0
 
 
-def goqueue(folder: Path, *arguments: str) -> tuple[int, str, str]:
+def goqueue(folder: Path, *arguments: str, **environment: str) -> tuple[int, str, str]:
     done = subprocess.run(
         [sys.executable, "-m", "goqueue", "pipeline", *arguments],
         cwd=folder,
-        env=os.environ | {"GOQUEUE_PIPELINES": str(folder / "state")},
+        env=os.environ | {"GOQUEUE_PIPELINES": str(folder / "state"), **environment},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -65,6 +65,12 @@ trigger = "100 ms"
 master = "local[1]"
 """,
     )
+    code, _, err = goqueue(tmp_path, "run", "--master", "spark://127.0.0.1:1", str(path))
+    assert (code, "no Spark master answers at 127.0.0.1:1" in err) == (1, True)
+    code, _, err = goqueue(tmp_path, "check", str(path), JAVA_HOME=str(tmp_path))
+    assert (code, "where there is no java; Spark needs Java 17" in err) == (1, True)
+    assert status(tmp_path)["state"] == "failed"
+
     send(source, [b"1"])
     code, out, err = goqueue(tmp_path, "run", "--detach", str(path))
     assert (code, err) == (0, "")

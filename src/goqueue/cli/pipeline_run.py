@@ -189,8 +189,8 @@ def _check_master(master: str) -> None:
         else:
             return
     raise CommandFailed(
-        f"no Spark master answers at {', '.join(reasons)}; start it, name another with --master, or "
-        "leave that out to run on this machine"
+        f"no Spark master answers at {', '.join(reasons)}; start it, name another with "
+        "--master, or leave that out to run on this machine"
     )
 
 
