@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -32,8 +32,10 @@ from goqueue.spark.delta_table import (
     read_delta,
     write_batch,
 )
+from goqueue.spark.option_names import InvalidOption
 from goqueue.spark.stream_planning import DataLoss
 from goqueue.testing import ServerProcess
+from tests.spark.test_source_schemas import avro, register
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -147,6 +149,30 @@ def test_what_the_log_lost_before_it_was_archived(
         run(spark, archive)
     run(spark, replace(archive, fail_on_data_loss=False))
     assert numbers(read_delta(spark, archive.table)) == kept
+
+
+def test_columns_follow_the_registry(
+    spark: "SparkSession", broker: ServerProcess, archive: Archive, send: Send
+) -> None:
+    typed = replace(archive, format="avro")
+    with pytest.raises(InvalidOption, match="register a schema"):
+        archive_writer(spark, typed)
+    first: dict[str, Any] = {
+        "type": "record",
+        "name": "Order",
+        "fields": [{"name": "id", "type": "long"}, {"name": "Offset", "type": "int"}],
+    }
+    second = first | {
+        "fields": [*first["fields"], {"name": "note", "type": "string", "default": "none"}]
+    }
+    for schema, value in ((first, {"id": 1}), (second, {"id": 2, "note": "new"})):
+        schema_id = register(broker, f"{archive.topic}-value", schema)
+        send(archive.topic, [avro(schema_id, schema, value | {"Offset": 5}), b"no Avro"])
+        run(spark, typed)
+    frame = read_delta(spark, archive.table)
+    rows = frame.where("id IS NOT NULL").select("id", "value_Offset", "note").collect()
+    assert sorted(map(tuple, rows)) == [(1, 5, None), (2, 5, "new")]
+    assert frame.where("value = 'no Avro' AND id IS NULL").count() == 2
 
 
 def test_small_files_become_one(spark: "SparkSession", archive: Archive, send: Send) -> None:

@@ -19,6 +19,7 @@ from goqueue.client.offset_commits import commit_offsets
 from goqueue.spark.archive_rows import ArchiveRows
 from goqueue.spark.archive_table import (
     RECORD_COLUMNS,
+    NotThisArchive,
     archive_schema,
     archive_target,
     make_archive,
@@ -33,6 +34,8 @@ from goqueue.spark.delta_table import BatchMark, stream_app_id, write_batch
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from goqueue.spark.field_decoding import FieldPlan
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +66,7 @@ def archive_writer(spark: "SparkSession", archive: Archive) -> "DataStreamWriter
     target = archive_target(archive.table)
     with LogCluster(archive.bootstrap_servers) as cluster:
         topic = cluster.topics([archive.topic])[archive.topic]
+    _value_plan(archive)  # what is wrong with the schema is said before anything starts
     table = make_archive(target, topic.name, topic.id)
     known = next_offsets(table, topic.leaders)
     start = {str(partition): known.get(partition, EARLIEST) for partition in topic.leaders}
@@ -93,6 +97,7 @@ def archive_batch(archive: Archive, batch: "DataFrame", batch_id: int) -> None:
     ends = {partition: offset for (_, partition), offset in reached.items()}
     table = open_archive(target)
     known = next_offsets(table, ends)
+    _check_table(archive, batch_id, known)
     ends = {partition: max(offset, known.get(partition, 0)) for partition, offset in ends.items()}
     marks = offset_marks(ends)
     write_batch(
@@ -105,7 +110,7 @@ def archive_batch(archive: Archive, batch: "DataFrame", batch_id: int) -> None:
             expects={app_id: table.transaction_version(app_id) for app_id in marks},
             facts={"goqueue": {"topic": archive.topic, "nextOffsets": _shown(ends)}},
         ),
-        step=ArchiveRows(skip=known),
+        step=ArchiveRows(topic=archive.topic, skip=known, value=_value_plan(archive)),
         schema=archive_schema(),
     )
     publish_offsets(archive, ends)
@@ -131,6 +136,40 @@ def make_retention_wait(archive: Archive) -> None:
             )
 
     asyncio.run(change())
+
+
+def _check_table(archive: Archive, batch_id: int, known: Mapping[int, int]) -> None:
+    """The table must have all that earlier batches of this checkpoint wrote."""
+    if batch_id == 0:
+        return
+    before = batch_end(archive.checkpoint, batch_id - 1).next_offsets
+    for (_, partition), offset in before.items():
+        if known.get(partition, 0) < offset:
+            raise NotThisArchive(
+                f"table {archive.table} has {archive.topic}-{partition} up to offset "
+                f"{known.get(partition, 0)}, and the checkpoint says that {offset} was reached: "
+                "the table was replaced; start with another checkpoint, which begins at the "
+                f"table's end (this one: {archive.checkpoint})"
+            )
+
+
+def _value_plan(archive: Archive) -> "FieldPlan | None":
+    """By the newest schema, for each batch anew: so the table's columns follow the registry.
+
+    A value that its schema does not fit has nulls there; the value itself is archived anyway.
+    """
+    from goqueue.spark.field_decoding import plan_fields
+    from goqueue.spark.source_options import parse_source_options
+
+    options = {
+        "bootstrap.servers": archive.bootstrap_servers,
+        "topic": archive.topic,
+        "value.format": archive.format,
+        "mode": "permissive",
+    }
+    if archive.registry_url:
+        options["schema.registry.url"] = archive.registry_url
+    return plan_fields(parse_source_options(options, streaming=True)).get("value")
 
 
 def _shown(ends: Mapping[int, int]) -> dict[str, int]:

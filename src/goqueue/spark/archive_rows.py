@@ -1,39 +1,50 @@
 """What tasks of an archive do with records before they are written."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from goqueue.spark.delta_schema import stored_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    # A column of raw values, and their offsets -> a struct per value.
-    Decode: TypeAlias = Callable[[pa.Array[Any], pa.Array[Any]], pa.Array[Any]]
+    from goqueue.spark.arrow_rows import FieldDecoder
+    from goqueue.spark.field_decoding import FieldPlan
+
+# Of a value that is no record with fields.
+_WHOLE: Final = "value_decoded"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveRows:
     """Leaves out what the archive has, adds the day, and the value's fields as columns."""
 
+    topic: str
     # By partition: records before this offset are in the archive.
     skip: Mapping[int, int] = field(default_factory=dict)
-    # Made where the task runs: schemas are asked for there.
-    make_decode: "Callable[[], Decode] | None" = None
+    # How values are decoded, if they are.
+    value: "FieldPlan | None" = None
 
     def __call__(self, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        decode = None if self.make_decode is None else self.make_decode()
+        decode = None if self.value is None else self.value.decoder(self.topic)
         for batch in batches:
             fresh = self._fresh(batch)
             if fresh.num_rows:
-                yield _with_fields(_with_day(fresh), decode)
+                dated = _with_day(fresh)
+                yield dated if decode is None else _with_fields(dated, decode)
 
     def _fresh(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        for partition, end in self.skip.items():
+        # One partition, for a task reads one; and nothing to leave out but after a crash.
+        offsets = batch.column("offset")
+        for scalar in batch.column("partition").unique():
+            partition: Any = scalar.as_py()
+            end = self.skip.get(partition, 0)
+            if pc.min(offsets).as_py() >= end:
+                continue
             is_archived = pc.and_(
                 pc.equal(batch.column("partition"), pa.scalar(partition, pa.int32())),
                 pc.less(batch.column("offset"), pa.scalar(end, pa.int64())),
@@ -51,16 +62,17 @@ def _with_day(batch: "pa.RecordBatch") -> "pa.RecordBatch":
     return batch.append_column("day", micros.cast(pa.date32(), safe=False))
 
 
-def _with_fields(batch: "pa.RecordBatch", decode: "Decode | None") -> "pa.RecordBatch":
+def _with_fields(batch: "pa.RecordBatch", decode: "FieldDecoder") -> "pa.RecordBatch":
     """A field whose name a record's own column has goes by `value_` and its name."""
     import pyarrow as pa
 
-    if decode is None:
-        return batch
-    values = decode(batch.column("value"), batch.column("offset"))
-    assert isinstance(values, pa.StructArray), "a schema's values have fields"
-    names = [each.name for each in values.type]
-    for name, column in zip(names, values.flatten(), strict=True):
-        taken = batch.schema.names
-        batch = batch.append_column(f"value_{name}" if name in taken else name, column)
+    offsets = batch.column("offset").to_numpy(zero_copy_only=False)
+    values = decode(batch.column("value"), offsets)
+    if not isinstance(values, pa.StructArray):
+        return batch.append_column(_WHOLE, values)
+    # Delta's columns differ by more than their case.
+    taken = {name.lower() for name in batch.schema.names}
+    for each, column in zip(values.type, values.flatten(), strict=True):
+        name = f"value_{each.name}" if each.name.lower() in taken else each.name
+        batch = batch.append_column(name, column)
     return batch
