@@ -1,0 +1,78 @@
+"""A decided group is committed, though the broker goes down before it could tell any partition."""
+
+import asyncio
+
+import pytest
+
+from goqueue.broker import transactions
+from goqueue.broker.hosted_producers import HostedProducers, ProducerIdentity
+from goqueue.broker.messages import Isolation, NewTopic
+from goqueue.broker.service import Broker
+from goqueue.model.records import NewRecord
+from goqueue.model.transaction_groups import member_id
+from goqueue.state.transactions.group_messages import (
+    CommitGroup,
+    DescribeGroup,
+    GroupMember,
+    GroupOutcome,
+)
+from goqueue.state.transactions.messages import WriteMarkers
+from tests.unit.broker.conftest import OpenBroker
+
+pytestmark = pytest.mark.anyio
+READ_SECONDS = 10
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def write(broker: Broker, task: int, value: bytes) -> GroupMember:
+    producers = HostedProducers(broker)
+    name = member_id("copy", str(task))
+    identity = ProducerIdentity(name, *await producers.init(name, timeout_ms=60_000))
+    await producers.begin(identity)
+    await producers.publish(identity, "orders", [NewRecord(value=value)], [task])
+    return GroupMember(*identity)
+
+
+async def read(broker: Broker, partition: int) -> list[bytes | None]:
+    page = await broker.read_records(
+        "orders",
+        partition,
+        0,
+        limit=10,
+        max_bytes=10_000,
+        max_wait_ms=0,
+        isolation=Isolation.READ_COMMITTED,
+    )
+    return [record.value for record in page.records]
+
+
+async def test_markers_are_made_up_for(
+    open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def go_down_first(_self: object, _index: int, _effect: WriteMarkers) -> None:
+        await asyncio.Event().wait()
+
+    async with open_broker() as broker:
+        await broker.create_topic(NewTopic(name="orders", partitions=3))
+        members = (await write(broker, 0, b"a"), await write(broker, 1, b"b"))
+        await write(broker, 2, b"from an attempt that nobody waits for")
+        monkeypatch.setattr(transactions.Transactions, "_write_markers", go_down_first)
+        monkeypatch.setattr(transactions, "GROUP_END_WAIT_SECONDS", 0.0)
+        request = CommitGroup(group_id="copy", sequence=4, members=members)
+        answer = await broker.transactions.commit_group(request)
+        assert answer.outcome is GroupOutcome.COMMITTED
+        assert [await read(broker, partition) for partition in range(3)] == [[], [], []]
+
+    monkeypatch.undo()
+    async with open_broker() as broker, asyncio.timeout(READ_SECONDS):
+        group = DescribeGroup(group_id="copy")
+        while (found := await broker.transactions.describe_group(group)).open_members:
+            await asyncio.sleep(0.01)
+        assert found.last_sequence == 4
+        assert [await read(broker, partition) for partition in range(3)] == [[b"a"], [b"b"], []]
+        again = await broker.transactions.commit_group(request)
+        assert again.outcome is GroupOutcome.ALREADY_COMMITTED
