@@ -111,7 +111,7 @@ class Rows:
 
     def _headers(self) -> tuple[Numbers, BytesColumn, BytesColumn]:
         column = self._columns.get("headers")
-        if column is None:
+        if column is None or pa.types.is_null(column.type):
             none = _bytes_column(pa.nulls(0, pa.binary()))
             return _frozen(np.zeros(self.count + 1, dtype=np.int64)), none, none
         lengths: Column = pc.list_value_length(column)

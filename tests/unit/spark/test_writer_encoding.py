@@ -100,6 +100,15 @@ def test_what_is_encoded_is_decoded(rows: list[dict[str, Any]], skipped: int, li
     ]
 
 
+def test_columns_of_nothing_are_like_none() -> None:
+    names = ("key", "headers", "timestamp", "priority", "delay", "deliverAt", "partition")
+    rows = Rows(pa.RecordBatch.from_pydict({"value": ["a"], **dict.fromkeys(names, pa.nulls(1))}))
+    assert rows.partitions().tolist() == [-1]
+    assert not rows.has_delays()
+    (found,) = encode(rows, 1, 1_000)
+    assert (found.key, found.value, found.headers) == (None, b"a", ())
+
+
 @settings(deadline=None)
 @given(
     keys=st.lists(st.binary(max_size=40), min_size=1, max_size=40), partitions=st.integers(1, 50)
