@@ -63,15 +63,21 @@ class LogTopic:
 
 class LogCluster:
     def __init__(
-        self, bootstrap_servers: str, *, patience_seconds: float = PATIENCE_SECONDS
+        self,
+        bootstrap_servers: str,
+        *,
+        patience_seconds: float = PATIENCE_SECONDS,
+        was_reached: bool = False,
     ) -> None:
+        """`was_reached`: somebody else has found the brokers running, so be patient at once."""
         self._bootstrap_servers = bootstrap_servers
         self._patience_seconds = patience_seconds
         self._entrance: BlockingConnection | None = None
         self._nodes: dict[int, tuple[str, int]] = {}
         self._by_node: dict[int, BlockingConnection] = {}
         self._leaders: dict[Place, int] = {}
-        self._was_reached = False
+        self._was_reached = was_reached
+        self._is_asking = False
 
     def __enter__(self) -> Self:
         return self
@@ -140,6 +146,15 @@ class LogCluster:
 
     def patiently(self, ask: Callable[[], _Answer]) -> _Answer:
         """Ask again while brokers come and go; at once an error where none was ever reached."""
+        if self._is_asking:  # one patience for a question and those it takes to answer it
+            return ask()
+        self._is_asking = True
+        try:
+            return self._repeatedly(ask)
+        finally:
+            self._is_asking = False
+
+    def _repeatedly(self, ask: Callable[[], _Answer]) -> _Answer:
         deadline: float | None = None
         while True:
             try:
