@@ -101,7 +101,10 @@ class StateFolder:
         if not status.state.is_over and not self.is_locked():
             # It may have ended between the two looks.
             status = self._read() or status
-            if not status.state.is_over:
+            if not status.state.is_over and self.stop_requested:
+                # It did not end soon enough, and was ended by force.
+                status.state = RunState.STOPPED
+            elif not status.state.is_over:
                 status.state = RunState.FAILED
                 status.error = (
                     f"process {status.pid} ended without a word (killed, or out of memory?)"

@@ -209,6 +209,7 @@ topic = "out"
         ('"latest"', "'{\"orders\": 1}'", "7: replay.to: topic 'orders' needs an object"),
         ("rate = 10", "rate = 0", "8: replay.rate: 0 is not between 1 and"),
         ("[replay]", '[[source]]\ntopic = "b"\n[replay]', "3: source: a replay has one"),
+        ('"orders"', '"orders"\nformat = "string"', "5: source[1].format: a replay sends bytes"),
         ('topic = "out"', 'table = "out"', '9: sink: a replay goes to topic = "…"'),
     ],
 )

@@ -56,6 +56,8 @@ def test_a_process_that_is_gone_has_failed(folder: StateFolder) -> None:
     assert found.state is RunState.FAILED
     assert "ended without a word" in (found.error or "")
     assert "last error in the log: java.lang.OutOfMemoryError: heap" in (found.error or "")
+    folder.request_stop()
+    assert folder.status().state is RunState.STOPPED
     with folder.locked():
         folder.write(status(RunState.FINISHED))
     assert folder.status().state is RunState.FINISHED

@@ -56,6 +56,14 @@ class ReplayKind(Kind):
             definition.file.add_problem(
                 problems, ("source",), "a replay has one [[source]]: a topic, or a table"
             )
+        for source in definition.sources:
+            if source.table is None and source.options.get("value.format") != "binary":
+                definition.file.add_problem(
+                    problems,
+                    (*source.place, "format"),
+                    "a replay sends bytes as they were; leave it out, and look into them in filter "
+                    "with from_json(CAST(value AS STRING), 'amount DOUBLE').amount and the like",
+                )
         sink = definition.sink
         if sink is not None and sink.topic is None:
             definition.file.add_problem(problems, ("sink",), 'a replay goes to topic = "…"')
