@@ -42,7 +42,7 @@ class Contest:
         self._spark.stop()
 
     def write_parquet(self) -> None:
-        self._goqueue(self._spark.read).write.parquet(self._parquet_folder)
+        self._topic("goqueue", self._spark.read).write.parquet(self._parquet_folder)
         count = self._spark.read.parquet(self._parquet_folder).count()
         assert count == self._rows, f"Parquet has {count} rows of {self._rows}"
 
@@ -79,26 +79,20 @@ class Contest:
 
     def _source(self, name: str, reader: Any) -> "DataFrame":
         if name == GOQUEUE_SOURCE:
-            return self._goqueue(reader)
+            return self._topic("goqueue", reader)
         if name == PARQUET:
             # A stream of files must be told its columns.
             columns: StructType = self._spark.read.parquet(self._parquet_folder).schema
             rows: DataFrame = reader.schema(columns).parquet(self._parquet_folder)
             return rows
-        kafka: DataFrame = (
-            reader.format("kafka")
+        return self._topic("kafka", reader)
+
+    def _topic(self, source: str, reader: Any) -> "DataFrame":
+        """Both sources take Kafka's names of options."""
+        rows: DataFrame = (
+            reader.format(source)
             .option("kafka.bootstrap.servers", self._servers)
             .option("subscribe", TOPIC)
-            .option("startingOffsets", "earliest")
-            .load()
-        )
-        return kafka
-
-    def _goqueue(self, reader: Any) -> "DataFrame":
-        rows: DataFrame = (
-            reader.format("goqueue")
-            .option("bootstrap.servers", self._servers)
-            .option("topic", TOPIC)
             .option("startingOffsets", "earliest")
             .load()
         )

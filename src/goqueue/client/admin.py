@@ -44,10 +44,8 @@ from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
 from goqueue.client.addresses import parse_addresses
 from goqueue.client.connection import Connection
 from goqueue.client.errors import BrokerUnreachable, RequestRefused
+from goqueue.client.log_ranges import EARLIEST, LATEST
 from goqueue.client.topic_facts import PartitionFacts, TopicFacts, TopicSetting
-
-EARLIEST: Final = -2
-LATEST: Final = -1
 
 # How long the broker may work on one change; our own time-out is longer.
 _CHANGE_TIMEOUT: Final = i32Timedelta.parse(datetime.timedelta(seconds=30))
