@@ -1,6 +1,5 @@
 """A pipeline as a process of its own: in the background, killed, run again, stopped."""
 
-import json
 import os
 import signal
 import subprocess
@@ -8,8 +7,11 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+import pytest
+
+from goqueue.spark.pipelines.run_status import RunState
+from goqueue.spark.pipelines.state_folder import StateFolder
 from tests.spark.committed_reading import values_of
 from tests.spark.pipeline_runs import write_pipeline
 
@@ -23,18 +25,13 @@ def goqueue(folder: Path, *arguments: str, **environment: str) -> tuple[int, str
     done = subprocess.run(
         [sys.executable, "-m", "goqueue", "pipeline", *arguments],
         cwd=folder,
-        env=os.environ | {"GOQUEUE_PIPELINES": str(folder / "state"), **environment},
+        env=os.environ | environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=WAIT_SECONDS,
     )
     return done.returncode, done.stdout, done.stderr
-
-
-def status(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(goqueue(folder, "status", "copy", "-o", "json")[1])
-    return found
 
 
 def wait_for(is_so: Callable[[], bool], what: str) -> None:
@@ -44,9 +41,16 @@ def wait_for(is_so: Callable[[], bool], what: str) -> None:
         time.sleep(0.2)
 
 
+@pytest.mark.timeout(3 * WAIT_SECONDS)
 def test_a_run_in_the_background(
-    bootstrap: str, make_topic: MakeTopic, send: Send, tmp_path: Path
+    bootstrap: str,
+    make_topic: MakeTopic,
+    send: Send,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("GOQUEUE_PIPELINES", str(tmp_path / "state"))
+    folder = StateFolder("copy")
     source, sink = make_topic(), make_topic()
     path = write_pipeline(
         tmp_path,
@@ -69,7 +73,7 @@ master = "local[1]"
     assert (code, "no Spark master answers at 127.0.0.1:1" in err) == (1, True)
     code, _, err = goqueue(tmp_path, "check", str(path), JAVA_HOME=str(tmp_path))
     assert (code, "where there is no java; Spark needs Java 17" in err) == (1, True)
-    assert status(tmp_path)["state"] == "failed"
+    assert folder.status().state is RunState.FAILED
 
     send(source, [b"1"])
     code, out, err = goqueue(tmp_path, "run", "--detach", str(path))
@@ -80,9 +84,9 @@ master = "local[1]"
     assert code == 1
     assert "pipeline 'copy' is running already" in err
 
-    pid = status(tmp_path)["pid"]
+    pid = folder.status().pid
     os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: status(tmp_path)["state"] == "failed", "the dead process is noticed")
+    wait_for(lambda: folder.status().state is RunState.FAILED, "the dead process is noticed")
     code, out, _ = goqueue(tmp_path, "status", "copy")
     assert code == 1
     assert f"process {pid} ended without a word" in out
@@ -90,10 +94,10 @@ master = "local[1]"
     send(source, [b"2"])
     assert goqueue(tmp_path, "run", "--detach", str(path))[0] == 0
     wait_for(lambda: values_of(bootstrap, sink) == [b"1", b"2"], "the second record")
-    wait_for(lambda: bool(status(tmp_path)["progress"]), "progress")
+    wait_for(lambda: bool(folder.status().progress), "progress")
     assert goqueue(tmp_path, "stop", "copy") == (0, "copy: stopped\n", "")
-    found = status(tmp_path)
-    assert found["state"] == "stopped"
-    assert found["progress"]["copy"]["lag"] == 0
-    wait_for(lambda: not Path(f"/proc/{found['pid']}").exists(), "the process ends")
+    found = folder.status()
+    assert found.state is RunState.STOPPED
+    assert found.progress["copy"]["lag"] == 0
+    wait_for(lambda: not Path(f"/proc/{found.pid}").exists(), "the process ends")
     assert "stopped" in goqueue(tmp_path, "list")[1]

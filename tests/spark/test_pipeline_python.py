@@ -19,7 +19,7 @@ MakeTopic = Callable[..., str]
 FUNCTIONS = """
 from pyspark.sql.functions import udf
 
-@udf("string")
+@udf("string", useArrow=False)
 def shout(text):
     return text.upper()
 
