@@ -73,6 +73,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.tracing", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--messages", type=int, default=1_000_000)
+    parser.add_argument("--loads", type=int, default=len(LOADS), help="only the first so many")
     parser.add_argument("--save", action="store_true", help="keep the table in bench/results")
     given = parser.parse_args()
     keep_to_two_cores()
@@ -82,7 +83,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="bench-tracing-") as folder:
         broker.start(Path(folder))
         try:
-            for load in LOADS:
+            for load in LOADS[: given.loads]:
                 results += measure(broker, load, given.rounds, given.messages)
         finally:
             broker.stop()

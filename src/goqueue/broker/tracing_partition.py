@@ -69,8 +69,9 @@ class PartitionTrace:
         self.ppm = ppm
         self._sampler = Sampler(self.key, ppm) if ppm else None
         self._read_batch = read_batch
-        # Nothing below it, and above what was appended last, is chosen.
+        # Nothing below it, and above what was appended last, is chosen at this level.
         self._next_chosen = -1
+        self._next_level = 0
         self._publishing: deque[_Publishing] = deque(maxlen=PUBLISHING_MAX)
         self._fetched: deque[int] = deque(maxlen=UNCOMMITTED_MAX)
         self._committed: dict[str, int] = {}
@@ -216,12 +217,15 @@ class PartitionTrace:
         follows = recorder.follows_producers and continued is None
         follows = follows and recorder.following.has_left(started_us)
         follows = follows and carries_traceparent(data)
-        if not follows and end_offset <= self._next_chosen:
+        throttle = recorder.throttle
+        is_quiet = end_offset <= self._next_chosen and throttle.level >= self._next_level
+        if not follows and (is_quiet or throttle.is_spent(started_us)):
             return
         offsets: list[int] = []
-        if self._sampler is not None and end_offset > self._next_chosen:
+        if self._sampler is not None and not is_quiet:
             offsets = self.traced(base_offset, end_offset)
-            self._next_chosen = self._sampler.first_from(end_offset)
+            self._next_level = throttle.level
+            self._next_chosen = self._sampler.first_from(end_offset, throttle.level)
         if continued is not None:
             offsets = [o for o in offsets if not _is_continued(continued, o - base_offset)]
         if not offsets and not follows:

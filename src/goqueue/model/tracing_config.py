@@ -27,7 +27,7 @@ TRACING_BROKER_SETTINGS: Final = (
     Setting(
         name="tracing.max.messages.per.second",
         type=SettingType.INT,
-        default=500,
+        default=200,
         minimum=0,
         maximum=INT32_MAX,
         doc="Traced messages noted per second; beyond, sampling gets coarser. 0 is no limit.",

@@ -48,15 +48,16 @@ class Sampler:
     def is_chosen(self, offset: int, level: int = 0) -> bool:
         return next(self.chosen(offset, offset + 1, level), None) is not None
 
-    def first_from(self, offset: int) -> int:
-        """The first chosen offset at or after `offset`, at level 0."""
-        block = self._block_of(offset)
+    def first_from(self, offset: int, level: int = 0) -> int:
+        """The first chosen offset at or after `offset`."""
+        step = 1 << level
+        block = -(-self._block_of(offset) // step) * step
         while True:
             first = self._start_of(block)
             found = first + self._hash(block) % (self._start_of(block + 1) - first)
             if found >= offset:
                 return found
-            block += 1
+            block += step
 
     def _block_of(self, offset: int) -> int:
         return ((offset + 1) * self._ppm - 1) // MILLION
@@ -104,6 +105,10 @@ class Throttle:
         while count >> self.level > left and self.level < LEVEL_MAX:
             self.level += 1
         return self.level
+
+    def is_spent(self, now_us: int) -> bool:
+        """Whether nothing more may be noted in this second."""
+        return now_us // MILLION == self._second and 0 < self._per_second <= self._used
 
     def spend(self, noted: int, of: int) -> None:
         """So many were noted, of so many that sampling would have chosen."""
