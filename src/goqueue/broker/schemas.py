@@ -43,8 +43,9 @@ from goqueue.state.schemas.messages import (
 )
 
 SCHEMAS_TOPIC: Final = "_schemas"
-# The name of the format in which Python's Protobuf deserialiser asks for schemas.
-SERIALIZED: Final = "serialized"
+# What clients may ask for by `format`: what Python's Protobuf deserialiser wants, and an Avro
+# schema with all that it refers to put in its place. Other words are passed over.
+FORMATS: Final = {SchemaType.PROTOBUF: "serialized", SchemaType.AVRO: "resolved"}
 
 _NOTHING: Final = Catalogue()
 
@@ -71,6 +72,7 @@ class _Known(NamedTuple):
 
     source: SchemaSource
     identity: SchemaIdentity
+    normalize: bool
 
 
 class Schemas:
@@ -127,15 +129,9 @@ class Schemas:
 
     async def rendered(self, schema: StoredSchema, wanted: str | None) -> str | None:
         """The schema's text in another format that clients ask for; None is its own."""
-        if not wanted:
+        if not wanted or wanted != FORMATS.get(SchemaType(schema.identity.type)):
             return None
-        if wanted == SERIALIZED and schema.identity.type == SchemaType.PROTOBUF:
-            return await self._parser.describe(source_of(self.catalogue, schema))
-        raise RegistryRefusal(
-            RefusalKind.UNSUPPORTED,
-            f"format: {wanted!r} is not known for {schema.identity.type}; "
-            f"there is {SERIALIZED!r} for PROTOBUF",
-        )
+        return await self._parser.describe(source_of(self.catalogue, schema))
 
     async def compiled(self, schema_id: int) -> SchemaSource:
         """As `source`, with Protobuf compiled: a validator made of it needs no compiler, which
@@ -156,18 +152,27 @@ class Schemas:
     async def register(
         self, subject: str, new: NewSchema, *, normalize: bool = False
     ) -> Registered:
-        """The schema's id and version under the subject, given to it now or before."""
+        """The schema's id and version under the subject, given to it now or before.
+
+        As in Confluent's registry, text, metadata and rules that are not given are those of the
+        version before.
+        """
         check_subject(subject)
+        new = _with_text(await self.loaded(), subject, new)
         known = await self._parse(subject, new, normalize=normalize)
         async with self._turn(subject):
-            catalogue = await self.loaded()
-            is_new = catalogue.find(subject, known.identity) is None
-            if is_new and catalogue.mode_of(subject) is Mode.READWRITE:
-                await self._check_compatible(subject, known)
+            identity = known.identity
+            if new.schema_id is None:
+                found = await self._find(subject, known)
+                if found is not None:
+                    return Registered(self.catalogue.schema(found.schema_id), found)
+                identity = _inherited(self.catalogue, subject, identity)
+            if (await self.loaded()).mode_of(subject) is Mode.READWRITE:
+                await self._check_compatible(subject, known._replace(identity=identity))
             request = Register(
                 subject=subject,
                 text=known.source.text,
-                identity=known.identity,
+                identity=identity,
                 now_ms=self._clock_ms(),
                 schema_id=new.schema_id,
                 version=new.version,
@@ -182,36 +187,67 @@ class Schemas:
         if not catalogue.has_subject(subject, deleted=deleted):
             raise subject_not_found(subject)
         known = await self._parse(subject, new, normalize=normalize)
-        found = (await self.loaded()).find(subject, known.identity, deleted=deleted)
+        found = await self._find(subject, known, deleted=deleted)
         if found is None:
             raise schema_not_found()
         return found
 
+    async def _find(self, subject: str, known: _Known, *, deleted: bool = False) -> Version | None:
+        catalogue = await self.loaded()
+        identity = known.identity
+        found = catalogue.find(subject, identity, deleted=deleted)
+        if found is None and identity.type == SchemaType.AVRO and not identity.references:
+            found = await self._find_resolved(subject, known, deleted=deleted)
+        if found is None:
+            identity = _inherited(self.catalogue, subject, identity)
+            found = self.catalogue.find(subject, identity, deleted=deleted)
+        return found
+
+    async def _find_resolved(self, subject: str, known: _Known, *, deleted: bool) -> Version | None:
+        """Avro's serialisers know types, not references: they send the schema as a whole."""
+        for version in reversed(self.catalogue.versions(subject, deleted=deleted)):
+            schema = self.catalogue.schemas.get(version.schema_id)
+            if schema is None or not _may_be_whole(known.identity, schema.identity):
+                continue
+            try:
+                source = source_of(self.catalogue, schema)
+            except RegistryRefusal:
+                continue  # a deleted one, and what it refers to is gone
+            whole = SchemaSource(SchemaType.AVRO, await self._parser.describe(source))
+            parsed = await self._parser.parse(whole, normalize=known.normalize)
+            if parsed.fingerprint == known.identity.fingerprint:
+                return version
+        return None
+
     async def check(
-        self, subject: str, new: NewSchema, *, version: Version | None, normalize: bool = False
+        self,
+        subject: str,
+        new: NewSchema,
+        *,
+        olds: list[Version] | None = None,
+        normalize: bool = False,
     ) -> Mismatch | None:
-        """Whether the schema could be registered, or is compatible with this version of it."""
+        """Whether the schema could be registered, or is compatible with these versions."""
         known = await self._parse(subject, new, normalize=normalize)
         catalogue = await self.loaded()
         level = catalogue.compatibility_of(subject)
-        if version is not None:
-            olds = [version]
-        else:
+        if olds is None:
             olds = predecessors(catalogue, subject, known.identity.metadata, level)
         return await compare(self.worker, catalogue, known.source, olds, level)
 
     async def _parse(self, subject: str, new: NewSchema, *, normalize: bool) -> _Known:
         self._check_size(new)
         catalogue = await self.loaded()
+        normalize = normalize or catalogue.normalizes(subject)
         references = tuple(_numbered(catalogue, reference) for reference in new.references)
+        if normalize:
+            references = tuple(sorted(set(references)))
         source = SchemaSource(new.type, new.text, resolve(catalogue, references))
-        parsed = await self._parser.parse(
-            source, normalize=normalize or catalogue.normalizes(subject)
-        )
+        parsed = await self._parser.parse(source, normalize=normalize)
         identity = SchemaIdentity(
             new.type, parsed.fingerprint, references, new.metadata, new.rule_set
         )
-        return _Known(source._replace(text=parsed.canonical), identity)
+        return _Known(source._replace(text=parsed.canonical), identity, normalize)
 
     def _check_size(self, new: NewSchema) -> None:
         if not new.text.strip():
@@ -248,13 +284,19 @@ class Schemas:
         request = DeleteSubject(subject, is_permanent)
         return await self._execute(untimed(SchemaMachine.delete_subject, request), list)
 
-    async def set_config(self, subject: str | None, config: SubjectConfig) -> SubjectConfig:
+    async def set_config(
+        self,
+        subject: str | None,
+        config: SubjectConfig,
+        *,
+        cleared: frozenset[str] = frozenset(),
+    ) -> SubjectConfig:
         """Returns all that is set there now."""
         if subject is not None:
             check_subject(subject)
         if config.alias is not None:
             check_subject(config.alias)
-        request = SetConfig(subject, config)
+        request = SetConfig(subject, config, cleared)
         return await self._execute(untimed(SchemaMachine.set_config, request), SubjectConfig)
 
     async def delete_config(self, subject: str | None) -> SubjectConfig:
@@ -300,6 +342,35 @@ class _Turn:
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
         self.takers = 0
+
+
+def _with_text(catalogue: Catalogue, subject: str, new: NewSchema) -> NewSchema:
+    """Who sends metadata or rules alone means the latest schema."""
+    latest = catalogue.latest(subject)
+    if new.text.strip() or latest is None:
+        return new
+    schema = catalogue.schema(latest.schema_id)
+    return new._replace(
+        type=SchemaType(schema.identity.type),
+        text=schema.text,
+        references=schema.identity.references,
+    )
+
+
+def _inherited(catalogue: Catalogue, subject: str, identity: SchemaIdentity) -> SchemaIdentity:
+    latest = catalogue.latest(subject)
+    if latest is None:
+        return identity
+    older = catalogue.schema(latest.schema_id).identity
+    return identity._replace(
+        metadata=identity.metadata or older.metadata, rule_set=identity.rule_set or older.rule_set
+    )
+
+
+def _may_be_whole(whole: SchemaIdentity, other: SchemaIdentity) -> bool:
+    return bool(other.references) and other == whole._replace(
+        fingerprint=other.fingerprint, references=other.references
+    )
 
 
 def _numbered(catalogue: Catalogue, reference: Reference) -> Reference:

@@ -8,7 +8,7 @@ import msgspec
 from goqueue.broker.schemas_jobs import Compared, CompareJob
 from goqueue.broker.schemas_references import source_of
 from goqueue.broker.schemas_worker import SchemaWorker
-from goqueue.schema_formats.messages import Incompatibility, SchemaSource
+from goqueue.schema_formats.messages import Incompatibility, SchemaSource, SchemaType
 from goqueue.state.schemas.catalogue import Catalogue
 from goqueue.state.schemas.messages import CompatibilityLevel, Version
 
@@ -22,23 +22,32 @@ class Mismatch(NamedTuple):
     """Why a schema is not compatible with one that is registered."""
 
     old: Version
-    old_text: str
+    old_source: SchemaSource
     level: CompatibilityLevel
     reasons: list[Incompatibility]
 
     def messages(self) -> list[str]:
-        """In the form of Confluent's registry, which people search the web for."""
-        shown = self.old_text[:_SHOWN_CHARACTERS_MAX]
+        """In the form of Confluent's registry, which people search the web for and tools read."""
+        shown = self.old_source.text[:_SHOWN_CHARACTERS_MAX]
+        write = _avro_reason if self.old_source.type is SchemaType.AVRO else _reason
         return [
-            *(
-                f"{{errorType:'{reason.kind}', description:'{reason.message}', "
-                f"additionalInfo:'{reason.path}'}}"
-                for reason in self.reasons
-            ),
+            *map(write, self.reasons),
             f"{{oldSchemaVersion: {self.old.number}}}",
             f"{{oldSchema: '{shown}'}}",
-            f"{{compatibility: '{self.level}'}}",
+            f"{{validateFields: 'false', compatibility: '{self.level}'}}",
         ]
+
+
+def _avro_reason(reason: Incompatibility) -> str:
+    kind, path, text = reason
+    return (
+        f"{{errorType:'{kind}', description:'{text}, at path '{path}'', additionalInfo:'{path}'}}"
+    )
+
+
+def _reason(reason: Incompatibility) -> str:
+    kind, path, text = reason
+    return f'{{errorType:"{kind}", description:"{text}, at path \'{path}\'"}}'
 
 
 def predecessors(
@@ -80,7 +89,7 @@ async def compare(
         compared = await worker.run(job, Compared)
         if compared.position >= 0:
             version, source = portion[compared.position]
-            return Mismatch(version, source.text, level, compared.reasons)
+            return Mismatch(version, source, level, compared.reasons)
     return None
 
 

@@ -25,7 +25,7 @@ class CompareJob(msgspec.Struct, frozen=True, array_like=True, tag="compare"):
 
 
 class DescribeJob(msgspec.Struct, frozen=True, array_like=True, tag="describe"):
-    """A Protobuf schema is wanted as its compiled descriptor."""
+    """A Protobuf schema is wanted as its compiled descriptor, an Avro schema without references."""
 
     source: SchemaSource
 
@@ -42,7 +42,7 @@ class Compared(msgspec.Struct, frozen=True, array_like=True, tag="compared"):
 
 
 class Described(msgspec.Struct, frozen=True, array_like=True, tag="described"):
-    """The descriptor in Base64."""
+    """The descriptor in Base64, or the schema's text."""
 
     text: str
 

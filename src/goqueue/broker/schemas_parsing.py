@@ -83,7 +83,9 @@ class SchemaParser:
             done.exception()
 
     async def describe(self, source: SchemaSource) -> str:
-        """A Protobuf schema as its compiled descriptor in Base64, which some clients want."""
+        """A Protobuf schema as its compiled descriptor in Base64, which some clients want; an Avro
+        schema with what it refers to put in its place.
+        """
         described = self._described.get(source)
         if described is None:
             described = (await self._worker.run(DescribeJob(source), Described)).text

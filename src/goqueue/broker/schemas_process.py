@@ -26,7 +26,7 @@ from goqueue.broker.schemas_jobs import (
     encode,
 )
 from goqueue.schema_formats.formats import incompatibilities, parse
-from goqueue.schema_formats.messages import Incompatibility, InvalidSchema
+from goqueue.schema_formats.messages import Incompatibility, InvalidSchema, SchemaType
 
 # The libraries of all formats take some 300 MB of address space; a schema that needs ten times as
 # much is meant to do harm.
@@ -79,7 +79,11 @@ def _compare(job: CompareJob) -> Compared:
 
 
 def _describe(job: DescribeJob) -> Described:
-    # Imported here: with the compiler behind it, it is the slowest of the formats to load.
+    # Imported here: a format's libraries are loaded when it is used first.
+    if job.source.type is SchemaType.AVRO:
+        from goqueue.schema_formats.avro import resolved
+
+        return Described(resolved(job.source))
     from goqueue.schema_formats.protobuf import serialized
 
     return Described(serialized(job.source))

@@ -30,6 +30,7 @@ from goqueue.schema_formats import (
 )
 from goqueue.state.schemas.catalogue import Catalogue
 from goqueue.state.schemas.errors import RegistryRefusal
+from goqueue.state.schemas.messages import StoredSchema
 
 # Compiled schemas of thousands of topics; counted by the size of their texts.
 VALIDATORS_MAX_BYTES: Final = 32 * 1024 * 1024
@@ -59,6 +60,17 @@ class _Part(NamedTuple):
         return bool(subjects)
 
 
+class _Compiled(NamedTuple):
+    """What a validator is kept by: an id may be imported again with another schema."""
+
+    schema_id: int
+    fingerprint: str
+
+
+def _compiled(schema: StoredSchema) -> _Compiled:
+    return _Compiled(schema.id, schema.identity.fingerprint)
+
+
 class _NotCompiled(Exception):
     """Work for a thread, and then the check begins again."""
 
@@ -74,7 +86,7 @@ class Validation:
         self.refused = 0
         self._schemas = schemas
         self._threads = threads
-        self._validators: Remembered[int, Validator] = Remembered(VALIDATORS_MAX_BYTES)
+        self._validators: Remembered[_Compiled, Validator] = Remembered(VALIDATORS_MAX_BYTES)
         self._turns: WeakValueDictionary[TopicPartition, asyncio.Lock] = WeakValueDictionary()
 
     def turn(self, partition: Partition) -> asyncio.Lock:
@@ -119,20 +131,21 @@ class Validation:
 
     async def _compile(self, schema_id: int) -> None:
         try:
+            compiled = _compiled(self._schemas.catalogue.schema(schema_id))
             source = await self._schemas.compiled(schema_id)
         except RegistryRefusal as error:
             raise InvalidRecord(f"schema {schema_id} cannot be used for checks: {error}") from error
         loop = asyncio.get_running_loop()
         validator = await loop.run_in_executor(self._threads, _make_validator, source)
         size_bytes = len(source.text) + sum(len(text) for _, text in source.references)
-        self._validators.put(schema_id, validator, size_bytes=size_bytes)
+        self._validators.put(compiled, validator, size_bytes=size_bytes)
 
 
 class _Look:
     """One pass over records: what was found out about a schema holds for all of them."""
 
     def __init__(
-        self, catalogue: Catalogue, schemas: Schemas, validators: Remembered[int, Validator]
+        self, catalogue: Catalogue, schemas: Schemas, validators: Remembered[_Compiled, Validator]
     ) -> None:
         self._catalogue = catalogue
         self._schemas = schemas
@@ -162,7 +175,7 @@ class _Look:
         schema_id = self._plain_json(part) if use is None else self._named(part, use)
         if part.mode != CONTENT:
             return
-        validator = self._validators.get(schema_id)
+        validator = self._validators.get(_compiled(self._catalogue.schema(schema_id)))
         if validator is None:
             raise _NotCompiled(schema_id)
         try:

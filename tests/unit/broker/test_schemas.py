@@ -138,7 +138,7 @@ async def test_levels(
         (record(NAME, AGE_OR_0), adds_optional),
         (record(), drops),
     ):
-        mismatch = await schemas.check("users", new, version=None)
+        mismatch = await schemas.check("users", new)
         assert (mismatch is None) is expected
         if not expected:
             assert (await refused(schemas.register("users", new))).kind is RefusalKind.INCOMPATIBLE
@@ -148,10 +148,10 @@ async def test_transitive_levels_look_at_all_versions(schemas: Schemas) -> None:
     await schemas.register("users", record(NAME))
     await schemas.register("users", record())
     number = record({"name": "name", "type": "int", "default": 0})
-    assert await schemas.check("users", number, version=None) is None
+    assert await schemas.check("users", number) is None
     transitive = SubjectConfig(compatibility=CompatibilityLevel.BACKWARD_TRANSITIVE)
     await schemas.set_config("users", transitive)
-    mismatch = await schemas.check("users", number, version=None)
+    mismatch = await schemas.check("users", number)
     assert mismatch is not None
     assert mismatch.old.number == 1
     assert "{oldSchemaVersion: 1}" in mismatch.messages()

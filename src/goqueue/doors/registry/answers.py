@@ -60,7 +60,6 @@ def schema_answer(
     version: Version | None = None,
     *,
     text: str | None = None,
-    max_id: int | None = None,
 ) -> SchemaAnswer:
     """By version where there is one, else by id; `text` takes the place of the schema's own."""
     identity = schema.identity
@@ -74,7 +73,6 @@ def schema_answer(
         metadata=_raw(identity.metadata),
         rule_set=_raw(identity.rule_set),
         schema=schema.text if text is None else text,
-        max_id=max_id,
         ts=version.registered_ms if version else None,
         deleted=version.is_deleted if version else False,
     )

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from goqueue.broker.schemas_compatibility import Mismatch
+from goqueue.broker.schemas import NewSchema
 from goqueue.doors.registry.requests import Call, new_schema, parse_version
-from goqueue.state.schemas.errors import RegistryRefusal
+from goqueue.state.schemas.errors import RefusalKind, RegistryRefusal, version_not_found
 from goqueue.state.schemas.messages import Version
 
 
@@ -16,30 +16,30 @@ class CompatibilityAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
 async def check_version(call: Call) -> CompatibilityAnswer:
     number = parse_version(call.parts[1])
     new = await new_schema(call)
-    version: Version | None = None
-    try:
-        version = call.schemas.catalogue.version(call.subject, number)
-    except RegistryRefusal:
-        # Nothing is there to be compatible with; a version that is named must be there.
-        if number is not None:
-            raise
-    mismatch = await call.schemas.check(
-        call.subject, new, version=version, normalize=call.query.flag("normalize")
-    )
-    return _answer(call, mismatch)
+    catalogue, subject = call.schemas.catalogue, call.subject
+    # Without a latest version, nothing is there to be compatible with.
+    olds = [version for version in (catalogue.latest(subject),) if version]
+    if number is not None:
+        olds = [version for version in catalogue.versions(subject) if version.number == number]
+        if not olds:
+            raise version_not_found(number)
+    return await _checked(call, new, olds)
 
 
 async def check_all(call: Call) -> CompatibilityAnswer:
     """As registering would."""
-    mismatch = await call.schemas.check(
-        call.subject,
-        await new_schema(call),
-        version=None,
-        normalize=call.query.flag("normalize"),
-    )
-    return _answer(call, mismatch)
+    return await _checked(call, await new_schema(call), None)
 
 
-def _answer(call: Call, mismatch: Mismatch | None) -> CompatibilityAnswer:
+async def _checked(call: Call, new: NewSchema, olds: list[Version] | None) -> CompatibilityAnswer:
+    is_verbose = call.query.flag("verbose")
+    try:
+        mismatch = await call.schemas.check(
+            call.subject, new, olds=olds, normalize=call.query.flag("normalize")
+        )
+    except RegistryRefusal as refusal:
+        if not is_verbose or refusal.kind is not RefusalKind.INVALID_SCHEMA:
+            raise
+        return CompatibilityAnswer(False, [f"Invalid schema, details: {refusal}"])
     messages = [] if mismatch is None else mismatch.messages()
-    return CompatibilityAnswer(mismatch is None, messages if call.query.flag("verbose") else None)
+    return CompatibilityAnswer(mismatch is None, messages if is_verbose else None)

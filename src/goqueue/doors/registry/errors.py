@@ -28,7 +28,6 @@ CODE_OF: Final[Mapping[RefusalKind, int]] = {
     RefusalKind.INVALID_MODE: 42204,
     RefusalKind.NOT_PERMITTED: 42205,
     RefusalKind.REFERENCE_EXISTS: 42206,
-    RefusalKind.ID_DOES_NOT_MATCH: 42207,
     RefusalKind.INVALID_SUBJECT: 42208,
     RefusalKind.SCHEMA_TOO_LARGE: 42209,
     RefusalKind.UNSUPPORTED: 422,

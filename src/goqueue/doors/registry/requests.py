@@ -16,6 +16,8 @@ from goqueue.state.schemas.messages import Reference
 T = TypeVar("T")
 
 VERSION_MAX: Final = 2**31 - 1
+# How subjects are written with the default context in front; there is no other one.
+_DEFAULT_CONTEXT: Final = ":.:"
 _SORTED: Final = msgspec.json.Encoder(order="deterministic")
 
 
@@ -60,7 +62,7 @@ class Call(NamedTuple):
     @property
     def subject(self) -> str:
         """The subject in the path, or the one it is an alias of."""
-        return self.schemas.catalogue.resolve_alias(self.parts[0])
+        return self.schemas.catalogue.resolve_alias(in_default_context(self.parts[0]))
 
     async def body(self, decoder: msgspec.json.Decoder[T]) -> T:
         content = await self.read()
@@ -141,6 +143,10 @@ def _positive(number: int | None) -> int | None:
     if number is not None and number > VERSION_MAX:
         raise HttpRefusal(422, f"{number}: ids and versions end at {VERSION_MAX}")
     return number if number is not None and number > 0 else None
+
+
+def in_default_context(subject: str) -> str:
+    return subject.removeprefix(_DEFAULT_CONTEXT)
 
 
 def parse_version(text: str) -> int | None:

@@ -18,6 +18,7 @@ ROUTES: Final[Mapping[str, Mapping[str, Handler]]] = {
     "contexts": {"GET": server.list_contexts},
     "v1/metadata/id": {"GET": server.show_id},
     "v1/metadata/version": {"GET": server.show_version},
+    "v1/metadata/deployment": {"GET": server.show_deployment},
     "subjects": {"GET": subjects.list_subjects},
     "subjects/*": {"POST": subjects.look_up, "DELETE": subjects.delete_subject},
     "subjects/*/metadata": {"GET": subjects.latest_with_metadata},

@@ -51,10 +51,15 @@ async def list_schemas(call: Call) -> LongList:
 
 
 async def show(call: Call) -> SchemaAnswer:
+    """With the version that the named subject has of it."""
     schema = _schema(call)
+    wanted = call.query.text("subject")
+    uses = call.schemas.catalogue.uses(schema.id, deleted=True)
+    version = next((use for use in reversed(uses) if use.subject == wanted), None)
     max_id = call.schemas.catalogue.highest_id if call.query.flag("fetchMaxId") else None
     text = await call.schemas.rendered(schema, call.query.text("format"))
-    return schema_answer(schema, text=text, max_id=max_id)
+    answer = schema_answer(schema, version, text=text)
+    return msgspec.structs.replace(answer, id=None, max_id=max_id)
 
 
 async def show_text(call: Call) -> PlainText:

@@ -23,6 +23,10 @@ async def show_version(_call: Call) -> dict[str, str]:
     return {"version": __version__, "commitId": ""}
 
 
+async def show_deployment(_call: Call) -> dict[str, list[str]]:
+    return {"attributes": []}
+
+
 async def list_associations(_call: Call) -> list[object]:
     """Clients ask before they fall back to a subject named after the topic."""
     return []

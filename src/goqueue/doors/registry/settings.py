@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from goqueue.doors.registry.requests import Call
+from goqueue.doors.registry.requests import Call, in_default_context
 from goqueue.state.schemas.catalogue import DEFAULT_COMPATIBILITY
 from goqueue.state.schemas.errors import (
     RefusalKind,
@@ -16,11 +16,13 @@ from goqueue.state.schemas.messages import CompatibilityLevel, Mode, SubjectConf
 
 
 class ConfigBody(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    compatibility: str | None = None
-    compatibility_level: str | None = None
-    normalize: bool | None = None
-    alias: str | None = None
-    compatibility_group: str | None = None
+    """What is null is to be cleared, what is left out stays."""
+
+    compatibility: str | msgspec.UnsetType | None = msgspec.UNSET
+    compatibility_level: str | msgspec.UnsetType | None = msgspec.UNSET
+    normalize: bool | msgspec.UnsetType | None = msgspec.UNSET
+    alias: str | msgspec.UnsetType | None = msgspec.UNSET
+    compatibility_group: str | msgspec.UnsetType | None = msgspec.UNSET
     validate_fields: bool | None = None
     validate_rules: bool | None = None
     validate_names: bool | None = None
@@ -38,7 +40,7 @@ class ConfigAnswer(msgspec.Struct, frozen=True, omit_defaults=True, rename="came
 
 
 class ModeBody(msgspec.Struct, frozen=True):
-    mode: str
+    mode: str | None
 
 
 _CONFIG: Final = msgspec.json.Decoder(ConfigBody)
@@ -56,8 +58,8 @@ _UNSUPPORTED: Final = {
 
 
 def _scope(call: Call) -> str | None:
-    """Settings are the named subject's own: an alias is one of them."""
-    return call.parts[0] if call.parts else None
+    """Settings are the named subject's own: an alias is one of them. None is for all."""
+    return in_default_context(call.parts[0]) or None if call.parts else None
 
 
 # --- config -------------------------------------------------------------------------------
@@ -76,7 +78,7 @@ async def show_config(call: Call) -> ConfigAnswer:
 
 
 async def set_config(call: Call) -> ConfigBody:
-    """Answers with what was sent, as Confluent's registry does."""
+    """Answers with what is set there now, in the words of the request."""
     body = await call.body(_CONFIG)
     for name, shown in _UNSUPPORTED.items():
         value = getattr(body, name)
@@ -84,17 +86,41 @@ async def set_config(call: Call) -> ConfigBody:
             raise RegistryRefusal(
                 RefusalKind.UNSUPPORTED, f"{shown}: this registry does not know it; leave it out"
             )
-    level = body.compatibility or body.compatibility_level
-    config = SubjectConfig(
-        compatibility=None if level is None else _level(level),
-        normalize=body.normalize,
-        alias=body.alias,
-        compatibility_group=body.compatibility_group,
+    config, cleared = _changes(body)
+    now = await call.schemas.set_config(_scope(call), config, cleared=cleared)
+    return ConfigBody(
+        compatibility=now.compatibility or msgspec.UNSET,
+        normalize=msgspec.UNSET if now.normalize is None else now.normalize,
+        alias=now.alias or msgspec.UNSET,
+        compatibility_group=now.compatibility_group or msgspec.UNSET,
+        validate_fields=body.validate_fields,
+        validate_rules=body.validate_rules,
+        validate_names=body.validate_names,
     )
-    if config == SubjectConfig():
+
+
+def _changes(body: ConfigBody) -> tuple[SubjectConfig, frozenset[str]]:
+    """What is to be set, and the names of what is to be cleared."""
+    level = body.compatibility
+    if level is msgspec.UNSET:
+        level = body.compatibility_level
+    given = {
+        "compatibility": level,
+        "normalize": body.normalize,
+        "alias": body.alias,
+        "compatibility_group": body.compatibility_group,
+    }
+    if all(value is msgspec.UNSET for value in given.values()):
         raise _invalid_level()
-    await call.schemas.set_config(_scope(call), config)
-    return body
+    config = SubjectConfig(
+        compatibility=_level(level) if isinstance(level, str) else None,
+        normalize=body.normalize if isinstance(body.normalize, bool) else None,
+        alias=body.alias if isinstance(body.alias, str) else None,
+        compatibility_group=(
+            body.compatibility_group if isinstance(body.compatibility_group, str) else None
+        ),
+    )
+    return config, frozenset(name for name, value in given.items() if value is None)
 
 
 async def delete_config(call: Call) -> ConfigAnswer:
@@ -138,12 +164,15 @@ async def show_mode(call: Call) -> ModeBody:
 
 async def set_mode(call: Call) -> ModeBody:
     body = await call.body(_MODE)
+    if body.mode is None:
+        await call.schemas.delete_mode(_scope(call))
+        return body
     try:
         mode = Mode(body.mode.upper())
     except ValueError:
         raise RegistryRefusal(
             RefusalKind.INVALID_MODE,
-            "Invalid mode. Valid values are READWRITE, READONLY, READONLY_OVERRIDE, and IMPORT.",
+            "Invalid mode. Valid values are READWRITE, READONLY, and IMPORT.",
         ) from None
     await call.schemas.set_mode(_scope(call), mode, is_forced=call.query.flag("force"))
     return body

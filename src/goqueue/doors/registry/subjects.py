@@ -9,7 +9,13 @@ from goqueue.doors.registry.answers import (
     SchemaAnswer,
     schema_answer,
 )
-from goqueue.doors.registry.requests import Call, new_schema, page, parse_version
+from goqueue.doors.registry.requests import (
+    Call,
+    in_default_context,
+    new_schema,
+    page,
+    parse_version,
+)
 from goqueue.state.schemas.errors import schema_not_found, subject_not_found
 from goqueue.state.schemas.messages import Version
 
@@ -21,7 +27,8 @@ _ALL_CONTEXTS: Final = ":*:"
 
 
 def subject_prefix(call: Call) -> str:
-    return (call.query.text("subjectPrefix") or "").removeprefix(_ALL_CONTEXTS)
+    prefix = (call.query.text("subjectPrefix") or "").removeprefix(_ALL_CONTEXTS)
+    return in_default_context(prefix)
 
 
 async def list_subjects(call: Call) -> list[str]:
@@ -112,7 +119,8 @@ async def delete_version(call: Call) -> int:
 
 
 async def list_referrers(call: Call) -> list[int]:
-    found = call.schemas.catalogue.version(call.subject, parse_version(call.parts[1]))
+    number = parse_version(call.parts[1])
+    found = call.schemas.catalogue.version(call.subject, number, deleted=True)
     referrers = call.schemas.catalogue.referrers(found.subject, found.number)
     return page(referrers, call.query, most=VERSIONS_LISTED_MAX)
 

@@ -7,6 +7,6 @@ threads, and is pickled as the schema it was made from.
 
 from goqueue.schema_formats.avro.compatibility import incompatibilities
 from goqueue.schema_formats.avro.payloads import make_validator
-from goqueue.schema_formats.avro.schema_text import parse
+from goqueue.schema_formats.avro.schema_text import parse, resolved
 
-__all__ = ["incompatibilities", "make_validator", "parse"]
+__all__ = ["incompatibilities", "make_validator", "parse", "resolved"]

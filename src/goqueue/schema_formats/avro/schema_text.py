@@ -7,6 +7,7 @@ does: properties and aliases sorted, an empty doc left out, `error` called `reco
 """
 
 import hashlib
+from collections.abc import Iterable
 
 from goqueue.schema_formats.avro.json_text import sorted_keys, write_json
 from goqueue.schema_formats.avro.schema_reading import read_schema
@@ -22,7 +23,6 @@ from goqueue.schema_formats.avro.schema_types import (
     Primitive,
     Properties,
     Record,
-    Schema,
     Union,
 )
 from goqueue.schema_formats.messages import InvalidSchema, ParsedSchema, SchemaSource
@@ -34,7 +34,8 @@ _LOGICAL_TYPE_PROPERTIES = ("logicalType", "precision", "scale")
 def parse(source: SchemaSource, *, normalize: bool = False) -> ParsedSchema:
     """Raises `InvalidSchema`. With `normalize`, what differs only in writing becomes equal."""
     schema = read_schema(source)
-    canonical = write_json(_Writing(schema, normalize=normalize).write(schema.root, ""))
+    writing = _Writing(schema.referenced, normalize=normalize)
+    canonical = write_json(writing.write(schema.root, ""))
     references: list[Json] = [[name, text] for name, text in source.references]
     if normalize:
         references = [[name, text] for name, text in sorted(set(source.references))]
@@ -49,10 +50,15 @@ def parse(source: SchemaSource, *, normalize: bool = False) -> ParsedSchema:
     )
 
 
+def resolved(source: SchemaSource) -> str:
+    """The schema with all that it refers to written where it is used first."""
+    return write_json(_Writing(normalize=False).write(read_schema(source).root, ""))
+
+
 class _Writing:
-    def __init__(self, schema: Schema, *, normalize: bool) -> None:
+    def __init__(self, written: Iterable[str] = (), *, normalize: bool) -> None:
         self._normalize = normalize
-        self._written = set(schema.referenced)
+        self._written = set(written)
 
     def write(self, avro_type: AvroType, namespace: str) -> Json:
         match avro_type:

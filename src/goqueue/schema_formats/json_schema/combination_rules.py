@@ -18,18 +18,18 @@ def compare_combinations(writer: Combination, reader: Combination) -> Steps:
     if len(had) < len(wanted) and reader.criterion == "allOf":
         text = f"the reader demands {len(wanted)} schemas at once, the writer {len(had)}"
         return [Reason("PRODUCT_TYPE_EXTENDED", text)]
-    if len(had) > len(wanted) and reader.criterion != "allOf":
+    if len(had) > len(wanted) and writer.criterion != "allOf":
         text = f"the reader knows {len(wanted)} alternatives, the writer {len(had)}"
         return [Reason("SUM_TYPE_NARROWED", text)]
     return (yield from _compare_parts(had, wanted))
 
 
 def _criterion_fits(writer: Combination, reader: Combination) -> bool:
-    """Of a single schema, all, any and one are the same."""
+    """Of a single schema, all, any and one are the same; and all of many fit any of them."""
     if reader.criterion in (writer.criterion, "anyOf"):
         return True
     if reader.criterion == "oneOf":
-        return len(writer.parts) == 1
+        return len(writer.parts) == 1 or (writer.criterion == "allOf" and len(reader.parts) == 1)
     return len(writer.parts) == len(reader.parts) == 1
 
 

@@ -110,7 +110,7 @@ class Catalogue:
         if found is None or (found.is_deleted and not deleted):
             if not self.has_subject(subject, deleted=deleted):
                 raise subject_not_found(subject)
-            raise version_not_found("latest" if number is None else number)
+            raise version_not_found(-1 if number is None else number)
         return found
 
     def next_version(self, subject: str) -> int:

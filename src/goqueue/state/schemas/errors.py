@@ -22,7 +22,6 @@ class RefusalKind(Enum):
     INVALID_MODE = auto()
     NOT_PERMITTED = auto()
     REFERENCE_EXISTS = auto()
-    ID_DOES_NOT_MATCH = auto()
     INVALID_SUBJECT = auto()
     SCHEMA_TOO_LARGE = auto()
     UNSUPPORTED = auto()
@@ -41,7 +40,7 @@ def subject_not_found(subject: str) -> RegistryRefusal:
     return RegistryRefusal(RefusalKind.SUBJECT_NOT_FOUND, f"Subject '{subject}' not found.")
 
 
-def version_not_found(version: int | str) -> RegistryRefusal:
+def version_not_found(version: int) -> RegistryRefusal:
     return RegistryRefusal(RefusalKind.VERSION_NOT_FOUND, f"Version {version} not found.")
 
 

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Final, TypeVar
 
+import msgspec
+
 from goqueue.state.machine import Outcome, StateRecord
 from goqueue.state.schemas import records
 from goqueue.state.schemas.catalogue import Catalogue
@@ -61,36 +63,45 @@ class SchemaMachine:
     def register(self, outcome: Outcome, request: Register) -> Registered:
         """Compatibility has been looked at before; everything else is decided here."""
         catalogue = self.catalogue
-        found = catalogue.find(request.subject, request.identity)
-        if found is not None and request.schema_id in (None, found.schema_id):
+        found = self._registered(request)
+        if found is not None:
             return Registered(catalogue.schema(found.schema_id), found)
         self._check_mode(request)
-        if found is not None:
-            raise RegistryRefusal(
-                RefusalKind.ID_DOES_NOT_MATCH,
-                f"Schema already registered with id {found.schema_id} instead of input id "
-                f"{request.schema_id}",
-            )
         for reference in request.identity.references:
             self._check_reference(reference.subject, reference.version)
+        number = self._number_for(request)
         schema = self._schema_for(request)
-        if schema.id not in catalogue.schemas:
+        for older in catalogue.versions(request.subject, deleted=True):
+            if not older.is_deleted:
+                continue
+            if older.schema_id == schema.id and older.number < number:
+                # Registered again after a soft delete: the new version takes that one's place.
+                outcome.records.append(records.version_tombstone(older))
+            elif older.schema_id != schema.id and older.number == number:
+                self._forget(outcome, [older])
+        if catalogue.schemas.get(schema.id) != schema:
             outcome.records.append(records.schema_record(schema))
-        number = request.version or catalogue.next_version(request.subject)
-        self._check_version_free(request, number)
         version = Version(request.subject, number, schema.id, False, request.now_ms)
         outcome.records.append(records.version_record(version))
-        # Registered again after a soft delete: the new version takes the deleted one's place.
-        for older in catalogue.versions(request.subject, deleted=True):
-            if older.schema_id == schema.id and older.number < number:
-                outcome.records.append(records.version_tombstone(older))
         return Registered(schema, version)
+
+    def _registered(self, request: Register) -> Version | None:
+        """The version that answers the request; who imports wants the id and version given."""
+        if request.schema_id is None:
+            return self.catalogue.find(request.subject, request.identity)
+        for version in reversed(self.catalogue.versions(request.subject)):
+            schema = self.catalogue.schema(version.schema_id)
+            if (schema.id, schema.identity) == (request.schema_id, request.identity) and (
+                request.version in (None, version.number)
+            ):
+                return version
+        return None
 
     def _check_mode(self, request: Register) -> None:
         subject, mode = request.subject, self.catalogue.mode_of(request.subject)
         if mode.is_read_only:
             raise not_permitted(f"Subject {subject} is in read-only mode")
-        is_import = request.schema_id is not None or request.version is not None
+        is_import = request.schema_id is not None
         if is_import and mode is not Mode.IMPORT:
             raise not_permitted(f"Subject {subject} is not in import mode")
         if not is_import and mode is Mode.IMPORT:
@@ -114,19 +125,32 @@ class SchemaMachine:
         if schema_id > SCHEMA_ID_MAX:
             raise not_permitted(f"id {schema_id}: the highest possible id is {SCHEMA_ID_MAX}")
         known = catalogue.schemas.get(schema_id)
-        if known is None:
-            return StoredSchema(schema_id, request.text, request.identity)
-        if known.identity != request.identity:
+        if known is not None and known.identity == request.identity:
+            return known
+        if known is not None and not self._is_replaceable(known, request):
             raise not_permitted(f"Overwrite new schema with id {schema_id} is not permitted.")
-        return known
+        return StoredSchema(schema_id, request.text, request.identity)
 
-    def _check_version_free(self, request: Register, number: int) -> None:
-        taken = self.catalogue.versions(request.subject, deleted=True)
-        if any(version.number == number for version in taken):
+    def _is_replaceable(self, known: StoredSchema, request: Register) -> bool:
+        """Whether only metadata or rules differ, of a schema that this subject has deleted."""
+        return known.identity.fingerprint == request.identity.fingerprint and all(
+            use.is_deleted and use.subject == request.subject
+            for use in self.catalogue.uses(known.id, deleted=True)
+        )
+
+    def _number_for(self, request: Register) -> int:
+        following = self.catalogue.next_version(request.subject)
+        number = request.version or following
+        if request.schema_id is None and number != following:
+            raise invalid_schema(
+                f"Version is not one more than previous version: leave it out, or give {following}"
+            )
+        if any(version.number == number for version in self.catalogue.versions(request.subject)):
             raise not_permitted(
                 f"version {number} of subject {request.subject} has another schema; "
-                "leave the version out, or delete that one permanently first"
+                "leave the version out, or delete that one first"
             )
+        return number
 
     # --- deleting -------------------------------------------------------------------------
 
@@ -139,7 +163,7 @@ class SchemaMachine:
         if version.is_deleted and not is_permanent:
             raise RegistryRefusal(
                 RefusalKind.VERSION_SOFT_DELETED,
-                f"Subject '{subject}' Version {number} was soft deleted. "
+                f"Subject '{subject}' Version {number} was soft deleted."
                 "Set permanent=true to delete permanently",
             )
         if is_permanent and not version.is_deleted:
@@ -167,7 +191,7 @@ class SchemaMachine:
         if not is_permanent and all(version.is_deleted for version in versions):
             raise RegistryRefusal(
                 RefusalKind.SUBJECT_SOFT_DELETED,
-                f"Subject '{subject}' was soft deleted. Set permanent=true to delete permanently",
+                f"Subject '{subject}' was soft deleted.Set permanent=true to delete permanently",
             )
         if is_permanent and not all(version.is_deleted for version in versions):
             raise RegistryRefusal(
@@ -190,12 +214,11 @@ class SchemaMachine:
             raise not_permitted(f"Subject {subject} is in read-only mode")
 
     def _check_unreferenced(self, version: Version) -> None:
-        referrers = self.catalogue.referrers(version.subject, version.number)
-        if referrers:
+        if self.catalogue.referrers(version.subject, version.number):
             raise RegistryRefusal(
                 RefusalKind.REFERENCE_EXISTS,
-                "One or more references exist to the schema {subject="
-                f"{version.subject},version={version.number}}}: schema ids {referrers}",
+                "One or more references exist to the schema {magic=1,keytype=SCHEMA,subject="
+                f"{version.subject},version={version.number}}}.",
             )
 
     def _forget_settings(self, outcome: Outcome, subject: str) -> None:
@@ -224,11 +247,11 @@ class SchemaMachine:
     @_decision
     def set_config(self, outcome: Outcome, request: SetConfig) -> SubjectConfig:
         """What is not given stays as it was. Without a config it is removed; answers the old."""
-        subject, config = request
+        subject, config, cleared = request
         old = self.catalogue.configs.get(subject)
         self._check_writable(subject)
         if config is not None:
-            new = _merged(old or SubjectConfig(), config)
+            new = _merged(old or SubjectConfig(), config, cleared)
             outcome.records.append(records.config_record(subject, new))
             return new
         if old is None:
@@ -306,9 +329,10 @@ class SchemaMachine:
         return Outcome()
 
 
-def _merged(old: SubjectConfig, new: SubjectConfig) -> SubjectConfig:
-    def either(name: str) -> object:
-        given = getattr(new, name)
-        return getattr(old, name) if given is None else given
-
-    return SubjectConfig(**{name: either(name) for name in SubjectConfig.__struct_fields__})  # type: ignore[arg-type]
+def _merged(old: SubjectConfig, new: SubjectConfig, cleared: frozenset[str]) -> SubjectConfig:
+    kept = {
+        name: getattr(old, name)
+        for name in SubjectConfig.__struct_fields__
+        if getattr(new, name) is None and name not in cleared
+    }
+    return msgspec.structs.replace(new, **kept)

@@ -124,10 +124,14 @@ class DeleteSubject(NamedTuple):
 
 
 class SetConfig(NamedTuple):
-    """Without a subject, for all."""
+    """Without a subject, for all; without a config, all that is set there goes.
+
+    What the config leaves out stays as it was, but for the fields named in `cleared`.
+    """
 
     subject: str | None
     config: SubjectConfig | None
+    cleared: frozenset[str] = frozenset()
 
 
 class SetMode(NamedTuple):

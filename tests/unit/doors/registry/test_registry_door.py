@@ -142,10 +142,107 @@ async def test_importing(client: httpx.AsyncClient) -> None:
     assert (await client.get("/mode/a")).json() == {"mode": "IMPORT"}
     imported = await register(client, "a", record("x"), id=40, version=4)
     assert (imported["id"], imported["version"]) == (40, 4)
-    assert (await register(client, "a", record("x"), id=41))["error_code"] == 42207
-    assert (await register(client, "b", record("y")))["id"] == 41
-    shown = (await client.get("/schemas/ids/40?fetchMaxId=true")).json()
-    assert shown["maxId"] == 41
+    assert (await register(client, "a", record("x"), version=5))["id"] == 40
+    assert (await register(client, "a", record("y"), version=5))["error_code"] == 42205
+    twin = await register(client, "a", record("x"), id=41)
+    assert (twin["id"], twin["version"]) == (41, 5)
+    assert (await register(client, "b", record("y")))["id"] == 42
+    shown = (await client.get("/schemas/ids/40?fetchMaxId=true&subject=a")).json()
+    assert shown["maxId"] == 42
+    assert (shown["subject"], shown["version"]) == ("a", 4)
+    assert "id" not in shown
+    assert (await client.put("/mode/a", json={"mode": None})).json() == {"mode": None}
+    assert error_of(await client.get("/mode/a")) == 40409
+
+
+async def test_what_is_left_out_is_as_before(client: httpx.AsyncClient) -> None:
+    metadata = {"properties": {"owner": "me"}}
+    first = await register(client, "a", record("x"), metadata=metadata)
+    assert await register(client, "a", record("x")) == first
+    found = (await client.post("/subjects/a", json={"schema": record("x")})).json()
+    assert found["metadata"] == metadata
+    assert (await register(client, "a", record("x", "y")))["version"] == 2
+    assert (await client.get("/subjects/a/versions/2")).json()["metadata"] == metadata
+    rules = {"domainRules": [{"name": "r", "kind": "CONDITION", "mode": "WRITE", "type": "CEL"}]}
+    assert (await register(client, "a", "", ruleSet=rules))["version"] == 3
+    third = (await client.get("/subjects/a/versions/3")).json()
+    assert json.loads(third["schema"]) == json.loads(record("x", "y"))
+    assert third["ruleSet"] == rules
+    assert (await register(client, "b", ""))["error_code"] == 42201
+
+
+async def test_an_avro_schema_sent_as_a_whole_is_the_one_with_references(
+    client: httpx.AsyncClient,
+) -> None:
+    inner = {"type": "record", "name": "In", "namespace": "n", "fields": []}
+    outer = {"type": "record", "name": "Out", "fields": [{"name": "x", "type": "n.In"}]}
+    whole = {**outer, "fields": [{"name": "x", "type": inner}]}
+    reference = {"name": "n.In", "subject": "in", "version": 1}
+    await register(client, "in", json.dumps(inner))
+    await register(client, "in2", json.dumps({**inner, "name": "In2"}))
+    known = await register(client, "out", json.dumps(outer), references=[reference])
+    assert await register(client, "out", json.dumps(whole)) == known
+    found = await client.post("/subjects/out", json={"schema": json.dumps(whole)})
+    assert found.json()["references"] == [reference]
+    shown = (await client.get(f"/schemas/ids/{known['id']}?format=resolved")).json()
+    assert json.loads(shown["schema"]) == whole
+    shown = (await client.get(f"/schemas/ids/{known['id']}?format=nonsense")).json()
+    assert json.loads(shown["schema"]) == outer
+    other = json.dumps({**whole, "doc": "another"})
+    assert error_of(await client.post("/subjects/out", json={"schema": other})) == 40403
+    both = [reference, {"name": "n.In2", "subject": "in2", "version": 1}]
+    normalized = [
+        await client.post(
+            "/subjects/both/versions?normalize=true",
+            json={"schema": json.dumps(outer), "references": references},
+        )
+        for references in (both, both[::-1])
+    ]
+    assert normalized[0].json() == normalized[1].json()
+    assert (await client.delete("/subjects/out/versions/1")).json() == 1
+    assert (await client.get("/subjects/in/versions/1/referencedby")).json() == [4]
+    await client.delete("/subjects/both")
+    assert (await client.delete("/subjects/in/versions/1")).json() == 1
+    assert (await client.get("/subjects/in/versions/1/referencedby")).json() == []
+
+
+async def test_checks_without_a_version_or_a_schema(client: httpx.AsyncClient) -> None:
+    path = "/compatibility/subjects/a/versions"
+    body = {"schema": record("x")}
+    assert (await client.post(f"{path}/latest", json=body)).json() == {"is_compatible": True}
+    assert error_of(await client.post(f"{path}/1", json=body)) == 40402
+    bad = {"schema": "no schema"}
+    for place in (path, f"{path}/latest"):
+        assert error_of(await client.post(place, json=bad)) == 42201
+        answer = (await client.post(f"{place}?verbose=true", json=bad)).json()
+        assert not answer["is_compatible"]
+        assert answer["messages"][0].startswith("Invalid schema")
+    await register(client, "a", '"string"')
+    answer = (await client.post(f"{path}?verbose=true", json={"schema": '"int"'})).json()
+    assert answer["messages"][1:] == [
+        "{oldSchemaVersion: 1}",
+        "{oldSchema: '\"string\"'}",
+        "{validateFields: 'false', compatibility: 'BACKWARD'}",
+    ]
+
+
+async def test_the_default_context_by_name(client: httpx.AsyncClient) -> None:
+    assert (await register(client, ":.:a", record("x")))["version"] == 1
+    assert (await client.get("/subjects?subjectPrefix=:.:")).json() == ["a"]
+    assert (await client.put("/config/:.:", json={"compatibility": "full"})).json() == {
+        "compatibility": "FULL"
+    }
+    assert (await client.get("/config")).json() == {"compatibilityLevel": "FULL"}
+    assert (await register(client, ":.other:a", record("x")))["error_code"] == 42208
+
+
+async def test_config_is_changed_in_parts(client: httpx.AsyncClient) -> None:
+    set_to = (await client.put("/config/a", json={"compatibilityLevel": "NONE"})).json()
+    assert set_to == {"compatibility": "NONE"}
+    set_to = (await client.put("/config/a", json={"compatibilityGroup": "v"})).json()
+    assert set_to == {"compatibility": "NONE", "compatibilityGroup": "v"}
+    set_to = (await client.put("/config/a", json={"compatibilityGroup": None})).json()
+    assert set_to == {"compatibility": "NONE"}
 
 
 async def test_an_alias_stands_for_its_subject(client: httpx.AsyncClient) -> None:

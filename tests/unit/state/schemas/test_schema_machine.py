@@ -180,7 +180,7 @@ def test_importing_keeps_ids_and_versions(log: Log) -> None:
     imported = log.register("a", "x", schema_id=7, version=3)
     assert (imported.schema.id, imported.version.number) == (7, 3)
     assert log.register("a", "x", schema_id=7, version=3) == imported
-    assert kind_of(lambda: log.register("a", "x", schema_id=8)) is RefusalKind.ID_DOES_NOT_MATCH
+    assert kind_of(lambda: log.register("a", "y", version=4)) is RefusalKind.NOT_PERMITTED
     assert kind_of(lambda: log.register("a", "y", schema_id=7)) is RefusalKind.NOT_PERMITTED
     assert kind_of(lambda: log.register("a", "y", schema_id=8, version=3)) is (
         RefusalKind.NOT_PERMITTED
@@ -192,6 +192,37 @@ def test_importing_keeps_ids_and_versions(log: Log) -> None:
     assert log.register("c", "z").schema.id == 8
     assert kind_of(lambda: log.set_mode(None, Mode.IMPORT)) is RefusalKind.NOT_PERMITTED
     assert log.set_mode(None, Mode.IMPORT, is_forced=True) is Mode.IMPORT
+
+
+def test_importing_the_same_schema_again(log: Log) -> None:
+    log.set_mode(None, Mode.IMPORT)
+    log.register("a", "x", schema_id=7, version=1)
+    assert log.register("a", "x", schema_id=7, version=2).version.number == 2
+    assert log.register("a", "x", schema_id=7, version=1).version.number == 1
+    assert log.register("a", "x", schema_id=9, version=3).schema.id == 9
+    versions = log.machine.catalogue.versions("a", deleted=True)
+    assert [(v.number, v.schema_id) for v in versions] == [(1, 7), (2, 7), (3, 9)]
+
+
+def test_importing_over_what_was_deleted(log: Log) -> None:
+    log.register("a", "x")
+    log.delete("a")
+    log.set_mode(None, Mode.IMPORT)
+    assert log.register("a", "y", schema_id=4, version=1).schema.id == 4
+    assert sorted(log.machine.catalogue.schemas) == [4]
+    log.delete("a")
+    tagged = SchemaIdentity("AVRO", "print of y", metadata=b'{"properties":{"k":"v"}}')
+    request = Register("a", "y", tagged, 1_000, schema_id=4, version=1)
+    assert log.run(SchemaMachine.register, request).schema.identity == tagged
+    log.delete("a")
+    assert kind_of(lambda: log.register("b", "y", schema_id=4)) is RefusalKind.NOT_PERMITTED
+    assert kind_of(lambda: log.register("a", "z", schema_id=4)) is RefusalKind.NOT_PERMITTED
+
+
+def test_a_version_may_be_said_beforehand(log: Log) -> None:
+    assert log.register("a", "x", version=1).version.number == 1
+    assert kind_of(lambda: log.register("a", "y", version=3)) is RefusalKind.INVALID_SCHEMA
+    assert log.register("a", "y", version=2).version.number == 2
 
 
 def test_an_imported_twin_is_still_found_by_guid(log: Log) -> None:
@@ -215,6 +246,10 @@ def test_config_is_merged_and_falls_back(log: Log) -> None:
     assert catalogue.resolve_alias("a") == "b"
     assert log.set_config("a", None) == SubjectConfig(alias="b", normalize=False)
     assert kind_of(lambda: log.set_config("a", None)) is RefusalKind.SUBJECT_NOT_FOUND
+    clear = SetConfig(None, SubjectConfig(alias="c"), frozenset({"normalize"}))
+    assert log.run(SchemaMachine.set_config, clear) == SubjectConfig(
+        compatibility=CompatibilityLevel.FULL, alias="c"
+    )
     assert log.set_config(None, None).compatibility is CompatibilityLevel.FULL
     assert log.set_config(None, None) == SubjectConfig()
 
