@@ -181,8 +181,9 @@ class QueueWorld(RuleBasedStateMachine):
                 self.table[key] = value
 
     def restart(self) -> None:
-        # A process does not start again within a millisecond.
-        self.now_ms += 1
+        # A process does not start again within the milliseconds its commands took, and each
+        # command that needs a generation takes the clock's or the next.
+        self.now_ms = max(self.now_ms, self.machine._newest_generation) + 1
         self.machine = self.new_machine()
         entries = list(self.table.items())
         self.random.shuffle(entries)
