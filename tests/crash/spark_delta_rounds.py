@@ -69,7 +69,8 @@ def archive_under_fire(
 def check_table(path: Path, rounds: Rounds) -> TableFacts:
     table = open_archive(archive_target(str(path)))
     rows = table.to_pyarrow_table(columns=["partition", "offset", "value"])
-    found = Counter(rows.column("value").to_pylist())
+    values: list[bytes] = [bytes(value) for value in rows.column("value").to_pylist() if value]
+    found = Counter(values)
     lost, foreign = rounds.sent - found, found - rounds.sent
     assert not lost, f"{len(lost)} messages are lost, such as {next(iter(lost))!r}"
     assert not foreign, f"{len(foreign)} are there twice, such as {next(iter(foreign))!r}"
