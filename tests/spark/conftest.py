@@ -1,6 +1,7 @@
 """One Spark session and one broker process for all tests of this folder."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -14,6 +15,16 @@ from goqueue.testing import ServerProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# The first query of a session starts Java and many Python workers: a minute on a busy machine. And
+# a test that is interrupted within a call to Java breaks the session for all that follow.
+TIMEOUT_SECONDS = 300
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.timeout(TIMEOUT_SECONDS))
 
 
 @pytest.fixture(scope="session")

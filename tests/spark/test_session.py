@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from goqueue.spark import java_home
+from goqueue.spark import java_home, spark_session
 from goqueue.spark.java_home import NoJava, bundled_java_home, find_java_home, java_version
 
 if TYPE_CHECKING:
@@ -77,3 +77,11 @@ def test_settings_of_the_session(spark: "SparkSession") -> None:
     assert conf.get("spark.sql.shuffle.partitions") == "2"
     assert conf.get("spark.driver.bindAddress") == "127.0.0.1"
     assert conf.get("spark.ui.enabled") == "false"
+
+
+def test_connect_without_its_packages_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(spark_session, "_CONNECT_NEEDS", ("json", "no_such_package"))
+    with pytest.raises(spark_session.NoConnect, match=r"no_such_package.*pyspark\[connect\]"):
+        spark_session.session(master="sc://127.0.0.1:1")
