@@ -118,7 +118,10 @@ class PipelineRunner:
             except Exception as error:
                 reason = plain_reason(error)
                 self._end(RunState.FAILED, reason)
-                raise PipelineFailed(f"pipeline {self._status.name!r} failed: {reason}") from error
+                raise PipelineFailed(
+                    f"pipeline {self._status.name!r} failed: {reason}; it goes on where it was when "
+                    "it is run again"
+                ) from error
             except BaseException:
                 self._end(RunState.FAILED, "the process was ended from outside")
                 raise
