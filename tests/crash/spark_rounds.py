@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import pyspark
 from confluent_kafka import KafkaError, Message, Producer
@@ -27,7 +28,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from goqueue.testing import ServerProcess
 from tests.crash.spark_job import WAIT_SECONDS, SparkJob
-from tests.spark.committed_reading import read_committed
+from tests.spark.committed_reading import values_of
 
 SOURCE, SINK = "input", "output"
 PARTITIONS = 2
@@ -36,6 +37,7 @@ VICTIMS = ("driver", "worker", "broker")
 # Batches between two kills, and how long after the last of them: a batch takes about as long.
 STEPS_BEFORE_KILL = (1, 3)
 SECONDS_BEFORE_KILL = (0.0, 1.0)
+_Outcome = TypeVar("_Outcome")
 RESULTS = Path(__file__).parents[2] / "bench" / "results"
 
 
@@ -105,36 +107,51 @@ def copy_to_topic(folder: Path, victims: Iterable[str], seed: str) -> tuple[Roun
         finally:
             job.kill()
         job.run_to_end("--available-now")
-        check_each_once(rounds, lambda: read_committed(bootstrap, SINK))
+        check_each_once(rounds, values_of(bootstrap, SINK))
         assert "Traceback" not in server.log_text, server.log_text
     return rounds, job
 
 
-def check_each_once(rounds: Rounds, read: Callable[[], list[Message]]) -> None:
-    found = Counter(message.value() or b"" for message in read())
+def check_each_once(rounds: Rounds, values: Iterable[bytes]) -> None:
+    found = Counter(values)
     lost, foreign = rounds.sent - found, found - rounds.sent
     assert not lost, f"{len(lost)} messages are lost, such as {next(iter(lost))!r}"
     assert not foreign, f"{len(foreign)} are there twice, such as {next(iter(foreign))!r}"
 
 
-def _report(rounds: Rounds, job: SparkJob, seed: str, seconds: float) -> Path:
+def write_report(
+    name: str, what: list[str], rounds: Rounds, job: SparkJob, played: "Played"
+) -> str:
+    """`what` is the title, how it was done, and what was found."""
     when = datetime.datetime.now(datetime.UTC)
     kills = ", ".join(f"{victim} {rounds.kills[victim]}" for victim in VICTIMS)
-    path = RESULTS / f"{when:%Y-%m-%d}-spark-faults.md"
-    path.write_text(
-        "# Exactly-once through Spark under SIGKILL\n\n"
-        "Topic to topic by a streaming query with checkpoint, read committed, checked by content.\n"
-        "`python -m tests.crash.spark_rounds`\n\n"
-        f"- Kills: {kills}; the query was started {job.starts} times.\n"
-        f"- Messages: {len(rounds.sent)}; every one is in the copy exactly once.\n"
-        f"- {seconds:.0f} s, seed {seed}; Spark {pyspark.__version__}, Python "
-        f"{platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}.\n"
-    )
-    return path
+    title, how, *found = what
+    lines = [
+        f"# {title}",
+        "",
+        how,
+        "",
+        f"- Kills: {kills}; the query was started {job.starts} times.",
+        *(f"- {each}" for each in found),
+        f"- {played.seconds:.0f} s, seed {played.seed}; Spark {pyspark.__version__}, Python "
+        f"{platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}.",
+    ]
+    text = "\n".join(lines) + "\n"
+    (RESULTS / f"{when:%Y-%m-%d}-{name}.md").write_text(text)
+    return text
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+@dataclass(frozen=True)
+class Played:
+    seed: str
+    seconds: float
+
+
+def play(
+    description: str | None, run: Callable[[Path, Iterable[str], str], _Outcome]
+) -> tuple[_Outcome, Played]:
+    """Read the command line, and run the rounds in a folder of their own."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--rounds", type=int, default=20, help="kills of each kind")
     parser.add_argument("--minutes", type=float, default=120, help="after which no more is killed")
     parser.add_argument("--seed", default=str(random.randrange(10**6)))
@@ -146,8 +163,19 @@ def main() -> None:
         lambda _: time.monotonic() < started + 60 * given.minutes, victims
     )
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        rounds, job = copy_to_topic(Path(folder), in_time, given.seed)
-    print(_report(rounds, job, given.seed, time.monotonic() - started).read_text())
+        outcome = run(Path(folder), in_time, given.seed)
+    return outcome, Played(given.seed, time.monotonic() - started)
+
+
+def main() -> None:
+    (rounds, job), played = play(__doc__, copy_to_topic)
+    what = [
+        "Exactly-once through Spark under SIGKILL",
+        "Topic to topic by a streaming query with checkpoint, read committed, checked by content.\n"
+        "`python -m tests.crash.spark_rounds`",
+        f"Messages: {len(rounds.sent)}; every one is in the copy exactly once.",
+    ]
+    print(write_report("spark-faults", what, rounds, job, played))
 
 
 if __name__ == "__main__":
