@@ -251,7 +251,7 @@ class Schemas:
 
     def _check_size(self, new: NewSchema) -> None:
         if not new.text.strip():
-            raise invalid_schema("Empty schema")
+            raise RegistryRefusal(RefusalKind.INVALID_SCHEMA, "Empty schema")
         texts = (new.text, *(text for r in new.references for text in (r.name, r.subject)))
         size_bytes = len(new.metadata) + len(new.rule_set)
         size_bytes += sum(len(text.encode(errors="surrogatepass")) for text in texts)

@@ -40,6 +40,6 @@ async def _checked(call: Call, new: NewSchema, olds: list[Version] | None) -> Co
     except RegistryRefusal as refusal:
         if not is_verbose or refusal.kind is not RefusalKind.INVALID_SCHEMA:
             raise
-        return CompatibilityAnswer(False, [f"Invalid schema, details: {refusal}"])
+        return CompatibilityAnswer(False, [str(refusal)])
     messages = [] if mismatch is None else mismatch.messages()
     return CompatibilityAnswer(mismatch is None, messages if is_verbose else None)

@@ -7,6 +7,7 @@ process of their own; `make_validator` does without protoc when it is given `ser
 
 import base64
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from goqueue.schema_formats.messages import (
     Incompatibility,
@@ -14,12 +15,16 @@ from goqueue.schema_formats.messages import (
     SchemaSource,
     Validator,
 )
+from goqueue.schema_formats.protobuf.as_written import as_written
 from goqueue.schema_formats.protobuf.differences import differences
 from goqueue.schema_formats.protobuf.known_types import is_known
 from goqueue.schema_formats.protobuf.loading import load
 from goqueue.schema_formats.protobuf.message_types import types_of
 from goqueue.schema_formats.protobuf.payloads import PayloadValidator
 from goqueue.schema_formats.protobuf.printer import print_file
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 __all__ = ["incompatibilities", "make_validator", "parse", "serialized"]
 
@@ -28,8 +33,8 @@ def parse(source: SchemaSource, *, normalize: bool = False) -> ParsedSchema:
     """.proto text or base64 of a serialised FileDescriptorProto; raises `InvalidSchema`."""
     schema = load(source)
     described = schema.described()
-    canonical = print_file(described[-1], normalize=normalize)
-    fingerprint = sha256(canonical.encode())
+    printed = print_file(described[-1], normalize=normalize)
+    fingerprint = sha256(printed.encode())
     sent = {reference.name for reference in source.references}
     for file in described[:-1]:
         if file.name in sent and not is_known(file.name):
@@ -38,7 +43,15 @@ def parse(source: SchemaSource, *, normalize: bool = False) -> ParsedSchema:
     record_name = None
     if main.message_type:
         record_name = ".".join(filter(None, (main.package, main.message_type[0].name)))
+    canonical = printed if normalize else _as_written(source, printed, main)
     return ParsedSchema(canonical, fingerprint.hexdigest(), record_name)
+
+
+def _as_written(source: SchemaSource, printed: str, main: "FileDescriptorProto") -> str:
+    text = as_written(printed, source.text)
+    if text == printed or load(source._replace(text=text)).main == main:
+        return text
+    return printed
 
 
 def incompatibilities(reader: SchemaSource, writer: SchemaSource) -> list[Incompatibility]:

@@ -6,6 +6,7 @@ nested message is printed behind as many of them as stood before it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from goqueue.schema_formats.protobuf.options import option_pairs, quoted
@@ -53,6 +54,13 @@ _MAX_FIELD_END: Final = frozenset({2**29, 2**31 - 1})
 _MAX_ENUM_NUMBER: Final = 2**31 - 1
 _INDENT: Final = "  "
 _MAP_ENTRY: Final = frozenset({"map_entry"})
+_KINDS: Final = {
+    "message": "type",
+    "enum": "type",
+    "oneof": "oneof",
+    "extend": "extend",
+    "service": "service",
+}
 
 
 def print_file(file: "FileDescriptorProto", *, normalize: bool = False) -> str:
@@ -66,7 +74,21 @@ def default_json_name(name: str) -> str:
 
 
 def _indented(lines: Iterable[str]) -> Iterator[str]:
-    return (_INDENT + line for line in lines)
+    return (_INDENT + line if line else "" for line in lines)
+
+
+def _spaced(sections: Iterable[Sequence[str]]) -> list[str]:
+    """With an empty line between sections, as Confluent's registry has it."""
+    lines: list[str] = []
+    for section in filter(None, sections):
+        lines += ["", *section] if lines else section
+    return lines
+
+
+def _grouped(parts: Iterable[list[str]]) -> Iterator[list[str]]:
+    """Neighbours of a kind in one section: messages and enums, oneofs, fields and so on."""
+    for _, group in groupby(parts, key=lambda part: _KINDS.get(part[0].split(" ")[0])):
+        yield [line for part in group for line in part]
 
 
 def _block(head: str, body: Sequence[str]) -> list[str]:
@@ -97,19 +119,12 @@ class _FilePrinter:
     def lines(self) -> list[str]:
         file = self._file
         scope = f".{file.package}" if file.package else ""
-        sections = [
-            [self._syntax()],
-            [f"package {file.package};"] if file.package else [],
-            self._imports(),
-            _statements(option_pairs(file.options)),
-            *self._types(scope, file.message_type, [], file.extension),
-            *map(self._enum, file.enum_type),
-            *map(self._service, file.service),
-        ]
-        printed: list[str] = []
-        for section in filter(None, sections):
-            printed += ["", *section] if printed else section
-        return printed
+        parts = [*self._types(scope, file.message_type, [], file.extension)]
+        parts += map(self._enum, file.enum_type)
+        parts += map(self._service, file.service)
+        package = [f"package {file.package};"] if file.package else []
+        head = [[self._syntax(), *package], self._imports()]
+        return _spaced([*head, _statements(option_pairs(file.options)), *_grouped(parts)])
 
     def _syntax(self) -> str:
         if self._has_editions:
@@ -165,17 +180,18 @@ class _FilePrinter:
             _range(span.start, span.end - 1, is_max=span.end in _MAX_FIELD_END)
             for span in self._by_start(message.reserved_range)
         ]
-        lines = _statements(option_pairs(message.options, skip=_MAP_ENTRY))
-        lines += self._reserved(reserved, message.reserved_name)
+        head = [
+            self._reserved(reserved, message.reserved_name),
+            _statements(option_pairs(message.options, skip=_MAP_ENTRY)),
+        ]
+        extensions = []
         for span in self._by_start(message.extension_range):
             numbers = _range(span.start, span.end - 1, is_max=span.end in _MAX_FIELD_END)
-            lines.append(f"extensions {numbers}{_brackets(option_pairs(span.options))};")
+            extensions.append(f"extensions {numbers}{_brackets(option_pairs(span.options))};")
         members = _members(message, by_number=self._normalize)
-        for part in self._types(scope, message.nested_type, members, message.extension):
-            lines += part
-        for enum in message.enum_type:
-            lines += self._enum(enum)
-        return lines
+        parts = [*self._types(scope, message.nested_type, members, message.extension)]
+        parts += map(self._enum, message.enum_type)
+        return _spaced([*head, extensions, *_grouped(parts)])
 
     def _by_start(self, spans: Iterable["_Span"]) -> "list[_Span]":
         ordered = list(spans)
@@ -194,10 +210,11 @@ class _FilePrinter:
     ) -> list[str]:
         if member.head is None:
             return self._field(scope, member.fields[0], bodies, in_oneof=False)
-        lines = _statements(option_pairs(member.oneof.options)) if member.oneof else []
+        options = _statements(option_pairs(member.oneof.options)) if member.oneof else []
+        fields: list[str] = []
         for field in member.fields:
-            lines += self._field(scope, field, bodies, in_oneof=member.oneof is not None)
-        return _block(member.head, lines)
+            fields += self._field(scope, field, bodies, in_oneof=member.oneof is not None)
+        return _block(member.head, _spaced([options, fields]))
 
     def _field(
         self,
@@ -253,8 +270,8 @@ class _FilePrinter:
             _range(span.start, span.end, is_max=span.end == _MAX_ENUM_NUMBER)
             for span in self._by_start(enum.reserved_range)
         ]
-        lines = _statements(option_pairs(enum.options))
-        lines += self._reserved(reserved, enum.reserved_name)
+        lines = self._reserved(reserved, enum.reserved_name)
+        lines += _statements(option_pairs(enum.options))
         lines += [
             f"{value.name} = {value.number}{_brackets(option_pairs(value.options))};"
             for value in values
@@ -262,15 +279,14 @@ class _FilePrinter:
         return _block(f"enum {enum.name}", lines)
 
     def _service(self, service: "ServiceDescriptorProto") -> list[str]:
-        lines = _statements(option_pairs(service.options))
-        for method in service.method:
-            lines += self._method(method)
-        return _block(f"service {service.name}", lines)
+        methods = [line for method in service.method for line in self._method(method)]
+        options = _statements(option_pairs(service.options))
+        return _block(f"service {service.name}", _spaced([options, methods]))
 
     def _method(self, method: "MethodDescriptorProto") -> list[str]:
         takes = "stream " * method.client_streaming + method.input_type
         gives = "stream " * method.server_streaming + method.output_type
-        head = f"rpc {method.name}({takes}) returns ({gives})"
+        head = f"rpc {method.name} ({takes}) returns ({gives})"
         options = _statements(option_pairs(method.options))
         return _block(head, options) if options else [f"{head};"]
 

@@ -63,8 +63,9 @@ def mode_not_set(subject: str) -> RegistryRefusal:
     )
 
 
-def invalid_schema(message: str) -> RegistryRefusal:
-    return RegistryRefusal(RefusalKind.INVALID_SCHEMA, message)
+def invalid_schema(details: str) -> RegistryRefusal:
+    """The first words are Confluent's: clients look for them."""
+    return RegistryRefusal(RefusalKind.INVALID_SCHEMA, f"Invalid schema, details: {details}")
 
 
 def not_permitted(message: str) -> RegistryRefusal:
