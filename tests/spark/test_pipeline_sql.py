@@ -79,7 +79,7 @@ def test_rows_go_to_a_topic_once_over_runs(
     assert first.rows == 3
     assert first.progress[-1].lag == 0
     assert first.status is not None
-    assert first.status.progress["revenue"]["batch_id"] == first.progress[-1].batch_id
+    assert first.status.progress["revenue"]["batchId"] == first.progress[-1].batch_id
 
     send(source, orders(("ann", 10.0)))
     assert run_file(spark, path).rows == 1  # goes on where the first run ended

@@ -209,14 +209,14 @@ def _folder(name: str) -> "StateFolder":
 
 def _row(found: "RunStatus") -> dict[str, Any]:
     """One line of a pipeline: of several queries, the one that reported last."""
-    latest = max(found.progress.values(), key=lambda each: each["at_ms"], default={})
-    speed = latest.get("rows_per_second")
+    latest = max(found.progress.values(), key=lambda each: each["atMs"], default={})
+    speed = latest.get("rowsPerSecond")
     return {
         "name": found.name,
         "kind": found.kind,
         "state": str(found.state),
         "pid": None if found.state.is_over else found.pid,
-        "batchId": latest.get("batch_id"),
+        "batchId": latest.get("batchId"),
         "rowsPerSecond": None if speed is None else round(speed),
         "lag": latest.get("lag"),
         "watermark": latest.get("watermark"),
@@ -233,6 +233,6 @@ def _print_status(found: "RunStatus") -> None:
     ended = f", ended {found.ended_at}" if found.ended_at else f", updated {found.updated_at}"
     typer.echo(f"  started     {found.started_at}{ended}, process {found.pid}")
     for progress in found.progress.values():
-        typer.echo(f"  {Progress(**progress)}")
+        typer.echo(f"  {Progress.from_json(progress)}")
     if found.error:
         typer.echo(f"  error       {found.error}")

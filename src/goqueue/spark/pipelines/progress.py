@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from goqueue.spark.stream_offsets import StreamOffsets
@@ -25,7 +25,29 @@ class Progress:
     at_ms: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {
+            "query": self.query,
+            "batchId": self.batch_id,
+            "batchRows": self.batch_rows,
+            "rowsPerSecond": round(self.rows_per_second, 1),
+            "totalRows": self.total_rows,
+            "lag": self.lag,
+            "watermark": self.watermark,
+            "atMs": self.at_ms,
+        }
+
+    @classmethod
+    def from_json(cls, written: Mapping[str, Any]) -> "Progress":
+        return cls(
+            query=written["query"],
+            batch_id=written["batchId"],
+            batch_rows=written["batchRows"],
+            rows_per_second=written["rowsPerSecond"],
+            total_rows=written["totalRows"],
+            lag=written["lag"],
+            watermark=written["watermark"],
+            at_ms=written["atMs"],
+        )
 
     def __str__(self) -> str:
         batch = "-" if self.batch_id is None else str(self.batch_id)

@@ -119,8 +119,8 @@ class PipelineRunner:
                 reason = plain_reason(error)
                 self._end(RunState.FAILED, reason)
                 raise PipelineFailed(
-                    f"pipeline {self._status.name!r} failed: {reason}; it goes on where it was when "
-                    "it is run again"
+                    f"pipeline {self._status.name!r} failed: {reason}; it goes on where it was "
+                    "when it is run again"
                 ) from error
             except BaseException:
                 self._end(RunState.FAILED, "the process was ended from outside")

@@ -1,10 +1,12 @@
 """What is kept of runs, and what is made of a process that died."""
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
+from goqueue.spark.pipelines.progress import Progress, batch_progress
 from goqueue.spark.pipelines.run_status import RunState, RunStatus, now_text
 from goqueue.spark.pipelines.runner import StopRequest
 from goqueue.spark.pipelines.state_folder import (
@@ -37,10 +39,12 @@ def test_a_status_is_read_as_it_was_written(folder: StateFolder) -> None:
     with pytest.raises(UnknownPipeline, match="no pipeline 'p' has run here"):
         folder.status()
     written = status(RunState.RUNNING)
-    written.progress["q"] = {"batch_id": 3}
+    progress = Progress(query="q", batch_id=3, batch_rows=7, rows_per_second=2.5, at_ms=9)
+    written.progress["q"] = progress.to_json()
     with folder.locked():
         folder.write(written)
         assert folder.status() == written
+        assert Progress.from_json(folder.status().progress["q"]) == progress
         assert [each.name for each in known_pipelines()] == ["p"]
         assert folder.is_locked()
         with pytest.raises(AlreadyRunning, match=rf"process {os.getpid()}.*pipeline stop p"):
@@ -72,3 +76,24 @@ def test_stops_are_asked_for_by_file(folder: StateFolder) -> None:
         assert stop.is_set
     with folder.locked():  # a new run is not stopped by an old request
         assert not StopRequest(folder).is_set
+
+
+def test_progress_of_a_batch() -> None:
+    ids = {"t": "5df7c293-e0df-47bb-b05e-8272bd10cbe0"}
+    reported = {
+        "batchId": 4,
+        "numInputRows": 10,
+        "processedRowsPerSecond": float("nan"),
+        "eventTime": {"watermark": "1970-01-01T00:00:00.000Z"},
+        "sources": [
+            {
+                "endOffset": json.dumps({"offsets": {"t": {"0": 5, "1": 3}}, "ids": ids}),
+                "latestOffset": json.dumps({"offsets": {"t": {"0": 9, "1": 3}}, "ids": ids}),
+            },
+            {"endOffset": None, "latestOffset": "not ours"},
+        ],
+    }
+    found = batch_progress("q", reported, rows_before=100)
+    assert (found.lag, found.total_rows, found.watermark) == (4, 110, None)
+    assert str(found) == "q: batch 4, 10 rows, 0 rows/s, total 110, lag 4"
+    assert batch_progress("q", {"batchId": 0}, 0).lag is None
