@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# The broker alone; and everything, for tests and Spark.
+READY := $(VENV)/.ready
 INSTALLED := $(VENV)/.installed
 
 # Options of `goqueue serve`, such as: make run ARGS="--kafka-port 9192"
@@ -15,23 +17,28 @@ apt_install = { SUDO=$$([ "$$(id -u)" = 0 ] || echo "sudo -n"); \
 	$$SUDO apt-get install -qq -y $(1) || { $$SUDO apt-get update -qq && $$SUDO apt-get install -qq -y $(1); }; } >/dev/null 2>&1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format bench soak demo clean
+.PHONY: help setup run test lint format bench soak soak-spark demo clean
 
 help: ## List the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 setup: $(INSTALLED) ## Make .venv with everything in it
 
-$(INSTALLED): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "$(PYTHON) is older than 3.11; name a newer one: make PYTHON=python3.12 …"; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) \
 		|| { $(call apt_install,python3-venv) && $(PYTHON) -m venv $(VENV); } \
 		|| { echo "install Python's venv module first (Debian: python3-venv)"; exit 1; }
+	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(INSTALLED): $(READY)
+	@echo "Installing what tests, benchmarks and Spark need; that takes a few minutes once."
 	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-run: $(INSTALLED) ## Start a broker (Kafka on 9092, HTTP on 8080, data in ./data)
+run: $(READY) ## Start a broker (Kafka on 9092, HTTP on 8080, data in ./data)
 	@$(BIN)/goqueue serve $(ARGS)
 
 test: lint kcat prometheus ## Lint, types, import contracts and all tests
@@ -52,6 +59,9 @@ bench: $(INSTALLED) ## Measure beside peers; results in bench/results
 
 soak: $(INSTALLED) ## Exactly-once under 100 kills of broker and clients, some minutes
 	$(BIN)/python -m tests.crash.exactly_once --rounds 100
+
+soak-spark: $(INSTALLED) ## Exactly-once through Spark under 60 kills, an hour
+	$(BIN)/python -m tests.crash.spark_rounds --rounds 20
 
 demo: $(INSTALLED) ## A tour: orders through a queue, a log and a Spark pipeline
 	@$(BIN)/python -m demo $(ARGS)

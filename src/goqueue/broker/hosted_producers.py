@@ -56,6 +56,10 @@ _MESSAGES: Final = {
         "the transaction time-out is outside 1 and transaction.max.timeout.ms"
     ),
     TransactionError.INVALID_TXN_STATE: "no transaction is open; begin one",
+    TransactionError.INVALID_REQUEST: (
+        "the transactional id is empty, or begins with goqueue.group/ without naming a group and "
+        "a member of it"
+    ),
 }
 
 
