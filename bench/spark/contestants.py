@@ -21,8 +21,8 @@ KAFKA_SOURCE: Final = "Spark's Kafka source"
 BATCH: Final = "batch"
 STREAM: Final = "stream"
 
-# The connector is released later than Spark on PyPI; the one before it works with it.
-_CONNECTORS: Final = (pyspark.__version__, "4.2.0")
+# The one that belongs to this Spark; another version may read, or fail in many ways.
+_CONNECTORS: Final = (pyspark.__version__,)
 _CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13:{version}"
 
 
