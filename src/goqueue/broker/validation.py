@@ -6,7 +6,7 @@ version of the topic's subject.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
@@ -34,6 +34,11 @@ from goqueue.state.schemas.messages import StoredSchema
 
 # Compiled schemas of thousands of topics; counted by the size of their texts.
 VALIDATORS_MAX_BYTES: Final = 32 * 1024 * 1024
+# A batch of many small records, or of some that are slow to check, is looked at in portions of
+# this long; the broker's other work comes between them.
+PORTION_SECONDS: Final = 0.01
+# A larger batch, or one that is packed, is taken apart in a thread.
+TAKEN_APART_MAX_BYTES: Final = 64 * 1024
 
 OFF: Final = "off"
 CONTENT: Final = "content"
@@ -72,7 +77,7 @@ def _compiled(schema: StoredSchema) -> _Compiled:
 
 
 class _NotCompiled(Exception):
-    """Work for a thread, and then the check begins again."""
+    """Work for a thread, and then the record is checked again."""
 
     def __init__(self, schema_id: int) -> None:
         super().__init__(schema_id)
@@ -80,7 +85,9 @@ class _NotCompiled(Exception):
 
 
 class Validation:
-    """Owned by the broker. Everything but the compiling of schemas runs on the event loop."""
+    """Owned by the broker. Schemas are compiled and large batches taken apart in threads; the rest
+    runs on the event loop.
+    """
 
     def __init__(self, schemas: Schemas, threads: Executor) -> None:
         self.refused = 0
@@ -98,8 +105,12 @@ class Validation:
 
     async def check_batch(self, partition: Partition, batch: Buffer) -> None:
         """Refuse a produced batch whose records do not fit; the first that does not is named."""
-        check_produced(batch)
-        records = decode_records(batch)
+        header = check_produced(batch)
+        if header.compression or len(batch) > TAKEN_APART_MAX_BYTES:
+            loop = asyncio.get_running_loop()
+            records = await loop.run_in_executor(self._threads, decode_records, batch)
+        else:
+            records = decode_records(batch)
         unfit = await self.find_unfit(partition.name.topic, partition.config, records)
         for index, refusal in unfit.items():
             raise InvalidRecord(str(refusal), index)
@@ -119,17 +130,41 @@ class Validation:
             )
             if mode != OFF
         ]
-        while True:
-            look = _Look(await self._schemas.loaded(), self._schemas, self._validators)
-            try:
-                found = look.unfit(parts, records)
-            except _NotCompiled as missing:
-                await self._compile(missing.schema_id)
-                continue
-            self.refused += len(found)
-            return found
+        look = _Look(await self._schemas.loaded(), self._schemas, self._validators)
+        clock = asyncio.get_running_loop().time
+        found: dict[int, InvalidRecord] = {}
+        until = clock() + PORTION_SECONDS
+        for index, record in enumerate(records):
+            refusal = await self._refusal(look, parts, record)
+            if refusal is not None:
+                found[index] = refusal
+            if clock() >= until:
+                await asyncio.sleep(0)
+                until = clock() + PORTION_SECONDS
+        self.refused += len(found)
+        return found
 
-    async def _compile(self, schema_id: int) -> None:
+    async def _refusal(
+        self, look: "_Look", parts: Sequence[_Part], record: NewRecord | Record
+    ) -> InvalidRecord | None:
+        # Held here as well: those of one record may be too large to be remembered together.
+        compiled: dict[int, Validator] = {}
+        while True:
+            try:
+                for part in parts:
+                    look.check(part, record, compiled)
+                return None
+            except _NotCompiled as missing:
+                try:
+                    compiled[missing.schema_id] = await self._compile(missing.schema_id)
+                except InvalidRecord as refusal:
+                    return refusal
+            except InvalidRecord as refusal:
+                return refusal
+            except RegistryRefusal as error:
+                return InvalidRecord(f"its schema was deleted meanwhile: {error}")
+
+    async def _compile(self, schema_id: int) -> Validator:
         try:
             compiled = _compiled(self._schemas.catalogue.schema(schema_id))
             source = await self._schemas.compiled(schema_id)
@@ -139,10 +174,11 @@ class Validation:
         validator = await loop.run_in_executor(self._threads, _make_validator, source)
         size_bytes = len(source.text) + sum(len(text) for _, text in source.references)
         self._validators.put(compiled, validator, size_bytes=size_bytes)
+        return validator
 
 
 class _Look:
-    """One pass over records: what was found out about a schema holds for all of them."""
+    """One look at a batch: what was found out about a schema holds for all its records."""
 
     def __init__(
         self, catalogue: Catalogue, schemas: Schemas, validators: Remembered[_Compiled, Validator]
@@ -152,19 +188,10 @@ class _Look:
         self._validators = validators
         self._accepted: dict[tuple[str, int], bool] = {}
 
-    def unfit(
-        self, parts: Sequence[_Part], records: Sequence[NewRecord | Record]
-    ) -> dict[int, InvalidRecord]:
-        found: dict[int, InvalidRecord] = {}
-        for index, record in enumerate(records):
-            try:
-                for part in parts:
-                    self._check(part, record)
-            except InvalidRecord as refusal:
-                found[index] = refusal
-        return found
-
-    def _check(self, part: _Part, record: NewRecord | Record) -> None:
+    def check(
+        self, part: _Part, record: NewRecord | Record, compiled: Mapping[int, Validator]
+    ) -> None:
+        """Raises `InvalidRecord`, or `_NotCompiled` when the check must wait for a schema."""
         data = record.key if part.name == "key" else record.value
         if data is None:
             return  # a tombstone, or a message without a key
@@ -175,7 +202,9 @@ class _Look:
         schema_id = self._plain_json(part) if use is None else self._named(part, use)
         if part.mode != CONTENT:
             return
-        validator = self._validators.get(_compiled(self._catalogue.schema(schema_id)))
+        validator = compiled.get(schema_id) or self._validators.get(
+            _compiled(self._catalogue.schema(schema_id))
+        )
         if validator is None:
             raise _NotCompiled(schema_id)
         try:
