@@ -49,6 +49,12 @@ class PlainText(NamedTuple):
     text: str
 
 
+class Allowed(NamedTuple):
+    """The methods that a path takes, as the header has them."""
+
+    methods: str
+
+
 class LongList(NamedTuple):
     """Items that are encoded one by one, while the client takes them."""
 

@@ -7,7 +7,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from goqueue.broker.service import Broker
-from goqueue.doors.registry.answers import LongList, PlainText
+from goqueue.doors.registry.answers import Allowed, LongList, PlainText
 from goqueue.doors.registry.body_reading import BodyReader
 from goqueue.doors.registry.errors import HttpRefusal, answer_to
 
@@ -64,18 +64,23 @@ class RegistryDoor:
         return first in FIRST_PARTS or path.startswith(_METADATA_PATH)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        kind = _kind(scope)
+        kind, allowed = _KINDS[0], ""
         try:
+            kind = _kind(scope)
             answer = await self._answer(scope, receive)
             if isinstance(answer, LongList):
                 await _send_list(send, kind, answer)
                 return
-            content = answer.text.encode() if isinstance(answer, PlainText) else _encode(answer)
+            if isinstance(answer, Allowed):
+                content, allowed = b"", answer.methods
+            else:
+                content = answer.text.encode() if isinstance(answer, PlainText) else _encode(answer)
             status = 200
         except Exception as error:
             status, body = answer_to(error)
             content = _encode(body)
-        await _start(send, status, kind, length=len(content))
+            allowed = error.allowed if isinstance(error, HttpRefusal) else ""
+        await _start(send, status, kind, length=len(content), allowed=allowed)
         await send({"type": "http.response.body", "body": content, "more_body": False})
 
     async def _answer(self, scope: Scope, receive: Receive) -> object:
@@ -115,11 +120,20 @@ def _accepts_registry(scope: Scope) -> bool:
 
 def _kind(scope: Scope) -> bytes:
     accepted = [part.partition(b";")[0].strip() for part in _accept(scope).split(b",")]
-    return next((kind for kind in _KINDS if kind in accepted), _KINDS[0])
+    for kind in _KINDS:
+        if kind in accepted:
+            return kind
+    if not any(part in (b"", b"*/*", b"application/*") for part in accepted):
+        raise HttpRefusal(406, "HTTP 406 Not Acceptable")
+    return _KINDS[0]
 
 
-async def _start(send: Send, status: int, kind: bytes, *, length: int | None) -> None:
+async def _start(
+    send: Send, status: int, kind: bytes, *, length: int | None, allowed: str = ""
+) -> None:
     headers = [(b"content-type", kind)]
+    if allowed:
+        headers.append((b"allow", allowed.encode()))
     if length is not None:
         headers.append((b"content-length", b"%d" % length))
     await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -38,11 +38,15 @@ _BUSY: Final = 503
 
 
 class HttpRefusal(Exception):
-    """What this door refuses by itself; the code is the HTTP status."""
+    """What this door refuses by itself; the code is the HTTP status.
 
-    def __init__(self, status: int, message: str) -> None:
+    `allowed` are the methods that a path takes, where the one that was used is not among them.
+    """
+
+    def __init__(self, status: int, message: str, *, allowed: str = "") -> None:
         super().__init__(message)
         self.status = status
+        self.allowed = allowed
 
 
 class ErrorBody(msgspec.Struct, frozen=True):

@@ -110,7 +110,7 @@ class RuleSetBody(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel
 
 
 class SchemaBody(msgspec.Struct, frozen=True, rename="camel"):
-    schema: str = ""
+    schema: str | None = None
     schema_type: str | None = None
     references: list[ReferenceBody] | None = None
     metadata: MetadataBody | None = None
@@ -129,7 +129,7 @@ async def new_schema(call: Call) -> NewSchema:
         raise invalid_schema(f"schemaType: {kind!r} is none of {', '.join(SchemaType.__members__)}")
     return NewSchema(
         type=SchemaType(kind),
-        text=body.schema,
+        text=body.schema or "",
         references=tuple(Reference(r.name, r.subject, r.version) for r in body.references or ()),
         metadata=b"" if body.metadata is None else _SORTED.encode(body.metadata),
         rule_set=b"" if body.rule_set is None else _SORTED.encode(body.rule_set),

@@ -1,9 +1,11 @@
 """Which handler answers a request."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from goqueue.doors.registry import compatibility, schemas, server, settings, subjects
+from goqueue.doors.registry.answers import Allowed
 from goqueue.doors.registry.errors import HttpRefusal
 from goqueue.doors.registry.requests import Call
 
@@ -88,10 +90,17 @@ def find(method: str, path: Path) -> Found:
         methods, parts = _match(path[1:]) or (None, ())
     if methods is None:
         raise HttpRefusal(404, "HTTP 404 Not Found")
+    allowed = ", ".join([*methods, *(("HEAD",) if "GET" in methods else ()), "OPTIONS"])
+    if method == "OPTIONS":
+        return Found(partial(_show_allowed, Allowed(allowed)), parts)
     handler = methods.get("GET" if method == "HEAD" else method)
     if handler is None:
-        raise HttpRefusal(405, f"HTTP 405 Method Not Allowed; it takes {', '.join(methods)}")
+        raise HttpRefusal(405, "HTTP 405 Method Not Allowed", allowed=allowed)
     return Found(handler, parts)
+
+
+async def _show_allowed(allowed: Allowed, _call: Call) -> Allowed:
+    return allowed
 
 
 def _match(path: Path) -> tuple[Mapping[str, Handler], Path] | None:

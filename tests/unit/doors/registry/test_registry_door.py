@@ -71,6 +71,9 @@ async def test_content_types(client: httpx.AsyncClient) -> None:
         for path in ("/subjects", "/subjects/none/versions"):
             answer = await client.get(path, headers={"accept": accept})
             assert answer.headers["content-type"] == kind
+    for accept, status in (("text/html", 406), ("text/html, application/*;q=0.1", 200)):
+        answer = await client.get("/subjects", headers={"accept": accept})
+        assert answer.status_code == status
     root = await client.get("/", headers={"accept": first})
     assert root.json() == {}
     body = json.dumps({"schema": '"string"'}).encode()
@@ -115,6 +118,7 @@ async def test_requests_that_make_no_sense(client: httpx.AsyncClient) -> None:
     assert await post(b"[]") == 422
     assert await post(b'{"schema": {"type": "string"}}') == 422
     assert await post(b"{}") == 42201
+    assert await post(b'{"schema": null}') == 42201
     assert await post(b'{"schema": "\\"string\\"", "schemaType": "XSD"}') == 42201
     assert await post(b'{"schema": "\\"string\\"", "id": 4294967296}') == 422
     assert await post(b"[" * 100_000) in (400, 422)
@@ -127,6 +131,10 @@ async def test_requests_that_make_no_sense(client: httpx.AsyncClient) -> None:
     assert error_of(await client.get(f"/schemas/ids/{'9' * 5_000}")) == 404
     assert error_of(await client.get("/schemas/guids/none")) == 40403
     assert error_of(await client.get("/subjects/a/b/c")) == 404
+    for method, status in (("PUT", 405), ("OPTIONS", 200)):
+        answer = await client.request(method, "/subjects/a")
+        assert answer.status_code == status
+        assert answer.headers["allow"] == "POST, DELETE, OPTIONS"
     assert error_of(await client.put("/subjects")) == 405
     assert error_of(await client.put("/config", json={})) == 42203
     assert error_of(await client.put("/config", json={"validateFields": True, "alias": "x"})) == 422
