@@ -89,11 +89,9 @@ def test_records_are_archived_once_and_go_on_live(
 ) -> None:
     send(archive.topic, records(0, 100))
     run(spark, archive)
-    send(archive.topic, records(100, 50, start_ms=JANUARY_MS + DAY_MS))
-    run(spark, archive)
+    send(archive.topic, records(100, 60, start_ms=JANUARY_MS + DAY_MS))
     # A checkpoint that is lost costs nothing.
     shutil.rmtree(archive.checkpoint)
-    send(archive.topic, records(150, 10, start_ms=JANUARY_MS + DAY_MS))
     run(spark, archive)
 
     frame = read_delta(spark, archive.table)
@@ -186,6 +184,11 @@ def test_small_files_become_one(spark: "SparkSession", archive: Archive, send: S
     assert "OPTIMIZE" in {entry["operation"] for entry in table.history()}
     assert numbers(read_delta(spark, archive.table)) == list(range(40))
     assert next_offsets(table, [0, 1]) == {0: 20, 1: 20}
+
+    shutil.rmtree(archive.table)
+    send(archive.topic, records(40, 2))
+    with pytest.raises(StreamingQueryException, match="the table was replaced"):
+        run(spark, archive)
 
 
 def test_retention_waits(broker: ServerProcess, archive: Archive) -> None:
