@@ -3,10 +3,11 @@
 import json
 import math
 import re
-from typing import NoReturn, cast
+from typing import cast
 
 from goqueue.schema_formats.avro.schema_types import Json
 from goqueue.schema_formats.messages import InvalidSchema
+from goqueue.schema_formats.strict_json import read_strictly
 
 # A schema travels in one record of the registry's topic, and those hold one MiB.
 MAX_SCHEMA_CHARACTERS = 1024 * 1024
@@ -30,15 +31,7 @@ def read_json(text: str) -> Json:
         )
     _refuse_deep_nesting(text)
     try:
-        return cast(
-            Json,
-            json.loads(
-                text,
-                object_pairs_hook=_object_of,
-                parse_float=_finite,
-                parse_constant=_refuse_constant,
-            ),
-        )
+        return cast(Json, read_strictly(text, object_of=_object_of))
     except json.JSONDecodeError as error:
         raise InvalidSchema(
             f"the schema is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
@@ -68,17 +61,6 @@ def _object_of(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         raise ValueError(f"an object has the key {twice!r} twice")
     return built
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if math.isinf(number):
-        raise ValueError(f"{digits} is beyond the largest double")
-    return number
-
-
-def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON number")
 
 
 def write_json(value: Json) -> str:

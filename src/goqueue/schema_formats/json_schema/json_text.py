@@ -1,10 +1,10 @@
 """Reading and writing a schema's text as JSON, within bounds."""
 
 import json
-import math
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from goqueue.schema_formats.messages import InvalidSchema
+from goqueue.schema_formats.strict_json import read_strictly
 
 # Deep enough for any schema a person reads; far from the limits of recursive readers.
 MAX_NESTING_LEVELS: Final = 128
@@ -13,7 +13,7 @@ MAX_NESTING_LEVELS: Final = 128
 def load(text: str) -> Any:
     """Raises `InvalidSchema`; no `RecursionError` on the deepest of texts."""
     try:
-        value = json.loads(text, parse_float=_finite, parse_constant=_refuse_constant)
+        value = read_strictly(text)
     except RecursionError:
         raise _too_deep() from None
     except ValueError as error:
@@ -65,14 +65,3 @@ def _too_deep() -> InvalidSchema:
         f"the schema is nested deeper than {MAX_NESTING_LEVELS} levels; "
         "move inner parts to definitions and refer to them"
     )
-
-
-def _finite(literal: str) -> float:
-    number = float(literal)
-    if math.isinf(number):
-        raise InvalidSchema(f"the number {literal[:40]} is out of range; use one below 1.8e308")
-    return number
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise InvalidSchema(f"the schema is not JSON: {name} is no JSON value")
