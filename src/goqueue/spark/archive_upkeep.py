@@ -6,9 +6,12 @@ crash leaves one of the two. Records are never changed.
 
 import logging
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from goqueue.spark.delta_table import TableTarget, open_table
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 log = logging.getLogger(__name__)
 
@@ -16,8 +19,7 @@ TARGET_BYTES: Final = 128 * 1024 * 1024
 # Readers that began before a file was replaced may still want it, and a task that is slow may
 # still write one that no commit names yet.
 MIN_KEEP_HOURS: Final = 168
-
-_COMPACTED_APP: Final = "goqueue.compacted"
+_COMPACTION: Final = "OPTIMIZE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,17 +32,13 @@ class Upkeep:
 
 def tidy(target: TableTarget, upkeep: Upkeep) -> bool:
     """Compact when it is time to; what fails is tried again at the next time."""
-    from deltalake import CommitProperties, Transaction
-
+    if upkeep.compact_every == 0:
+        return False
     table = open_table(target)
-    if table is None or upkeep.compact_every == 0:
+    if table is None or not _is_due(table, upkeep.compact_every):
         return False
-    version = table.version()
-    if version - (table.transaction_version(_COMPACTED_APP) or 0) < upkeep.compact_every:
-        return False
-    mark = CommitProperties(app_transactions=[Transaction(_COMPACTED_APP, version)])
     try:
-        done = table.optimize.compact(target_size=TARGET_BYTES, commit_properties=mark)
+        done = table.optimize.compact(target_size=TARGET_BYTES)
         log.info(
             "%s: %s files became %s", target.uri, done["numFilesRemoved"], done["numFilesAdded"]
         )
@@ -51,3 +49,9 @@ def tidy(target: TableTarget, upkeep: Upkeep) -> bool:
         log.warning("%s was not compacted: %s", target.uri, error)
         return False
     return True
+
+
+def _is_due(table: "DeltaTable", compact_every: int) -> bool:
+    """Whether the last commits, so many of them, were all of records."""
+    last = table.history(compact_every)
+    return len(last) == compact_every and all(each["operation"] != _COMPACTION for each in last)
