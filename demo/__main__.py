@@ -142,26 +142,23 @@ def run_pipeline(server: ServerProcess, folder: Path) -> None:
     }
     command = [sys.executable, "-m", "goqueue", "pipeline", "run", str(folder / "revenue")]
     tell("[bold]$ goqueue pipeline run demo/revenue[/bold]   (Spark needs a moment to start)")
-    with (
-        console.status("Spark starts …"),
-        subprocess.Popen(
-            command,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        ) as process,
-    ):
-        assert process.stdout is not None
-        lines = []
-        try:
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert process.stdout is not None
+    lines = []
+    try:
+        with console.status("Spark starts …"):
             for line in process.stdout:
                 lines.append(line.rstrip())
                 if lines[-1].startswith("revenue"):
                     tell(f"[dim]{lines[-1]}[/dim]")
-        except BaseException:
-            process.terminate()
-            raise
+        process.wait(PATIENCE_SECONDS)
+    except BaseException:
+        # Ctrl-C, too, leaves nothing running.
+        process.terminate()
+        process.wait(PATIENCE_SECONDS)
+        raise
     if process.returncode != 0:
         console.print("\n".join(lines))
         sys.exit("the pipeline failed; its output is above")
