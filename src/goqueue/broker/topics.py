@@ -257,7 +257,8 @@ class TopicAdmin:
             self._check_partition_count(len(new.assignments))
             return [self._check_replicas(new.assignments[i]) for i in range(len(new.assignments))]
         count = self._config.num_partitions if new.partitions is None else new.partitions
-        self._check_partition_count(count)
+        if not new.by_broker:
+            self._check_partition_count(count)
         brokers = len(self._follower.image.brokers) or 1
         if new.replication_factor is not None and not 1 <= new.replication_factor <= brokers:
             raise InvalidReplicationFactor(

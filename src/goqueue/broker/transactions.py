@@ -160,6 +160,11 @@ class Transactions:
         return answer
 
     async def describe_group(self, request: DescribeGroup) -> GroupDescription:
+        if not self.state.exists:
+            # Nobody has used transactions yet.
+            return GroupDescription(
+                group_id=request.group_id, last_sequence=None, committed_ms=None, open_members=()
+            )
         shard = await self.state.shard_for(group_key(request.group_id))
         answer = await shard.execute(untimed(TransactionMachine.describe_group, request))
         return cast(GroupDescription, answer)

@@ -53,6 +53,15 @@ def check_with_spark(pipeline: Pipeline, master: str | None) -> None:
 
 def run_here(pipeline: Pipeline, *, master: str | None, once: bool, dry_run: bool) -> None:
     """Until it ends, is stopped, or somebody presses Ctrl-C."""
+    handlers = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        _run(pipeline, master=master, once=once, dry_run=dry_run)
+    finally:
+        for each, handler in handlers.items():
+            signal.signal(each, handler)
+
+
+def _run(pipeline: Pipeline, *, master: str | None, once: bool, dry_run: bool) -> None:
     definition = pipeline.definition
     folder = StateFolder(definition.name)
     stop = StopRequest(folder)

@@ -334,7 +334,8 @@ def test_what_else_becomes_of_a_delivery(open_broker: OpenBroker) -> None:
             await settle(broker, second, AckAction.RENEW, 60_000)
             await settle(broker, second, AckAction.REJECT)
             spans = await until_event(broker, 0, Event.VISIBILITY_TIMEOUT)
-            assert spans[-1].duration_us >= 20_000
+            # Clocks of milliseconds: both ends may have been cut.
+            assert spans[-1].duration_us >= 18_000
             assert spans[-1].delivery_count == 1
             assert await events_of(broker, 1) == [
                 *(*PUBLISHED, Event.CONSUME_FETCHED),

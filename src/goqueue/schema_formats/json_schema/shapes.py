@@ -267,7 +267,8 @@ def _items(place: Place) -> tuple[Place | None, list[Place], Place | None]:
         closed = items is not None and items.schema is False
         return (None, leading, items) if leading or closed else (items, [], None)
     leading = _listed(place, "items")
-    return items, leading, _child(place, "additionalItems")
+    # Without a list before them there are no additional items: the keyword says nothing.
+    return items, leading, _child(place, "additionalItems") if leading else None
 
 
 def _objects(place: Place, schema: dict[str, Any]) -> Objects:
