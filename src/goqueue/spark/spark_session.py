@@ -2,7 +2,9 @@
 
 import os
 import sys
+import warnings
 from importlib.util import find_spec
+from threading import Thread
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
@@ -11,6 +13,7 @@ from goqueue.spark.java_home import find_java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryListener
 
 _CONNECT_SCHEME: Final = "sc://"
 # Filters on offset, partition and timestamp reach the broker's indexes.
@@ -29,6 +32,8 @@ _LOCAL: Final = {
 
 # What Spark's client for Connect imports.
 _CONNECT_NEEDS: Final = ("pandas", "grpc", "grpc_status", "zstandard")
+# Spark itself would try for ten minutes and say nothing.
+_CONNECT_TIMEOUT_SECONDS: Final = 10
 
 
 class NoConnect(GoQueueError):
@@ -63,11 +68,13 @@ def session(
         master, remote = None, master
     builder = SparkSession.Builder().appName(app_name)
     if remote is not None:
-        _check_connect()
-        builder = builder.remote(remote)
-        defaults: dict[str, str] = dict(_EVERYWHERE)
+        _check_connect_installed()
         if remote.startswith("local"):  # Spark starts a server for it here
             _prepare_environment(is_local=True)
+        else:
+            _check_connect_answers(remote)
+        builder = builder.remote(remote)
+        defaults: dict[str, str] = dict(_EVERYWHERE)
     else:
         master = master or settings.pop("spark.master", "local[*]")
         builder = builder.master(master)
@@ -79,17 +86,53 @@ def session(
     spark = builder.getOrCreate()
     if spark not in _publishing_lag:
         _publishing_lag.add(spark)
-        spark.streams.addListener(LagPublisher())
+        if remote is None:
+            spark.streams.addListener(LagPublisher())
+        else:
+            _add_connect_listener(spark, LagPublisher())
     return spark
 
 
-def _check_connect() -> None:
+def _add_connect_listener(spark: "SparkSession", listener: "StreamingQueryListener") -> None:
+    """Spark's client follows the events in a thread that ends with the session only.
+
+    A program that does not stop its session would never end. Threads are daemons like the one that
+    starts them.
+    """
+    starting = Thread(target=spark.streams.addListener, args=(listener,), daemon=True)
+    starting.start()
+    starting.join()
+    # That the session was stopped is no news to who stopped it.
+    for reason in ("SESSION_CLOSED", "cannot schedule new futures after shutdown"):
+        warnings.filterwarnings("ignore", f"StreamingQueryListenerBus Handler thread .*{reason}")
+
+
+def _check_connect_installed() -> None:
     missing = [name for name in _CONNECT_NEEDS if find_spec(name) is None]
     if missing:
         raise NoConnect(
             f"Spark Connect needs {', '.join(missing)}, which is not installed; "
             "`pip install 'pyspark[connect]'`"
         )
+
+
+def _check_connect_answers(remote: str) -> None:
+    import grpc  # type: ignore[import-untyped]  # its stubs are another package
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    with DefaultChannelBuilder(remote).toChannel() as channel:
+        try:
+            grpc.channel_ready_future(channel).result(_CONNECT_TIMEOUT_SECONDS)
+        except grpc.FutureTimeoutError:
+            raise NoConnect(
+                f"no Spark Connect server answered at {_without_parameters(remote)} within "
+                f"{_CONNECT_TIMEOUT_SECONDS} s; start one, or correct `remote`"
+            ) from None
+
+
+def _without_parameters(remote: str) -> str:
+    """They may hold a token."""
+    return remote.partition("/;")[0]
 
 
 def _prepare_environment(*, is_local: bool) -> None:
