@@ -18,7 +18,14 @@ TIMEOUT_SECONDS = 100
 @pytest.fixture(scope="module")
 def small_topics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """Topics come by the hundred here, so they stay small."""
-    options = ("--set", "num.partitions=1", "--set", "max.partitions.per.topic=4")
+    settings = {
+        "num.partitions": 1,
+        "max.partitions.per.topic": 4,
+        # A join waits for members that are gone, but no longer than a request may take here.
+        "group.min.session.timeout.ms": 1,
+        "group.max.session.timeout.ms": 3_000,
+    }
+    options = [each for name, value in settings.items() for each in ("--set", f"{name}={value}")]
     with ServerProcess(tmp_path_factory.mktemp("data"), *options) as running:
         yield running
 
@@ -34,7 +41,8 @@ def test_every_operation_does_what_the_document_says(
         command, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
     )
 
-    assert run.returncode == 0, run.stdout[-20_000:] + run.stderr[-2_000:]
+    said = run.stdout[-20_000:] + run.stderr[-2_000:] + small_topics.log_text[-5_000:]
+    assert run.returncode == 0, said
     for phase in ("Coverage", "Fuzzing", "Stateful"):
         assert f"✅ {phase}" in run.stdout
     assert "Traceback" not in small_topics.log_text

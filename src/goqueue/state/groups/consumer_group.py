@@ -258,6 +258,7 @@ class ConsumerGroup:
         before = self.members.get(member_id)
         if before is not None:
             self._count(before.said, -1)
+            self._forget_instance(before)
         current = before.current if before is not None else CurrentAssignment()
         self.members[member_id] = ConsumerMember(member_id, said, current)
         self._count(said, 1)
@@ -282,8 +283,12 @@ class ConsumerGroup:
             return
         self._disown(member)
         self._count(member.said, -1)
+        self._forget_instance(member)
+
+    def _forget_instance(self, member: ConsumerMember) -> None:
+        """The instance id is free again, unless another member has taken it over."""
         instance_id = member.said.instance_id
-        if instance_id is not None and self.static_members.get(instance_id) == member_id:
+        if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
             del self.static_members[instance_id]
 
     def _disown(self, member: ConsumerMember) -> None:
