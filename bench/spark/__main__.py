@@ -8,7 +8,6 @@ reads the same topic in the same turns.
 import argparse
 import statistics
 import tempfile
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -28,14 +27,12 @@ from bench.spark.contestants import (
     Contest,
 )
 from bench.spark.topic_filling import VALUE_BYTES, fill_topic
+from bench.spark.turns import Times, take_turns
 
 RESULTS: Final = ROOT / "bench" / "results"
 PARTITIONS: Final = 4
 MIN_SHARE_OF_PARQUET: Final = 0.6
 MIN_ROWS_PER_S: Final = 600_000
-
-# contestant -> seconds of each round
-_Times = dict[str, list[float]]
 
 
 def main() -> None:
@@ -57,8 +54,8 @@ def main() -> None:
             contest = Contest(servers, Path(folder), given.rows)
             say("copying it to Parquet")
             contest.write_parquet()
-            batch = _take_turns(contest.contestants(BATCH), given.rounds)
-            stream = _take_turns(contest.contestants(STREAM), given.rounds)
+            batch = take_turns(contest.contestants(BATCH), given.rounds)
+            stream = take_turns(contest.contestants(STREAM), given.rounds)
             versions = contest.versions()
             contest.close()
         finally:
@@ -90,24 +87,13 @@ def main() -> None:
         say(f"written: {path}")
 
 
-def _take_turns(contestants: dict[str, Callable[[], float]], rounds: int) -> _Times:
-    times: _Times = {name: [] for name in contestants}
-    for number in range(rounds + 1):
-        for name, run in contestants.items():
-            seconds = run()
-            say(f"  {name}: {seconds:.2f} s" + (" (warm-up)" if number == 0 else ""))
-            if number:
-                times[name].append(seconds)
-    return times
-
-
-def _share(times: _Times, name: str) -> float:
+def _share(times: Times, name: str) -> float:
     """Of Parquet's rate; rounds are compared one by one, for the machine changes between them."""
     pairs = zip(times[PARQUET], times[name], strict=True)
     return statistics.median(parquet / other for parquet, other in pairs)
 
 
-def _table(title: str, times: _Times, rows: int) -> list[str]:
+def _table(title: str, times: Times, rows: int) -> list[str]:
     lines = [f"| {title} | rows/s | of Parquet |", "|---|---|---|"]
     for name, seconds in times.items():
         rate = rows / statistics.median(seconds)
@@ -115,7 +101,7 @@ def _table(title: str, times: _Times, rows: int) -> list[str]:
     return [*lines, ""]
 
 
-def _bars(batch: _Times, stream: _Times, rows: int) -> list[Bar]:
+def _bars(batch: Times, stream: Times, rows: int) -> list[Bar]:
     rate = rows / statistics.median(batch[GOQUEUE_SOURCE])
     bars = [
         _least("batch, share of Parquet", _share(batch, GOQUEUE_SOURCE), MIN_SHARE_OF_PARQUET),

@@ -5,11 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import pyspark
 from pyspark.sql.types import StructType
 
 import goqueue.spark
+from bench.artifacts import Missing
 from bench.rounds import say
+from bench.spark.connector_jars import CONNECTOR_VERSION, connector_jars
 from bench.spark.topic_filling import TOPIC
 
 if TYPE_CHECKING:
@@ -21,10 +22,6 @@ KAFKA_SOURCE: Final = "Spark's Kafka source"
 BATCH: Final = "batch"
 STREAM: Final = "stream"
 
-# The one that belongs to this Spark; another version may read, or fail in many ways.
-_CONNECTORS: Final = (pyspark.__version__,)
-_CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13:{version}"
-
 
 class Contest:
     def __init__(self, bootstrap_servers: str, folder: Path, rows: int) -> None:
@@ -32,22 +29,22 @@ class Contest:
         self._folder = folder
         self._rows = rows
         self._runs = 0
-        self._spark, self._connector = _start_session()
+        self.spark, self.connector = _start_session()
 
     def versions(self) -> str:
-        connector = self._connector or "none to be had"
-        return f"Spark {self._spark.version}, Kafka connector {connector}"
+        connector = self.connector or "none to be had"
+        return f"Spark {self.spark.version}, Kafka connector {connector}"
 
     def close(self) -> None:
-        self._spark.stop()
+        self.spark.stop()
 
     def write_parquet(self) -> None:
-        self._topic("goqueue", self._spark.read).write.parquet(self._parquet_folder)
-        count = self._spark.read.parquet(self._parquet_folder).count()
+        self._topic("goqueue", self.spark.read).write.parquet(self._parquet_folder)
+        count = self.spark.read.parquet(self._parquet_folder).count()
         assert count == self._rows, f"Parquet has {count} rows of {self._rows}"
 
     def contestants(self, kind: str) -> dict[str, Callable[[], float]]:
-        names = [GOQUEUE_SOURCE, PARQUET, *([KAFKA_SOURCE] if self._connector else [])]
+        names = [GOQUEUE_SOURCE, PARQUET, *([KAFKA_SOURCE] if self.connector else [])]
         run = self._batch if kind == BATCH else self._stream
         return {name: lambda name=name: run(name) for name in names}  # type: ignore[misc]
 
@@ -57,7 +54,7 @@ class Contest:
 
     def _batch(self, name: str) -> float:
         started = time.perf_counter()
-        rows = self._source(name, self._spark.read)
+        rows = self._source(name, self.spark.read)
         rows.write.format("noop").mode("overwrite").save()
         return time.perf_counter() - started
 
@@ -65,7 +62,7 @@ class Contest:
         self._runs += 1
         started = time.perf_counter()
         query = (
-            self._source(name, self._spark.readStream)
+            self._source(name, self.spark.readStream)
             .writeStream.format("noop")
             .option("checkpointLocation", str(self._folder / f"checkpoint-{self._runs}"))
             .trigger(availableNow=True)
@@ -82,7 +79,7 @@ class Contest:
             return self._topic("goqueue", reader)
         if name == PARQUET:
             # A stream of files must be told its columns.
-            columns: StructType = self._spark.read.parquet(self._parquet_folder).schema
+            columns: StructType = self.spark.read.parquet(self._parquet_folder).schema
             rows: DataFrame = reader.schema(columns).parquet(self._parquet_folder)
             return rows
         return self._topic("kafka", reader)
@@ -102,10 +99,10 @@ class Contest:
 def _start_session() -> "tuple[SparkSession, str | None]":
     """With the Kafka connector if it can be had; else without, and None."""
     settings = {"spark.driver.memory": "4g", "spark.log.level": "ERROR"}
-    for version in _CONNECTORS:
-        packages = {"spark.jars.packages": _CONNECTOR.format(version=version)}
-        try:
-            return goqueue.spark.session("bench", "local[2]", **settings, **packages), version
-        except Exception as error:  # whatever Spark's launcher makes of a failed download
-            say(f"no Kafka connector {version}: {str(error).splitlines()[0]}")
-    return goqueue.spark.session("bench", "local[2]", **settings), None
+    try:
+        jars = ",".join(map(str, connector_jars()))
+    except Missing as error:
+        say(f"no Kafka connector: {error}")
+        return goqueue.spark.session("bench", "local[2]", **settings), None
+    spark = goqueue.spark.session("bench", "local[2]", **settings, **{"spark.jars": jars})
+    return spark, CONNECTOR_VERSION

@@ -1,0 +1,81 @@
+"""Spark's Kafka connector, fetched by Spark's own resolution (Ivy) into the cache.
+
+There is none for the Spark that GoQueue runs on: of the connector 4.2.0 is the latest that was
+published, of its token provider 4.0.0. Together they run on Spark 4.3.
+"""
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import pyspark
+
+from bench.artifacts import CACHE, Missing, run_tool
+from goqueue.model.errors import GoQueueError
+from goqueue.spark.java_home import find_java_home
+
+CONNECTOR_VERSION: Final = "4.2.0"
+TOKEN_PROVIDER_VERSION: Final = "4.0.0"
+_GROUP: Final = "org.apache.spark"
+_CONNECTOR: Final = "spark-sql-kafka-0-10_2.13"
+_TOKEN_PROVIDER: Final = "spark-token-provider-kafka-0-10_2.13"
+# What they need and Spark does not bring; it has newer versions of all else.
+_NEEDED: Final = (_CONNECTOR, _TOKEN_PROVIDER, "kafka-clients", "commons-pool2")
+
+
+def connector_jars() -> list[Path]:
+    folder = CACHE / f"{_CONNECTOR}-{CONNECTOR_VERSION}"
+    if not folder.is_dir():
+        _fetch(folder)
+    return sorted(folder.glob("*.jar"))
+
+
+def _fetch(folder: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="bench-spark-jars-") as name:
+        ivy = Path(name) / "ivy"
+        # Twice, for within one resolution the connector's wish for its own version would win.
+        _resolve(ivy, f"{_GROUP}:{_CONNECTOR}:{CONNECTOR_VERSION}", [f"{_GROUP}:{_TOKEN_PROVIDER}"])
+        _resolve(
+            ivy,
+            f"{_GROUP}:{_TOKEN_PROVIDER}:{TOKEN_PROVIDER_VERSION}",
+            ["org.apache.kafka:kafka-clients", "org.apache.hadoop:hadoop-client-runtime"],
+        )
+        found = [
+            jar for jar in (ivy / "jars").iterdir() if any(each in jar.name for each in _NEEDED)
+        ]
+        if len(found) != len(_NEEDED):
+            raise Missing(f"the connector came as {sorted(jar.name for jar in found)}")
+        arriving = folder.with_name(f"{folder.name}.arriving")
+        shutil.rmtree(arriving, ignore_errors=True)
+        arriving.mkdir(parents=True)
+        for jar in found:
+            shutil.copy(jar, arriving)
+        arriving.rename(folder)
+
+
+def _resolve(ivy: Path, package: str, excluded: list[str]) -> None:
+    program = ivy.parent / "nothing.py"
+    program.touch()
+    command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--packages", package]
+    command += ["--exclude-packages", ",".join(excluded), "--conf", f"spark.jars.ivy={ivy}"]
+    environment = {
+        "PYSPARK_PYTHON": sys.executable,
+        # Ivy would also look into Maven's local repository, and stop at what is half there.
+        "SPARK_SUBMIT_OPTS": f"-Duser.home={ivy.parent}",
+    }
+    try:
+        java_home = find_java_home()
+    except GoQueueError as error:
+        raise Missing(str(error)) from error
+    if java_home is not None:
+        environment["JAVA_HOME"] = str(java_home)
+    try:
+        run_tool([*command, str(program)], env=environment)
+    except Missing as error:
+        raise Missing(
+            f"{package} cannot be fetched ({error}); it needs access to Maven Central, or the jars "
+            f"{', '.join(_NEEDED)} in {(CACHE / _CONNECTOR).relative_to(CACHE.parent.parent)}"
+            f"-{CONNECTOR_VERSION}"
+        ) from error
