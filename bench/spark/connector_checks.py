@@ -180,7 +180,7 @@ class ConnectorChecks:
     def missing_topic(self) -> None:
         """A topic that does not exist: an error that says so"""
         failure = _failure_of(lambda: self._read("nowhere").count())
-        assert "topic" in failure, failure
+        assert "UnknownTopicOrPartition" in failure, failure
 
     def _make(
         self, *topics: str, partitions: int = 1, settings: dict[str, str] | None = None

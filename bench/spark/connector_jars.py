@@ -75,7 +75,7 @@ def _resolve(ivy: Path, package: str, excluded: list[str]) -> None:
         run_tool([*command, str(program)], env=environment)
     except Missing as error:
         raise Missing(
-            f"{package} cannot be fetched ({error}); it needs access to Maven Central, or the jars "
+            f"{package} cannot be fetched: it needs access to Maven Central, or the jars "
             f"{', '.join(_NEEDED)} in {(CACHE / _CONNECTOR).relative_to(CACHE.parent.parent)}"
             f"-{CONNECTOR_VERSION}"
         ) from error
