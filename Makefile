@@ -61,6 +61,7 @@ soak: $(INSTALLED) ## Exactly-once under 100 kills of broker and clients, some m
 	$(BIN)/python -m tests.crash.exactly_once --rounds 100
 
 soak-spark: $(INSTALLED) ## Exactly-once through Spark under 60 kills, an hour
+	$(BIN)/pytest -m slow tests/spark
 	$(BIN)/python -m tests.spark.standalone_cluster
 	$(BIN)/python -m tests.crash.spark_rounds --rounds 20
 

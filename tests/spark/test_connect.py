@@ -71,6 +71,7 @@ def _port(server: "subprocess.Popen[bytes]", log_path: Path) -> str:
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_topics_through_spark_connect(
     connect_url: str,
     bootstrap: str,

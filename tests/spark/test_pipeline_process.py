@@ -41,6 +41,7 @@ def wait_for(is_so: Callable[[], bool], what: str) -> None:
         time.sleep(0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(3 * WAIT_SECONDS)
 def test_a_run_in_the_background(
     bootstrap: str,

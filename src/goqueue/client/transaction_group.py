@@ -35,17 +35,24 @@ class TransactionGroup:
         return last is not None and sequence <= last
 
     def commit(
-        self, sequence: int, members: Sequence[ProducerIdentity], *, keep_ms: int | None = None
+        self, sequence: int, members: Sequence[ProducerIdentity], *, close_ms: int | None = None
     ) -> bool:
-        """All or nothing; False if this sequence was committed before."""
-        body: dict[str, object] = {"sequence": sequence, "members": _show(members)}
-        if keep_ms is not None:
-            body["keepMs"] = keep_ms
-        return self._end("commit", body) == "committed"
+        """All or nothing; False if this sequence was committed before.
 
-    def abort(self, sequence: int, members: Sequence[ProducerIdentity] | None = None) -> None:
+        With `close_ms` the group takes no members afterwards, and is forgotten after that time.
+        """
+        body: dict[str, object] = {"sequence": sequence, "members": _show(members)}
+        return self._end("commit", body | _closing(close_ms)) == "committed"
+
+    def abort(
+        self,
+        sequence: int,
+        members: Sequence[ProducerIdentity] | None = None,
+        *,
+        close_ms: int | None = None,
+    ) -> None:
         """The named members, or all that are open. A committed sequence stays committed."""
-        body: dict[str, object] = {"sequence": sequence}
+        body: dict[str, object] = {"sequence": sequence, **_closing(close_ms)}
         if members is not None:
             body["members"] = _show(members)
         self._end("abort", body)
@@ -65,6 +72,10 @@ class TransactionGroup:
                 if error.status != _TRY_AGAIN:
                     raise
                 patience.wait(error)
+
+
+def _closing(close_ms: int | None) -> dict[str, object]:
+    return {} if close_ms is None else {"close": True, "keepMs": close_ms}
 
 
 def _show(members: Sequence[ProducerIdentity]) -> list[dict[str, object]]:

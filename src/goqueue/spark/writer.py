@@ -100,14 +100,18 @@ class GoQueueBatchWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         if not self._options.is_exactly_once or self._was_written:
             return
-        keep_ms = None if self._options.transaction_id is not None else _ANONYMOUS_KEEP_MS
         _group(self._options, self._group_id).commit(
-            _ONLY_SEQUENCE, _members(messages), keep_ms=keep_ms
+            _ONLY_SEQUENCE, _members(messages), close_ms=self._close_ms
         )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
         if self._options.is_exactly_once and not self._was_written:
-            _group(self._options, self._group_id).abort(_ONLY_SEQUENCE)
+            _group(self._options, self._group_id).abort(_ONLY_SEQUENCE, close_ms=self._close_ms)
+
+    @property
+    def _close_ms(self) -> int | None:
+        """Nobody writes under an unnamed id again, but tasks may still run when one has failed."""
+        return None if self._options.transaction_id is not None else _ANONYMOUS_KEEP_MS
 
 
 class GoQueueStreamWriter(DataSourceStreamArrowWriter):

@@ -51,6 +51,7 @@ GroupSequence = Annotated[
     ),
 ]
 Members = Annotated[list[Producer], Meta(max_length=MEMBERS_MAX)]
+Closing = Annotated[bool, Meta(description="Whether members that come later are refused.")]
 
 
 class CommitMembers(
@@ -61,6 +62,7 @@ class CommitMembers(
     keep_ms: Annotated[
         DurationMs, Meta(description="How long the sequence is remembered; a year by default.")
     ] = KEEP_MS_DEFAULT
+    close: Closing = False
 
 
 class AbortMembers(
@@ -70,6 +72,10 @@ class AbortMembers(
     members: Annotated[
         Members | None, Meta(description="Without it: all that are open in the group.")
     ] = None
+    close: Closing = False
+    keep_ms: Annotated[
+        DurationMs, Meta(description="How long it stays closed; a year by default.")
+    ] = KEEP_MS_DEFAULT
 
 
 class TransactionGroupEnd(msgspec.Struct, frozen=True, rename="camel"):
@@ -112,6 +118,7 @@ async def commit_transaction_group(
             sequence=whole(data.sequence),
             members=tuple(GroupMember(*member.identity) for member in data.members),
             keep_ms=whole(data.keep_ms),
+            closes=data.close,
         )
     )
     return _show(group, whole(data.sequence), answer)
@@ -128,6 +135,8 @@ async def abort_transaction_group(
             group_id=group,
             sequence=whole(data.sequence),
             members=None if members is None else tuple(GroupMember(*m.identity) for m in members),
+            closes=data.close,
+            keep_ms=whole(data.keep_ms),
         )
     )
     return _show(group, whole(data.sequence), answer)

@@ -21,12 +21,17 @@ class GroupMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitGroup:
-    """Commit the named members, abort all others of the group, and remember `sequence`."""
+    """Commit the named members, abort all others of the group, and remember `sequence`.
+
+    With `closes`, nobody becomes a member any more: a task that comes late would leave something
+    open.
+    """
 
     group_id: str
     sequence: int
     members: tuple[GroupMember, ...]
     keep_ms: int = KEEP_MS_DEFAULT
+    closes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +41,9 @@ class AbortGroup:
     group_id: str
     sequence: int
     members: tuple[GroupMember, ...] | None = None
+    # As in `CommitGroup`; `keep_ms` is for how long.
+    closes: bool = False
+    keep_ms: int = KEEP_MS_DEFAULT
 
 
 class GroupOutcome(Enum):

@@ -28,6 +28,9 @@ from goqueue.state.transactions.transaction import Transaction, TransactionState
 # group may have thousands.
 MEMBER_EXPIRATION_MS: Final = 3_600_000
 
+# The sequence of a group that was closed without a commit.
+NOTHING_COMMITTED: Final = -1
+
 _OPEN: Final = (TransactionState.EMPTY, TransactionState.ONGOING)
 
 
@@ -37,6 +40,7 @@ class TransactionGroup(msgspec.Struct, frozen=True, kw_only=True, array_like=Tru
     committed_ms: int
     keep_ms: int
     members: tuple[GroupMember, ...]
+    is_closed: bool = False
 
 
 class _Key(msgspec.Struct, frozen=True, array_like=True, tag="transaction-group"):
@@ -98,6 +102,7 @@ class TransactionGroups:
             committed_ms=now_ms,
             keep_ms=request.keep_ms,
             members=members,
+            is_closed=request.closes,
         )
         # Task attempts that failed or came second.
         others = {_identity(each) for each in self._open(group_id)} - set(members)
@@ -110,10 +115,29 @@ class TransactionGroups:
     def abort(self, request: AbortGroup, now_ms: int) -> GroupDecision:
         group_id, members = request.group_id, request.members
         if not self._is_committed(group_id, request.sequence):
-            return _decision(GroupOutcome.ABORTED, self._aborting(group_id, members, now_ms))
+            ending = self._aborting(group_id, members, now_ms)
+            records = [to_record(self._closed(request, now_ms))] if request.closes else []
+            return _decision(GroupOutcome.ABORTED, ending, *records)
         return _decision(
             GroupOutcome.ALREADY_COMMITTED, self._aborting(group_id, members or (), now_ms)
         )
+
+    def _closed(self, request: AbortGroup, now_ms: int) -> TransactionGroup:
+        known = self._groups.get(request.group_id)
+        return TransactionGroup(
+            group_id=request.group_id,
+            sequence=NOTHING_COMMITTED if known is None else known.sequence,
+            committed_ms=now_ms,
+            keep_ms=request.keep_ms,
+            members=() if known is None else known.members,
+            is_closed=True,
+        )
+
+    def is_closed(self, transactional_id: str) -> bool:
+        """Whether it would be a late member of a group that takes none any more."""
+        group_id = group_of(transactional_id)
+        group = None if group_id is None else self._groups.get(group_id)
+        return group is not None and group.is_closed
 
     def _is_committed(self, group_id: str, sequence: int) -> bool:
         group = self._groups.get(group_id)
@@ -133,15 +157,19 @@ class TransactionGroups:
         return TransactionError.NONE
 
     def _committing(self, members: Iterable[GroupMember], now_ms: int) -> Iterator[Transaction]:
-        """The named members, prepared; one that wrote nothing has nothing to commit."""
+        """The named members, prepared.
+
+        One that wrote nothing has nothing to commit, but is fenced: what it wrote later would be
+        taken for a part of this commit that did not reach the log.
+        """
         for member in members:
             transaction = self._transactions.get(member.transactional_id)
-            if (
-                transaction is not None
-                and transaction.state is TransactionState.ONGOING
-                and _identity(transaction) == member
-            ):
+            if transaction is None or _identity(transaction) != member:
+                continue
+            if transaction.state is TransactionState.ONGOING:
                 yield commit_member(transaction, now_ms)
+            elif transaction.state is TransactionState.EMPTY:
+                yield fence(transaction, now_ms)
 
     def _aborting(
         self, group_id: str, members: Collection[GroupMember] | None, now_ms: int
@@ -156,6 +184,8 @@ class TransactionGroups:
 
     def describe(self, group_id: str) -> GroupDescription:
         group = self._groups.get(group_id)
+        if group is not None and group.sequence == NOTHING_COMMITTED:
+            group = None
         return GroupDescription(
             group_id=group_id,
             last_sequence=None if group is None else group.sequence,

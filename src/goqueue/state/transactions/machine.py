@@ -131,6 +131,8 @@ class TransactionMachine:
         outcome: Outcome,
         now_ms: int,
     ) -> Transaction | TransactionError:
+        if self._groups.is_closed(transactional_id):
+            return TransactionError.PRODUCER_FENCED
         transaction = self._transactions.get(transactional_id)
         if transaction is None:
             return begin_id(request, transactional_id, self._next_producer_id, now_ms)

@@ -12,8 +12,15 @@ from goqueue.model.transaction_groups import (
     shard_key,
 )
 from goqueue.state.machine import Outcome
-from goqueue.state.transactions import InitProducerId, ProducerIds, TransactionMachine
+from goqueue.state.transactions import (
+    InitProducerId,
+    ProducerIdAnswer,
+    ProducerIds,
+    TransactionMachine,
+)
+from goqueue.state.transactions.errors import TransactionError
 from goqueue.state.transactions.group_messages import (
+    AbortGroup,
     CommitGroup,
     DescribeGroup,
     GroupAnswer,
@@ -104,3 +111,28 @@ def test_names_of_members() -> None:
     assert is_group_id("a.b-c_d")
     assert not is_group_id("a b")
     assert not is_group_id("a\n")
+
+
+def init(machine: TransactionMachine, member: str, *, now_ms: int) -> TransactionError:
+    request = InitProducerId(transactional_id=member_id("g", member), timeout_ms=1_000)
+    answer = carry_out(machine, machine.init_producer_id(request, ticket=0, now_ms=now_ms))
+    assert isinstance(answer, ProducerIdAnswer)
+    return answer.error
+
+
+@pytest.mark.parametrize("commits", [False, True])
+def test_a_closed_group_takes_no_late_members(commits: bool) -> None:
+    machine = new_machine()
+    assert init(machine, "0.0", now_ms=0) is TransactionError.NONE
+    if commits:
+        ending = CommitGroup(group_id="g", sequence=0, members=(), closes=True, keep_ms=1_000)
+        outcome = machine.commit_group(ending, ticket=0, now_ms=0)
+    else:
+        abort = AbortGroup(group_id="g", sequence=0, closes=True, keep_ms=1_000)
+        outcome = machine.abort_group(abort, ticket=0, now_ms=0)
+    carry_out(machine, outcome)
+    assert last_sequence(machine) == (0 if commits else None)
+    for member in ("0.0", "1.0"):
+        assert init(machine, member, now_ms=1) is TransactionError.PRODUCER_FENCED
+    carry_out(machine, machine.on_deadline(1_000))
+    assert init(machine, "1.0", now_ms=1_000) is TransactionError.NONE
