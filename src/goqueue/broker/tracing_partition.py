@@ -9,7 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from goqueue.broker.tracing_batches import asks_to_be_traced, carries_traceparent, parents_in
+from goqueue.broker.tracing_batches import (
+    asks_to_be_traced,
+    carries_traceparent,
+    is_quickly_decoded,
+    parents_in,
+)
 from goqueue.broker.tracing_recorder import (
     CALLER,
     CONTINUED,
@@ -134,7 +139,8 @@ class PartitionTrace:
         follows = follows and recorder.following.has_left(time_us)
         if not here and not follows:
             return {}
-        if not recorder.decoding.take(header.record_count, time_us):
+        is_afforded = recorder.decoding.take(header.record_count, time_us)
+        if not is_afforded or not is_quickly_decoded(batch, header):
             recorder.throttle.left_out += len(here)
             return {}
         contexts: dict[int, TraceContext] = {}

@@ -11,10 +11,11 @@ from goqueue.broker.queues import Delivery
 from goqueue.broker.redrive import redrive
 from goqueue.broker.service import Broker
 from goqueue.broker.share_fetching import ShareFetch
+from goqueue.broker.tracing_batches import UNPACKED_MAX_BYTES
 from goqueue.broker.tracing_recorder import CALLER
 from goqueue.model.batch import CHECKSUMMED_FROM, CRC_POSITION, HEADER_BYTES, assign
 from goqueue.model.errors import InvalidConfig
-from goqueue.model.records import NewRecord, encode_records
+from goqueue.model.records import COMPRESSION_CODES, NewRecord, encode_records
 from goqueue.state.groups.messages import OffsetCommit, OffsetToCommit
 from goqueue.state.queue.messages import AckAction
 from goqueue.state.traces.query import SpanQuery
@@ -174,6 +175,23 @@ def test_what_cannot_be_decoded_is_stored_and_not_traced(open_broker: OpenBroker
             assert stored.base_offset == 0
             await fetch(broker)
             assert await events_of(broker, 0) == []
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("compression", [*COMPRESSION_CODES.values()][1:])
+def test_only_what_unpacks_to_little_is_looked_into(
+    open_broker: OpenBroker, compression: int
+) -> None:
+    async def scenario() -> None:
+        async with open_broker(**ALL) as broker:
+            await make_topic(broker)
+            await produce(broker, [record(value=bytes(UNPACKED_MAX_BYTES // 2))], compression)
+            await produce(broker, [record(value=bytes(20 * UNPACKED_MAX_BYTES))], compression)
+            await fetch(broker)
+            assert await events_of(broker, 0) == [*PUBLISHED, Event.CONSUME_FETCHED]
+            assert await events_of(broker, 1) == []
+            assert (await broker.tracing.figures()).left_out_messages
 
     run(scenario)
 
