@@ -7,7 +7,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, ReadMaxRow
 
 from goqueue.client.group_facts import Place
 from goqueue.client.log_cluster import LogCluster, LogTopic
-from goqueue.client.log_ranges import LogRange
+from goqueue.client.log_ranges import EARLIEST, LogRange
 from goqueue.client.log_sizes import mean_record_bytes
 from goqueue.model.errors import GoQueueError, UnknownTopic
 from goqueue.spark.range_planning import (
@@ -55,7 +55,7 @@ class StreamPlanner:
     ) -> StreamOffsets:
         """Where the next batch ends: at `available`, or before it by the limit."""
         self._check_topics(reached, available)
-        start = self._starts(reached, available)
+        start = self._starts(_already_read(reached, available), available)
         # A target chosen earlier may lie behind what a restarted query has read since.
         goal = {
             place: max(offset, start[place]) for place, offset in available.next_offsets.items()
@@ -79,11 +79,13 @@ class StreamPlanner:
         places = [place for place in end.next_offsets if place[0] in there]
         known = [place for place in places if place[1] in there[place[0]].leaders]
         earliest, latest = log_ends(self._cluster, known, self._options.isolation)
-        first = self._starts(start, end)
+        reached = _already_read(start, end)
         begin, finish = {}, {}
         for place in known:
+            # A partition that was found while the query ran is read from its first offset on.
+            first = reached.get(place, earliest[place])
             begin[place], finish[place] = self._clipped(
-                place, (first[place], end.next_offsets[place]), (earliest[place], latest[place])
+                place, (first, end.next_offsets[place]), (earliest[place], latest[place])
             )
         return split_ranges(
             make_ranges(there, begin, finish),
@@ -96,8 +98,7 @@ class StreamPlanner:
     ) -> tuple[int, int]:
         """What is there of the wanted offsets; less than that is a loss of data."""
         (start, end), (earliest, latest) = wanted, there
-        # A partition that was found while the query ran is read from its first offset on.
-        if 0 < start < earliest or end > latest:
+        if start < earliest or end > latest:
             self._lost(
                 f"{place[0]}-{place[1]} has offsets {earliest} to {latest}, and the stream has "
                 f"still to read {start} to {end}"
@@ -121,14 +122,16 @@ class StreamPlanner:
             elif current != known_id:
                 self._lost(f"topic {topic!r} was deleted and made again")
 
-    def _starts(self, reached: StreamOffsets, end: StreamOffsets) -> dict[Place, int]:
-        """A new partition, and one of a topic made again, begins at its first offset."""
-        return {
-            place: reached.next_offsets.get(place, 0)
-            if reached.topic_ids.get(place[0]) == end.topic_ids[place[0]]
-            else 0
-            for place in end.next_offsets
-        }
+    def _starts(self, reached: Mapping[Place, int], end: StreamOffsets) -> dict[Place, int]:
+        """Where the next batch begins: new partitions at the first offset that they have."""
+        new = [place for place in end.next_offsets if place not in reached]
+        try:
+            first = self._cluster.offsets(
+                dict.fromkeys(new, EARLIEST), isolation=self._options.isolation
+            )
+        except UnknownTopic:  # deleted just now; `ranges` will say so
+            first = dict.fromkeys(new, 0)
+        return {**reached, **first}
 
     def _rows_of(
         self, max_bytes: int, start: Mapping[Place, int], goal: Mapping[Place, int]
@@ -143,6 +146,16 @@ class StreamPlanner:
     def _lost(self, what: str) -> None:
         if self._options.fail_on_data_loss:
             raise DataLoss(f"{what}; {_WHAT_TO_DO}")
+
+
+def _already_read(reached: StreamOffsets, end: StreamOffsets) -> dict[Place, int]:
+    """The offsets of partitions that are not new, and not of a topic made again."""
+    return {
+        place: reached.next_offsets[place]
+        for place in end.next_offsets
+        if place in reached.next_offsets
+        and reached.topic_ids.get(place[0]) == end.topic_ids[place[0]]
+    }
 
 
 def limited(
