@@ -4,6 +4,7 @@ Each kind has a suffix of its own. The content is its owner's, checksum included
 saves time, and a damaged one is passed over for the one before it.
 """
 
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Final, NamedTuple
 
 from goqueue.storage.disk import Disk
 from goqueue.storage.open_file import OpenFile
+
+logger = logging.getLogger(__name__)
 
 
 class SnapshotKind(NamedTuple):
@@ -44,7 +47,7 @@ def write_snapshot(
 def read_snapshots(
     disk: Disk, folder: Path, kind: SnapshotKind, *, log_end: int
 ) -> Iterator[tuple[int, bytes]]:
-    """Offset and content of each snapshot, newest first.
+    """Offset and content of each snapshot that can be read, newest first.
 
     Those beyond the end of the log are removed: the log was cut below them, and what is written at
     these offsets from now on is something else.
@@ -54,8 +57,13 @@ def read_snapshots(
         if offset > log_end:
             disk.unlink(path)
             continue
-        with OpenFile(disk, path) as file:
-            yield offset, file.read_all()
+        try:
+            with OpenFile(disk, path) as file:
+                content = file.read_all()
+        except OSError as error:
+            logger.warning("snapshot %s is passed over: %s", path, error)
+            continue
+        yield offset, content
 
 
 def snapshot_offsets(disk: Disk, folder: Path, kind: SnapshotKind) -> list[int]:
