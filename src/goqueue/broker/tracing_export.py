@@ -69,10 +69,20 @@ class ExportThread:
         if len(queue) == 1:
             self._wake.set()
         if self._thread is None:
-            name = f"goqueue-trace-{self.name}"
-            # A daemon: a receiver that hangs must not keep the process from ending.
-            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-            self._thread.start()
+            self._start()
+
+    def _start(self) -> None:
+        name = f"goqueue-trace-{self.name}"
+        # A daemon: a receiver that hangs must not keep the process from ending.
+        thread = threading.Thread(target=self._run, name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            # The system has no room for it now. Whoever publishes must not hear of that.
+            self._lose(len(self._queue), ExportFailed(str(error)))
+            self._queue.clear()
+        else:
+            self._thread = thread
 
     def close(self) -> None:
         """Write what is left, within a second."""

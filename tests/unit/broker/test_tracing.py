@@ -1,6 +1,7 @@
 """Messages traced through a real broker: published, read, queued, delayed, dead-lettered."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
@@ -192,6 +193,26 @@ def test_only_what_unpacks_to_little_is_looked_into(
             assert await events_of(broker, 0) == [*PUBLISHED, Event.CONSUME_FETCHED]
             assert await events_of(broker, 1) == []
             assert (await broker.tracing.figures()).left_out_messages
+
+    run(scenario)
+
+
+def test_a_system_without_room_for_threads_loses_spans_and_nothing_else(
+    open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def scenario() -> None:
+        async with open_broker(**ALL) as broker:
+            await make_topic(broker)
+            with monkeypatch.context() as patch:
+                patch.setattr("goqueue.broker.tracing_export.threading.Thread.start", start)
+                assert await produce(broker, [record()]) == 0
+            [file] = (await broker.tracing.figures()).exports
+            assert file.dropped
+            await produce(broker, [record()])
+            assert (await broker.tracing.figures()).exports[0].dropped == file.dropped
 
     run(scenario)
 
