@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.types import BinaryType, DataType, StringType
 
+from goqueue.client.http_api import HttpRefused
 from goqueue.client.registry import RegisteredSchema, Registry
 from goqueue.model.errors import GoQueueError, InvalidRecord
 from goqueue.spark.option_names import InvalidOption
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 _PREFIX: Final = struct.Struct(">bi")
 _MAGIC: Final = 0
+_NOT_FOUND: Final = 404
+# Arrow's own errors are of these kinds, too.
+_ARROW_REFUSALS: Final = (ValueError, TypeError, OverflowError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,24 +56,42 @@ class FieldPlan:
         read = self._reader()
         arrow_type = to_arrow_type(self.spark_type(), timezone="UTC")
 
-        def decode_one(content: bytes | None, offset: int) -> Any:
-            if content is None:
-                return None
-            try:
-                return read(*_unwrapped(content))
-            except GoQueueError:
-                raise
-            except Exception as error:  # decoders raise what they like on what they cannot read
-                if self.skip_undecodable:
-                    return None
+        def undecodable(offset: int, error: Exception) -> None:
+            """Null in its place, where the reader asked for that."""
+            if not self.skip_undecodable:
                 raise InvalidRecord(
                     f"{self.name} of {subject} at offset {offset} is not what its schema says: "
                     f"{error}; mode=permissive makes such ones null"
                 ) from error
 
+        def decode_one(content: bytes | None, offset: int) -> Any:
+            if content is None:
+                return None
+            try:
+                return read(*_unwrapped(content))
+            except GoQueueError as error:
+                # Bytes that only look like a schema's id; all else is the registry's trouble.
+                if not isinstance(error, HttpRefused) or error.status != _NOT_FOUND:
+                    raise
+                return undecodable(offset, error)
+            except Exception as error:  # decoders raise what they like on what they cannot read
+                return undecodable(offset, error)
+
+        def fitting(value: Any, offset: int) -> Any:
+            try:
+                pa.array([value], arrow_type)
+            except _ARROW_REFUSALS as error:
+                return undecodable(offset, error)
+            return value
+
         def decode(column: "Column", offsets: "Numbers") -> "Column":
             pairs = zip(column.to_pylist(), offsets.tolist(), strict=True)
-            return pa.array([decode_one(*pair) for pair in pairs], arrow_type)
+            values = [decode_one(*pair) for pair in pairs]
+            try:
+                return pa.array(values, arrow_type)
+            except _ARROW_REFUSALS:  # such as a decimal of more digits than the schema says
+                numbered = zip(values, offsets.tolist(), strict=True)
+                return pa.array([fitting(*pair) for pair in numbered], arrow_type)
 
         return decode
 
