@@ -26,13 +26,14 @@ from goqueue.broker.tracing_recorder import (
 )
 from goqueue.model.batch import BatchHeader, Buffer, read_header
 from goqueue.model.errors import CorruptBatch, GoQueueError
+from goqueue.state.traces.contexts import RecentOffsets
 from goqueue.state.traces.identity import message_context, partition_key
 from goqueue.state.traces.sampling import Sampler
 from goqueue.state.traces.spans import FAILURES, Event, EventName, Place, Span, TraceContext
 
 # Offsets that consumers have fetched and no group has committed yet; older ones get no such event.
 UNCOMMITTED_MAX: Final = 1_000
-# Groups that commit offsets of one partition.
+# Groups whose commits of one partition are followed.
 GROUPS_MAX: Final = 100
 # Publishes of a partition that wait for their commit; each is one request of a client.
 PUBLISHING_MAX: Final = 1_000
@@ -78,7 +79,7 @@ class PartitionTrace:
         self._next_chosen = -1
         self._next_level = 0
         self._publishing: deque[_Publishing] = deque(maxlen=PUBLISHING_MAX)
-        self._fetched: deque[int] = deque(maxlen=UNCOMMITTED_MAX)
+        self._fetched = RecentOffsets(UNCOMMITTED_MAX)
         self._committed: dict[str, int] = {}
 
     # --- which messages -------------------------------------------------------------------
@@ -358,7 +359,7 @@ class PartitionTrace:
         self, context: TraceContext, offset: int, consumer: str | None, group: str | None = None
     ) -> None:
         self.note(Event.CONSUME_FETCHED, context, offset, now_us(), group=group, consumer=consumer)
-        self._fetched.append(offset)
+        self._fetched.add(offset)
 
     def contexts_of_fetched(self, data: Buffer, offsets: Sequence[int]) -> dict[int, TraceContext]:
         known = {o: self.recorder.contexts.get(self.key, o) for o in offsets}
@@ -368,9 +369,12 @@ class PartitionTrace:
 
     def committed_by(self, group: str, member: str, offset: int) -> None:
         """A group has committed its position: it is done with what it had fetched below."""
-        first = self._committed.get(group, 0)
-        if group not in self._committed and len(self._committed) >= GROUPS_MAX:
+        first = self._committed.pop(group, 0)
+        if len(self._committed) >= GROUPS_MAX:
+            # The one that was silent longest. Who comes now may have been forgotten before, and
+            # would be noted all over again.
             self._committed.pop(next(iter(self._committed)))
+            first = offset
         self._committed[group] = offset
         time_us = now_us()
 
@@ -379,7 +383,7 @@ class PartitionTrace:
                 Event.CONSUME_ACKED, context, at, time_us, group=group, consumer=member or None
             )
 
-        for at in sorted({each for each in self._fetched if first <= each < offset}):
+        for at in self._fetched.between(first, offset):
             self.with_context(at, note(at))
 
 

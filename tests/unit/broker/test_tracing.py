@@ -13,6 +13,7 @@ from goqueue.broker.redrive import redrive
 from goqueue.broker.service import Broker
 from goqueue.broker.share_fetching import ShareFetch
 from goqueue.broker.tracing_batches import UNPACKED_MAX_BYTES
+from goqueue.broker.tracing_partition import GROUPS_MAX
 from goqueue.broker.tracing_recorder import CALLER
 from goqueue.model.batch import CHECKSUMMED_FROM, CRC_POSITION, HEADER_BYTES, assign
 from goqueue.model.errors import InvalidConfig
@@ -126,6 +127,24 @@ def test_a_message_is_followed_from_publish_to_commit_also_over_a_restart(
             assert [span.event for span in again[-1:]] == [Event.CONSUME_FETCHED]
             assert {span.trace_id for span in again} == {root.trace_id}
             assert len(again) == 7
+
+    run(scenario)
+
+
+def test_more_groups_than_are_followed_are_not_noted_again_and_again(
+    open_broker: OpenBroker,
+) -> None:
+    async def scenario() -> None:
+        async with open_broker(**ALL) as broker:
+            await make_topic(broker)
+            await produce(broker, [record()])
+            await fetch(broker)
+            trace = broker.partition("t", 0).trace
+            assert trace is not None
+            for _ in range(3):
+                for number in range(GROUPS_MAX + 1):
+                    trace.committed_by(f"g{number}", "", 1)
+            assert (await events_of(broker, 0)).count(Event.CONSUME_ACKED) == GROUPS_MAX
 
     run(scenario)
 

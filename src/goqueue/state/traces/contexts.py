@@ -5,7 +5,7 @@ another reason than their offset: because the producer asked, or as copies of a 
 """
 
 from bisect import bisect_left, insort
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from typing import NamedTuple
 
 from goqueue.state.traces.spans import TraceContext
@@ -87,3 +87,23 @@ class DeliveryTable:
 
     def end(self, key: int, offset: int, group: str) -> Taken | None:
         return self._taken.pop((key, offset, group), None)
+
+
+class RecentOffsets:
+    """Offsets that were read last, the oldest reads forgotten; found without going through all."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._by_time: deque[int] = deque()
+        self._in_order: list[int] = []
+
+    def add(self, offset: int) -> None:
+        self._by_time.append(offset)
+        insort(self._in_order, offset)
+        if len(self._by_time) > self._size:
+            del self._in_order[bisect_left(self._in_order, self._by_time.popleft())]
+
+    def between(self, start: int, end: int) -> list[int]:
+        """Those in [start, end), each once, in order."""
+        found = self._in_order
+        return sorted({*found[bisect_left(found, start) : bisect_left(found, end)]})

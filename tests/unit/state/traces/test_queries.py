@@ -5,7 +5,12 @@ from typing import get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.state.traces.contexts import ContextTable, DeliveryTable, Taken
+from goqueue.state.traces.contexts import (
+    ContextTable,
+    DeliveryTable,
+    RecentOffsets,
+    Taken,
+)
 from goqueue.state.traces.query import (
     SpanQuery,
     distinct,
@@ -163,3 +168,11 @@ def test_deliveries_are_forgotten_when_they_end_or_are_too_many() -> None:
     assert table.end(0, 1, "g") == taken
     assert table.end(0, 1, "g") is None
     assert table.get(0, 2, "g") == taken
+
+
+@given(st.lists(st.integers(0, 9)), st.integers(0, 9), st.integers(0, 9))
+def test_recent_offsets_are_those_of_a_plain_list(reads: list[int], start: int, end: int) -> None:
+    recent = RecentOffsets(4)
+    for offset in reads:
+        recent.add(offset)
+    assert recent.between(start, end) == sorted({at for at in reads[-4:] if start <= at < end})
