@@ -22,6 +22,7 @@ from goqueue.spark.archive_table import (
     NotThisArchive,
     archive_schema,
     archive_target,
+    check_topic,
     make_archive,
     next_offsets,
     offset_marks,
@@ -93,9 +94,12 @@ def archive_writer(spark: "SparkSession", archive: Archive) -> "DataStreamWriter
 def archive_batch(archive: Archive, batch: "DataFrame", batch_id: int) -> None:
     """Write one batch and its offsets, then let the broker know."""
     target = archive_target(archive.table)
-    reached = batch_end(archive.checkpoint, batch_id).next_offsets
-    ends = {partition: offset for (_, partition), offset in reached.items()}
+    reached = batch_end(archive.checkpoint, batch_id)
+    ends = {partition: offset for (_, partition), offset in reached.next_offsets.items()}
     table = open_archive(target)
+    # A stream that goes on without what is lost also goes on with a topic that was made anew.
+    for topic, topic_id in reached.topic_ids.items():
+        check_topic(table, target, topic, topic_id)
     known = next_offsets(table, ends)
     _check_table(archive, batch_id, known)
     ends = {partition: max(offset, known.get(partition, 0)) for partition, offset in ends.items()}
