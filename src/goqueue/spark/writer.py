@@ -25,6 +25,7 @@ from goqueue.model.errors import GoQueueError
 from goqueue.model.transaction_groups import member_id
 from goqueue.spark.option_names import InvalidOption
 from goqueue.spark.writer_options import (
+    AT_LEAST_ONCE,
     WriterOptions,
     parse_options,
     query_group,
@@ -123,9 +124,7 @@ class GoQueueStreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[Any]) -> WrittenPart:
         if not self._options.is_exactly_once:
             return _write(iterator, self._options, None)
-        task = _task()
-        group_id = query_group(task.getLocalProperty(_QUERY_ID) or "")
-        batch_id = int(task.getLocalProperty(_BATCH_ID) or "-1")
+        group_id, batch_id = _batch_of(_task())
         if _is_committed(self._options, group_id, batch_id):
             return WrittenPart(row_count=0, group_id=group_id)
         return _write(iterator, self._options, group_id)
@@ -181,6 +180,18 @@ def _task() -> TaskContext:
     task = TaskContext.get()
     assert task is not None, "Spark calls write in tasks"
     return task
+
+
+def _batch_of(task: TaskContext) -> tuple[str, int]:
+    """The group of the query, and the number of its batch."""
+    query_id, batch_id = task.getLocalProperty(_QUERY_ID), task.getLocalProperty(_BATCH_ID)
+    if not query_id or not batch_id:
+        # Any other number could be that of a batch that is committed: its rows would be left out.
+        raise InvalidOption(
+            "Spark does not tell the query and the number of its batch, by which a batch is known "
+            f"that is run again; write with delivery.guarantee={AT_LEAST_ONCE}"
+        )
+    return query_group(query_id), int(batch_id)
 
 
 def _group(
