@@ -65,7 +65,8 @@ TRACING_BROKER_SETTINGS: Final = (
         type=SettingType.INT,
         default=10 * _MIB,
         minimum=1_024,
-        maximum=INT32_MAX,
+        # A query holds one file in memory, and reads no more than this in all.
+        maximum=128 * _MIB,
         doc="A trace file that has reached this size is closed and a new one begun.",
     ),
     Setting(
