@@ -1,5 +1,6 @@
 """What tasks of an archive do with records before they are written."""
 
+import datetime
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from goqueue.spark.arrow_rows import FieldDecoder
     from goqueue.spark.field_decoding import FieldPlan
 
+# Folders are named by days of four-digit years. Topics may take later times, such as those of
+# producers that mistake microseconds for milliseconds.
+_LAST_TIME: Final = datetime.datetime(9999, 12, 31)
 # Of a value that is no record with fields.
 _WHOLE: Final = "value_decoded"
 
@@ -56,10 +60,13 @@ class ArchiveRows:
 def _with_day(batch: "pa.RecordBatch") -> "pa.RecordBatch":
     """The day in UTC, whatever zone the session has."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     batch = batch.cast(stored_schema(batch.schema))
     micros = batch.column("timestamp").cast(pa.timestamp("us"))
-    return batch.append_column("day", micros.cast(pa.date32(), safe=False))
+    last = pa.scalar(_LAST_TIME, pa.timestamp("us"))
+    day: Any = pc.min_element_wise(micros, last, skip_nulls=False)
+    return batch.append_column("day", day.cast(pa.date32(), safe=False))
 
 
 def _with_fields(batch: "pa.RecordBatch", decode: "FieldDecoder") -> "pa.RecordBatch":

@@ -10,6 +10,7 @@ from goqueue.client.log_ranges import LogRange
 from goqueue.client.log_reader import FetchedBatches
 from goqueue.model.batch import NO_TIMESTAMP
 from goqueue.model.errors import CorruptBatch
+from goqueue.model.settings import INT64_MAX
 from goqueue.spark import record_scan
 from goqueue.spark.batch_sections import SectionGroup, section_groups
 from goqueue.spark.record_scan import Bytes, Numbers
@@ -17,6 +18,8 @@ from goqueue.spark.record_scan import Bytes, Numbers
 # Spark takes batches of this size at 0.85 of Parquet's rate; far smaller or larger is slower.
 ROWS_PER_BATCH: Final = 10_000
 _MICROSECONDS_PER_MS: Final = 1000
+# The latest that 64 bits of microseconds hold; later ones would turn into others without a word.
+_LAST_TIME_MS: Final = INT64_MAX // _MICROSECONDS_PER_MS
 _STARTS: Final = {"key": record_scan.KEY_START, "value": record_scan.VALUE_START}
 
 Column: TypeAlias = "pa.Array[Any]"
@@ -83,7 +86,8 @@ class RowMaker:
 def _timestamps(times_ms: Numbers, kind: pa.DataType) -> Column:
     unknown = times_ms == NO_TIMESTAMP
     mask = unknown if unknown.any() else None
-    return pa.array(times_ms * _MICROSECONDS_PER_MS, pa.int64(), mask=mask).cast(kind)
+    held_ms = np.minimum(times_ms, _LAST_TIME_MS)
+    return pa.array(held_ms * _MICROSECONDS_PER_MS, pa.int64(), mask=mask).cast(kind)
 
 
 def _field_bytes(data: Bytes, some: Numbers, start: int, kind: pa.DataType) -> Column:

@@ -277,6 +277,8 @@ def _stats(metadata: "pq.FileMetaData") -> str:
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     nulls: dict[str, int] = {}
+    # Columns with values that cannot be told: nobody may skip a file by the others.
+    unbounded: set[str] = set()
     for group in range(metadata.num_row_groups):
         for index in range(metadata.num_columns):
             column = metadata.row_group(group).column(index)
@@ -284,16 +286,21 @@ def _stats(metadata: "pq.FileMetaData") -> str:
             if found is None or "." in name:
                 continue
             nulls[name] = nulls.get(name, 0) + (found.null_count or 0)
-            least: Any = found.min
-            most: Any = found.max
-            if found.has_min_max:
-                low[name] = min(low.get(name, least), least)
-                high[name] = max(high.get(name, most), most)
+            if not found.has_min_max or name in unbounded:
+                continue
+            try:
+                least: Any = found.min
+                most: Any = found.max
+            except OverflowError:  # a time after the year 9999
+                unbounded.add(name)
+                continue
+            low[name] = min(low.get(name, least), least)
+            high[name] = max(high.get(name, most), most)
     return msgspec.json.encode(
         {
             "numRecords": metadata.num_rows,
-            "minValues": {name: _stat(value, up=False) for name, value in low.items()},
-            "maxValues": {name: _stat(value, up=True) for name, value in high.items()},
+            "minValues": {n: _stat(low[n], up=False) for n in low if n not in unbounded},
+            "maxValues": {n: _stat(high[n], up=True) for n in high if n not in unbounded},
             "nullCount": nulls,
         }
     ).decode()

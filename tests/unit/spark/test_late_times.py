@@ -1,0 +1,60 @@
+"""Times that a topic may hold and a calendar of four-digit years does not."""
+
+import datetime
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from goqueue.spark.archive_rows import ArchiveRows
+from goqueue.spark.arrow_rows import _timestamps
+from goqueue.spark.delta_files import DataFileWriter
+
+USUAL_MS = 1_700_000_000_000
+# Of a producer that counts microseconds, and of one that counts nanoseconds.
+MICROSECONDS, NANOSECONDS = USUAL_MS * 1_000, USUAL_MS * 1_000_000
+TIME = pa.timestamp("us", "UTC")
+
+
+def _records(*times_ms: int | None) -> pa.RecordBatch:
+    micros = [None if each is None else each * 1_000 for each in times_ms]
+    return pa.RecordBatch.from_pydict(
+        {
+            "partition": pa.array([0] * len(micros), pa.int32()),
+            "offset": pa.array(range(len(micros)), pa.int64()),
+            "timestamp": pa.array(micros, pa.int64()).cast(TIME),
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "day", "has_bounds"),
+    [
+        (USUAL_MS, "2023-11-14", True),
+        (None, None, True),
+        (MICROSECONDS, "9999-12-31", False),
+    ],
+)
+def test_an_archive_takes_any_time(
+    tmp_path: Path, time_ms: int | None, day: str | None, has_bounds: bool
+) -> None:
+    writer = DataFileWriter(str(tmp_path), ["day", "partition"])
+    for rows in ArchiveRows(topic="orders")(iter([_records(time_ms)])):
+        writer.write(rows)
+    (file,) = writer.finish().files
+    assert (file.partition_values["day"], file.row_count) == (day, 1)
+    stats = json.loads(file.stats)
+    assert ("timestamp" in stats["maxValues"]) == (has_bounds and time_ms is not None)
+    assert "offset" in stats["maxValues"]
+
+
+def test_times_beyond_sparks_are_the_latest_it_has() -> None:
+    times = np.array([USUAL_MS, -1, NANOSECONDS], np.int64)
+    found = _timestamps(times, TIME).cast(pa.int64()).to_pylist()
+    assert found == [USUAL_MS * 1_000, None, (2**63 - 1) // 1_000 * 1_000]
+    assert _timestamps(times[:2], TIME).to_pylist() == [
+        datetime.datetime.fromtimestamp(USUAL_MS / 1_000, datetime.UTC),
+        None,
+    ]
