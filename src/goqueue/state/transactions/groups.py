@@ -86,7 +86,7 @@ class TransactionGroups:
 
     def commit(self, request: CommitGroup, now_ms: int) -> GroupDecision:
         """All named members or, if one of them was ended meanwhile, none."""
-        group_id, members = request.group_id, request.members
+        group_id, members = request.group_id, tuple(dict.fromkeys(request.members))
         if self._is_committed(group_id, request.sequence):
             # Run again by somebody who did not know: what it wrote is not wanted.
             return _decision(

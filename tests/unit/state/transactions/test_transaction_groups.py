@@ -13,6 +13,7 @@ from goqueue.model.transaction_groups import (
 )
 from goqueue.state.machine import Outcome
 from goqueue.state.transactions import (
+    AddPartitions,
     InitProducerId,
     ProducerIdAnswer,
     ProducerIds,
@@ -25,6 +26,7 @@ from goqueue.state.transactions.group_messages import (
     DescribeGroup,
     GroupAnswer,
     GroupDescription,
+    GroupMember,
     GroupOutcome,
 )
 from goqueue.state.transactions.groups import MEMBER_EXPIRATION_MS
@@ -79,6 +81,27 @@ def test_a_snapshot_has_the_groups() -> None:
         other.replay(record)
     assert last_sequence(other) == 5
     assert other.next_deadline_ms() == 1_000
+
+
+def test_a_member_that_is_named_twice_is_committed_once() -> None:
+    machine = new_machine()
+    name = member_id("g", "0.0")
+    init = InitProducerId(transactional_id=name, timeout_ms=1_000)
+    identity = carry_out(machine, machine.init_producer_id(init, ticket=0, now_ms=0))
+    assert isinstance(identity, ProducerIdAnswer)
+    member = GroupMember(name, identity.producer_id, identity.producer_epoch)
+    begin = AddPartitions(
+        transactional_id=name,
+        producer_id=member.producer_id,
+        producer_epoch=member.producer_epoch,
+        partitions=frozenset({PARTITION}),
+        verify_only=False,
+    )
+    carry_out(machine, machine.add_partitions(begin, ticket=0, now_ms=0))
+    request = CommitGroup(group_id="g", sequence=0, members=(member, member))
+    outcome = machine.commit_group(request, ticket=0, now_ms=0)
+    carry_out(machine, outcome)
+    assert len(outcome.effects) == 1
 
 
 def test_idle_members_go_after_an_hour() -> None:
