@@ -121,9 +121,11 @@ def test_ranges_are_split_without_gap_or_overlap() -> None:
         ([part(5, 1005), part(0, 3, 1)], 8, 0),
         ([part(0, 10)], 0, 3),
         ([part(0, 2)], 50, 1),
+        ([part(0, 100), part(0, 100, 1), part(0, 100, 2)], 4, 0),
     ]:
         parts = split_ranges(ranges, min_partitions=least, max_records=most)
         covered = [(p.partition, o) for p in parts for o in range(p.start, p.end)]
         assert covered == [(r.partition, o) for r in ranges for o in range(r.start, r.end)]
         assert all(p.start < p.end for p in parts)
+        assert len(parts) >= min(least, len(covered))
         assert not most or all(p.end - p.start <= most for p in parts)

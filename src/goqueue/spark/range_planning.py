@@ -174,7 +174,7 @@ def split_ranges(
         size = each.end - each.start
         count = 1
         if len(ranges) < min_partitions:
-            count = max(1, round(size * min_partitions / total))
+            count = -(-size * min_partitions // total)
         if max_records:
             count = max(count, -(-size // max_records))
         count = min(count, size)
