@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 _QUERY_ID: Final = "sql.streaming.queryId"
 _BATCH_ID: Final = "streaming.sql.batchId"
-# A batch write is one commit of its group.
-_ONLY_SEQUENCE: Final = 0
 # Nobody can come back to a write without an id of the user's, but for a lost answer.
 _ANONYMOUS_KEEP_MS: Final = 24 * 3_600_000
 
@@ -88,9 +86,10 @@ class GoQueueBatchWriter(DataSourceArrowWriter):
     def __init__(self, options: WriterOptions) -> None:
         self._options = options
         self._group_id = write_group(options.transaction_id)
-        # A second write under the same id need not be tried.
+        self._sequence = options.transaction_sequence
+        # A second write under the same id and number need not be tried.
         self._was_written = options.transaction_id is not None and _is_committed(
-            options, self._group_id, _ONLY_SEQUENCE
+            options, self._group_id, self._sequence
         )
 
     def write(self, iterator: Iterator[Any]) -> WrittenPart:
@@ -102,12 +101,12 @@ class GoQueueBatchWriter(DataSourceArrowWriter):
         if not self._options.is_exactly_once or self._was_written:
             return
         _group(self._options, self._group_id).commit(
-            _ONLY_SEQUENCE, _members(messages), close_ms=self._close_ms
+            self._sequence, _members(messages), close_ms=self._close_ms
         )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
         if self._options.is_exactly_once and not self._was_written:
-            _group(self._options, self._group_id).abort(_ONLY_SEQUENCE, close_ms=self._close_ms)
+            _group(self._options, self._group_id).abort(self._sequence, close_ms=self._close_ms)
 
     @property
     def _close_ms(self) -> int | None:

@@ -22,6 +22,9 @@ TRANSACTION_TIMEOUT_MS_DEFAULT: Final = 900_000
 # A broker that is started again is back within seconds; one that is gone should be noticed.
 DELIVERY_TIMEOUT_MS_DEFAULT: Final = 20_000
 
+# The broker takes it as a number in JSON, whose whole numbers end here.
+_SEQUENCE_MAX: Final = 2**53 - 1
+
 _QUERY_PREFIX: Final = "spark-query."
 _WRITE_PREFIX: Final = "spark-write."
 _TRANSACTION_ID_MAX_LENGTH: Final = GROUP_ID_MAX_LENGTH - len(_WRITE_PREFIX)
@@ -31,6 +34,7 @@ _KNOWN: Final = (
     "topic",
     "delivery.guarantee",
     "transaction.id",
+    "transaction.sequence",
     "transaction.timeout.ms",
     "delivery.timeout.ms",
     "compression.type",
@@ -50,6 +54,8 @@ class WriterOptions:
     topic: str | None
     is_exactly_once: bool
     transaction_id: str | None
+    # Counts what is written under the id.
+    transaction_sequence: int
     transaction_timeout_ms: int
     delivery_timeout_ms: int
     compression: str
@@ -67,11 +73,15 @@ def parse_options(given: Mapping[str, str], *, is_stream: bool) -> WriterOptions
     guarantee = options.choice("delivery.guarantee", (EXACTLY_ONCE, AT_LEAST_ONCE), EXACTLY_ONCE)
     transaction_id = options.text("transaction.id") or None
     _check_transaction_id(transaction_id, guarantee, is_stream=is_stream)
+    sequence = options.number("transaction.sequence", minimum=0, maximum=_SEQUENCE_MAX)
+    if sequence is not None and transaction_id is None:
+        raise InvalidOption("transaction.sequence counts the writes of a transaction.id; give both")
     return WriterOptions(
         bootstrap_servers=bootstrap_servers,
         topic=options.text("topic") or None,
         is_exactly_once=guarantee == EXACTLY_ONCE,
         transaction_id=transaction_id,
+        transaction_sequence=sequence or 0,
         transaction_timeout_ms=options.number(
             "transaction.timeout.ms", minimum=1_000, maximum=INT32_MAX
         )

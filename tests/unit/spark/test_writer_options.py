@@ -53,6 +53,8 @@ def test_defaults() -> None:
             {"transaction.id": "a", "delivery.guarantee": "at-least-once"},
             "transaction.id goes with delivery.guarantee=exactly-once",
         ),
+        ({"transaction.sequence": "3"}, "transaction.sequence counts the writes of a transaction"),
+        ({"transaction.id": "a", "transaction.sequence": "-1"}, "-1 is not between 0 and"),
     ],
 )
 def test_bad_options(given: dict[str, str], expected: str) -> None:

@@ -119,10 +119,11 @@ def _send(records: ReplayRecords, plan: ReplayPlan, context: RunContext, *, is_a
     sent = records.as_sent(chosen).observe(observed, functions.count(functions.lit(1)).alias("n"))
     sink = context.definition.sink
     assert sink is not None, "a replay has a sink"
-    name = f"{context.definition.name}.{plan.id}.{plan.part_number}"
-    sent.write.format("goqueue").options(**sink.options).option("transaction.id", name).mode(
-        "append"
-    ).save()
+    known = {
+        "transaction.id": f"{context.definition.name}.{plan.id}",
+        "transaction.sequence": str(plan.part_number),
+    }
+    sent.write.format("goqueue").options(**sink.options).options(**known).mode("append").save()
     return int(observed.get["n"]) if count is None else count
 
 

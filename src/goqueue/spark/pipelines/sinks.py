@@ -99,12 +99,11 @@ def _to_topic(frame: "DataFrame", sink: SinkDefinition) -> "DataStreamWriter":
         return records.writeStream.format("goqueue").options(**sink.options)
 
     # Spark gives sources written in Python no mode but append, so each batch is a write of its
-    # own, under a name that a second try has as well.
+    # own, under a name and number that a second try has as well.
     def write_batch(batch: "DataFrame", batch_id: int) -> None:
         query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-        batch.write.format("goqueue").options(**sink.options).option(
-            "transaction.id", f"{query_id}.{batch_id}"
-        ).mode("append").save()
+        known = {"transaction.id": query_id, "transaction.sequence": str(batch_id)}
+        batch.write.format("goqueue").options(**sink.options).options(**known).mode("append").save()
 
     return records.writeStream.foreachBatch(write_batch)
 
