@@ -225,6 +225,8 @@ class PartitionTrace:
         follows = follows and recorder.following.has_left(started_us)
         follows = follows and carries_traceparent(data)
         throttle = recorder.throttle
+        if throttle.level:
+            throttle.turn(started_us)
         is_quiet = end_offset <= self._next_chosen and throttle.level >= self._next_level
         if not follows and (is_quiet or throttle.is_spent(started_us)):
             return

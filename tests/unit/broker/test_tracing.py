@@ -14,7 +14,7 @@ from goqueue.broker.service import Broker
 from goqueue.broker.share_fetching import ShareFetch
 from goqueue.broker.tracing_batches import UNPACKED_MAX_BYTES
 from goqueue.broker.tracing_partition import GROUPS_MAX
-from goqueue.broker.tracing_recorder import CALLER
+from goqueue.broker.tracing_recorder import CALLER, now_us
 from goqueue.model.batch import CHECKSUMMED_FROM, CRC_POSITION, HEADER_BYTES, assign
 from goqueue.model.errors import InvalidConfig
 from goqueue.model.records import COMPRESSION_CODES, NewRecord, encode_records
@@ -304,6 +304,23 @@ def test_too_much_is_thinned_out_and_counted(open_broker: OpenBroker) -> None:
             assert 0 < figures.recorded_spans <= 4 * 20
             assert figures.left_out_messages >= 980
             assert figures.throttle_level > 0
+
+    run(scenario)
+
+
+def test_a_message_after_a_busy_time_is_traced_as_before_it(
+    open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with open_broker(**ALL, tracing__max__messages__per__second="10") as broker:
+            await make_topic(broker)
+            await produce(broker, [record()] * 5_000)
+            assert (await broker.tracing.figures()).throttle_level > 5
+            for module in ("partition", "tracing_partition"):
+                later = f"goqueue.broker.{module}.now_us"
+                monkeypatch.setattr(later, lambda: now_us() + 60_000_000)
+            offset = await produce(broker, [record()])
+            assert await events_of(broker, offset) == PUBLISHED
 
     run(scenario)
 

@@ -88,15 +88,23 @@ class Throttle:
         self.level = 0
         self.left_out = 0
 
+    def turn(self, now_us: int) -> None:
+        """Another second may have begun, or several."""
+        second = now_us // MILLION
+        if second == self._second:
+            return
+        # Seconds in which nothing was asked for used nothing.
+        quiet = max(0, second - self._second - 1)
+        if self._used * 2 < self._per_second:
+            quiet += 1
+        self.level = max(0, self.level - quiet)
+        self._second, self._used = second, 0
+
     def level_for(self, count: int, now_us: int) -> int | None:
         """The level at which about `count` messages may be noted now; None: not even one."""
         if not self._per_second:
             return 0
-        second = now_us // MILLION
-        if second != self._second:
-            if self.level and self._used * 2 < self._per_second:
-                self.level -= 1
-            self._second, self._used = second, 0
+        self.turn(now_us)
         left = self._per_second - self._used
         if left <= 0:
             self.level = max(self.level, 1)
@@ -146,6 +154,7 @@ class Budget:
     def _turn(self, now_us: int) -> None:
         second = now_us // MILLION
         if second != self._second:
-            # What was overdrawn counts against the next second.
+            # What was overdrawn counts against the seconds that follow, also those without a take.
+            passed = max(1, second - self._second)
             self._second = second
-            self._left = min(self._left, 0) + self._per_second
+            self._left = min(self._per_second, min(self._left, 0) + passed * self._per_second)

@@ -135,6 +135,25 @@ def test_a_budget_lets_the_last_one_overdraw_and_takes_it_from_the_next_second()
     assert not budget.take(1, MILLION + 1)
 
 
+def test_what_was_overdrawn_is_paid_by_quiet_seconds_too() -> None:
+    budget = Budget(10)
+    assert budget.take(50, 0)
+    assert not budget.has_left(3 * MILLION)
+    assert budget.take(10, 60 * MILLION)
+    assert not budget.has_left(60 * MILLION)
+
+
+def test_after_quiet_seconds_a_throttle_is_as_fine_as_at_first() -> None:
+    throttle = Throttle(10)
+    level = throttle.level_for(10_000, 0)
+    assert level is not None
+    assert level > 5
+    throttle.spend(10, 10_000)
+    assert throttle.level_for(1, 3 * MILLION) == level - 2
+    throttle.spend(1, 1)
+    assert throttle.level_for(1, 60 * MILLION) == 0
+
+
 def test_ids_follow_from_the_message_or_from_its_header() -> None:
     key = partition_key(UUID(int=1), 0)
     context = message_context(key, 5)
