@@ -138,7 +138,7 @@ class LogWriter:
         try:
             self._outstanding = self._request(batches)
         except BrokerUnreachable as error:
-            self._send_again(batches, error)
+            self._outstanding = self._request_again(batches, error)
 
     def flush(self) -> None:
         """Returns when everything sent is stored."""
@@ -241,7 +241,17 @@ class LogWriter:
         )
 
     def _settle(self, outstanding: Iterable[_Sent]) -> None:
-        """Read the answers; send again what can be sent again."""
+        """Read the answers, and send again what can be sent again, until all is stored."""
+        while True:
+            unstored, failure = self._unstored(outstanding)
+            if failure is None:
+                self._patience.succeeded()
+                return
+            outstanding = self._request_again(unstored, failure)
+
+    def _unstored(
+        self, outstanding: Iterable[_Sent]
+    ) -> tuple[dict[_Place, bytes], BrokerUnreachable | RequestRefused | None]:
         unstored: dict[_Place, bytes] = {}
         failure: BrokerUnreachable | RequestRefused | None = None
         for sent in outstanding:
@@ -254,22 +264,17 @@ class LogWriter:
             for place, refusal in self._refusals(response):
                 unstored[place] = sent.batches[place]
                 failure = refusal
-        if failure is None:
-            self._patience.succeeded()
-        else:
-            self._send_again(unstored, failure)
+        return unstored, failure
 
-    def _send_again(
+    def _request_again(
         self, batches: dict[_Place, bytes], failure: BrokerUnreachable | RequestRefused
-    ) -> None:
+    ) -> list[_Sent]:
         while True:
             self._wait(failure)
             try:
-                sent = self._request(batches)
-                break
+                return self._request(batches)
             except BrokerUnreachable as error:
                 failure = error
-        self._settle(sent)
 
     def _refusals(self, response: ProduceResponse) -> list[tuple[_Place, RequestRefused]]:
         """Those to try again; raises at the first that would be refused again."""
