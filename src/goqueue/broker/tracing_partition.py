@@ -33,6 +33,8 @@ from goqueue.state.traces.spans import FAILURES, Event, EventName, Place, Span, 
 
 # Offsets that consumers have fetched and no group has committed yet; older ones get no such event.
 UNCOMMITTED_MAX: Final = 1_000
+# Messages of one read that are noted whatever sampling says, in some 3 ms.
+ADOPTED_MAX: Final = 1_000
 # Groups whose commits of one partition are followed.
 GROUPS_MAX: Final = 100
 # Publishes of a partition that wait for their commit; each is one request of a client.
@@ -87,11 +89,14 @@ class PartitionTrace:
     def traced(self, start: int, end: int) -> list[int]:
         """The offsets in [start, end) to be noted now."""
         recorder = self.recorder
+        throttle = recorder.throttle
         adopted = recorder.contexts.adopted(self.key, start, end)
+        if len(adopted) > ADOPTED_MAX:
+            throttle.left_out += len(adopted) - ADOPTED_MAX
+            del adopted[ADOPTED_MAX:]
         sampler = self._sampler
         if sampler is None:
             return adopted
-        throttle = recorder.throttle
         expected = sampler.estimate(start, end)
         level = throttle.level_for(expected, now_us())
         if level is None:

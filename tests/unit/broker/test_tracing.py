@@ -13,7 +13,7 @@ from goqueue.broker.redrive import redrive
 from goqueue.broker.service import Broker
 from goqueue.broker.share_fetching import ShareFetch
 from goqueue.broker.tracing_batches import UNPACKED_MAX_BYTES
-from goqueue.broker.tracing_partition import GROUPS_MAX
+from goqueue.broker.tracing_partition import ADOPTED_MAX, GROUPS_MAX
 from goqueue.broker.tracing_recorder import CALLER, now_us
 from goqueue.model.batch import CHECKSUMMED_FROM, CRC_POSITION, HEADER_BYTES, assign
 from goqueue.model.errors import InvalidConfig
@@ -257,6 +257,21 @@ def test_a_producer_that_sampled_is_followed_within_bounds(open_broker: OpenBrok
             before = (await broker.tracing.figures()).recorded_spans
             await produce(broker, [record(SAMPLED)])
             assert (await broker.tracing.figures()).recorded_spans == before
+
+    run(scenario)
+
+
+def test_a_read_of_very_many_that_are_followed_notes_some(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker(**NONE, tracing__follow__max__per__second="5000") as broker:
+            await make_topic(broker)
+            await produce(broker, [record(SAMPLED)] * (ADOPTED_MAX + 1))
+            before = await broker.tracing.figures()
+            assert before.recorded_spans == len(PUBLISHED) * (ADOPTED_MAX + 1)
+            await fetch(broker)
+            after = await broker.tracing.figures()
+            assert after.recorded_spans - before.recorded_spans == ADOPTED_MAX
+            assert after.left_out_messages - before.left_out_messages == 1
 
     run(scenario)
 
