@@ -17,6 +17,7 @@ Column: TypeAlias = Any
 _PRIORITY_MAX: Final = 4
 # What a record without the header has.
 _PRIORITY_USUAL: Final = 2
+_OWN_PREFIX: Final = "goqueue-"
 # GoQueue's own headers, by the column that fills them.
 _MARKS: Final[Mapping[str, str]] = {
     "priority": "goqueue-priority",
@@ -57,6 +58,14 @@ class Rows:
     def has_delays(self) -> bool:
         found = (self._columns.get(name) for name in _DELAYS)
         return any(column is not None and column.null_count < self.count for column in found)
+
+    def has_own_headers(self) -> bool:
+        """Whether a header among the rows' may ask GoQueue for something."""
+        column = self._columns.get("headers")
+        if column is None or pa.types.is_null(column.type):
+            return False
+        keys, _ = column.flatten().flatten()
+        return bool(pc.any(pc.starts_with(keys, _OWN_PREFIX)).as_py())
 
     def partitions(self) -> Numbers:
         column = self._columns.get("partition")

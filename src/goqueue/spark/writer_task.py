@@ -60,7 +60,7 @@ class TaskWriter:
             topic = self._writer.topic(name)
             shares += self._spread(topic, columns, wanted, indexes)
         # GoQueue's own headers cannot be seen in a compressed batch.
-        may_compress = columns.mark_count == 0
+        may_compress = columns.mark_count == 0 and not (self._compress and rows.has_own_headers())
         while shares:
             size_bytes = 0
             blocks: list[RecordBlock] = []
