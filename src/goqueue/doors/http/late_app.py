@@ -11,7 +11,10 @@ BEGIN_AFTER_SECONDS: Final = 0.1
 
 
 class LateApp:
-    """Stands for the application; requests wait for it if they come that early."""
+    """Stands for the application; requests wait for it if they come that early.
+
+    If it cannot be loaded (no memory, no file descriptor), the next request tries again.
+    """
 
     def __init__(self, build: Callable[[], Application]) -> None:
         self._build = build
@@ -36,7 +39,9 @@ class LateApp:
         await self._app(scope, receive, send)
 
     def _begin(self) -> "asyncio.Future[Application]":
-        if self._loading is None:
+        loading = self._loading
+        if loading is None or (loading.done() and loading.exception() is not None):
             # In a thread: messages of other doors go on meanwhile.
-            self._loading = asyncio.get_running_loop().run_in_executor(None, self._build)
-        return self._loading
+            loading = asyncio.get_running_loop().run_in_executor(None, self._build)
+            self._loading = loading
+        return loading
