@@ -80,6 +80,9 @@ def _with_fields(batch: "pa.RecordBatch", decode: "FieldDecoder") -> "pa.RecordB
     # Delta's columns differ by more than their case.
     taken = {name.lower() for name in batch.schema.names}
     for each, column in zip(values.type, values.flatten(), strict=True):
-        name = f"value_{each.name}" if each.name.lower() in taken else each.name
+        name = each.name
+        while name.lower() in taken:
+            name = f"value_{name}"
+        taken.add(name.lower())
         batch = batch.append_column(name, column)
     return batch

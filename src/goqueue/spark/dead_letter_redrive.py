@@ -15,6 +15,11 @@ from goqueue.spark.dead_letters import HEADER_PREFIX, DeadLetters
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+_KEPT_FOR_EVER: Final = {
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "cleanup.policy": "delete",
+}
 # They waited already, and transactions take no delays.
 _DELAY_HEADERS: Final = ("goqueue-delay-ms", "goqueue-deliver-at")
 
@@ -56,10 +61,9 @@ def waiting(frame: "DataFrame", letters: DeadLetters, where: str | None) -> "Dat
 def _make_marks(letters: DeadLetters) -> tuple[str, int]:
     async def make() -> None:
         async with KafkaAdmin(letters.bootstrap_servers) as admin:
-            # One partition, for its end is part of a redrive's id.
-            await admin.create_topic(
-                letters.marks_topic, partitions=1, settings={"retention.ms": "-1"}
-            )
+            # One partition, for its end is part of a redrive's id; and for ever, whatever the
+            # broker's defaults: a letter without its mark would be sent back again.
+            await admin.create_topic(letters.marks_topic, partitions=1, settings=_KEPT_FOR_EVER)
 
     asyncio.run(make())
     made = letters.marks_end()
