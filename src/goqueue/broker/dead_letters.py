@@ -4,12 +4,13 @@ from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
+from goqueue.broker.feature_headers import features_of
 from goqueue.broker.messages import NewTopic
 from goqueue.broker.queue_host import QueueHost
 from goqueue.broker.tracing_queue import burying
-from goqueue.model.errors import TopicExists
+from goqueue.model.errors import InvalidRecord, TopicExists
 from goqueue.model.names import TOPIC_NAME_MAX_LENGTH
-from goqueue.model.records import NewRecord, Record
+from goqueue.model.records import Header, NewRecord, Record
 from goqueue.model.settings import INT32_MAX
 from goqueue.state.metadata_image import TopicView
 from goqueue.state.queue.messages import DeadLetter
@@ -123,14 +124,11 @@ def _copy_id(death: DeadLetter, offset: int) -> bytes:
 def _copy(
     source: TopicView, death: DeadLetter, record: Record, copy_id: bytes, now_ms: int
 ) -> NewRecord:
-    kept = tuple(
-        (name, value) for name, value in record.headers if not name.startswith(HEADER_PREFIX)
-    )
     return NewRecord(
         key=record.key,
         value=record.value,
         headers=(
-            *kept,
+            *(header for header in record.headers if _is_kept(header, now_ms)),
             (TOPIC_HEADER, source.name.encode()),
             (PARTITION_HEADER, b"%d" % death.queue.partition),
             (OFFSET_HEADER, b"%d" % record.offset),
@@ -141,3 +139,15 @@ def _copy(
             (ID_HEADER, copy_id),
         ),
     )
+
+
+def _is_kept(header: Header, now_ms: int) -> bool:
+    """Headers of ours that nobody looked at, for they came compressed, must not stop the copy."""
+    name, _ = header
+    if name.startswith(HEADER_PREFIX):
+        return False
+    try:
+        deliver_at_ms = features_of([header], now_ms=now_ms).deliver_at_ms
+    except InvalidRecord:
+        return False
+    return deliver_at_ms is None or deliver_at_ms <= now_ms

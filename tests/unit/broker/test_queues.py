@@ -12,7 +12,7 @@ from goqueue.broker.redrive import Redriven, redrive
 from goqueue.broker.service import Broker
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import PartitionOffline
-from goqueue.model.records import NewRecord, encode_records
+from goqueue.model.records import COMPRESSION_CODES, NewRecord, encode_records
 from goqueue.state.queue.errors import QueueError
 from goqueue.state.queue.messages import AckAction
 from goqueue.state.queue.settings import QueueSettings
@@ -363,6 +363,30 @@ def test_an_offline_partition_costs_the_others_nothing(open_broker: OpenBroker) 
             broker.partition("t", 0)._go_offline(PartitionOffline("bad sector"))
             with pytest.raises(PartitionOffline, match="bad sector"):
                 await receive(broker)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("goqueue-delay-ms", b"60000"), ("goqueue-delay-ms", b"soon"), ("goqueue-priority", b"?")],
+)
+def test_headers_that_came_compressed_do_not_keep_a_message_from_the_dead_letters(
+    open_broker: OpenBroker, name: str, value: bytes
+) -> None:
+    async def scenario() -> None:
+        async with asyncio.timeout(10), open_broker() as broker:
+            await make_topic(broker)
+            poison = NewRecord(value=b"poison", headers=((name, value), ("own", b"kept")))
+            zstd = COMPRESSION_CODES["zstd"]
+            batch = encode_records([poison], now_ms=broker.clock_ms(), compression=zstd)
+            await broker.produce("t", 0, batch, acks=-1, timeout_ms=1_000)
+            [delivery] = await receive(broker)
+            assert await acknowledge(broker, delivery, AckAction.REJECT) is QueueError.NONE
+            [(copied, headers)] = await dead_letters(broker)
+            assert (copied, headers["own"], name in headers) == (b"poison", b"kept", False)
+            assert await redrive(broker, broker.queues, "t") == Redriven(1, 0)
+            assert values(await receive(broker)) == [b"poison"]
 
     asyncio.run(scenario())
 
