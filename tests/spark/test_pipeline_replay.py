@@ -156,6 +156,10 @@ table = "archive"
     run_file(spark, path)
     assert values_of(bootstrap, sink) == [b"3", b"4", b"5", b"6"]
 
+    # Offsets are those of the archive, not of what a filter leaves of it.
+    filtered = write_pipeline(tmp_path, text.replace("to = ", 'filter = "offset >= 5"\nto = '))
+    assert run_file(spark, filtered, dry_run=True).said[0] == f"would send 2 of 4 records to {sink}"
+
     for bad, expected in (
         (text.replace('"0": 7', '"0": 70'), "has offsets 0 to 10, not 70"),
         (text.replace('"0": 3', '"5": 3'), f"there is no {source}-5 to read"),

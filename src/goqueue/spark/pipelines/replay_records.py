@@ -164,7 +164,10 @@ class ReplayRecords:
     def _archived_ranges(self) -> Ranges:
         from pyspark.sql import functions
 
-        rows = self._chosen(self._archive()).groupBy("topic", "partition")
+        # Given offsets are those of the archive, whatever a filter leaves of it.
+        has_offsets = PositionKind.OFFSETS in (self._start.kind, self._end.kind)
+        whole = self._archive()
+        rows = (whole if has_offsets else self._chosen(whole)).groupBy("topic", "partition")
         bounds = functions.min("offset").alias("first"), functions.max("offset").alias("last")
         found = rows.agg(*bounds).collect()
         earliest = {(row["topic"], row["partition"]): row["first"] for row in found}
