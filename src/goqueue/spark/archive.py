@@ -12,10 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from kio.schema.errors import ErrorCode
+
 from goqueue.client.admin import KafkaAdmin
-from goqueue.client.log_cluster import LogCluster
+from goqueue.client.errors import BrokerUnreachable, RequestRefused
+from goqueue.client.log_cluster import PATIENCE_SECONDS, LogCluster
 from goqueue.client.log_ranges import EARLIEST
 from goqueue.client.offset_commits import commit_offsets
+from goqueue.client.patience import Patience
 from goqueue.spark.archive_rows import ArchiveRows
 from goqueue.spark.archive_table import (
     RECORD_COLUMNS,
@@ -42,6 +46,16 @@ log = logging.getLogger(__name__)
 
 # Files of some size, and no more than this to do again after a crash.
 DEFAULT_BATCH_RECORDS: Final = 2_000_000
+# As long as reading holds up for a broker that starts again.
+_BROKER_PATIENCE_MS: Final = int(PATIENCE_SECONDS * 1000)
+_COORDINATOR_STARTS: Final = frozenset(
+    int(code)
+    for code in (
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.coordinator_not_available,
+        ErrorCode.not_coordinator,
+    )
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,11 +137,17 @@ def archive_batch(archive: Archive, batch: "DataFrame", batch_id: int) -> None:
 
 def publish_offsets(archive: Archive, ends: Mapping[int, int]) -> None:
     """After the table has the records: from now on retention may delete them."""
-    commit_offsets(
-        archive.bootstrap_servers,
-        archive.group,
-        {(archive.topic, partition): offset for partition, offset in ends.items()},
-    )
+    offsets = {(archive.topic, partition): offset for partition, offset in ends.items()}
+    patience = Patience(_BROKER_PATIENCE_MS)
+    while True:
+        try:
+            return commit_offsets(archive.bootstrap_servers, archive.group, offsets)
+        except BrokerUnreachable as error:
+            patience.wait(error)
+        except RequestRefused as error:
+            if error.kafka_code not in _COORDINATOR_STARTS:
+                raise
+            patience.wait(error)
 
 
 def make_retention_wait(archive: Archive) -> None:
