@@ -261,7 +261,7 @@ class LogWriter:
                 unstored |= sent.batches
                 failure = error
                 continue
-            for place, refusal in self._refusals(response):
+            for place, refusal in self._refusals(response, sent.batches):
                 unstored[place] = sent.batches[place]
                 failure = refusal
         return unstored, failure
@@ -276,18 +276,30 @@ class LogWriter:
             except BrokerUnreachable as error:
                 failure = error
 
-    def _refusals(self, response: ProduceResponse) -> list[tuple[_Place, RequestRefused]]:
+    def _refusals(
+        self, response: ProduceResponse, sent: Iterable[_Place]
+    ) -> list[tuple[_Place, RequestRefused]]:
         """Those to try again; raises at the first that would be refused again."""
+        answers = {
+            _Place(str(topic.name), int(part.index)): part
+            for topic in response.responses
+            for part in topic.partition_responses
+        }
         refusals = []
-        for topic in response.responses:
-            for part in topic.partition_responses:
-                if part.error_code in _STORED:
-                    continue
-                place = _Place(str(topic.name), int(part.index))
-                refusal = self._refusal(place, part)
-                if part.error_code not in _RETRIABLE:
-                    raise refusal
-                refusals.append((place, refusal))
+        for place in sent:
+            part = answers.get(place)
+            if part is None:
+                raise RequestRefused(
+                    f"topic {place.topic!r}, partition {place.partition}: the broker does not say "
+                    "whether it stored the records; see its log",
+                    int(ErrorCode.unknown_server_error),
+                )
+            if part.error_code in _STORED:
+                continue
+            refusal = self._refusal(place, part)
+            if part.error_code not in _RETRIABLE:
+                raise refusal
+            refusals.append((place, refusal))
         return refusals
 
     def _refusal(self, place: _Place, part: PartitionProduceResponse) -> RequestRefused:
