@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 # Small, so that there are many batches to be killed in.
-RECORDS_PER_TRIGGER = 500
+RECORDS_PER_TRIGGER = 250
 POLL_SECONDS = 0.02
 
 

@@ -52,10 +52,12 @@ class SparkJob:
             for line in lines:
                 self.steps.put(line.strip())
 
-    def wait_for_steps(self, count: int) -> None:
-        """Until it has done `count` steps more, over as many starts as that takes."""
+    def forget_steps(self) -> None:
         while not self.steps.empty():
             self.steps.get()
+
+    def wait_for_steps(self, count: int) -> None:
+        """Until it has done so many since `forget_steps`, over as many starts as that takes."""
         deadline = time.monotonic() + WAIT_SECONDS
         while count:
             assert time.monotonic() < deadline, f"the job does not get on; see {self._log}"
