@@ -1,4 +1,4 @@
-"""Flushes and compaction."""
+"""Flushes, retention and compaction."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -12,10 +12,16 @@ from goqueue.doors.http.metrics.families import Families, counter, histogram
 def read(broker: Broker) -> Families:
     flushes = broker.hosted.flush_latencies.figures()
     counts = replace(broker.compactor.counts)
+    unarchived_bytes = sum(each.log.unarchived_deleted_bytes for each in broker.hosted)
 
     def families() -> Iterable[Metric]:
         yield histogram(
             "goqueue_fsync_duration_seconds", "How long flushes of partition logs took.", flushes
+        )
+        yield counter(
+            "goqueue_retention_unarchived_bytes",
+            "Deleted before retention.archive.group had archived it.",
+            unarchived_bytes,
         )
         yield counter("goqueue_compaction_runs", "Compactions carried out.", counts.runs)
         yield counter("goqueue_compaction_failures", "Compactions that failed.", counts.failures)
