@@ -9,6 +9,17 @@ from goqueue.broker.messages import NewTopic
 from goqueue.broker.queue_host import QueueHost
 from goqueue.broker.tracing_queue import burying
 from goqueue.model.errors import InvalidRecord, TopicExists
+from goqueue.model.header_names import (
+    DEAD_LETTER_COUNT,
+    DEAD_LETTER_GROUP,
+    DEAD_LETTER_ID,
+    DEAD_LETTER_OFFSET,
+    DEAD_LETTER_PARTITION,
+    DEAD_LETTER_PREFIX,
+    DEAD_LETTER_REASON,
+    DEAD_LETTER_TIME,
+    DEAD_LETTER_TOPIC,
+)
 from goqueue.model.names import TOPIC_NAME_MAX_LENGTH
 from goqueue.model.records import Header, NewRecord, Record
 from goqueue.model.settings import INT32_MAX
@@ -16,16 +27,6 @@ from goqueue.state.metadata_image import TopicView
 from goqueue.state.queue.messages import DeadLetter
 
 SUFFIX: Final = ".dlq"
-TOPIC_HEADER: Final = "goqueue-dlq-topic"
-PARTITION_HEADER: Final = "goqueue-dlq-partition"
-OFFSET_HEADER: Final = "goqueue-dlq-offset"
-GROUP_HEADER: Final = "goqueue-dlq-group"
-COUNT_HEADER: Final = "goqueue-dlq-delivery-count"
-REASON_HEADER: Final = "goqueue-dlq-reason"
-TIME_HEADER: Final = "goqueue-dlq-time"
-# Tells copies of the same death apart from later ones of the same message.
-ID_HEADER: Final = "goqueue-dlq-id"
-HEADER_PREFIX: Final = "goqueue-dlq-"
 
 # After a crash the last copies may be asked for again: so many of the newest are looked through
 # once per partition, and so many are remembered.
@@ -111,7 +112,7 @@ class DeadLetters:
             offset = page.next_offset
             for record in page.records:
                 for name, value in record.headers:
-                    if name == ID_HEADER and value is not None:
+                    if name == DEAD_LETTER_ID and value is not None:
                         known[value] = None
         return self._copied.setdefault((target, index), known)
 
@@ -129,14 +130,14 @@ def _copy(
         value=record.value,
         headers=(
             *(header for header in record.headers if _is_kept(header, now_ms)),
-            (TOPIC_HEADER, source.name.encode()),
-            (PARTITION_HEADER, b"%d" % death.queue.partition),
-            (OFFSET_HEADER, b"%d" % record.offset),
-            (GROUP_HEADER, death.queue.group.encode()),
-            (COUNT_HEADER, b"%d" % death.delivery_count),
-            (REASON_HEADER, death.reason.name.lower().encode()),
-            (TIME_HEADER, b"%d" % now_ms),
-            (ID_HEADER, copy_id),
+            (DEAD_LETTER_TOPIC, source.name.encode()),
+            (DEAD_LETTER_PARTITION, b"%d" % death.queue.partition),
+            (DEAD_LETTER_OFFSET, b"%d" % record.offset),
+            (DEAD_LETTER_GROUP, death.queue.group.encode()),
+            (DEAD_LETTER_COUNT, b"%d" % death.delivery_count),
+            (DEAD_LETTER_REASON, death.reason.name.lower().encode()),
+            (DEAD_LETTER_TIME, b"%d" % now_ms),
+            (DEAD_LETTER_ID, copy_id),
         ),
     )
 
@@ -144,7 +145,7 @@ def _copy(
 def _is_kept(header: Header, now_ms: int) -> bool:
     """Headers of ours that nobody looked at, for they came compressed, must not stop the copy."""
     name, _ = header
-    if name.startswith(HEADER_PREFIX):
+    if name.startswith(DEAD_LETTER_PREFIX):
         return False
     try:
         deliver_at_ms = features_of([header], now_ms=now_ms).deliver_at_ms

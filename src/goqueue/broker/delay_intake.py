@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from goqueue.broker.delay_shard import DelayShard
-from goqueue.broker.feature_headers import DELAY_MS, DELIVER_AT, features_of
+from goqueue.broker.feature_headers import features_of
 from goqueue.broker.intake import PlacedBatch
 from goqueue.broker.partition import Partition
 from goqueue.broker.tracing_delays import note_scheduled
 from goqueue.model.batch import BatchHeader, read_header
 from goqueue.model.errors import GoQueueError, InvalidRecord
+from goqueue.model.header_names import DELAY_MS, DELIVER_AT
 from goqueue.model.names import TopicPartition
 from goqueue.model.records import Header, NewRecord, Record, decode_records
 from goqueue.state.delay.machine import Origin

@@ -12,15 +12,10 @@ import stringzilla
 
 from goqueue.model.batch import BatchHeader, Buffer
 from goqueue.model.errors import InvalidRecord
+from goqueue.model.header_names import DELAY_MS, DELIVER_AT, PREFIX, PRIORITY, TTL_MS
 from goqueue.model.records import Header
 from goqueue.model.topic_config import TopicConfig
 from goqueue.state.priority import Lane
-
-PREFIX: Final = "goqueue-"
-DELAY_MS: Final = "goqueue-delay-ms"
-DELIVER_AT: Final = "goqueue-deliver-at"
-PRIORITY: Final = "goqueue-priority"
-TTL_MS: Final = "goqueue-ttl-ms"
 
 _PREFIX_BYTES: Final = PREFIX.encode()
 _LANES: Final = {str(lane.value): lane for lane in Lane} | {

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
-from goqueue.broker.feature_headers import PREFIX, features_of
+from goqueue.broker.feature_headers import features_of
 from goqueue.broker.fifo_order import FifoOrder
 from goqueue.broker.partition import Partition
 from goqueue.broker.queue_host import QueueHost
@@ -19,6 +19,7 @@ from goqueue.broker.state_shard import StateShard, timed
 from goqueue.broker.tracing_queue import note_deliveries, note_expired, note_settled
 from goqueue.broker.waiting import FetchWaiter
 from goqueue.model.errors import GoQueueError, InvalidRequest
+from goqueue.model.header_names import PREFIX
 from goqueue.model.records import Record
 from goqueue.state.metadata_image import TopicView
 from goqueue.state.priority import Lane, Span

@@ -8,11 +8,12 @@ message back once more.
 from collections.abc import AsyncIterator
 from typing import Final, NamedTuple
 
-from goqueue.broker.dead_letters import HEADER_PREFIX, TOPIC_HEADER, dead_letter_topic
+from goqueue.broker.dead_letters import dead_letter_topic
 from goqueue.broker.queue_host import QueueHost
 from goqueue.broker.queues import Delivery, Queues
 from goqueue.broker.tracing_queue import sending_back
 from goqueue.model.errors import UnknownTopic
+from goqueue.model.header_names import DEAD_LETTER_PREFIX, DEAD_LETTER_TOPIC
 from goqueue.model.records import NewRecord, Record
 from goqueue.state.queue.errors import QueueError
 from goqueue.state.queue.messages import AckAction
@@ -116,12 +117,12 @@ async def _deliveries(
 
 def _source(record: Record) -> str | None:
     for name, value in record.headers:
-        if name == TOPIC_HEADER and value is not None:
+        if name == DEAD_LETTER_TOPIC and value is not None:
             return value.decode()
     return None
 
 
 def _restored(record: Record) -> NewRecord:
     """As it was before it died; its time starts anew."""
-    kept = tuple(h for h in record.headers if not h[0].startswith(HEADER_PREFIX))
+    kept = tuple(h for h in record.headers if not h[0].startswith(DEAD_LETTER_PREFIX))
     return NewRecord(key=record.key, value=record.value, headers=kept)

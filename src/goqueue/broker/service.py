@@ -115,7 +115,7 @@ class Broker:
         self.queues = Queues(self, partitions=config.queue_state_num_partitions)
         self.delays = Delays(self, producer_ids, partitions=config.delayed_topic_num_partitions)
         self.schemas = Schemas(self, schema_max_bytes=config.schema_max_bytes)
-        self.validation = Validation(self.schemas, self.hosted.readers)
+        self.validation = Validation(self.schemas, self.hosted.readers, self._known_config)
         self.group_configs = GroupConfigs(store, self._follower, config)
         self.groups.overrides = self.group_configs.overrides
         self.groups.offsets_committed = self.tracing.offsets_committed
@@ -216,6 +216,14 @@ class Broker:
 
     def topic_config(self, topic: TopicView) -> TopicConfig:
         return self.topics.effective_config(topic)
+
+    def _known_config(self, topic: str) -> TopicConfig | None:
+        """A topic's settings, of which its partitions know the parsed form; the first will do."""
+        partition = self.hosted.get(topic, 0)
+        if partition is not None:
+            return partition.config
+        view = self.image.topics.get(topic)
+        return None if view is None else self.topic_config(view)
 
     async def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> TopicView:
         return await self.topics.create(new, validate_only=validate_only)
@@ -425,7 +433,7 @@ class Broker:
         Those the caller has checked, and what the broker only moves, are not checked again.
         """
         if not is_checked:
-            await self.check_schemas(topic, records)
+            await self.validation.check_records(topic, records)
         return await record_access.publish(
             self,
             topic,
@@ -435,25 +443,6 @@ class Broker:
             acks=acks,
             now_ms=self.clock_ms(),
         )
-
-    async def check_schemas(self, topic: str, records: Sequence[NewRecord]) -> None:
-        """Refuse records that do not fit the schemas of their topic, if it wants that."""
-        for index, refusal in (await self.unfit_records(topic, records)).items():
-            raise InvalidRecord(str(refusal), index)
-
-    async def unfit_records(
-        self, topic: str, records: Sequence[NewRecord]
-    ) -> dict[int, InvalidRecord]:
-        """Why records do not fit the schemas of their topic, by place."""
-        # A partition knows its topic's settings parsed; the first stands for all.
-        partition = self.hosted.get(topic, 0)
-        if partition is not None:
-            config = partition.config
-        elif topic in self.image.topics:
-            config = self.topic_config(self.image.topics[topic])
-        else:
-            return {}  # whoever appends finds that out
-        return await self.validation.find_unfit(topic, config, records)
 
     async def read_records(
         self,

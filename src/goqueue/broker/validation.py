@@ -6,7 +6,7 @@ version of the topic's subject.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
@@ -89,8 +89,14 @@ class Validation:
     runs on the event loop.
     """
 
-    def __init__(self, schemas: Schemas, threads: Executor) -> None:
+    def __init__(
+        self,
+        schemas: Schemas,
+        threads: Executor,
+        config_of: Callable[[str], TopicConfig | None],
+    ) -> None:
         self.refused = 0
+        self._config_of = config_of
         self._schemas = schemas
         self._threads = threads
         self._validators: Remembered[_Compiled, Validator] = Remembered(VALIDATORS_MAX_BYTES)
@@ -111,11 +117,24 @@ class Validation:
             records = await loop.run_in_executor(self._threads, decode_records, batch)
         else:
             records = decode_records(batch)
-        unfit = await self.find_unfit(partition.name.topic, partition.config, records)
-        for index, refusal in unfit.items():
-            raise InvalidRecord(str(refusal), index)
+        _refuse(await self._find_unfit(partition.name.topic, partition.config, records))
 
-    async def find_unfit(
+    async def check_records(self, topic: str, records: Sequence[NewRecord]) -> None:
+        """Refuse records that do not fit the schemas of their topic, if it wants that."""
+        _refuse(await self.unfit_records(topic, records))
+
+    async def unfit_records(
+        self, topic: str, records: Sequence[NewRecord]
+    ) -> dict[int, InvalidRecord]:
+        """Why records do not fit, by their place. Of a topic that is not there, all do."""
+        config = self._config_of(topic)
+        return {} if config is None else await self._find_unfit(topic, config, records)
+
+    def applies_to(self, topic: str) -> bool:
+        config = self._config_of(topic)
+        return config is not None and config.validates_schemas
+
+    async def _find_unfit(
         self, topic: str, config: TopicConfig, records: Sequence[NewRecord | Record]
     ) -> dict[int, InvalidRecord]:
         """Why records do not fit, by their place."""
@@ -249,6 +268,11 @@ class _Look:
                 f"(schema.validation.strategy is {part.strategy})"
             )
         return schema_id
+
+
+def _refuse(unfit: dict[int, InvalidRecord]) -> None:
+    for index, refusal in unfit.items():
+        raise InvalidRecord(str(refusal), index)
 
 
 def _make_validator(source: SchemaSource) -> Validator:

@@ -20,6 +20,7 @@ from goqueue.cli.options import (
     parse_assignments,
 )
 from goqueue.cli.output import print_rows
+from goqueue.model.header_names import DELAY_MS, DELIVER_AT
 
 if TYPE_CHECKING:
     from goqueue.cli.record_text import OutgoingMessage
@@ -148,10 +149,10 @@ def _delay_header(
 
     try:
         if delay is not None:
-            return (("goqueue-delay-ms", b"%d" % parse_duration_ms(delay)),)
+            return ((DELAY_MS, b"%d" % parse_duration_ms(delay)),)
         assert at is not None
         now_ms = int(time.time() * 1000)
-        return (("goqueue-deliver-at", b"%d" % parse_moment_ms(at, now_ms=now_ms)),)
+        return ((DELIVER_AT, b"%d" % parse_moment_ms(at, now_ms=now_ms)),)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
 

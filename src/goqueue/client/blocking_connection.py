@@ -2,6 +2,7 @@
 
 import os
 import socket
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Final, NoReturn, Self
 
@@ -106,10 +107,19 @@ class BlockingConnection:
 
 def connect_any(bootstrap_servers: str) -> BlockingConnection:
     """A connection to the first of the addresses that answers; the first one's error if none."""
+    return first_reachable(
+        parse_addresses(bootstrap_servers), lambda address: BlockingConnection(*address)
+    )
+
+
+def first_reachable(
+    addresses: Sequence[tuple[str, int]],
+    connect: Callable[[tuple[str, int]], BlockingConnection],
+) -> BlockingConnection:
     failure: BrokerUnreachable | None = None
-    for host, port in parse_addresses(bootstrap_servers):
+    for address in addresses:
         try:
-            return BlockingConnection(host, port)
+            return connect(address)
         except BrokerUnreachable as error:
             failure = failure or error
     assert failure is not None, "parse_addresses returns at least one"

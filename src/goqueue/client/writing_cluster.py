@@ -14,7 +14,7 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i8
 
 from goqueue.client.addresses import parse_addresses
-from goqueue.client.blocking_connection import BlockingConnection
+from goqueue.client.blocking_connection import BlockingConnection, first_reachable
 from goqueue.client.errors import BrokerUnreachable, RequestRefused
 
 _TOPIC_RESOURCE: Final = i8(2)
@@ -104,14 +104,7 @@ class WritingCluster:
         )
 
     def _entrance(self) -> BlockingConnection:
-        failure: BrokerUnreachable | None = None
-        for address in self._bootstrap:
-            try:
-                return self._connection(address)
-            except BrokerUnreachable as error:
-                failure = failure or error
-        assert failure is not None, "parse_addresses returns at least one"
-        raise failure
+        return first_reachable(self._bootstrap, self._connection)
 
     def _connection(self, address: tuple[str, int]) -> BlockingConnection:
         if address not in self._connections:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from goqueue.client.admin import KafkaAdmin
 from goqueue.client.log_cluster import LogCluster
-from goqueue.spark.dead_letters import HEADER_PREFIX, DeadLetters
+from goqueue.model.header_names import DEAD_LETTER_PREFIX, DELAY_MS, DELIVER_AT
+from goqueue.spark.dead_letters import DeadLetters
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -21,7 +22,7 @@ _KEPT_FOR_EVER: Final = {
     "cleanup.policy": "delete",
 }
 # They waited already, and transactions take no delays.
-_DELAY_HEADERS: Final = ("goqueue-delay-ms", "goqueue-deliver-at")
+_DELAY_HEADERS: Final = (DELAY_MS, DELIVER_AT)
 
 
 def redrive(spark: "SparkSession", letters: DeadLetters, where: str | None = None) -> int:
@@ -121,6 +122,7 @@ def _kept_headers() -> "Column":
     return functions.filter(
         "headers",
         lambda header: (
-            ~header["key"].startswith(HEADER_PREFIX) & ~header["key"].isin(list(_DELAY_HEADERS))
+            ~header["key"].startswith(DEAD_LETTER_PREFIX)
+            & ~header["key"].isin(list(_DELAY_HEADERS))
         ),
     )

@@ -9,12 +9,12 @@ from goqueue.client.http_api import HttpApi
 from goqueue.client.log_cluster import LogCluster
 from goqueue.client.log_ranges import LATEST, READ_COMMITTED
 from goqueue.model.errors import UnknownTopic
+from goqueue.model.header_names import DEAD_LETTER_PREFIX
 from goqueue.model.names import TOPIC_NAME_MAX_LENGTH
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-HEADER_PREFIX: Final = "goqueue-dlq-"
 # The broker's own redrive reads dead letters as a queue of this group.
 BROKER_GROUP: Final = "goqueue.redrive"
 # Headers that programs put the failure into, tried in this order.
@@ -151,7 +151,7 @@ def _shortened(topic: str, suffix: str) -> str:
 
 
 def _header(name: str) -> "Column":
-    return _named_header(HEADER_PREFIX + name)
+    return _named_header(DEAD_LETTER_PREFIX + name)
 
 
 def _named_header(name: str) -> "Column":

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from goqueue.model import header_names
 from goqueue.spark.native_code import native
 
 # What one record was found to be: a column each in the table that `scan_records` fills.
@@ -40,7 +41,7 @@ MIN_RECORD_BYTES: Final = 7
 
 DEFAULT_PRIORITY: Final = 2
 NULL_LENGTH: Final = -1
-_PRIORITY_HEADER: Final = np.frombuffer(b"goqueue-priority", np.uint8).copy()
+_PRIORITY_HEADER: Final = np.frombuffer(header_names.PRIORITY.encode(), np.uint8).copy()
 
 # `boundscheck` is off: the code below checks each position itself.
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from goqueue.model.errors import InvalidRequest
+from goqueue.model.header_names import DELAY_MS, DELIVER_AT, PREFIX, PRIORITY
 from goqueue.spark.writer_encoding import NO_PARTITION, BytesColumn, Numbers, RowColumns
 
 # Arrow's type stubs leave out much of what is used here.
@@ -17,12 +18,11 @@ Column: TypeAlias = Any
 _PRIORITY_MAX: Final = 4
 # What a record without the header has.
 _PRIORITY_USUAL: Final = 2
-_OWN_PREFIX: Final = "goqueue-"
 # GoQueue's own headers, by the column that fills them.
 _MARKS: Final[Mapping[str, str]] = {
-    "priority": "goqueue-priority",
-    "delay": "goqueue-delay-ms",
-    "deliverat": "goqueue-deliver-at",
+    "priority": PRIORITY,
+    "delay": DELAY_MS,
+    "deliverat": DELIVER_AT,
 }
 _Number = TypeVar("_Number", np.int64, np.uint8)
 _DELAYS: Final = ("delay", "deliverat")
@@ -65,7 +65,7 @@ class Rows:
         if column is None or pa.types.is_null(column.type):
             return False
         keys, _ = column.flatten().flatten()
-        return bool(pc.any(pc.starts_with(keys, _OWN_PREFIX)).as_py())
+        return bool(pc.any(pc.starts_with(keys, PREFIX)).as_py())
 
     def partitions(self) -> Numbers:
         column = self._columns.get("partition")

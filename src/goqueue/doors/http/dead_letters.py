@@ -10,7 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, QueryParameter
 from msgspec import Meta
 
-from goqueue.broker import dead_letters as headers
+from goqueue.broker.dead_letters import dead_letter_topic
 from goqueue.broker.redrive import DeadLetterPlace, list_dead_letters, redrive
 from goqueue.broker.service import Broker
 from goqueue.doors.http.openapi import errors
@@ -19,6 +19,7 @@ from goqueue.doors.http.publishing import NamedHeader
 from goqueue.doors.http.stored_message import show_record
 from goqueue.doors.http.topics import TopicInPath
 from goqueue.doors.http.whole_numbers import whole
+from goqueue.model import header_names
 
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAX: Final = 10_000
@@ -75,7 +76,7 @@ async def list_dlq(
     """The oldest dead letters of a topic that were not sent back."""
     broker.topic(name)
     found = await list_dead_letters(broker, broker.queues, name, limit=limit)
-    topic = headers.dead_letter_topic(name)
+    topic = dead_letter_topic(name)
     return DeadLetterList(topic, [_show(place, encoding) for place in found])
 
 
@@ -102,7 +103,7 @@ def _show(place: DeadLetterPlace, encoding: Encoding) -> DeadLetter:
     said = {
         name: value.decode("utf-8", "replace")
         for name, value in place.record.headers
-        if value is not None and name.startswith(headers.HEADER_PREFIX)
+        if value is not None and name.startswith(header_names.DEAD_LETTER_PREFIX)
     }
     return DeadLetter(
         partition=stored.partition,
@@ -113,13 +114,13 @@ def _show(place: DeadLetterPlace, encoding: Encoding) -> DeadLetter:
         value=stored.value,
         encoding=stored.encoding,
         headers=stored.headers,
-        reason=said.get(headers.REASON_HEADER),
-        group=said.get(headers.GROUP_HEADER),
-        delivery_count=_number(said.get(headers.COUNT_HEADER)),
-        source_topic=said.get(headers.TOPIC_HEADER),
-        source_partition=_number(said.get(headers.PARTITION_HEADER)),
-        source_offset=_number(said.get(headers.OFFSET_HEADER)),
-        died_at=_number(said.get(headers.TIME_HEADER)),
+        reason=said.get(header_names.DEAD_LETTER_REASON),
+        group=said.get(header_names.DEAD_LETTER_GROUP),
+        delivery_count=_number(said.get(header_names.DEAD_LETTER_COUNT)),
+        source_topic=said.get(header_names.DEAD_LETTER_TOPIC),
+        source_partition=_number(said.get(header_names.DEAD_LETTER_PARTITION)),
+        source_offset=_number(said.get(header_names.DEAD_LETTER_OFFSET)),
+        died_at=_number(said.get(header_names.DEAD_LETTER_TIME)),
     )
 
 

@@ -8,7 +8,6 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from goqueue.broker.delay_publishing import publish_delayed
-from goqueue.broker.feature_headers import PRIORITY, TTL_MS
 from goqueue.broker.service import Broker
 from goqueue.doors.http.body import decode
 from goqueue.doors.http.errors import Refusal, status_of
@@ -21,6 +20,7 @@ from goqueue.doors.http.whole_numbers import (
     whole,
 )
 from goqueue.model.errors import GoQueueError, InvalidRecord, UnknownPartition, UnknownTopic
+from goqueue.model.header_names import PRIORITY, TTL_MS
 from goqueue.model.records import Header, NewRecord
 from goqueue.state.traces.traceparent import HEADER as TRACEPARENT
 from goqueue.state.traces.traceparent import parse_traceparent
@@ -192,6 +192,7 @@ async def _publish_many(
         by_choice.setdefault(choice, []).append(position)
     if any(partition is not None for partition, _ in by_choice):
         await _check_partitions(broker, topic, by_choice)
+    await broker.ensure_topic(topic)
     await _check_schemas(broker, topic, records)
     stored: dict[int, PublishedMessage] = {}
     for (partition, _), positions in by_choice.items():
@@ -202,6 +203,7 @@ async def _publish_many(
                 [records[at] for at in positions],
                 [due_times_ms[at] for at in positions],
                 partition,
+                is_checked=True,
             )
         except GoQueueError as error:
             if not stored:
@@ -218,7 +220,7 @@ async def _publish_many(
 async def _check_schemas(broker: Broker, topic: str, records: list[NewRecord]) -> None:
     """Refuse a request with a message that does not fit before anything of it is stored."""
     try:
-        await broker.check_schemas(topic, records)
+        await broker.validation.check_records(topic, records)
     except InvalidRecord as error:
         raise Refusal(422, error.code, f"messages[{error.record_index}].{error}") from error
 
@@ -244,13 +246,18 @@ async def _store(
     records: list[NewRecord],
     due_times_ms: list[int | None],
     partition: int | None,
+    *,
+    is_checked: bool = False,
 ) -> list[PublishedMessage]:
     """Append records or, if they have times, keep them until then; all or none have."""
     try:
         try:
-            return await _append(broker, topic, records, due_times_ms, partition)
+            return await _append(
+                broker, topic, records, due_times_ms, partition, is_checked=is_checked
+            )
         except UnknownTopic:
             await broker.ensure_topic(topic)
+            # It is another topic now, whatever was checked before.
             return await _append(broker, topic, records, due_times_ms, partition)
     except UnknownPartition as error:
         # The path is right, 404 would deny that.
@@ -263,12 +270,15 @@ async def _append(
     records: list[NewRecord],
     due_times_ms: list[int | None],
     partition: int | None,
+    *,
+    is_checked: bool = False,
 ) -> list[PublishedMessage]:
     timed = [(r, ms) for r, ms in zip(records, due_times_ms, strict=True) if ms is not None]
     if not timed:
-        stored = await broker.publish(topic, records, partition=partition)
+        stored = await broker.publish(topic, records, partition=partition, is_checked=is_checked)
         return [PublishedMessage(*place) for place in stored]
-    await broker.check_schemas(topic, records)
+    if not is_checked:
+        await broker.validation.check_records(topic, records)
     scheduled = await publish_delayed(
         broker.delays,
         topic,

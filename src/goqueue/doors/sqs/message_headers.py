@@ -20,9 +20,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 from uuid import UUID, uuid5
 
-from goqueue.broker.dead_letters import HEADER_PREFIX as DEAD_LETTER_PREFIX
-from goqueue.broker.feature_headers import DELAY_MS, DELIVER_AT
 from goqueue.doors.sqs.requests import AttributeValue
+from goqueue.model.header_names import DEAD_LETTER_PREFIX, DELAY_MS, DELIVER_AT
 from goqueue.model.records import Header, Record
 
 RESERVED_PREFIX: Final = "sqs-"

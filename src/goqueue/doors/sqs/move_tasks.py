@@ -11,7 +11,6 @@ from typing import Final
 
 import msgspec
 
-from goqueue.broker.dead_letters import HEADER_PREFIX, TOPIC_HEADER
 from goqueue.broker.queues import Delivery
 from goqueue.broker.service import Broker
 from goqueue.broker.tracing_queue import sending_back
@@ -19,6 +18,7 @@ from goqueue.doors.sqs.catalogue import DOOR, GROUP, Catalogue, Queue
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_value
 from goqueue.doors.sqs.refusals import refusal
 from goqueue.model.errors import GoQueueError
+from goqueue.model.header_names import DEAD_LETTER_PREFIX, DEAD_LETTER_TOPIC
 from goqueue.model.records import NewRecord
 from goqueue.state.queue.messages import AckAction
 
@@ -186,7 +186,7 @@ class MoveTaskRunner:
 
 def _origin(delivery: Delivery) -> str:
     for name, value in delivery.record.headers:
-        if name == TOPIC_HEADER and value:
+        if name == DEAD_LETTER_TOPIC and value:
             return value.decode("utf-8", "replace")
     raise SqsError(
         ErrorKind.UNSUPPORTED_OPERATION,
@@ -199,5 +199,5 @@ def _copy(delivery: Delivery) -> NewRecord:
     return NewRecord(
         key=record.key,
         value=record.value,
-        headers=tuple(h for h in record.headers if not h[0].startswith(HEADER_PREFIX)),
+        headers=tuple(h for h in record.headers if not h[0].startswith(DEAD_LETTER_PREFIX)),
     )

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from goqueue.broker.dead_letters import TOPIC_HEADER
 from goqueue.broker.queues import Delivery
 from goqueue.doors.sqs.addresses import ACCOUNT, queue_arn
 from goqueue.doors.sqs.answers import Message, Messages
@@ -21,6 +20,7 @@ from goqueue.doors.sqs.message_headers import (
 )
 from goqueue.doors.sqs.requests import AttributeValue, ReceiveMessage
 from goqueue.doors.sqs.session import Call, Session
+from goqueue.model.header_names import DEAD_LETTER_TOPIC
 from goqueue.model.records import Record
 from goqueue.state.queue.messages import AckAction
 
@@ -201,7 +201,7 @@ def _system_attributes(
 
 def _dead_letter_source(record: Record) -> str | None:
     for name, value in record.headers:
-        if name == TOPIC_HEADER and value:
+        if name == DEAD_LETTER_TOPIC and value:
             return value.decode("utf-8", "replace")
     return None
 

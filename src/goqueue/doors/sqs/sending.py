@@ -93,8 +93,11 @@ async def _store(
     session: Session, queue: Queue, messages: Sequence[PreparedMessage]
 ) -> list[_Outcome]:
     """Each message by itself is stored, or refused because it does not fit the queue's schema."""
+    validation = session.broker.validation
+    if not validation.applies_to(queue.name):
+        return await _store_fit(session, queue, messages)
     records = [message.record(0, None) for message in messages]
-    refused = await session.broker.unfit_records(queue.name, records)
+    refused = await validation.unfit_records(queue.name, records)
     fit = [n for n in range(len(messages)) if n not in refused]
     stored = await _store_fit(session, queue, [messages[n] for n in fit])
     outcomes: dict[int, _Outcome] = dict(zip(fit, stored, strict=True))

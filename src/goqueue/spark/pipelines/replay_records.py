@@ -9,6 +9,7 @@ from goqueue.client.group_facts import Place
 from goqueue.client.log_cluster import LogCluster
 from goqueue.client.log_ranges import EARLIEST, LATEST, READ_COMMITTED
 from goqueue.model.errors import OffsetOutOfRange
+from goqueue.model.header_names import DELAY_MS, DELIVER_AT, PRIORITY, TTL_MS
 from goqueue.spark.archive_table import (
     RECORD_COLUMNS,
     archive_target,
@@ -35,10 +36,10 @@ Ranges = dict[Place, tuple[int, int]]
 # They have had their effect on the record; a second time they would delay it again. The priority
 # is a column of its own.
 _SPENT_HEADERS: Final = (
-    "goqueue-delay-ms",
-    "goqueue-deliver-at",
-    "goqueue-ttl-ms",
-    "goqueue-priority",
+    DELAY_MS,
+    DELIVER_AT,
+    TTL_MS,
+    PRIORITY,
 )
 
 

@@ -15,6 +15,7 @@ from goqueue.spark.pipelines.definition import PipelineDefinition
 from goqueue.spark.pipelines.field_lines import FieldPath
 from goqueue.spark.pipelines.kinds.kind import Kind, Run, RunContext
 from goqueue.spark.pipelines.problems import Problems
+from goqueue.spark.pipelines.sinks import trigger_arguments
 from goqueue.spark.source_options import REGISTRY_FORMATS
 
 if TYPE_CHECKING:
@@ -68,10 +69,7 @@ class ArchiveKind(Kind):
         if is_waited_for:
             make_retention_wait(archive)
             context.say(f"{archive.topic} keeps its segments until they are archived")
-        if context.is_one_pass:
-            writer = writer.trigger(availableNow=True)
-        else:
-            writer = writer.trigger(processingTime=context.trigger)
+        writer = writer.trigger(**trigger_arguments(context))
         return Run(queries=[writer.start()])
 
 
