@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import Final
 
 from bench.machine import Machine, describe_machine, keep_to_two_cores
-from goqueue.broker.messages import FetchPart, Isolation, NewTopic
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.model.batch import iterate_batches
 from goqueue.model.broker_config import broker_config
+from goqueue.model.log import FetchPart, Isolation
 from goqueue.model.records import NewRecord, decode_records
-from goqueue.state.delay.pending import Entry, PendingTable
+from goqueue.model.topics import NewTopic
+from goqueue.state.delays.pending import Entry, PendingTable
 
 RESULTS: Final = Path(__file__).parent / "results"
 TOPIC: Final = "later"

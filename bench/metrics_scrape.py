@@ -13,13 +13,13 @@ from typing import Final
 
 import uvloop
 
-from goqueue.broker.messages import NewTopic
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.http.metrics import Exposition
 from goqueue.doors.http.traffic import Traffic
 from goqueue.model.broker_config import broker_config
+from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
 from goqueue.model.records import NewRecord
-from goqueue.state.groups.messages import OffsetCommit, OffsetToCommit
+from goqueue.model.topics import NewTopic
 
 TOPIC: Final = "wide"
 PARTITIONS_PER_GROUP: Final = 50

@@ -9,11 +9,11 @@ from typing import Final
 from bench.bars import MET, NOT_MET, Bar
 from bench.rounds import say
 from goqueue.broker.coordinator_settings import group_settings
-from goqueue.broker.groups import OFFSETS_TOPIC, Groups
-from goqueue.broker.messages import NewTopic
-from goqueue.broker.service import Broker
+from goqueue.broker.groups.groups import OFFSETS_TOPIC, Groups
+from goqueue.broker.node import Broker
 from goqueue.model.broker_config import BrokerConfig, broker_config
-from goqueue.state.groups.messages import OffsetCommit, OffsetToCommit
+from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
+from goqueue.model.topics import NewTopic
 from goqueue.storage.snapshot_files import STATE
 
 COMMITS: Final = 1_000_000

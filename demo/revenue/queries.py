@@ -1,6 +1,6 @@
 """Two queries over the same orders: one writes a topic, one a table, each row exactly once."""
 
-from goqueue.spark.delta_table import delta_writer
+from goqueue.spark.archive.delta_table import delta_writer
 
 QUERY = """
 SELECT window.start AS minute, sum(value.amount) AS revenue, count(*) AS orders

@@ -6,8 +6,8 @@ Prints `batch N` when a batch is done. With `--available-now` it ends when it ha
 import argparse
 
 import goqueue.spark
-from goqueue.spark.archive import Archive, archive_writer
-from goqueue.spark.archive_upkeep import Upkeep
+from goqueue.spark.archive.archive import Archive, archive_writer
+from goqueue.spark.archive.upkeep import Upkeep
 from tests.crash.spark_copy_job import RECORDS_PER_TRIGGER, follow
 
 # Often, so that kills meet compactions too.

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from goqueue.spark.archive_table import archive_target, next_offsets, open_archive
+from goqueue.spark.archive.table import archive_target, next_offsets, open_archive
 from goqueue.testing import ServerProcess
 from tests.crash.spark_job import SparkJob
 from tests.crash.spark_rounds import (

@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from goqueue.broker.producer_ledger import ProducerLedger
+from goqueue.broker.partitions.producer_ledger import ProducerLedger
 from goqueue.model.batch import BatchHeader
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.records import COMPRESSION_CODES, Record
-from goqueue.state.producers import PartitionProducers
+from goqueue.state.producers.partition import PartitionProducers
 from goqueue.storage.aborted import AbortedTransactions
 from goqueue.storage.compaction.plan import AbortedRange, CompactionPlan
 from tests.unit.storage.keyed_log import (

@@ -12,9 +12,9 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goqueue.state.delay.machine import Claim, DelayMachine, Target, Unindexed
-from goqueue.state.delay.pending import Entry
-from goqueue.state.delay.records import (
+from goqueue.state.delays.machine import Claim, DelayMachine, Target, Unindexed
+from goqueue.state.delays.pending import Entry
+from goqueue.state.delays.records import (
     Cancelled,
     Delivered,
     Dropped,

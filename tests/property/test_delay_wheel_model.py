@@ -5,8 +5,8 @@ from array import array
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goqueue.state.delay.pending import Entry, PendingTable
-from goqueue.state.delay.wheel import HORIZON_MS, TICK_MS, TimerWheel
+from goqueue.state.delays.pending import Entry, PendingTable
+from goqueue.state.delays.wheel import HORIZON_MS, TICK_MS, TimerWheel
 
 DELAYS_MS = st.one_of(
     st.integers(-1_000, 3_000),

@@ -5,15 +5,9 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goqueue.state.priority import (
-    INDEX_CHUNK_OFFSETS,
-    LANES,
-    WEIGHTS,
-    Lane,
-    LaneIndex,
-    LaneMode,
-    LaneScheduler,
-)
+from goqueue.model.queues.lanes import LANES, WEIGHTS, Lane, LaneMode
+from goqueue.state.priority.index import INDEX_CHUNK_OFFSETS, LaneIndex
+from goqueue.state.priority.scheduler import LaneScheduler
 
 ready_counts = st.lists(st.integers(0, 400), min_size=5, max_size=5)
 weights = st.lists(st.integers(1, 60), min_size=5, max_size=5)

@@ -15,7 +15,7 @@ from goqueue.model.errors import (
     InvalidTransactionState,
     OutOfOrderSequence,
 )
-from goqueue.state.producers import AbortedTransaction, Duplicate, PartitionProducers
+from goqueue.state.producers.partition import AbortedTransaction, Duplicate, PartitionProducers
 
 SEQUENCES = 2**31
 WINDOW = 5

@@ -15,13 +15,23 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from goqueue.state.machine import Outcome, StateRecord
-from goqueue.state.priority import Lane, LaneIndex, LaneMode, Span
-from goqueue.state.queue import (
+from goqueue.model.offsets import OffsetRange
+from goqueue.model.queues.errors import QueueError
+from goqueue.model.queues.lanes import Lane, LaneMode
+from goqueue.model.queues.messages import (
     AckAction,
-    Acknowledge,
     Acknowledged,
     Acknowledgement,
+    QueueDescription,
+    QueueKey,
+)
+from goqueue.model.queues.settings import QueueSettings
+from goqueue.state.machine import Outcome, StateRecord
+from goqueue.state.priority.index import LaneIndex
+from goqueue.state.queues.machine import QueueMachine
+from goqueue.state.queues.marks import FRESH, SETTLED, death_of, delivery_count
+from goqueue.state.queues.messages import (
+    Acknowledge,
     Acquire,
     Acquired,
     ConfigureQueue,
@@ -30,16 +40,10 @@ from goqueue.state.queue import (
     DeleteQueues,
     MemberLeft,
     OpenQueue,
-    QueueDescription,
-    QueueError,
-    QueueKey,
-    QueueMachine,
-    QueueSettings,
     ResetQueue,
     Skip,
 )
-from goqueue.state.queue.marks import FRESH, SETTLED, death_of, delivery_count
-from goqueue.state.queue.pieces import BLOCK_BITS, BLOCK_OFFSETS
+from goqueue.state.queues.pieces import BLOCK_BITS, BLOCK_OFFSETS
 
 TOPIC = UUID(int=7)
 KEYS = (QueueKey("g", TOPIC, 0), QueueKey("h", TOPIC, 0))
@@ -127,7 +131,7 @@ class Model:
 @dataclass(frozen=True)
 class Receipt:
     queue: QueueKey
-    span: Span
+    span: OffsetRange
     count: int
     lease_id: int
     member: str | None
@@ -214,7 +218,7 @@ class QueueWorld(RuleBasedStateMachine):
         assert isinstance(taken, Acquired)
         self.restart()
         for span in taken.spans:
-            self.adopt(key, Span(span.start, span.end), {FRESH, span.delivery_count << 3})
+            self.adopt(key, OffsetRange(span.start, span.end), {FRESH, span.delivery_count << 3})
 
     @precondition(lambda self: self.receipts)
     @rule(data=st.data(), kept=st.integers(0, 5))
@@ -237,7 +241,7 @@ class QueueWorld(RuleBasedStateMachine):
         if answer.errors == (QueueError.NONE,):
             self.adopt(receipt.queue, receipt.span, {SETTLED})
 
-    def adopt(self, key: QueueKey, span: Span, allowed: set[int]) -> None:
+    def adopt(self, key: QueueKey, span: OffsetRange, allowed: set[int]) -> None:
         """Nobody was told whether it happened: both is right, and from now on it stays so."""
         model = self.models[key]
         for start, end, mark in self.machine._queues[key].ledger.pieces(*span):
@@ -307,7 +311,7 @@ class QueueWorld(RuleBasedStateMachine):
         mortal = {State.READY, State.WAITING, State.LEASED}
         if acquiring:
             # Nothing is taken: there is nothing in the one span that may be.
-            nothing = Span(self.log_end, self.log_end + 1)
+            nothing = OffsetRange(self.log_end, self.log_end + 1)
             request = replace(self.acquisition(key, "ada", 1, (nothing,)), expired=(span,))
             self.carry_out(self.machine.acquire(request, ticket=0, now_ms=self.now_ms))
             mortal.remove(State.LEASED)
@@ -324,10 +328,10 @@ class QueueWorld(RuleBasedStateMachine):
                 else:
                     message.state = State.SETTLED
 
-    def some_span(self, data: st.DataObject, size: int) -> tuple[QueueKey, Span]:
+    def some_span(self, data: st.DataObject, size: int) -> tuple[QueueKey, OffsetRange]:
         key = data.draw(st.sampled_from(sorted(self.models)))
         start = data.draw(st.integers(self.log_start, self.log_end - 1))
-        return key, Span(start, min(start + size, self.log_end))
+        return key, OffsetRange(start, min(start + size, self.log_end))
 
     @precondition(lambda self: self.models)
     @rule(data=st.data(), back=st.integers(0, 50))
@@ -364,13 +368,17 @@ class QueueWorld(RuleBasedStateMachine):
     # --- consumers ------------------------------------------------------------------------
 
     def acquisition(
-        self, key: QueueKey, member: str | None, size: int, only: tuple[Span, ...] | None = None
+        self,
+        key: QueueKey,
+        member: str | None,
+        size: int,
+        only: tuple[OffsetRange, ...] | None = None,
     ) -> Acquire:
         return Acquire(
             queue=key,
             member=member,
             max_messages=size,
-            readable=Span(self.log_start, self.log_end),
+            readable=OffsetRange(self.log_start, self.log_end),
             lanes=self.lanes,
             only=only,
         )
@@ -399,7 +407,9 @@ class QueueWorld(RuleBasedStateMachine):
         assert taken == [offset for span in hints for offset in range(*span)]
         self.check_choice(model, member, size, ready, taken)
         for span in answer.spans:
-            receipt = Receipt(key, Span(span.start, span.end), span.delivery_count, 0, member)
+            receipt = Receipt(
+                key, OffsetRange(span.start, span.end), span.delivery_count, 0, member
+            )
             self.receipts.append(Receipt(key, receipt.span, receipt.count, answer.lease_id, member))
             for offset in range(span.start, span.end):
                 message = ready[offset]
@@ -478,7 +488,7 @@ class QueueWorld(RuleBasedStateMachine):
         lease_id = receipt.lease_id + 1_000_000 * (lie == "lease")
         member = "eve" if lie == "member" else receipt.member
         item = Acknowledgement(
-            span=Span(start, end),
+            span=OffsetRange(start, end),
             action=action,
             lease_id=None if by_member and member is not None else lease_id,
             delivery_count=receipt.count + (lie == "count"),
@@ -637,7 +647,7 @@ class QueueWorld(RuleBasedStateMachine):
     def figures_are_right(self) -> None:
         for key, model in self.models.items():
             outcome = self.machine.describe(
-                key, ticket=0, readable=Span(self.log_start, self.log_end), lanes=self.lanes
+                key, ticket=0, readable=OffsetRange(self.log_start, self.log_end), lanes=self.lanes
             )
             figures = outcome.replies[0].response
             assert isinstance(figures, QueueDescription)

@@ -6,14 +6,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from goqueue.state.groups.assignment import Assignment
-from goqueue.state.groups.errors import GroupError
-from goqueue.state.groups.settings import GroupSettings
-from goqueue.state.groups.share_messages import (
+from goqueue.model.groups.assignment import Assignment
+from goqueue.model.groups.errors import GroupError
+from goqueue.model.groups.share_messages import (
     DescribedShareGroup,
     ShareGroupHeartbeat,
     ShareGroupHeartbeatResult,
 )
+from goqueue.state.groups.settings import GroupSettings
 from tests.unit.state.groups.group_world import GroupWorld, table_of, topic_id, topics
 
 MEMBERS = [f"m{number}" for number in range(5)]

@@ -9,28 +9,28 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from goqueue.model.names import topic_partition
-from goqueue.model.transaction_groups import member_id
-from goqueue.state.machine import Outcome, StateRecord
-from goqueue.state.transactions import (
-    AddPartitions,
-    InitProducerId,
-    MarkerResult,
-    MarkersWritten,
-    ProducerIdAnswer,
-    ProducerIds,
-    TransactionError,
-    TransactionMachine,
-    TransactionState,
-    WriteMarkers,
-)
-from goqueue.state.transactions.group_messages import (
+from goqueue.model.transactions.errors import TransactionError
+from goqueue.model.transactions.group_messages import (
     AbortGroup,
     CommitGroup,
     GroupAnswer,
     GroupMember,
     GroupOutcome,
 )
+from goqueue.model.transactions.group_names import member_id
+from goqueue.model.transactions.messages import (
+    AddPartitions,
+    InitProducerId,
+    MarkerResult,
+    MarkersWritten,
+    ProducerIdAnswer,
+    WriteMarkers,
+)
+from goqueue.model.transactions.states import TransactionState
+from goqueue.state.machine import Outcome, StateRecord
 from goqueue.state.transactions.groups import is_group_record
+from goqueue.state.transactions.machine import TransactionMachine
+from goqueue.state.transactions.producer_ids import ProducerIds
 from goqueue.state.transactions.transaction import from_record
 
 GROUP = "query"

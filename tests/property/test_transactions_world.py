@@ -15,9 +15,8 @@ from goqueue.model.batch import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import GoQueueError, InvalidProducerEpoch, TransactionCoordinatorFenced
 from goqueue.model.names import TopicPartition, topic_partition
-from goqueue.state.machine import Outcome, StateRecord
-from goqueue.state.producers import ALREADY_ONGOING, Duplicate, PartitionProducers
-from goqueue.state.transactions import (
+from goqueue.model.transactions.errors import TransactionError
+from goqueue.model.transactions.messages import (
     AddOffsets,
     AddOffsetsAnswer,
     AddPartitions,
@@ -27,14 +26,20 @@ from goqueue.state.transactions import (
     MarkerResult,
     MarkersWritten,
     ProducerIdAnswer,
-    ProducerIds,
-    Transaction,
-    TransactionError,
-    TransactionMachine,
-    TransactionState,
     WriteMarkers,
 )
-from goqueue.state.transactions.transaction import LAST_CLIENT_EPOCH, from_record, to_record
+from goqueue.model.transactions.states import TransactionState
+from goqueue.state.machine import Outcome, StateRecord
+from goqueue.state.producers.partition import Duplicate, PartitionProducers
+from goqueue.state.producers.verification import ALREADY_ONGOING
+from goqueue.state.transactions.machine import TransactionMachine
+from goqueue.state.transactions.producer_ids import ProducerIds
+from goqueue.state.transactions.transaction import (
+    LAST_CLIENT_EPOCH,
+    Transaction,
+    from_record,
+    to_record,
+)
 
 TIMEOUT_MS = 1_000
 IDS = ("alpha", "beta")

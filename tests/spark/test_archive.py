@@ -15,16 +15,9 @@ from pyspark.errors import StreamingQueryException
 
 from goqueue.client.http_api import HttpApi
 from goqueue.spark import archived
-from goqueue.spark.archive import Archive, archive_writer, make_retention_wait
-from goqueue.spark.archive_table import (
-    NotThisArchive,
-    archive_target,
-    next_offsets,
-    open_archive,
-)
-from goqueue.spark.archive_upkeep import Upkeep
-from goqueue.spark.delta_schema import TableMismatch
-from goqueue.spark.delta_table import (
+from goqueue.spark.archive.archive import Archive, archive_writer, make_retention_wait
+from goqueue.spark.archive.delta_schema import TableMismatch
+from goqueue.spark.archive.delta_table import (
     BatchMark,
     TableTarget,
     delta_writer,
@@ -32,8 +25,15 @@ from goqueue.spark.delta_table import (
     read_delta,
     write_batch,
 )
+from goqueue.spark.archive.table import (
+    NotThisArchive,
+    archive_target,
+    next_offsets,
+    open_archive,
+)
+from goqueue.spark.archive.upkeep import Upkeep
 from goqueue.spark.option_names import InvalidOption
-from goqueue.spark.stream_planning import DataLoss
+from goqueue.spark.source.stream_planning import DataLoss
 from goqueue.testing import ServerProcess
 from tests.spark.test_source_schemas import avro, register
 
@@ -240,8 +240,8 @@ def test_a_batch_is_written_once(spark: "SparkSession", tmp_path: Path) -> None:
 
 def test_two_runs_of_one_query(spark: "SparkSession", tmp_path: Path) -> None:
     """Of two drivers that commit the same batch, one is refused, whatever the order."""
-    from goqueue.spark.delta_files import WrittenFiles
-    from goqueue.spark.delta_table import _commit, commit_files
+    from goqueue.spark.archive.delta_files import WrittenFiles
+    from goqueue.spark.archive.delta_table import _commit, commit_files
 
     target = TableTarget(uri=str(tmp_path / "t"))
     write_batch(spark.range(1), target, None)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from goqueue.client.http_api import HttpApi
-from goqueue.spark.dead_letter_redrive import redrive
-from goqueue.spark.dead_letters import DeadLetters
+from goqueue.spark.dead_letters.reading import DeadLetters
+from goqueue.spark.dead_letters.redrive import redrive
 from goqueue.spark.pipelines.problems import InvalidPipeline
 from goqueue.testing import ServerProcess
 from tests.spark.committed_reading import WAIT_SECONDS, read_committed, values_of

@@ -12,7 +12,7 @@ from demo.orders import Mix, messages
 from demo.queue_workers import Shift, work
 
 from goqueue.client.http_api import HttpApi
-from goqueue.spark.delta_table import read_delta
+from goqueue.spark.archive.delta_table import read_delta
 from goqueue.testing import ServerProcess
 from tests.spark.committed_reading import WAIT_SECONDS, values_of
 from tests.spark.pipeline_runs import run_file

@@ -116,7 +116,7 @@ def test_windows_with_a_watermark_into_a_delta_table(
     run = run_file(spark, path)
     assert run.progress[-1].watermark is not None
 
-    from goqueue.spark.delta_table import read_delta
+    from goqueue.spark.archive.delta_table import read_delta
 
     rows = read_delta(spark, str(tmp_path / "revenue")).collect()
     assert sorted(row["revenue"] for row in rows) == [3.0, 4.0]

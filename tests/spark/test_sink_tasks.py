@@ -13,11 +13,11 @@ from goqueue.client.http_api import HttpRefused
 from goqueue.client.log_writer import LogWriter, TransactionLost
 from goqueue.client.transaction_group import TransactionGroup
 from goqueue.model.partitioner import partition_for_key
-from goqueue.model.transaction_groups import member_id
-from goqueue.spark.writer import GoQueueStreamWriter, WrittenPart
-from goqueue.spark.writer_columns import InvalidRow
-from goqueue.spark.writer_options import parse_options, query_group
-from goqueue.spark.writer_task import TaskWriter
+from goqueue.model.transactions.group_names import member_id
+from goqueue.spark.sink.columns import InvalidRow
+from goqueue.spark.sink.options import parse_options, query_group
+from goqueue.spark.sink.task import TaskWriter
+from goqueue.spark.sink.writer import GoQueueStreamWriter, WrittenPart
 from goqueue.testing import ServerProcess
 from tests.spark.committed_reading import read_committed, values_of
 

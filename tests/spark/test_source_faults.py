@@ -15,8 +15,8 @@ from goqueue.client.log_cluster import LogCluster
 from goqueue.client.log_ranges import LogRange
 from goqueue.client.log_reader import FetchedBatches, read_range
 from goqueue.model.errors import OffsetOutOfRange, UnknownTopic, UnknownTopicId
-from goqueue.spark.range_planning import split_ranges
-from goqueue.spark.stream_planning import limited
+from goqueue.spark.source.range_planning import split_ranges
+from goqueue.spark.source.stream_planning import limited
 from goqueue.testing import ServerProcess
 
 COUNT = 3_000

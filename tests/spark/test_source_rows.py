@@ -26,9 +26,9 @@ from goqueue.model.batch import (
 from goqueue.model.control import Marker, MarkerType, encode_marker
 from goqueue.model.errors import CorruptBatch
 from goqueue.model.records import NewRecord, Record, decode_records, encode_records
-from goqueue.spark.arrow_rows import RowMaker
-from goqueue.spark.row_schema import row_schema
-from goqueue.spark.source_options import COLUMNS
+from goqueue.spark.source.arrow_rows import RowMaker
+from goqueue.spark.source.options import COLUMNS
+from goqueue.spark.source.row_schema import row_schema
 
 SCHEMA = to_arrow_schema(
     row_schema(COLUMNS, {"key": BinaryType(), "value": BinaryType()}),
@@ -199,7 +199,7 @@ def test_large_batches_come_in_pieces() -> None:
 def test_snappy_as_java_frames_it() -> None:
     import cramjam
 
-    from goqueue.spark.batch_sections import decompress
+    from goqueue.spark.source.batch_sections import decompress
 
     pieces = [b"first " * 10, b"second " * 10]
     framed = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)

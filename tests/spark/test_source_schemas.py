@@ -14,9 +14,9 @@ import pytest
 
 from goqueue.client.http_api import HttpApi
 from goqueue.client.registry import RegisteredSchema
-from goqueue.spark.avro_fields import avro_type, parse_avro
-from goqueue.spark.json_fields import json_reader, json_type
 from goqueue.spark.option_names import InvalidOption
+from goqueue.spark.source.avro_fields import avro_type, parse_avro
+from goqueue.spark.source.json_fields import json_reader, json_type
 from goqueue.testing import ServerProcess
 
 if TYPE_CHECKING:

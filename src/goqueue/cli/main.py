@@ -6,19 +6,19 @@ import typer
 
 from goqueue import __version__
 from goqueue.cli.consume import consume
-from goqueue.cli.delayed import delayed
-from goqueue.cli.dlq import dlq
+from goqueue.cli.dead_letters import dlq
+from goqueue.cli.delays import delayed
 from goqueue.cli.failures import CommandGroup
 from goqueue.cli.groups import groups
 from goqueue.cli.offsets import offsets
-from goqueue.cli.pipeline import pipeline
+from goqueue.cli.pipelines import pipeline
 from goqueue.cli.produce import produce
-from goqueue.cli.queue import queue
+from goqueue.cli.queues import queue
 from goqueue.cli.schemas import schemas
 from goqueue.cli.serve import serve
 from goqueue.cli.settings import settings
 from goqueue.cli.topics import topics
-from goqueue.cli.trace import trace
+from goqueue.cli.tracing import trace
 from goqueue.cli.transactions import transactions
 
 app = typer.Typer(

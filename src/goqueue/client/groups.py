@@ -38,7 +38,7 @@ from goqueue.client.group_facts import (
     MemberFacts,
     Place,
 )
-from goqueue.model.consumer_protocol import MalformedProtocol, read_assignment
+from goqueue.model.groups.consumer_protocol import MalformedProtocol, read_assignment
 
 # The state in which the classic protocol reports a group that is not there.
 _DEAD: Final = "Dead"

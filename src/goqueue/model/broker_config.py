@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from goqueue.model.group_config import SHARE_BROKER_SETTINGS
+from goqueue.model.groups.config import SHARE_BROKER_SETTINGS
 from goqueue.model.settings import INT32_MAX, Setting, SettingTable, SettingType, Value
 from goqueue.model.topic_config import TOPIC_SETTINGS
-from goqueue.model.tracing_config import TRACING_BROKER_SETTINGS
+from goqueue.model.tracing.config import TRACING_BROKER_SETTINGS
 
 _INT = SettingType.INT
 

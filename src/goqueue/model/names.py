@@ -1,7 +1,7 @@
 """Names and numbers that identify things, as distinct types."""
 
 import re
-from typing import NamedTuple, NewType
+from typing import Final, NamedTuple, NewType
 
 from goqueue.model.errors import InvalidTopicName
 
@@ -10,6 +10,8 @@ PartitionIndex = NewType("PartitionIndex", int)
 Offset = NewType("Offset", int)
 LeaderEpoch = NewType("LeaderEpoch", int)
 NodeId = NewType("NodeId", int)
+
+NO_LEADER: Final = NodeId(-1)
 
 # Kafka's limit: a partition's folder is `<topic>-<partition>`, and file names end at 255 bytes.
 TOPIC_NAME_MAX_LENGTH = 249

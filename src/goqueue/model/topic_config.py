@@ -6,7 +6,7 @@ from typing import Final, cast
 
 from goqueue.model.errors import InvalidConfig
 from goqueue.model.settings import INT32_MAX, INT64_MAX, Setting, SettingTable, SettingType, Value
-from goqueue.model.tracing_config import TRACING_TOPIC_SETTINGS
+from goqueue.model.tracing.config import TRACING_TOPIC_SETTINGS
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 

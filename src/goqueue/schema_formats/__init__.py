@@ -5,8 +5,7 @@ slow ones in a process of their own. The libraries behind a format are imported 
 used, so that a broker without schemas does not pay for them.
 """
 
-from goqueue.schema_formats.formats import incompatibilities, make_validator, parse
-from goqueue.schema_formats.messages import (
+from goqueue.model.schemas.formats import (
     Incompatibility,
     InvalidContent,
     InvalidSchema,
@@ -16,6 +15,7 @@ from goqueue.schema_formats.messages import (
     SchemaType,
     Validator,
 )
+from goqueue.schema_formats.formats import incompatibilities, make_validator, parse
 
 __all__ = [
     "Incompatibility",

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Final, Protocol, cast
 
-from goqueue.schema_formats.messages import (
+from goqueue.model.schemas.formats import (
     Incompatibility,
     ParsedSchema,
     SchemaSource,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from goqueue.broker.measuring.loop_lag import LoopLagProbe
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.http import HttpDoor
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.doors.registry import RegistryDoor

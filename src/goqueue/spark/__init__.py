@@ -7,7 +7,7 @@ writers are pickled by Spark: they hold options, and open connections where they
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from goqueue.spark.archive_view import archived
+    from goqueue.spark.archive.view import archived
     from goqueue.spark.spark_session import session
 
 __all__ = ["archived", "session"]
@@ -20,7 +20,7 @@ def __getattr__(name: str) -> Any:
 
         return session
     if name == "archived":
-        from goqueue.spark.archive_view import archived
+        from goqueue.spark.archive.view import archived
 
         return archived
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,8 +4,8 @@ import json
 from typing import Final
 
 from goqueue.model.errors import GoQueueError
-from goqueue.spark.delta_files import TableFolder
-from goqueue.spark.stream_offsets import StreamOffsets
+from goqueue.spark.archive.delta_files import TableFolder
+from goqueue.spark.source.stream_offsets import StreamOffsets
 
 # A line with the version, one with Spark's own facts, and one for each source.
 _VERSION: Final = "v1"

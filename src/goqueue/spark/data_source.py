@@ -15,8 +15,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
-    from goqueue.spark.range_reading import RowReading
-    from goqueue.spark.source_options import SourceOptions
+    from goqueue.spark.source.options import SourceOptions
+    from goqueue.spark.source.range_reading import RowReading
 
 
 class GoQueueSource(DataSource):
@@ -25,47 +25,47 @@ class GoQueueSource(DataSource):
         return "goqueue"
 
     def schema(self) -> StructType:
-        from goqueue.spark.field_decoding import field_types, plan_fields
-        from goqueue.spark.row_schema import row_schema
+        from goqueue.spark.source.field_decoding import field_types, plan_fields
+        from goqueue.spark.source.row_schema import row_schema
 
         # Spark asks for the columns before it says whether they are streamed.
         options = self._source_options(streaming=None)
         return row_schema(options.columns, field_types(options, plan_fields(options)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from goqueue.spark.filter_bounds import filters_are_pushed
-        from goqueue.spark.reader import BatchReader, FilteringBatchReader
+        from goqueue.spark.source.filter_bounds import filters_are_pushed
+        from goqueue.spark.source.reader import BatchReader, FilteringBatchReader
 
         kind = FilteringBatchReader if filters_are_pushed() else BatchReader
         return kind(*self._reading(schema, streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's)
-        from goqueue.spark.stream_reader import StreamReader
+        from goqueue.spark.source.stream_reader import StreamReader
 
         return StreamReader(*self._reading(schema, streaming=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from goqueue.spark.writer import batch_writer
+        from goqueue.spark.sink.writer import batch_writer
 
         return batch_writer(self.options, schema, overwrite=overwrite)
 
     def streamWriter(  # noqa: N802 (Spark's)
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamWriter:
-        from goqueue.spark.writer import stream_writer
+        from goqueue.spark.sink.writer import stream_writer
 
         return stream_writer(self.options, schema, overwrite=overwrite)
 
     def _reading(
         self, schema: StructType, *, streaming: bool
     ) -> "tuple[SourceOptions, RowReading]":
-        from goqueue.spark.field_decoding import plan_fields
-        from goqueue.spark.range_reading import RowReading
+        from goqueue.spark.source.field_decoding import plan_fields
+        from goqueue.spark.source.range_reading import RowReading
 
         options = self._source_options(streaming=streaming)
         return options, RowReading(options=options, schema=schema, plans=plan_fields(options))
 
     def _source_options(self, *, streaming: bool | None) -> "SourceOptions":
-        from goqueue.spark.source_options import parse_source_options
+        from goqueue.spark.source.options import parse_source_options
 
         return parse_source_options(self.options, streaming=streaming)

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.listener import (
 
 from goqueue.client.offset_commits import commit_offsets
 from goqueue.model.errors import GoQueueError
-from goqueue.spark.stream_offsets import StreamOffsets
+from goqueue.spark.source.stream_offsets import StreamOffsets
 
 log = logging.getLogger(__name__)
 

@@ -7,12 +7,17 @@ change costs some 200 microseconds for copies of dictionaries, and reads stay pl
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 from uuid import UUID
 
-from goqueue.model.names import NodeId, PartitionIndex, TopicName, TopicPartition
+from goqueue.model.names import NO_LEADER, NodeId, PartitionIndex, TopicName, TopicPartition
+from goqueue.model.topics import (
+    _NO_LEADER_EPOCH,
+    BrokerView,
+    PartitionView,
+    TopicView,
+)
 from goqueue.state.metadata_keys import (
-    NO_LEADER,
     BrokerConfigKey,
     BrokerKey,
     BrokerValue,
@@ -35,67 +40,10 @@ from goqueue.state.metadata_keys import (
 
 NO_CONTROLLER: Final = NodeId(-1)
 
-# Topics that only the broker itself writes.
-INTERNAL_TOPICS: Final = frozenset(
-    {
-        "__consumer_offsets",
-        "__transaction_state",
-        "__share_group_state",
-        "__queue_state",
-        "__delayed",
-        "_schemas",
-    }
-)
-
-_NO_LEADER_EPOCH: Final = -1
 
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
-
-
-class BrokerView(NamedTuple):
-    node_id: NodeId
-    host: str
-    kafka_port: int
-    http_port: int
-    rack: str | None
-
-    @property
-    def http_url(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.http_port}"
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionView:
-    """`offline` are the replicas on brokers that are not registered."""
-
-    index: PartitionIndex
-    leader: NodeId
-    leader_epoch: int
-    replicas: tuple[NodeId, ...]
-    isr: tuple[NodeId, ...]
-    offline: tuple[NodeId, ...] = ()
-
-    @property
-    def is_known(self) -> bool:
-        """False only while the topic's key is there and the partition's own is not."""
-        return self.leader_epoch != _NO_LEADER_EPOCH
-
-
-@dataclass(frozen=True, slots=True)
-class TopicView:
-    """`config` has the topic's own settings only, as text."""
-
-    name: TopicName
-    id: UUID
-    partitions: tuple[PartitionView, ...]
-    config: Mapping[str, str]
-
-    @property
-    def is_internal(self) -> bool:
-        return self.name in INTERNAL_TOPICS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,6 @@ DOORS_PREFIX: Final = "/doors/"
 GROUP_CONFIGS_PREFIX: Final = "/configs/groups/"
 _ALL_BROKERS: Final = "default"
 
-NO_LEADER: Final = NodeId(-1)
 
 # Kafka's: a broker that restarts throws away less than this, and asks seldom.
 PRODUCER_ID_BLOCK_SIZE: Final = 1_000

@@ -12,9 +12,9 @@ from typing import Any, Final, Self, TypeVar
 
 import uvloop
 
-from goqueue.broker.messages import NewTopic
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.errors import GoQueueError
+from goqueue.model.topics import NewTopic
 from goqueue.server.broker_server import Addresses, BrokerServer
 from goqueue.server.setting_sources import load_broker_config, settings_from_keywords
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.model.broker_config import broker_config
 
 OpenBroker = Callable[..., AbstractAsyncContextManager[Broker]]

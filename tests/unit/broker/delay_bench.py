@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from goqueue.broker.delay_shard import DelayShard
-from goqueue.broker.messages import NewTopic
-from goqueue.broker.service import Broker
+from goqueue.broker.delays.shard import DelayShard
+from goqueue.broker.node import Broker
 from goqueue.model.broker_config import broker_config
 from goqueue.model.records import NewRecord, Record
+from goqueue.model.topics import NewTopic
 
 TOPIC = "orders"
 START_MS = 1_800_000_000_000

@@ -5,11 +5,11 @@ import logging
 
 import pytest
 
-from goqueue.broker.messages import NewTopic
-from goqueue.broker.service import Broker
-from goqueue.broker.upkeep import apply_retention
+from goqueue.broker.node import Broker
+from goqueue.broker.partitions.retention import apply_retention
+from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
 from goqueue.model.records import NewRecord
-from goqueue.state.groups.messages import OffsetCommit, OffsetToCommit
+from goqueue.model.topics import NewTopic
 from tests.unit.broker.conftest import OpenBroker
 
 LONG_AGO_MS = 1_600_000_000_000

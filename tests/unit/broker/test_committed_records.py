@@ -2,10 +2,10 @@
 
 import pytest
 
-from goqueue.broker.committed_records import committed_records
-from goqueue.broker.messages import AbortedTransaction, FetchedPart
+from goqueue.broker.partitions.committed_records import committed_records
 from goqueue.model.batch import assign
 from goqueue.model.control import Marker, MarkerType, encode_marker
+from goqueue.model.log import AbortedTransaction, FetchedPart
 from goqueue.model.records import NewRecord, encode_records
 
 

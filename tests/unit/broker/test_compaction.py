@@ -11,16 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from goqueue.broker import compaction
-from goqueue.broker.messages import Isolation, NewTopic
-from goqueue.broker.partition import Partition
-from goqueue.broker.producer_ledger import ProducerLedger
-from goqueue.broker.service import Broker
-from goqueue.broker.state_log import StateTable
-from goqueue.broker.state_topic import STATE_TOPIC_CONFIG
+from goqueue.broker.node import Broker
+from goqueue.broker.partitions import compaction
+from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.partitions.producer_ledger import ProducerLedger
+from goqueue.broker.runtime.table import StateTable
+from goqueue.broker.runtime.topic import STATE_TOPIC_CONFIG
 from goqueue.model.batch import read_header
 from goqueue.model.control import Marker, MarkerType
+from goqueue.model.log import Isolation
 from goqueue.model.records import NewRecord, Record, encode_records
+from goqueue.model.topics import NewTopic
 from goqueue.storage.compaction.plan import Answer, CompactionPlan, Failed
 from goqueue.storage.disk import Disk
 from tests.unit.broker.conftest import OpenBroker
@@ -297,7 +298,7 @@ async def test_a_failed_run_changes_nothing_and_is_said_once(
         def failing(*, is_lasting: bool) -> Callable[[object], Answer]:
             return lambda _: Failed(reason="no space left", is_lasting=is_lasting)
 
-        worker = "goqueue.broker.compaction.CompactionWorker.run"
+        worker = "goqueue.broker.partitions.compaction.CompactionWorker.run"
         with monkeypatch.context() as patch:
             patch.setattr(worker, failing(is_lasting=False))
             assert await broker.compactor.compact_dirtiest()

@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from goqueue.broker.messages import FetchedPart, FetchPart, Isolation, NewTopic
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.model.batch import check_batch, iterate_batches
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import (
@@ -23,7 +22,9 @@ from goqueue.model.errors import (
     UnknownPartition,
     UnknownTopic,
 )
+from goqueue.model.log import FetchedPart, FetchPart, Isolation
 from goqueue.model.records import COMPRESSION_CODES, NewRecord, decode_records, encode_records
+from goqueue.model.topics import NewTopic
 from tests.unit.broker.conftest import OpenBroker
 
 DAY_MS = 86_400_000

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from goqueue.broker import delay_delivery
-from goqueue.broker.delay_index import DelayIndex
-from goqueue.broker.service import Broker
+from goqueue.broker.delays import delivery as delay_delivery
+from goqueue.broker.delays.index import DelayIndex
+from goqueue.broker.node import Broker
 from goqueue.model.batch import Buffer
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.storage.log import PartitionLog

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.model.errors import InvalidRecord, OutOfOrderSequence
 from goqueue.model.records import COMPRESSION_CODES, NewRecord, encode_records
 from tests.unit.broker.delay_bench import (

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from goqueue.broker import delay_shard
-from goqueue.broker.delay_index import FILE_NAME
-from goqueue.broker.delays import DelayedId
-from goqueue.broker.messages import NewTopic
-from goqueue.broker.service import Broker
+from goqueue.broker.delays import shard as delay_shard
+from goqueue.broker.delays.index import FILE_NAME
+from goqueue.broker.node import Broker
+from goqueue.model.delays import DelayedId
 from goqueue.model.errors import (
     InvalidRecord,
     InvalidRequest,
@@ -21,6 +20,7 @@ from goqueue.model.errors import (
     UnknownPartition,
     UnknownTopic,
 )
+from goqueue.model.topics import NewTopic
 from tests.unit.broker.delay_bench import (
     START_MS,
     TOPIC,

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.broker.flushing import Flusher
+from goqueue.broker.groups.rebalance_stats import RebalanceReason, RebalanceStats
 from goqueue.broker.measuring.histograms import LATENCY_BOUNDS_SECONDS, Histogram, Histograms
 from goqueue.broker.measuring.loop_lag import INTERVAL_SECONDS, LoopLagProbe
-from goqueue.broker.rebalance_stats import RebalanceReason, RebalanceStats
+from goqueue.broker.partitions.flushing import Flusher
 from goqueue.model.errors import PartitionOffline
 
 

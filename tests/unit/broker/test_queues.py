@@ -5,17 +5,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from goqueue.broker.messages import NewTopic
-from goqueue.broker.queues import Delivery
-from goqueue.broker.receipts import InvalidReceipt, Receipt, parse_receipt
-from goqueue.broker.redrive import Redriven, redrive
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
+from goqueue.broker.queues.redrive import Redriven, redrive
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import PartitionOffline
+from goqueue.model.queues.errors import QueueError
+from goqueue.model.queues.messages import AckAction, Delivery
+from goqueue.model.queues.receipts import InvalidReceipt, Receipt, parse_receipt
+from goqueue.model.queues.settings import QueueSettings
 from goqueue.model.records import COMPRESSION_CODES, NewRecord, encode_records
-from goqueue.state.queue.errors import QueueError
-from goqueue.state.queue.messages import AckAction
-from goqueue.state.queue.settings import QueueSettings
+from goqueue.model.topics import NewTopic
 from tests.unit.broker.conftest import OpenBroker
 
 

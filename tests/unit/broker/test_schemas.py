@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from goqueue.broker.schemas import NewSchema, Schemas
-from goqueue.broker.schemas_jobs import Parsed, ParseJob
-from goqueue.broker.schemas_worker import WAITING_MAX, SchemaWorker
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
+from goqueue.broker.schemas.jobs import Parsed, ParseJob
+from goqueue.broker.schemas.schemas import NewSchema, Schemas
+from goqueue.broker.schemas.worker import WAITING_MAX, SchemaWorker
 from goqueue.model.errors import NotLeader, Overloaded, PolicyViolation
-from goqueue.schema_formats import make_validator
-from goqueue.schema_formats.messages import (
+from goqueue.model.schemas.formats import (
     InvalidContent,
     ResolvedReference,
     SchemaSource,
     SchemaType,
 )
+from goqueue.model.schemas.messages import CompatibilityLevel, Reference, SubjectConfig
+from goqueue.schema_formats import make_validator
 from goqueue.state.schemas import RefusalKind, RegistryRefusal
-from goqueue.state.schemas.messages import CompatibilityLevel, Reference, SubjectConfig
 from tests.unit.broker.conftest import OpenBroker
 
 pytestmark = pytest.mark.anyio

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from goqueue.broker.partition import Partition
-from goqueue.broker.service import Broker
-from goqueue.broker.state_log import StateTable
-from goqueue.broker.state_shard import StateShard
-from goqueue.broker.state_topic import StateTopic
+from goqueue.broker.node import Broker
+from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.runtime.shard import StateShard
+from goqueue.broker.runtime.table import StateTable
+from goqueue.broker.runtime.topic import StateTopic
 from goqueue.model.broker_config import broker_config
 from goqueue.model.errors import GoQueueError, PartitionOffline
 from goqueue.state.machine import Deadlines, Outcome, StateRecord

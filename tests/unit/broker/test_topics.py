@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from goqueue.broker.messages import ConfigChange, ConfigOp, ConfigSource, NewTopic
+from goqueue.model.configs import ConfigChange, ConfigOp, ConfigSource
 from goqueue.model.errors import (
     DataDirectoryError,
     InvalidConfig,
@@ -19,6 +19,7 @@ from goqueue.model.errors import (
     UnknownTopic,
 )
 from goqueue.model.records import NewRecord
+from goqueue.model.topics import NewTopic
 from tests.unit.broker.conftest import OpenBroker
 
 

@@ -7,22 +7,23 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 from crc32c import crc32c
 
-from goqueue.broker.messages import ConfigChange, FetchPart, Isolation, NewTopic
-from goqueue.broker.queues import Delivery
-from goqueue.broker.redrive import redrive
-from goqueue.broker.service import Broker
-from goqueue.broker.share_fetching import ShareFetch
-from goqueue.broker.tracing_batches import UNPACKED_MAX_BYTES
-from goqueue.broker.tracing_partition import ADOPTED_MAX, GROUPS_MAX
-from goqueue.broker.tracing_recorder import CALLER, now_us
+from goqueue.broker.node import Broker
+from goqueue.broker.queues.redrive import redrive
+from goqueue.broker.queues.share.fetching import ShareFetch
+from goqueue.broker.tracing.batches import UNPACKED_MAX_BYTES
+from goqueue.broker.tracing.partition import ADOPTED_MAX, GROUPS_MAX
+from goqueue.broker.tracing.recorder import CALLER, now_us
 from goqueue.model.batch import CHECKSUMMED_FROM, CRC_POSITION, HEADER_BYTES, assign
+from goqueue.model.configs import ConfigChange
 from goqueue.model.errors import InvalidConfig
+from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
+from goqueue.model.log import FetchPart, Isolation
+from goqueue.model.queues.messages import AckAction, Delivery
 from goqueue.model.records import COMPRESSION_CODES, NewRecord, encode_records
-from goqueue.state.groups.messages import OffsetCommit, OffsetToCommit
-from goqueue.state.queue.messages import AckAction
-from goqueue.state.traces.query import SpanQuery
-from goqueue.state.traces.sampling import Sampler
-from goqueue.state.traces.spans import Event, Place, Span
+from goqueue.model.topics import NewTopic
+from goqueue.model.tracing.query import SpanQuery
+from goqueue.model.tracing.spans import Event, Place, Span
+from goqueue.state.tracing.sampling import Sampler
 from tests.unit.broker.conftest import OpenBroker
 
 ALL = {"tracing__sampling__rate": "1"}
@@ -226,7 +227,7 @@ def test_a_system_without_room_for_threads_loses_spans_and_nothing_else(
         async with open_broker(**ALL) as broker:
             await make_topic(broker)
             with monkeypatch.context() as patch:
-                patch.setattr("goqueue.broker.tracing_export.threading.Thread.start", start)
+                patch.setattr("goqueue.broker.tracing.export.threading.Thread.start", start)
                 assert await produce(broker, [record()]) == 0
             [file] = (await broker.tracing.figures()).exports
             assert file.dropped
@@ -331,7 +332,7 @@ def test_a_message_after_a_busy_time_is_traced_as_before_it(
             await make_topic(broker)
             await produce(broker, [record()] * 5_000)
             assert (await broker.tracing.figures()).throttle_level > 5
-            for module in ("partition", "tracing_partition"):
+            for module in ("partitions.partition", "tracing.partition"):
                 later = f"goqueue.broker.{module}.now_us"
                 monkeypatch.setattr(later, lambda: now_us() + 60_000_000)
             offset = await produce(broker, [record()])

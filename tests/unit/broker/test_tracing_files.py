@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from goqueue.broker.tracing_export import ExportFailed, ExportThread, as_lines
-from goqueue.broker.tracing_files import SpanFiles
-from goqueue.state.traces.query import SpanQuery
-from goqueue.state.traces.spans import Event, Span
+from goqueue.broker.tracing.export import ExportFailed, ExportThread, as_lines
+from goqueue.broker.tracing.files import SpanFiles
+from goqueue.model.tracing.query import SpanQuery
+from goqueue.model.tracing.spans import Event, Span
 
 DAY_MS = 86_400_000
 LARGE = 10 * 1024 * 1024

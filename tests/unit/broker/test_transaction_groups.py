@@ -4,19 +4,20 @@ import asyncio
 
 import pytest
 
-from goqueue.broker import transactions
-from goqueue.broker.hosted_producers import HostedProducers, ProducerIdentity
-from goqueue.broker.messages import Isolation, NewTopic
-from goqueue.broker.service import Broker
+from goqueue.broker.hosted_clients.producers import HostedProducers
+from goqueue.broker.node import Broker
+from goqueue.broker.transactions import transactions
+from goqueue.model.log import Isolation
 from goqueue.model.records import NewRecord
-from goqueue.model.transaction_groups import member_id
-from goqueue.state.transactions.group_messages import (
+from goqueue.model.topics import NewTopic
+from goqueue.model.transactions.group_messages import (
     CommitGroup,
     DescribeGroup,
     GroupMember,
     GroupOutcome,
 )
-from goqueue.state.transactions.messages import WriteMarkers
+from goqueue.model.transactions.group_names import member_id
+from goqueue.model.transactions.messages import ProducerIdentity, WriteMarkers
 from tests.unit.broker.conftest import OpenBroker
 
 pytestmark = pytest.mark.anyio

@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from goqueue.broker.messages import NewTopic
-from goqueue.broker.schemas import NewSchema
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
+from goqueue.broker.schemas.schemas import NewSchema
 from goqueue.model.errors import InvalidRecord
 from goqueue.model.records import COMPRESSION_CODES, NewRecord, encode_records
-from goqueue.schema_formats.messages import SchemaType
-from goqueue.state.schemas.messages import Mode
+from goqueue.model.schemas.formats import SchemaType
+from goqueue.model.schemas.messages import Mode
+from goqueue.model.topics import NewTopic
 from tests.unit.broker.conftest import OpenBroker
 
 pytestmark = pytest.mark.anyio

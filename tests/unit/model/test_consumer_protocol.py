@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.model.consumer_protocol import (
+from goqueue.model.groups.consumer_protocol import (
     MalformedProtocol,
     read_assignment,
     read_subscription,

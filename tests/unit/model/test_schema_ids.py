@@ -2,7 +2,7 @@ from uuid import UUID
 
 import pytest
 
-from goqueue.model.schema_ids import SchemaUse, schema_use
+from goqueue.model.schemas.ids import SchemaUse, schema_use
 
 GUID = UUID("8df6eb3c-1f2a-4d43-9d3e-0c8a5d1f2b3c")
 

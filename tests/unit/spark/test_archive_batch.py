@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from goqueue.spark import archive as archiving
-from goqueue.spark.archive import Archive, archive_batch
-from goqueue.spark.archive_table import NotThisArchive, archive_target, make_archive
-from goqueue.spark.stream_offsets import StreamOffsets
+from goqueue.spark.archive import archive as archiving
+from goqueue.spark.archive.archive import Archive, archive_batch
+from goqueue.spark.archive.table import NotThisArchive, archive_target, make_archive
+from goqueue.spark.source.stream_offsets import StreamOffsets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

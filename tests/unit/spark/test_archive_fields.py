@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from goqueue.spark.archive_rows import _with_fields
+from goqueue.spark.archive.rows import _with_fields
 
 
 def test_no_two_columns_have_the_same_name() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from goqueue.client.errors import BrokerUnreachable, RequestRefused
 from goqueue.model.errors import GoQueueError
-from goqueue.spark import archive as archiving
-from goqueue.spark.archive import Archive, publish_offsets
+from goqueue.spark.archive import archive as archiving
+from goqueue.spark.archive.archive import Archive, publish_offsets
 
 ARCHIVE = Archive(
     bootstrap_servers="127.0.0.1:1", topic="orders", table="t", group="g", checkpoint="c"

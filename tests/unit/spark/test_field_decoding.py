@@ -11,7 +11,7 @@ import pytest
 from goqueue.client.http_api import HttpRefused, HttpUnreachable
 from goqueue.client.registry import RegisteredSchema, Registry
 from goqueue.model.errors import GoQueueError, InvalidRecord
-from goqueue.spark.field_decoding import FieldPlan
+from goqueue.spark.source.field_decoding import FieldPlan
 
 PRICE = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
 SCHEMA = RegisteredSchema(

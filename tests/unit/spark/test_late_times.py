@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from goqueue.spark.archive_rows import ArchiveRows
-from goqueue.spark.arrow_rows import _timestamps
-from goqueue.spark.delta_files import DataFileWriter
+from goqueue.spark.archive.delta_files import DataFileWriter
+from goqueue.spark.archive.rows import ArchiveRows
+from goqueue.spark.source.arrow_rows import _timestamps
 
 USUAL_MS = 1_700_000_000_000
 # Of a producer that counts microseconds, and of one that counts nanoseconds.

@@ -9,9 +9,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from goqueue.client.group_facts import Place
 from goqueue.client.log_cluster import LogCluster, LogTopic
 from goqueue.client.log_ranges import EARLIEST
-from goqueue.spark.source_options import SourceOptions, parse_source_options
-from goqueue.spark.stream_offsets import StreamOffsets
-from goqueue.spark.stream_planning import DataLoss, StreamPlanner
+from goqueue.spark.source.options import SourceOptions, parse_source_options
+from goqueue.spark.source.stream_offsets import StreamOffsets
+from goqueue.spark.source.stream_planning import DataLoss, StreamPlanner
 
 TOPIC_ID = uuid.UUID(int=7)
 

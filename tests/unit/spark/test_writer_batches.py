@@ -7,8 +7,8 @@ from pyspark import TaskContext
 
 from goqueue.client.transaction_group import TransactionGroup
 from goqueue.model.errors import GoQueueError
-from goqueue.spark.writer import GoQueueBatchWriter, GoQueueStreamWriter
-from goqueue.spark.writer_options import parse_options
+from goqueue.spark.sink.options import parse_options
+from goqueue.spark.sink.writer import GoQueueBatchWriter, GoQueueStreamWriter
 
 OPTIONS = {"bootstrap.servers": "127.0.0.1:1", "topic": "orders"}
 

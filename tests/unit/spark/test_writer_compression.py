@@ -8,8 +8,8 @@ import pytest
 from goqueue.client.log_writer import LogWriter
 from goqueue.client.record_block import RecordBlock
 from goqueue.client.writing_cluster import WritableTopic
-from goqueue.spark.writer_options import parse_options
-from goqueue.spark.writer_task import TaskWriter
+from goqueue.spark.sink.options import parse_options
+from goqueue.spark.sink.task import TaskWriter
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 

@@ -11,8 +11,8 @@ from goqueue.client.record_block import RecordBlock, build_batch
 from goqueue.model.batch import check_produced
 from goqueue.model.partitioner import partition_for_key
 from goqueue.model.records import Record, decode_records
-from goqueue.spark.writer_columns import Rows
-from goqueue.spark.writer_encoding import choose_partitions, encode_records, group_by_partition
+from goqueue.spark.sink.columns import Rows
+from goqueue.spark.sink.encoding import choose_partitions, encode_records, group_by_partition
 
 HEADERS: Any = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 SCHEMA = pa.schema(

@@ -16,9 +16,9 @@ from pyspark.sql.types import (
 )
 
 from goqueue.spark.option_names import InvalidOption
-from goqueue.spark.writer import stream_writer
-from goqueue.spark.writer_options import parse_options, query_group, write_group
-from goqueue.spark.writer_schema import check_schema
+from goqueue.spark.sink.options import parse_options, query_group, write_group
+from goqueue.spark.sink.schema import check_schema
+from goqueue.spark.sink.writer import stream_writer
 
 NEEDED = {"bootstrap.servers": "localhost:9092", "topic": "t"}
 

@@ -6,13 +6,8 @@ import pytest
 
 from goqueue.model.errors import MetadataCorrupt
 from goqueue.model.names import NodeId, TopicName, topic_partition
-from goqueue.state.metadata_image import (
-    BrokerView,
-    ImageChanges,
-    MetadataImage,
-    PartitionView,
-    TopicView,
-)
+from goqueue.model.topics import BrokerView, PartitionView, TopicView
+from goqueue.state.metadata_image import ImageChanges, MetadataImage
 from goqueue.state.metadata_keys import (
     BrokerValue,
     DoorKey,

@@ -12,14 +12,14 @@ from goqueue.model.errors import (
     OutOfOrderSequence,
     TransactionCoordinatorFenced,
 )
-from goqueue.state.producers import (
-    ALREADY_ONGOING,
+from goqueue.state.producers.partition import (
     AbortedTransaction,
     Duplicate,
     PartitionProducers,
     ProducerView,
-    SnapshotCorrupt,
 )
+from goqueue.state.producers.snapshot import SnapshotCorrupt
+from goqueue.state.producers.verification import ALREADY_ONGOING
 
 PRODUCER = 7
 LAST_SEQUENCE = 2**31 - 1

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from goqueue.broker.groups import Groups
-from goqueue.broker.hosting import HostedPartitions
-from goqueue.broker.partition import Partition
+from goqueue.broker.groups.groups import Groups
+from goqueue.broker.partitions.hosting import HostedPartitions
+from goqueue.broker.partitions.partition import Partition
 
 
 class PartitionLag(NamedTuple):

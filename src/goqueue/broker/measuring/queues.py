@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from goqueue.broker.partition import Partition
-from goqueue.broker.queues import Queues
+from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.queues.queues import Queues
 from goqueue.model.errors import GoQueueError
-from goqueue.state.priority import Span
-from goqueue.state.queue.messages import QueueDescription
+from goqueue.model.offsets import OffsetRange
+from goqueue.model.queues.messages import QueueDescription
 
 
 class QueueFigures(NamedTuple):
@@ -28,7 +28,7 @@ def queue_figures(queues: Queues) -> Iterator[QueueFigures]:
                 partition = host.partition(view.name, key.partition)
             except GoQueueError:
                 continue
-            readable = Span(partition.log_start_offset, partition.last_stable_offset)
+            readable = OffsetRange(partition.log_start_offset, partition.last_stable_offset)
             seen = shard.machine.look(key, readable, partition.lanes.index)
             if seen is not None:
                 yield QueueFigures(view.name, partition, seen)

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from goqueue.broker.partition import Partition
-from goqueue.broker.transactions import Transactions
-from goqueue.state.transactions.transaction import TransactionState
+from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.transactions.transactions import Transactions
+from goqueue.model.transactions.states import TransactionState
 
 
 class TransactionFigures(NamedTuple):

@@ -12,38 +12,38 @@ from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
-from goqueue.broker.hosted_producers import HostedProducers
-from goqueue.broker.membership import GroupMembers
-from goqueue.broker.service import Broker
+from goqueue.broker.hosted_clients.members.members import GroupMembers
+from goqueue.broker.hosted_clients.producers import HostedProducers
+from goqueue.broker.node import Broker
 from goqueue.doors.http import (
     dead_letters,
-    delayed,
+    delays,
     documentation,
-    groups,
-    groups_assignment,
-    groups_cooperative,
-    groups_membership,
-    groups_offsets,
-    groups_poll,
-    groups_rebalance,
     health,
     messages,
     metrics,
     queues,
     topics,
-    traces,
-    transaction_groups,
-    transactions,
-    transactions_listing,
-    transactions_producers,
+    tracing,
 )
 from goqueue.doors.http.body import BodyReader
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.framework_errors import respond
+from goqueue.doors.http.groups import (
+    assignment,
+    cooperative,
+    groups,
+    membership,
+    offsets,
+    poll,
+    rebalance,
+)
 from goqueue.doors.http.json_request import JsonRequest
 from goqueue.doors.http.metrics import Exposition
 from goqueue.doors.http.openapi import openapi_config
 from goqueue.doors.http.readiness import Readiness
+from goqueue.doors.http.transactions import groups as transaction_groups
+from goqueue.doors.http.transactions import listing, producers, transactions
 
 T = TypeVar("T")
 
@@ -60,20 +60,20 @@ def build_app(
         *topics.ROUTES,
         *messages.ROUTES,
         *groups.ROUTES,
-        *groups_membership.ROUTES,
-        *groups_cooperative.ROUTES,
-        *groups_assignment.ROUTES,
-        *groups_poll.ROUTES,
-        *groups_offsets.ROUTES,
-        *groups_rebalance.ROUTES,
-        *transactions_producers.ROUTES,
+        *membership.ROUTES,
+        *cooperative.ROUTES,
+        *assignment.ROUTES,
+        *poll.ROUTES,
+        *offsets.ROUTES,
+        *rebalance.ROUTES,
+        *producers.ROUTES,
         *transactions.ROUTES,
-        *transactions_listing.ROUTES,
+        *listing.ROUTES,
         *transaction_groups.ROUTES,
         *queues.ROUTES,
         *dead_letters.ROUTES,
-        *delayed.ROUTES,
-        *traces.ROUTES,
+        *delays.ROUTES,
+        *tracing.ROUTES,
         *health.ROUTES,
         *metrics.ROUTES,
         *documentation.ROUTES,

@@ -7,10 +7,9 @@ names in lower case.
 from collections.abc import Mapping
 from typing import Final
 
-from goqueue.broker.membership.refusals import GroupRefused
-from goqueue.broker.transactions import TransactionRefused
-from goqueue.state.groups.errors import GroupError
-from goqueue.state.transactions.errors import TransactionError
+from goqueue.model.groups.errors import GroupError
+from goqueue.model.groups.refusals import GroupRefused
+from goqueue.model.transactions.errors import TransactionError, TransactionRefused
 
 _CONFLICT: Final = 409
 

@@ -10,9 +10,9 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, QueryParameter
 from msgspec import Meta
 
-from goqueue.broker.dead_letters import dead_letter_topic
-from goqueue.broker.redrive import DeadLetterPlace, list_dead_letters, redrive
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
+from goqueue.broker.queues.dead_letters import dead_letter_topic
+from goqueue.broker.queues.redrive import DeadLetterPlace, list_dead_letters, redrive
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.payloads import ByteEncoding, Encoding
 from goqueue.doors.http.publishing import NamedHeader

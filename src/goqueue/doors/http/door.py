@@ -8,7 +8,7 @@ from typing import Final
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.http.asgi import Application
 from goqueue.doors.http.body import BodyReader
 from goqueue.doors.http.connection import KEEP_ALIVE_SECONDS, HttpConnection

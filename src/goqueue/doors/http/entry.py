@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Final
 
-from goqueue.broker.service import Broker
-from goqueue.broker.tracing_recorder import CALLER
+from goqueue.broker.node import Broker
+from goqueue.broker.tracing.recorder import CALLER
 from goqueue.doors.http.asgi import Application, Message, Receive, Scope, Send
 from goqueue.doors.http.body import BodyReader
 from goqueue.doors.http.errors import Answer, answer, answer_to

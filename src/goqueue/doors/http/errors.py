@@ -6,11 +6,11 @@ from typing import Final
 
 import msgspec
 
-from goqueue.broker.membership.refusals import GroupRefused
-from goqueue.broker.receipts import InvalidReceipt
-from goqueue.broker.transactions import TransactionRefused
 from goqueue.doors.http.coordinator_errors import status_and_code
 from goqueue.model import errors as model
+from goqueue.model.groups.refusals import GroupRefused
+from goqueue.model.queues.receipts import InvalidReceipt
+from goqueue.model.transactions.errors import TransactionRefused
 
 logger = logging.getLogger(__name__)
 

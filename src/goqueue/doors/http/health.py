@@ -10,7 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from msgspec import Meta
 
 from goqueue import __version__
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.readiness import Readiness

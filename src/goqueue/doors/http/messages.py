@@ -11,9 +11,8 @@ from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter, QueryParameter
 
-from goqueue.broker.messages import Isolation, RecordPage
-from goqueue.broker.service import Broker
-from goqueue.broker.tracing_queue import note_read
+from goqueue.broker.node import Broker
+from goqueue.broker.tracing.queues import note_read
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.long_poll import LONG_POLL_MAX_MS, or_gone
 from goqueue.doors.http.openapi import errors
@@ -21,6 +20,7 @@ from goqueue.doors.http.payloads import Encoding
 from goqueue.doors.http.publishing import given_traceparent, publish
 from goqueue.doors.http.stored_message import StoredMessage, show_record
 from goqueue.doors.http.topics import TopicInPath
+from goqueue.model.log import Isolation, RecordPage
 from goqueue.model.settings import INT32_MAX
 
 LIMIT_DEFAULT: Final = 100

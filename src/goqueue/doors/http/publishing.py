@@ -7,8 +7,8 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from goqueue.broker.delay_publishing import publish_delayed
-from goqueue.broker.service import Broker
+from goqueue.broker.delays.publishing import publish_delayed
+from goqueue.broker.node import Broker
 from goqueue.doors.http.body import decode
 from goqueue.doors.http.errors import Refusal, status_of
 from goqueue.doors.http.payloads import ByteEncoding, Encoding, text_bytes, value_bytes
@@ -22,8 +22,8 @@ from goqueue.doors.http.whole_numbers import (
 from goqueue.model.errors import GoQueueError, InvalidRecord, UnknownPartition, UnknownTopic
 from goqueue.model.header_names import PRIORITY, TTL_MS
 from goqueue.model.records import Header, NewRecord
-from goqueue.state.traces.traceparent import HEADER as TRACEPARENT
-from goqueue.state.traces.traceparent import parse_traceparent
+from goqueue.model.tracing.traceparent import HEADER as TRACEPARENT
+from goqueue.model.tracing.traceparent import parse_traceparent
 
 # One request is decoded and appended in one go on the event loop: this keeps that to milliseconds.
 MESSAGES_PER_REQUEST_MAX: Final = 10_000

@@ -10,18 +10,18 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec import Meta
 
-from goqueue.broker.queues import Delivery, Start
-from goqueue.broker.receipts import Receipt, parse_receipt
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
+from goqueue.broker.queues.queues import Start
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.payloads import ByteEncoding, Encoding
 from goqueue.doors.http.publishing import NamedHeader
 from goqueue.doors.http.stored_message import show_record
 from goqueue.doors.http.whole_numbers import whole
-from goqueue.state.priority import LANES
-from goqueue.state.queue.errors import QueueError
-from goqueue.state.queue.messages import AckAction, QueueDescription
+from goqueue.model.queues.errors import QueueError
+from goqueue.model.queues.lanes import LANES
+from goqueue.model.queues.messages import AckAction, Delivery, QueueDescription
+from goqueue.model.queues.receipts import Receipt, parse_receipt
 
 # Receipts in one request; each is a command to the queue's state machine.
 RECEIPTS_MAX: Final = 1_000

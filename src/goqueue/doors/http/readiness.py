@@ -2,8 +2,8 @@
 
 import asyncio
 
-from goqueue.broker.service import Broker
-from goqueue.state.metadata_image import BrokerView
+from goqueue.broker.node import Broker
+from goqueue.model.topics import BrokerView
 
 
 class Readiness:

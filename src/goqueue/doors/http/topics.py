@@ -10,14 +10,14 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, PathParameter
 from msgspec import Meta
 
-from goqueue.broker.messages import ConfigChange, ConfigOp, NewTopic
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.whole_numbers import PartitionCount, ReplicationFactor, whole
+from goqueue.model.configs import ConfigChange, ConfigOp
 from goqueue.model.errors import GoQueueError
 from goqueue.model.names import TOPIC_NAME_MAX_LENGTH
 from goqueue.model.topic_config import TOPIC_SETTINGS
-from goqueue.state.metadata_image import PartitionView, TopicView
+from goqueue.model.topics import NewTopic, PartitionView, TopicView
 
 TOPIC_NAME_PATTERN: Final = r"^(?!\.{1,2}$)[a-zA-Z0-9._-]+$"
 _NAME_DOC: Final = "1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'; not '.' or '..'."

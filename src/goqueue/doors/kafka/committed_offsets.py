@@ -5,10 +5,10 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import UnknownTopicId
-from goqueue.state.groups.messages import OffsetToCommit
+from goqueue.model.groups.messages import OffsetToCommit
 
 Place = tuple[str, int]
 

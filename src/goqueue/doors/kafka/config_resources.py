@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError, InvalidRequest

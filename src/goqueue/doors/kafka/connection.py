@@ -12,7 +12,7 @@ from collections import deque
 from time import perf_counter
 from typing import Final, cast
 
-from goqueue.broker.tracing_recorder import CALLER
+from goqueue.broker.tracing.recorder import CALLER
 from goqueue.doors.kafka.frame_reader import FrameReader
 from goqueue.doors.kafka.open_connections import OpenConnections
 from goqueue.doors.kafka.operation import (

@@ -6,8 +6,8 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.errors import error_code
 from goqueue.model.errors import GoQueueError, NotLeader, PartitionOffline, ShuttingDown
-from goqueue.state.groups.errors import GroupError
-from goqueue.state.transactions.errors import TransactionError
+from goqueue.model.groups.errors import GroupError
+from goqueue.model.transactions.errors import TransactionError
 
 _BY_NAME: Final = {code.name: code for code in ErrorCode}
 

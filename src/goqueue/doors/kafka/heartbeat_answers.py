@@ -3,8 +3,8 @@
 from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
-from goqueue.state.groups.messages import ConsumerGroupHeartbeatResult
-from goqueue.state.groups.share_messages import ShareGroupHeartbeatResult
+from goqueue.model.groups.messages import ConsumerGroupHeartbeatResult
+from goqueue.model.groups.share_messages import ShareGroupHeartbeatResult
 
 
 def heartbeat_answer(result: ConsumerGroupHeartbeatResult | ShareGroupHeartbeatResult) -> Message:

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from goqueue.broker.measuring.traffic import KafkaTraffic
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.kafka.fetch_sessions import FetchSessions
 from goqueue.doors.kafka.share_sessions import ShareSessions
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.broker_config import BrokerConfig
-from goqueue.state.groups.messages import Client
+from goqueue.model.groups.messages import Client
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 

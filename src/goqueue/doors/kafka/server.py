@@ -5,7 +5,7 @@ import contextlib
 import logging
 from typing import Final
 
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.kafka.connection import Connection
 from goqueue.doors.kafka.fetch_sessions import FetchSessions
 from goqueue.doors.kafka.frame_reader import SCRATCH_BYTES

@@ -11,8 +11,8 @@ from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import RequestContext
 from goqueue.doors.kafka.share_sessions import SessionKey, SharePart
 from goqueue.model.errors import GoQueueError
-from goqueue.state.priority import Span
-from goqueue.state.queue.messages import AckAction, Acknowledgement
+from goqueue.model.offsets import OffsetRange
+from goqueue.model.queues.messages import AckAction, Acknowledgement
 
 # Kafka's numbers.
 _ACTIONS: Final = (
@@ -102,11 +102,11 @@ def _items(batches: Sequence[Any]) -> Iterator[Acknowledgement]:
     for batch in batches:
         types = batch.acknowledge_types
         if len(types) == 1 or types.count(types[0]) == len(types):
-            span = Span(batch.first_offset, batch.last_offset + 1)
+            span = OffsetRange(batch.first_offset, batch.last_offset + 1)
             yield Acknowledgement(span=span, action=_ACTIONS[types[0]])
             continue
         start = batch.first_offset
         for number, run in groupby(types):
             end = start + sum(1 for _ in run)
-            yield Acknowledgement(span=Span(start, end), action=_ACTIONS[number])
+            yield Acknowledgement(span=OffsetRange(start, end), action=_ACTIONS[number])
             start = end

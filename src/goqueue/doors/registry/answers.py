@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from goqueue.schema_formats.messages import SchemaType
-from goqueue.state.schemas.messages import Reference, StoredSchema, Version
+from goqueue.model.schemas.formats import SchemaType
+from goqueue.model.schemas.messages import Reference, StoredSchema, Version
 
 
 class ReferenceAnswer(msgspec.Struct, frozen=True):

@@ -2,10 +2,10 @@
 
 import msgspec
 
-from goqueue.broker.schemas import NewSchema
+from goqueue.broker.schemas.schemas import NewSchema
 from goqueue.doors.registry.requests import Call, new_schema, parse_version
-from goqueue.state.schemas.errors import RefusalKind, RegistryRefusal, version_not_found
-from goqueue.state.schemas.messages import Version
+from goqueue.model.schemas.errors import RefusalKind, RegistryRefusal, version_not_found
+from goqueue.model.schemas.messages import Version
 
 
 class CompatibilityAnswer(msgspec.Struct, frozen=True, omit_defaults=True):

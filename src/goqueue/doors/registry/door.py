@@ -6,7 +6,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.registry.answers import Allowed, LongList, PlainText
 from goqueue.doors.registry.body_reading import BodyReader
 from goqueue.doors.registry.errors import HttpRefusal, answer_to

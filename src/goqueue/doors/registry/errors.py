@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from goqueue.model import errors as model
-from goqueue.state.schemas.errors import RefusalKind, RegistryRefusal
+from goqueue.model.schemas.errors import RefusalKind, RegistryRefusal
 
 logger = logging.getLogger(__name__)
 

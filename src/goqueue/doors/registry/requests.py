@@ -7,11 +7,11 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from goqueue.broker.schemas import NewSchema, Schemas
+from goqueue.broker.schemas.schemas import NewSchema, Schemas
 from goqueue.doors.registry.errors import HttpRefusal
-from goqueue.schema_formats.messages import SchemaType
-from goqueue.state.schemas.errors import RefusalKind, RegistryRefusal, invalid_schema
-from goqueue.state.schemas.messages import Reference
+from goqueue.model.schemas.errors import RefusalKind, RegistryRefusal, invalid_schema
+from goqueue.model.schemas.formats import SchemaType
+from goqueue.model.schemas.messages import Reference
 
 T = TypeVar("T")
 

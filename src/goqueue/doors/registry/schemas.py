@@ -16,9 +16,9 @@ from goqueue.doors.registry.answers import (
 )
 from goqueue.doors.registry.requests import Call, page, page_bounds, parse_id
 from goqueue.doors.registry.subjects import VERSIONS_LISTED_MAX, subject_prefix
-from goqueue.schema_formats.messages import SchemaType
-from goqueue.state.schemas.errors import schema_not_found
-from goqueue.state.schemas.messages import StoredSchema, Version
+from goqueue.model.schemas.errors import schema_not_found
+from goqueue.model.schemas.formats import SchemaType
+from goqueue.model.schemas.messages import StoredSchema, Version
 
 # As Confluent's registry has it; there is an offset for the rest.
 SCHEMAS_LISTED_MAX: Final = 1_000

@@ -5,14 +5,14 @@ from typing import Final
 import msgspec
 
 from goqueue.doors.registry.requests import Call, in_default_context
-from goqueue.state.schemas.catalogue import DEFAULT_COMPATIBILITY
-from goqueue.state.schemas.errors import (
+from goqueue.model.schemas.errors import (
     RefusalKind,
     RegistryRefusal,
     config_not_set,
     mode_not_set,
 )
-from goqueue.state.schemas.messages import CompatibilityLevel, Mode, SubjectConfig
+from goqueue.model.schemas.messages import CompatibilityLevel, Mode, SubjectConfig
+from goqueue.state.schemas.catalogue import DEFAULT_COMPATIBILITY
 
 
 class ConfigBody(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):

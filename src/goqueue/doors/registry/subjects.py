@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from goqueue.broker.schemas_compatibility import property_of
+from goqueue.broker.schemas.compatibility import property_of
 from goqueue.doors.registry.answers import (
     PlainText,
     RegisteredAnswer,
@@ -16,8 +16,8 @@ from goqueue.doors.registry.requests import (
     page,
     parse_version,
 )
-from goqueue.state.schemas.errors import schema_not_found, subject_not_found
-from goqueue.state.schemas.messages import Version
+from goqueue.model.schemas.errors import schema_not_found, subject_not_found
+from goqueue.model.schemas.messages import Version
 
 # As many as Confluent's registry lists when it is not told otherwise.
 SUBJECTS_LISTED_MAX: Final = 20_000

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from goqueue.broker.receipts import InvalidReceipt, Receipt, parse_receipt
 from goqueue.doors.sqs.answers import Batch, Done, DoneEntry
 from goqueue.doors.sqs.batches import check_entries, failed
 from goqueue.doors.sqs.catalogue import GROUP, Queue
@@ -18,8 +17,9 @@ from goqueue.doors.sqs.requests import (
     DeleteMessageBatch,
 )
 from goqueue.doors.sqs.session import Call, Session
-from goqueue.state.queue.errors import QueueError
-from goqueue.state.queue.messages import AckAction, Acknowledgement
+from goqueue.model.queues.errors import QueueError
+from goqueue.model.queues.messages import AckAction, Acknowledgement
+from goqueue.model.queues.receipts import InvalidReceipt, Receipt, parse_receipt
 
 _Step = tuple[Receipt, Acknowledgement]
 

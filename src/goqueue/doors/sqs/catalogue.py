@@ -11,8 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from goqueue.broker.messages import ConfigChange, NewTopic
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.sqs.addresses import name_in_url
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_parameter, missing, no_such_queue
 from goqueue.doors.sqs.queue_attributes import (
@@ -26,11 +25,12 @@ from goqueue.doors.sqs.queue_attributes import (
     parse_redrive_allow_policy,
     parse_redrive_policy,
 )
+from goqueue.model.configs import ConfigChange
 from goqueue.model.errors import TopicExists
+from goqueue.model.queues.settings import QueueSettings
 from goqueue.model.topic_config import TopicConfig
-from goqueue.state.metadata_image import TopicView
+from goqueue.model.topics import NewTopic, TopicView
 from goqueue.state.metadata_keys import DoorKey
-from goqueue.state.queue.settings import QueueSettings
 
 DOOR: Final = "sqs"
 GROUP: Final = "sqs"

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from goqueue.broker.service import Broker
-from goqueue.broker.tracing_recorder import CALLER
+from goqueue.broker.node import Broker
+from goqueue.broker.tracing.recorder import CALLER
 from goqueue.doors.sqs import query_protocol
 from goqueue.doors.sqs.actions import ACTIONS, Action
 from goqueue.doors.sqs.addresses import DEFAULT_REGION, region_of

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.sqs.catalogue import Queue
 from goqueue.doors.sqs.deduplication import WINDOW_MS, DeduplicationWindow
-from goqueue.doors.sqs.delayed import delayed_messages
+from goqueue.doors.sqs.delays import delayed_messages
 from goqueue.doors.sqs.errors import ErrorKind, SqsError
 from goqueue.doors.sqs.message_headers import SystemFacts, sequence_number, system_facts
 from goqueue.doors.sqs.new_messages import PreparedMessage

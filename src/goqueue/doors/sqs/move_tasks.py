@@ -11,16 +11,15 @@ from typing import Final
 
 import msgspec
 
-from goqueue.broker.queues import Delivery
-from goqueue.broker.service import Broker
-from goqueue.broker.tracing_queue import sending_back
+from goqueue.broker.node import Broker
+from goqueue.broker.tracing.queues import sending_back
 from goqueue.doors.sqs.catalogue import DOOR, GROUP, Catalogue, Queue
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_value
 from goqueue.doors.sqs.refusals import refusal
 from goqueue.model.errors import GoQueueError
 from goqueue.model.header_names import DEAD_LETTER_PREFIX, DEAD_LETTER_TOPIC
+from goqueue.model.queues.messages import AckAction, Delivery
 from goqueue.model.records import NewRecord
-from goqueue.state.queue.messages import AckAction
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from goqueue.doors.sqs.answers import (
     SourceQueueUrls,
 )
 from goqueue.doors.sqs.catalogue import GROUP, Queue
-from goqueue.doors.sqs.delayed import cancel_delayed, delayed_count
+from goqueue.doors.sqs.delays import cancel_delayed, delayed_count
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_parameter, missing
 from goqueue.doors.sqs.queue_attributes import ALL_NAMES
 from goqueue.doors.sqs.requests import (

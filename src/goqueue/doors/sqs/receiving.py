@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from goqueue.broker.queues import Delivery
 from goqueue.doors.sqs.addresses import ACCOUNT, queue_arn
 from goqueue.doors.sqs.answers import Message, Messages
 from goqueue.doors.sqs.catalogue import GROUP, IN_FLIGHT_MAX, Queue
@@ -21,8 +20,8 @@ from goqueue.doors.sqs.message_headers import (
 from goqueue.doors.sqs.requests import AttributeValue, ReceiveMessage
 from goqueue.doors.sqs.session import Call, Session
 from goqueue.model.header_names import DEAD_LETTER_TOPIC
+from goqueue.model.queues.messages import AckAction, Delivery
 from goqueue.model.records import Record
-from goqueue.state.queue.messages import AckAction
 
 MESSAGES_MAX: Final = 10
 WAIT_MAX_SECONDS: Final = 20

@@ -7,7 +7,7 @@ from typing import Final
 from goqueue.doors.sqs.answers import Batch, Sent, SentEntry
 from goqueue.doors.sqs.batches import check_entries, failed
 from goqueue.doors.sqs.catalogue import Queue
-from goqueue.doors.sqs.delayed import schedule
+from goqueue.doors.sqs.delays import schedule
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_value
 from goqueue.doors.sqs.fifo_sending import FifoSender, TakenMessage
 from goqueue.doors.sqs.new_messages import PreparedMessage, attributes_size, prepare

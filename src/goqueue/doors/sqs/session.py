@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.sqs.catalogue import Catalogue, Queue
 from goqueue.doors.sqs.fifo_sending import FifoSender
 from goqueue.doors.sqs.move_tasks import MoveTaskRunner

@@ -8,6 +8,7 @@ without their namespace, and a union of the reader takes the first branch that f
 from collections.abc import Generator
 from typing import TypeAlias
 
+from goqueue.model.schemas.formats import Incompatibility, SchemaSource
 from goqueue.schema_formats.avro.schema_reading import read_schema
 from goqueue.schema_formats.avro.schema_types import (
     Array,
@@ -20,7 +21,6 @@ from goqueue.schema_formats.avro.schema_types import (
     Record,
     Union,
 )
-from goqueue.schema_formats.messages import Incompatibility, SchemaSource
 
 # Findings of a type are found again at each place that uses it; nobody reads more than these.
 MAX_FINDINGS = 100

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import TypeGuard
 
+from goqueue.model.schemas.formats import InvalidSchema
 from goqueue.schema_formats.avro.json_text import write_json
 from goqueue.schema_formats.avro.schema_types import (
     Array,
@@ -16,7 +17,6 @@ from goqueue.schema_formats.avro.schema_types import (
     Record,
     Union,
 )
-from goqueue.schema_formats.messages import InvalidSchema
 
 # How far defaults may lead to the defaults of inner records; a person follows a few at most.
 MAX_DEFAULT_LEVELS = 64

@@ -5,8 +5,8 @@ import math
 import re
 from typing import cast
 
+from goqueue.model.schemas.formats import InvalidSchema
 from goqueue.schema_formats.avro.schema_types import Json
-from goqueue.schema_formats.messages import InvalidSchema
 from goqueue.schema_formats.strict_json import read_strictly
 
 # A schema travels in one record of the registry's topic, and those hold one MiB.

@@ -8,6 +8,7 @@ fastavro would decode them too, but takes what is no Avro (a boolean of 7, an in
 from collections.abc import Callable
 from typing import TypeAlias
 
+from goqueue.model.schemas.formats import InvalidContent, SchemaSource
 from goqueue.schema_formats.avro.schema_reading import read_schema
 from goqueue.schema_formats.avro.schema_types import (
     Array,
@@ -19,7 +20,6 @@ from goqueue.schema_formats.avro.schema_types import (
     Schema,
     Union,
 )
-from goqueue.schema_formats.messages import InvalidContent, SchemaSource
 
 # Records, arrays and maps inside each other. Each takes two or three calls, and Python allows a
 # thousand, of which the caller has used some.

@@ -3,6 +3,7 @@
 import re
 from typing import NoReturn, cast
 
+from goqueue.model.schemas.formats import InvalidSchema, SchemaSource
 from goqueue.schema_formats.avro.defaults import DefaultCheck, number_in_text
 from goqueue.schema_formats.avro.json_text import read_json
 from goqueue.schema_formats.avro.schema_types import (
@@ -21,7 +22,6 @@ from goqueue.schema_formats.avro.schema_types import (
     Schema,
     Union,
 )
-from goqueue.schema_formats.messages import InvalidSchema, SchemaSource
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAMED_KINDS = ("record", "error", "enum", "fixed")

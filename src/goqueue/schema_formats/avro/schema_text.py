@@ -9,6 +9,7 @@ does: properties and aliases sorted, an empty doc left out, `error` called `reco
 import hashlib
 from collections.abc import Iterable
 
+from goqueue.model.schemas.formats import InvalidSchema, ParsedSchema, SchemaSource
 from goqueue.schema_formats.avro.json_text import sorted_keys, write_json
 from goqueue.schema_formats.avro.schema_reading import read_schema
 from goqueue.schema_formats.avro.schema_types import (
@@ -25,7 +26,6 @@ from goqueue.schema_formats.avro.schema_types import (
     Record,
     Union,
 )
-from goqueue.schema_formats.messages import InvalidSchema, ParsedSchema, SchemaSource
 
 # These come before other properties, whatever their names.
 _LOGICAL_TYPE_PROPERTIES = ("logicalType", "precision", "scale")

@@ -6,6 +6,7 @@ reader): rules per keyword that a person can foresee, rather than a proof about 
 
 from typing import Final
 
+from goqueue.model.schemas.formats import Incompatibility, InvalidSchema, SchemaSource
 from goqueue.schema_formats.json_schema.array_rules import compare_arrays
 from goqueue.schema_formats.json_schema.combination_rules import compare_combinations
 from goqueue.schema_formats.json_schema.documents import Documents
@@ -31,7 +32,6 @@ from goqueue.schema_formats.json_schema.value_rules import (
     compare_numbers,
     compare_strings,
 )
-from goqueue.schema_formats.messages import Incompatibility, InvalidSchema, SchemaSource
 
 # Nobody reads more, and definitions used in many places would multiply them.
 MAX_REASONS: Final = 100

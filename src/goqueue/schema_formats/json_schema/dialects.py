@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any, Final
 
-from goqueue.schema_formats.messages import InvalidSchema
+from goqueue.model.schemas.formats import InvalidSchema
 
 Schema = dict[str, Any] | bool
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote, urldefrag, urljoin
 
+from goqueue.model.schemas.formats import InvalidSchema, SchemaSource
 from goqueue.schema_formats.json_schema.dialects import (
     IN_PLACE,
     META_SCHEMAS,
@@ -16,7 +17,6 @@ from goqueue.schema_formats.json_schema.dialects import (
 )
 from goqueue.schema_formats.json_schema.json_text import load
 from goqueue.schema_formats.json_schema.meta_schemas import check_against_meta_schema, meta_schemas
-from goqueue.schema_formats.messages import InvalidSchema, SchemaSource
 
 # What relative names are relative to in a document without an `$id`; never fetched (RFC 6761).
 DEFAULT_BASE: Final = "https://schema.invalid/"

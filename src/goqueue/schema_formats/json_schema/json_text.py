@@ -3,7 +3,7 @@
 import json
 from typing import Any, Final
 
-from goqueue.schema_formats.messages import InvalidSchema
+from goqueue.model.schemas.formats import InvalidSchema
 from goqueue.schema_formats.strict_json import read_strictly
 
 # Deep enough for any schema a person reads; far from the limits of recursive readers.

@@ -3,13 +3,13 @@
 from functools import cache
 from typing import Any
 
+from goqueue.model.schemas.formats import InvalidSchema
 from goqueue.schema_formats.json_schema.dialects import (
     META_SCHEMAS,
     Draft,
     Schema,
     pointer_segment,
 )
-from goqueue.schema_formats.messages import InvalidSchema
 
 
 def check_against_meta_schema(schema: dict[str, Any], path: str) -> None:

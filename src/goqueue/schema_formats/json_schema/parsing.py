@@ -2,10 +2,10 @@
 
 from hashlib import sha256
 
+from goqueue.model.schemas.formats import ParsedSchema, SchemaSource
 from goqueue.schema_formats.json_schema.documents import Documents
 from goqueue.schema_formats.json_schema.json_text import compact, load
 from goqueue.schema_formats.json_schema.validation import compile_validator
-from goqueue.schema_formats.messages import ParsedSchema, SchemaSource
 
 
 def parse(source: SchemaSource, *, normalize: bool = False) -> ParsedSchema:

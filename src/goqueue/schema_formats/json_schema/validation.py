@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from goqueue.model.schemas.formats import InvalidContent, InvalidSchema, SchemaSource, Validator
 from goqueue.schema_formats.json_schema.dialects import META_SCHEMAS, pointer_segment
 from goqueue.schema_formats.json_schema.documents import DEFAULT_BASE, Documents
-from goqueue.schema_formats.messages import InvalidContent, InvalidSchema, SchemaSource, Validator
 
 if TYPE_CHECKING:
     import jsonschema_rs

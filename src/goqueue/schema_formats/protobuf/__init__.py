@@ -9,7 +9,7 @@ import base64
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from goqueue.schema_formats.messages import (
+from goqueue.model.schemas.formats import (
     Incompatibility,
     ParsedSchema,
     SchemaSource,

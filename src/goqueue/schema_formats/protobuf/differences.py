@@ -8,7 +8,7 @@ are compared: they are a kind of their own, for on the wire they are no messages
 
 from typing import Final
 
-from goqueue.schema_formats.messages import Incompatibility
+from goqueue.model.schemas.formats import Incompatibility
 from goqueue.schema_formats.protobuf.message_types import (
     TEXT,
     Field,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, cast
 
-from goqueue.schema_formats.messages import InvalidSchema, SchemaSource
+from goqueue.model.schemas.formats import InvalidSchema, SchemaSource
 from goqueue.schema_formats.protobuf.known_types import is_known
 from goqueue.schema_formats.protobuf.options import quoted
 from goqueue.schema_formats.protobuf.printer import print_file

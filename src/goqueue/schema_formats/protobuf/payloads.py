@@ -8,7 +8,7 @@ zero byte is short for the first message.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from goqueue.schema_formats.messages import InvalidContent, SchemaSource
+from goqueue.model.schemas.formats import InvalidContent, SchemaSource
 from goqueue.schema_formats.protobuf.loading import load_descriptors
 
 if TYPE_CHECKING:

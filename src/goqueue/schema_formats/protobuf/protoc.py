@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Final
 
-from goqueue.schema_formats.messages import InvalidSchema
+from goqueue.model.schemas.formats import InvalidSchema
 from goqueue.schema_formats.protobuf.known_types import is_known, mentioned_in, protoc_folder
 
 # A megabyte of schema keeps protoc busy for half a second; written by hand, none is near it.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from goqueue.spark.stream_offsets import StreamOffsets
+from goqueue.spark.source.stream_offsets import StreamOffsets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any
 from goqueue.client.group_facts import Place
 from goqueue.model.errors import InvalidRequest
 from goqueue.spark.pipelines.replay_records import Ranges
-from goqueue.spark.stream_planning import limited
+from goqueue.spark.source.stream_planning import limited
 
 
 class ReplayChanged(InvalidRequest):

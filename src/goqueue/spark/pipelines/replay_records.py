@@ -10,23 +10,23 @@ from goqueue.client.log_cluster import LogCluster
 from goqueue.client.log_ranges import EARLIEST, LATEST, READ_COMMITTED
 from goqueue.model.errors import OffsetOutOfRange
 from goqueue.model.header_names import DELAY_MS, DELIVER_AT, PRIORITY, TTL_MS
-from goqueue.spark.archive_table import (
+from goqueue.spark.archive.delta_table import read_delta
+from goqueue.spark.archive.table import (
     RECORD_COLUMNS,
     archive_target,
     archived_topic,
     open_archive,
 )
-from goqueue.spark.delta_table import read_delta
-from goqueue.spark.log_position import (
+from goqueue.spark.option_names import InvalidOption
+from goqueue.spark.pipelines.definition import PipelineDefinition
+from goqueue.spark.source.log_position import (
     LogPosition,
     PositionKind,
     parse_offsets,
     parse_time,
     place_text,
 )
-from goqueue.spark.option_names import InvalidOption
-from goqueue.spark.pipelines.definition import PipelineDefinition
-from goqueue.spark.range_planning import log_ends, places_of
+from goqueue.spark.source.range_planning import log_ends, places_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -6,7 +6,7 @@ from typing import Final
 from goqueue.spark.option_names import InvalidOption
 from goqueue.spark.pipelines.field_lines import FieldPath
 from goqueue.spark.pipelines.fields import Fields
-from goqueue.spark.writer_options import parse_options
+from goqueue.spark.sink.options import parse_options
 
 PLACE: Final[FieldPath] = ("sink",)
 DELTA: Final = "delta"

@@ -22,7 +22,7 @@ def check_rows(frame: "DataFrame", definition: PipelineDefinition, problems: Pro
     """Note what keeps rows of these columns from the sink, before anything runs."""
     from pyspark.errors import PySparkException
 
-    from goqueue.spark.writer_schema import check_schema
+    from goqueue.spark.sink.schema import check_schema
 
     sink = _sink(definition)
     for field, names in (
@@ -84,7 +84,7 @@ def write_once(frame: "DataFrame", definition: PipelineDefinition, context: RunC
         records = as_records(frame, sink)
         records.write.format("goqueue").options(**sink.options).mode("append").save()
     elif sink.format == DELTA:
-        from goqueue.spark.delta_table import append_delta
+        from goqueue.spark.archive.delta_table import append_delta
 
         append_delta(frame, _table_path(definition), partition_by=sink.partition_by)
     else:
@@ -111,7 +111,7 @@ def _to_topic(frame: "DataFrame", sink: SinkDefinition) -> "DataStreamWriter":
 def _to_table(frame: "DataFrame", definition: PipelineDefinition) -> "DataStreamWriter":
     sink, path = _sink(definition), _table_path(definition)
     if sink.format == DELTA:
-        from goqueue.spark.delta_table import delta_writer
+        from goqueue.spark.archive.delta_table import delta_writer
 
         return delta_writer(
             frame, path, partition_by=sink.partition_by, is_complete=sink.mode == _COMPLETE

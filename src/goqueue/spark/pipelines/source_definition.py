@@ -7,7 +7,7 @@ from typing import Final
 from goqueue.spark.option_names import InvalidOption
 from goqueue.spark.pipelines.field_lines import FieldPath
 from goqueue.spark.pipelines.fields import Fields
-from goqueue.spark.source_options import FORMATS, parse_source_options
+from goqueue.spark.source.options import FORMATS, parse_source_options
 
 _VIEW: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_]")

@@ -67,7 +67,7 @@ def _load(
 def read_table(spark: "SparkSession", path: str) -> "DataFrame":
     """A Delta table, or a folder of Parquet files."""
     if "://" in path or (Path(path) / "_delta_log").is_dir():
-        from goqueue.spark.delta_table import read_delta
+        from goqueue.spark.archive.delta_table import read_delta
 
         return read_delta(spark, path)
     return spark.read.parquet(path)

@@ -1,10 +1,8 @@
 """Reading and deleting groups: describe, list, delete."""
 
-from goqueue.state.groups.assignment import NOTHING
-from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember, ClassicState
-from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember
-from goqueue.state.groups.errors import GroupError
-from goqueue.state.groups.messages import (
+from goqueue.model.groups.assignment import NOTHING
+from goqueue.model.groups.errors import GroupError
+from goqueue.model.groups.messages import (
     Client,
     DeleteGroupResult,
     DescribedConsumerGroup,
@@ -14,6 +12,8 @@ from goqueue.state.groups.messages import (
     ListedGroup,
     ListGroups,
 )
+from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember, ClassicState
+from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember
 from goqueue.state.groups.offset_table import OffsetTable
 from goqueue.state.groups.offsets import Offsets
 from goqueue.state.groups.registry import Registry

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from goqueue.state.groups.assignment import Assignment, assignment
+from goqueue.model.groups.assignment import Assignment, assignment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

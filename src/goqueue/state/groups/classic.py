@@ -6,10 +6,8 @@ everybody's metadata, assigns, and sends the result with its sync; parked syncs 
 
 from typing import Final
 
-from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember, ClassicState
-from goqueue.state.groups.classic_rebalance import ClassicRebalance
-from goqueue.state.groups.errors import GroupError, Refused
-from goqueue.state.groups.messages import (
+from goqueue.model.groups.errors import GroupError, Refused
+from goqueue.model.groups.messages import (
     UNKNOWN_MEMBER_ID,
     Heartbeat,
     HeartbeatResult,
@@ -22,6 +20,8 @@ from goqueue.state.groups.messages import (
     SyncGroup,
     SyncGroupResult,
 )
+from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember, ClassicState
+from goqueue.state.groups.classic_rebalance import ClassicRebalance
 from goqueue.state.groups.records import ClassicGroupKey, ClassicGroupValue, record
 from goqueue.state.groups.registry import Registry, Timer
 from goqueue.state.machine import Outcome

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from goqueue.model.consumer_protocol import (
+from goqueue.model.groups.consumer_protocol import (
     PROTOCOL_TYPE,
     MalformedProtocol,
     read_subscription,
 )
-from goqueue.state.groups.errors import GroupError, Refused
+from goqueue.model.groups.errors import GroupError, Refused
+from goqueue.model.groups.messages import Client, GroupKind, JoinedMember, MemberProtocol
 from goqueue.state.groups.group import Committer
-from goqueue.state.groups.messages import Client, GroupKind, JoinedMember, MemberProtocol
 from goqueue.state.groups.records import (
     ClassicGroupKey,
     ClassicGroupValue,

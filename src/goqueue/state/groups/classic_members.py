@@ -6,17 +6,14 @@ result, and a heartbeat asks for another join whenever the member has a step to 
 
 from dataclasses import replace
 
-from goqueue.model.consumer_protocol import (
+from goqueue.model.groups.consumer_protocol import (
     PROTOCOL_TYPE,
     MalformedProtocol,
     Subscription,
     read_subscription,
 )
-from goqueue.state.groups import migration
-from goqueue.state.groups.consumer import ConsumerProtocol, check_static, taken_over
-from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember, MemberState
-from goqueue.state.groups.errors import GroupError, Refused
-from goqueue.state.groups.messages import (
+from goqueue.model.groups.errors import GroupError, Refused
+from goqueue.model.groups.messages import (
     UNKNOWN_MEMBER_ID,
     Heartbeat,
     HeartbeatResult,
@@ -28,6 +25,9 @@ from goqueue.state.groups.messages import (
     SyncGroup,
     SyncGroupResult,
 )
+from goqueue.state.groups import migration
+from goqueue.state.groups.consumer import ConsumerProtocol, check_static, taken_over
+from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember, MemberState
 from goqueue.state.groups.records import ClassicProtocols, ConsumerMemberValue
 from goqueue.state.groups.registry import Registry, Timer, TimerKind
 from goqueue.state.machine import Outcome

@@ -6,9 +6,9 @@ metadata and sends the assignment with its sync; then parked syncs are answered.
 
 from typing import Final
 
+from goqueue.model.groups.errors import GroupError
+from goqueue.model.groups.messages import JoinGroupResult, SyncGroupResult
 from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember, ClassicState
-from goqueue.state.groups.errors import GroupError
-from goqueue.state.groups.messages import JoinGroupResult, SyncGroupResult
 from goqueue.state.groups.registry import Registry, Timer
 from goqueue.state.machine import Outcome
 

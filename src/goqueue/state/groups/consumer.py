@@ -4,8 +4,17 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from uuid import UUID
 
+from goqueue.model.groups.assignment import NOTHING, Assignment
+from goqueue.model.groups.errors import GroupError, Refused
+from goqueue.model.groups.messages import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatResult,
+    GroupKind,
+)
 from goqueue.state.groups import migration
-from goqueue.state.groups.assignment import NOTHING, Assignment
 from goqueue.state.groups.classic_group import ClassicGroup
 from goqueue.state.groups.classic_rebalance import ClassicRebalance
 from goqueue.state.groups.consumer_group import (
@@ -20,15 +29,6 @@ from goqueue.state.groups.consumer_requests import (
     is_full,
     said_by,
     says_nothing_new,
-)
-from goqueue.state.groups.errors import GroupError, Refused
-from goqueue.state.groups.messages import (
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    STATIC_LEAVE_EPOCH,
-    ConsumerGroupHeartbeat,
-    ConsumerGroupHeartbeatResult,
-    GroupKind,
 )
 from goqueue.state.groups.reconciliation import reconcile
 from goqueue.state.groups.records import ConsumerMemberValue

@@ -12,11 +12,11 @@ from enum import IntEnum
 from hashlib import blake2b
 from uuid import UUID
 
-from goqueue.model.consumer_protocol import PROTOCOL_TYPE
-from goqueue.state.groups.assignment import NOTHING, Assignment, assignment, stored
-from goqueue.state.groups.errors import GroupError, Refused
+from goqueue.model.groups.assignment import NOTHING, Assignment, assignment, stored
+from goqueue.model.groups.consumer_protocol import PROTOCOL_TYPE
+from goqueue.model.groups.errors import GroupError, Refused
+from goqueue.model.groups.messages import GroupKind, MemberProtocol
 from goqueue.state.groups.group import Committer
-from goqueue.state.groups.messages import GroupKind, MemberProtocol
 from goqueue.state.groups.records import (
     CommittedOffset,
     ConsumerGroupKey,

@@ -2,16 +2,16 @@
 
 import msgspec
 
-from goqueue.state.groups.assignment import is_subset
-from goqueue.state.groups.assignors import ASSIGNORS
-from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember, MemberState
-from goqueue.state.groups.errors import GroupError, Refused
-from goqueue.state.groups.messages import (
+from goqueue.model.groups.assignment import is_subset
+from goqueue.model.groups.errors import GroupError, Refused
+from goqueue.model.groups.messages import (
     JOIN_EPOCH,
     STATIC_LEAVE_EPOCH,
     UNKNOWN_MEMBER_ID,
     ConsumerGroupHeartbeat,
 )
+from goqueue.state.groups.assignors import ASSIGNORS
+from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember, MemberState
 from goqueue.state.groups.records import ConsumerMemberValue
 
 

@@ -3,15 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from goqueue.state.groups.admin import Administration
-from goqueue.state.groups.classic import ClassicProtocol
-from goqueue.state.groups.classic_group import ClassicGroup
-from goqueue.state.groups.classic_members import ClassicMembers
-from goqueue.state.groups.classic_rebalance import ClassicRebalance
-from goqueue.state.groups.consumer import ConsumerProtocol
-from goqueue.state.groups.consumer_group import ConsumerGroup
-from goqueue.state.groups.errors import GroupError, Refused
-from goqueue.state.groups.messages import (
+from goqueue.model.groups.errors import GroupError, Refused
+from goqueue.model.groups.messages import (
     CompleteTransaction,
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeatResult,
@@ -30,6 +23,14 @@ from goqueue.state.groups.messages import (
     SyncGroupResult,
     TxnOffsetCommit,
 )
+from goqueue.model.groups.share_messages import ShareGroupHeartbeat, ShareGroupHeartbeatResult
+from goqueue.state.groups.admin import Administration
+from goqueue.state.groups.classic import ClassicProtocol
+from goqueue.state.groups.classic_group import ClassicGroup
+from goqueue.state.groups.classic_members import ClassicMembers
+from goqueue.state.groups.classic_rebalance import ClassicRebalance
+from goqueue.state.groups.consumer import ConsumerProtocol
+from goqueue.state.groups.consumer_group import ConsumerGroup
 from goqueue.state.groups.offset_table import OffsetTable
 from goqueue.state.groups.offsets import Offsets
 from goqueue.state.groups.records import CommittedOffset, decode_key
@@ -38,7 +39,6 @@ from goqueue.state.groups.replay import replayers
 from goqueue.state.groups.settings import GroupOverrides, GroupSettings
 from goqueue.state.groups.share import ShareProtocol
 from goqueue.state.groups.share_group import ShareGroup
-from goqueue.state.groups.share_messages import ShareGroupHeartbeat, ShareGroupHeartbeatResult
 from goqueue.state.groups.topics import Topics, topic_changes
 from goqueue.state.machine import Outcome, StateRecord
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
-from goqueue.state.groups.messages import GroupKind
+from goqueue.model.groups.messages import GroupKind
 from goqueue.state.groups.records import CommittedOffset
 from goqueue.state.machine import StateRecord
 

@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from goqueue.model.consumer_protocol import (
+from goqueue.model.groups.assignment import Assignment, assignment
+from goqueue.model.groups.consumer_protocol import (
     MalformedProtocol,
     Subscription,
     read_subscription,
     write_assignment,
 )
-from goqueue.state.groups.assignment import Assignment, assignment
+from goqueue.model.groups.messages import JoinedMember
 from goqueue.state.groups.assignors import Assignor, MemberSpec, range_, uniform
-from goqueue.state.groups.messages import JoinedMember
 from goqueue.state.groups.topics import Topics
 
 COOPERATIVE_STICKY: Final = "cooperative-sticky"

@@ -7,7 +7,8 @@ consumer-protocol member has gone. Empty groups change kind without any of this.
 
 from collections.abc import Collection, Mapping
 
-from goqueue.model.consumer_protocol import (
+from goqueue.model.groups.assignment import Assignment, assignment, union, without
+from goqueue.model.groups.consumer_protocol import (
     PROTOCOL_TYPE,
     MalformedProtocol,
     Subscription,
@@ -15,11 +16,10 @@ from goqueue.model.consumer_protocol import (
     read_subscription,
     write_assignment,
 )
-from goqueue.state.groups.assignment import Assignment, assignment, union, without
+from goqueue.model.groups.errors import GroupError, Refused
+from goqueue.model.groups.messages import Client, MemberProtocol
 from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember, ClassicState
 from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember, CurrentAssignment
-from goqueue.state.groups.errors import GroupError, Refused
-from goqueue.state.groups.messages import Client, MemberProtocol
 from goqueue.state.groups.records import ClassicProtocols, ConsumerMemberValue
 from goqueue.state.groups.registry import Registry
 from goqueue.state.groups.settings import GroupSettings

@@ -8,12 +8,8 @@ in whatever order their transactions end.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from goqueue.state.groups.classic_group import ClassicGroup, ClassicState
-from goqueue.state.groups.classic_rebalance import ClassicRebalance
-from goqueue.state.groups.consumer_group import ConsumerGroup
-from goqueue.state.groups.errors import GroupError, Refused
-from goqueue.state.groups.group import Committer, Group
-from goqueue.state.groups.messages import (
+from goqueue.model.groups.errors import GroupError, Refused
+from goqueue.model.groups.messages import (
     CommittedPartition,
     CompleteTransaction,
     CompleteTransactionResult,
@@ -27,6 +23,10 @@ from goqueue.state.groups.messages import (
     OffsetToCommit,
     TxnOffsetCommit,
 )
+from goqueue.state.groups.classic_group import ClassicGroup, ClassicState
+from goqueue.state.groups.classic_rebalance import ClassicRebalance
+from goqueue.state.groups.consumer_group import ConsumerGroup
+from goqueue.state.groups.group import Committer, Group
 from goqueue.state.groups.offset_table import OffsetTable
 from goqueue.state.groups.records import (
     CommittedOffset,

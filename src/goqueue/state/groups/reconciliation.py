@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from uuid import UUID
 
-from goqueue.state.groups.assignment import (
+from goqueue.model.groups.assignment import (
     Assignment,
     assignment,
     common,

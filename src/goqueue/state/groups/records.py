@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from goqueue.state.groups.assignment import StoredAssignment
+from goqueue.model.groups.assignment import StoredAssignment
 from goqueue.state.machine import StateRecord
 
 

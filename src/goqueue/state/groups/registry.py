@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
+from goqueue.model.groups.messages import GroupKind
 from goqueue.state.groups.classic_group import ClassicGroup
 from goqueue.state.groups.consumer_group import ConsumerGroup
-from goqueue.state.groups.messages import GroupKind
 from goqueue.state.groups.settings import GroupOverrides, GroupSettings, MemberTimes
 from goqueue.state.groups.share_group import ShareGroup
 from goqueue.state.groups.topic_regex import RegexCache

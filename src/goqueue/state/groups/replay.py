@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from goqueue.state.groups.assignment import assignment
+from goqueue.model.groups.assignment import assignment
 from goqueue.state.groups.classic_group import ClassicGroup
 from goqueue.state.groups.consumer_group import ConsumerGroup, CurrentAssignment
 from goqueue.state.groups.offset_table import OffsetTable

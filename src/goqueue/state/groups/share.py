@@ -4,22 +4,16 @@ from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
-from goqueue.state.groups.assignment import NOTHING, Assignment, stored
-from goqueue.state.groups.consumer_group import digest_of
-from goqueue.state.groups.errors import GroupError, Refused
-from goqueue.state.groups.group import Group
-from goqueue.state.groups.messages import (
+from goqueue.model.groups.assignment import NOTHING, Assignment, stored
+from goqueue.model.groups.errors import GroupError, Refused
+from goqueue.model.groups.messages import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     UNKNOWN_MEMBER_ID,
     Client,
     GroupKind,
 )
-from goqueue.state.groups.records import ShareMemberValue
-from goqueue.state.groups.registry import Registry
-from goqueue.state.groups.share_assignor import ShareMemberSpec, simple
-from goqueue.state.groups.share_group import ShareGroup, ShareMember
-from goqueue.state.groups.share_messages import (
+from goqueue.model.groups.share_messages import (
     DescribedShareGroup,
     DescribedShareMember,
     OpenedShareGroup,
@@ -27,6 +21,12 @@ from goqueue.state.groups.share_messages import (
     ShareGroupHeartbeatResult,
     ShareMemberLeft,
 )
+from goqueue.state.groups.consumer_group import digest_of
+from goqueue.state.groups.group import Group
+from goqueue.state.groups.records import ShareMemberValue
+from goqueue.state.groups.registry import Registry
+from goqueue.state.groups.share_assignor import ShareMemberSpec, simple
+from goqueue.state.groups.share_group import ShareGroup, ShareMember
 from goqueue.state.machine import Outcome
 
 

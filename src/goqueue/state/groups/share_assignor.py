@@ -10,7 +10,7 @@ from math import ceil
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from goqueue.state.groups.assignment import Assignment, assignment
+from goqueue.model.groups.assignment import Assignment, assignment
 
 SIMPLE_ASSIGNOR: Final = "simple"
 

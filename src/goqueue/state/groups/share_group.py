@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from goqueue.state.groups.assignment import Assignment, assignment, stored
-from goqueue.state.groups.errors import GroupError, Refused
+from goqueue.model.groups.assignment import Assignment, assignment, stored
+from goqueue.model.groups.errors import GroupError, Refused
+from goqueue.model.groups.messages import GroupKind
 from goqueue.state.groups.group import Committer
-from goqueue.state.groups.messages import GroupKind
 from goqueue.state.groups.records import (
     CommittedOffset,
     ShareGroupKey,

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from goqueue.state.groups.assignment import NOTHING, Assignment
+from goqueue.model.groups.assignment import NOTHING, Assignment
 from goqueue.state.groups.assignors import ASSIGNORS, DEFAULT_ASSIGNOR, MemberSpec
 from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember
 from goqueue.state.groups.records import TargetEpochKey, TargetEpochValue, record

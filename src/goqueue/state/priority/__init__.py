@@ -6,20 +6,3 @@ State: a `LaneScheduler` belongs to one queue of one group and is volatile; a `L
 one partition of a topic, grows with its log, and is stored in chunks by whoever owns it.
 Concurrency: none of its own; pure, without a clock.
 """
-
-from goqueue.state.priority.index import INDEX_CHUNK_OFFSETS, LaneIndex
-from goqueue.state.priority.lanes import LANES, WEIGHTS, Lane, LaneMode
-from goqueue.state.priority.scheduler import BOOST_AFTER_MS, LaneScheduler
-from goqueue.state.priority.spans import Span
-
-__all__ = [
-    "BOOST_AFTER_MS",
-    "INDEX_CHUNK_OFFSETS",
-    "LANES",
-    "WEIGHTS",
-    "Lane",
-    "LaneIndex",
-    "LaneMode",
-    "LaneScheduler",
-    "Span",
-]

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from goqueue.state.priority.lanes import LANES, Lane
-from goqueue.state.priority.spans import Span
+from goqueue.model.offsets import OffsetRange
+from goqueue.model.queues.lanes import LANES, Lane
 
 # A chunk is what is stored under one key. Only the last one is still written to, so this bounds
 # what is written again and again while the log grows: 64 K offsets, 300 KB at the very worst.
@@ -45,20 +45,20 @@ class _Spans:
         self.ends.append(end)
         self.before.append(before)
 
-    def next(self, offset: int, end: int) -> Span | None:
+    def next(self, offset: int, end: int) -> OffsetRange | None:
         at = bisect_right(self.ends, offset)
         if offset >= end or at == len(self.starts) or self.starts[at] >= end:
             return None
-        return Span(max(self.starts[at], offset), min(self.ends[at], end))
+        return OffsetRange(max(self.starts[at], offset), min(self.ends[at], end))
 
-    def next_gap(self, offset: int, end: int) -> Span | None:
+    def next_gap(self, offset: int, end: int) -> OffsetRange | None:
         at = bisect_right(self.ends, offset)
         if at < len(self.starts) and self.starts[at] <= offset:
             offset = self.ends[at]
             at += 1
         if at < len(self.starts):
             end = min(end, self.starts[at])
-        return Span(offset, end) if offset < end else None
+        return OffsetRange(offset, end) if offset < end else None
 
     def count_below(self, offset: int) -> int:
         at = bisect_right(self.starts, offset) - 1
@@ -115,7 +115,7 @@ class LaneIndex:
         """The log has grown to `end` by normal messages."""
         self._end = max(self._end, end)
 
-    def next_span(self, lane: Lane, offset: int, end: int) -> Span | None:
+    def next_span(self, lane: Lane, offset: int, end: int) -> OffsetRange | None:
         """The first span of the lane at or after `offset`, cut at both ends."""
         if lane is Lane.NORMAL:
             return self._special.next_gap(offset, end)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from goqueue.state.priority.lanes import LANES, WEIGHTS, LaneMode
+from goqueue.model.queues.lanes import LANES, WEIGHTS, LaneMode
 
 # A lane that has waited this long goes first, once, for as much as its weight.
 BOOST_AFTER_MS: Final = 30_000

@@ -4,23 +4,3 @@ Purpose: exactly-once appends (KIP-98, KIP-360, KIP-890) and the last stable off
 State: each partition owns one `PartitionProducers`, rebuilt from a snapshot and the batch headers
 after it. Concurrency: pure and single-threaded; the partition calls it on the event loop.
 """
-
-from goqueue.state.producers.partition import (
-    SEQUENCE_WINDOW_BATCHES,
-    AbortedTransaction,
-    Duplicate,
-    PartitionProducers,
-    ProducerView,
-)
-from goqueue.state.producers.snapshot import SnapshotCorrupt
-from goqueue.state.producers.verification import ALREADY_ONGOING
-
-__all__ = [
-    "ALREADY_ONGOING",
-    "SEQUENCE_WINDOW_BATCHES",
-    "AbortedTransaction",
-    "Duplicate",
-    "PartitionProducers",
-    "ProducerView",
-    "SnapshotCorrupt",
-]

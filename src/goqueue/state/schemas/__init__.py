@@ -5,8 +5,8 @@ loop only. It neither parses nor compares schemas: fingerprints come in with the
 a replay of many thousand schemas is quick.
 """
 
+from goqueue.model.schemas.errors import RefusalKind, RegistryRefusal
 from goqueue.state.schemas.catalogue import Catalogue
-from goqueue.state.schemas.errors import RefusalKind, RegistryRefusal
 from goqueue.state.schemas.machine import SchemaMachine
 
 __all__ = ["Catalogue", "RefusalKind", "RegistryRefusal", "SchemaMachine"]

@@ -4,12 +4,12 @@ from collections.abc import Hashable, Iterable, Iterator
 from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
-from goqueue.state.schemas.errors import (
+from goqueue.model.schemas.errors import (
     schema_not_found,
     subject_not_found,
     version_not_found,
 )
-from goqueue.state.schemas.messages import (
+from goqueue.model.schemas.messages import (
     CompatibilityLevel,
     Mode,
     SchemaIdentity,

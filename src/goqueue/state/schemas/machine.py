@@ -6,17 +6,14 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from goqueue.state.machine import Outcome, StateRecord
-from goqueue.state.schemas import records
-from goqueue.state.schemas.catalogue import Catalogue
-from goqueue.state.schemas.errors import (
+from goqueue.model.schemas.errors import (
     RefusalKind,
     RegistryRefusal,
     invalid_schema,
     not_permitted,
     subject_not_found,
 )
-from goqueue.state.schemas.messages import (
+from goqueue.model.schemas.messages import (
     DeleteSubject,
     DeleteVersion,
     Mode,
@@ -28,6 +25,9 @@ from goqueue.state.schemas.messages import (
     SubjectConfig,
     Version,
 )
+from goqueue.state.machine import Outcome, StateRecord
+from goqueue.state.schemas import records
+from goqueue.state.schemas.catalogue import Catalogue
 
 # Confluent's prefix of messages has four bytes for an id, and its clients read them as signed.
 SCHEMA_ID_MAX: Final = 2**31 - 1

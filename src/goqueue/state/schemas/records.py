@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from goqueue.state.machine import StateRecord
-from goqueue.state.schemas.messages import (
+from goqueue.model.schemas.messages import (
     Mode,
     Reference,
     SchemaIdentity,
@@ -22,6 +21,7 @@ from goqueue.state.schemas.messages import (
     SubjectConfig,
     Version,
 )
+from goqueue.state.machine import StateRecord
 
 
 class SchemaKey(msgspec.Struct, frozen=True, array_like=True, tag="schema"):

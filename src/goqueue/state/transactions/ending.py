@@ -11,15 +11,11 @@ Version 2 (KIP-890): every end raises the epoch, so a repeated request is known 
 
 from typing import Final
 
-from goqueue.state.transactions.errors import TransactionError
+from goqueue.model.transactions.errors import TransactionError
+from goqueue.model.transactions.messages import NO_PRODUCER_ID, EndTransaction
+from goqueue.model.transactions.states import TransactionState
 from goqueue.state.transactions.initialising import TakeProducerId
-from goqueue.state.transactions.messages import NO_PRODUCER_ID, EndTransaction
-from goqueue.state.transactions.transaction import (
-    FENCING_EPOCH,
-    LAST_CLIENT_EPOCH,
-    Transaction,
-    TransactionState,
-)
+from goqueue.state.transactions.transaction import FENCING_EPOCH, LAST_CLIENT_EPOCH, Transaction
 
 _ENDED: Final = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 

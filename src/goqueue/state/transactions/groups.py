@@ -9,11 +9,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from goqueue.model.transaction_groups import group_of
-from goqueue.state.machine import Deadlines, StateRecord
-from goqueue.state.transactions.ending import commit_member, fence
-from goqueue.state.transactions.errors import TransactionError
-from goqueue.state.transactions.group_messages import (
+from goqueue.model.transactions.errors import TransactionError
+from goqueue.model.transactions.group_messages import (
     AbortGroup,
     CommitGroup,
     GroupAnswer,
@@ -22,7 +19,11 @@ from goqueue.state.transactions.group_messages import (
     GroupOutcome,
     OpenMember,
 )
-from goqueue.state.transactions.transaction import Transaction, TransactionState
+from goqueue.model.transactions.group_names import group_of
+from goqueue.model.transactions.states import TransactionState
+from goqueue.state.machine import Deadlines, StateRecord
+from goqueue.state.transactions.ending import commit_member, fence
+from goqueue.state.transactions.transaction import Transaction
 
 # Members come back with every batch of their group. Those of groups that are done go soon, for a
 # group may have thousands.

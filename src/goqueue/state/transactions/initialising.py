@@ -5,16 +5,11 @@
 
 from collections.abc import Callable
 
-from goqueue.model.transaction_groups import is_malformed
-from goqueue.state.transactions.errors import TransactionError
-from goqueue.state.transactions.messages import NO_EPOCH, NO_PRODUCER_ID, InitProducerId
-from goqueue.state.transactions.transaction import (
-    FENCING_EPOCH,
-    LAST_CLIENT_EPOCH,
-    NOT_STARTED_MS,
-    Transaction,
-    TransactionState,
-)
+from goqueue.model.transactions.errors import TransactionError
+from goqueue.model.transactions.group_names import is_malformed
+from goqueue.model.transactions.messages import NO_EPOCH, NO_PRODUCER_ID, InitProducerId
+from goqueue.model.transactions.states import NOT_STARTED_MS, TransactionState
+from goqueue.state.transactions.transaction import FENCING_EPOCH, LAST_CLIENT_EPOCH, Transaction
 
 TakeProducerId = Callable[[], int | None]
 

@@ -6,15 +6,16 @@ that no topic name has is matched by itself only, not by `.` or a class.
 
 from collections.abc import Iterable
 
-from goqueue.state.groups.topic_regex import InvalidRegex, TopicRegex
-from goqueue.state.transactions.errors import TransactionError
-from goqueue.state.transactions.messages import (
+from goqueue.model.transactions.errors import TransactionError
+from goqueue.model.transactions.messages import (
     ListedTransaction,
     ListTransactions,
     ListTransactionsAnswer,
     TransactionDescription,
 )
-from goqueue.state.transactions.transaction import NOT_STARTED_MS, Transaction, TransactionState
+from goqueue.model.transactions.states import NOT_STARTED_MS, TransactionState
+from goqueue.state.groups.topic_regex import InvalidRegex, TopicRegex
+from goqueue.state.transactions.transaction import Transaction
 
 _STATES = {state.label: state for state in TransactionState}
 

@@ -5,11 +5,25 @@ from dataclasses import dataclass
 from typing import Final
 
 from goqueue.model.names import TopicPartition
-from goqueue.model.transaction_groups import group_of
+from goqueue.model.transactions.errors import TransactionError
+from goqueue.model.transactions.group_messages import AbortGroup, CommitGroup, DescribeGroup
+from goqueue.model.transactions.group_names import group_of
+from goqueue.model.transactions.messages import (
+    AddOffsets,
+    AddOffsetsAnswer,
+    AddPartitions,
+    AddPartitionsAnswer,
+    DescribeTransaction,
+    EndTransaction,
+    InitProducerId,
+    ListTransactions,
+    MarkerResult,
+    MarkersWritten,
+    ProducerIdAnswer,
+)
+from goqueue.model.transactions.states import TransactionState
 from goqueue.state.machine import Deadlines, Outcome, StateRecord
 from goqueue.state.transactions.ending import complete, end, fence
-from goqueue.state.transactions.errors import TransactionError
-from goqueue.state.transactions.group_messages import AbortGroup, CommitGroup, DescribeGroup
 from goqueue.state.transactions.groups import (
     MEMBER_EXPIRATION_MS,
     GroupDecision,
@@ -25,26 +39,7 @@ from goqueue.state.transactions.initialising import (
 )
 from goqueue.state.transactions.listing import describe_one, list_matching
 from goqueue.state.transactions.markers import PendingMarkers
-from goqueue.state.transactions.messages import (
-    AddOffsets,
-    AddOffsetsAnswer,
-    AddPartitions,
-    AddPartitionsAnswer,
-    DescribeTransaction,
-    EndTransaction,
-    InitProducerId,
-    ListTransactions,
-    MarkerResult,
-    MarkersWritten,
-    ProducerIdAnswer,
-)
-from goqueue.state.transactions.transaction import (
-    Transaction,
-    TransactionState,
-    from_record,
-    to_record,
-    to_tombstone,
-)
+from goqueue.state.transactions.transaction import Transaction, from_record, to_record, to_tombstone
 
 # Bounds one call of `on_deadline`; the rest stays due and is taken by the next call.
 DUE_PER_CALL: Final = 500

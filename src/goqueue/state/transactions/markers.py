@@ -5,8 +5,9 @@ from typing import Final
 
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.names import TopicPartition
-from goqueue.state.transactions.messages import MarkerResult, WriteMarkers
-from goqueue.state.transactions.transaction import Transaction, TransactionState
+from goqueue.model.transactions.messages import MarkerResult, WriteMarkers
+from goqueue.model.transactions.states import TransactionState
+from goqueue.state.transactions.transaction import Transaction
 
 # A partition that is moving is back in well under a second; one that is offline may take minutes.
 FIRST_RETRY_MS: Final = 50

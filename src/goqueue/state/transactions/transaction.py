@@ -1,57 +1,19 @@
 """The durable state of one transactional id, its transitions, and how it is stored."""
 
-from enum import IntEnum
 from typing import Final
 
 import msgspec
 
 from goqueue.model.names import TopicPartition
+from goqueue.model.transactions.messages import NO_EPOCH, NO_PRODUCER_ID
+from goqueue.model.transactions.states import _IDLE, NOT_STARTED_MS, TransactionState
 from goqueue.state.machine import StateRecord
-from goqueue.state.transactions.messages import NO_EPOCH, NO_PRODUCER_ID
 
 # Epochs are int16. The last one only ever fences: no client gets it, so that the coordinator can
 # always end the transaction of a client that has the one before.
 FENCING_EPOCH: Final = 32_767
 LAST_CLIENT_EPOCH: Final = FENCING_EPOCH - 1
 
-NOT_STARTED_MS: Final = -1
-
-
-class TransactionState(IntEnum):
-    """Numbered and named as Kafka's. `DEAD` and `PREPARE_EPOCH_FENCE` are never stored here: an
-    expired id is a tombstone, and a fencing abort goes straight to `PREPARE_ABORT`."""
-
-    EMPTY = 0
-    ONGOING = 1
-    PREPARE_COMMIT = 2
-    PREPARE_ABORT = 3
-    COMPLETE_COMMIT = 4
-    COMPLETE_ABORT = 5
-    DEAD = 6
-    PREPARE_EPOCH_FENCE = 7
-
-    @property
-    def label(self) -> str:
-        return "".join(part.capitalize() for part in self.name.split("_"))
-
-    @property
-    def is_prepared(self) -> bool:
-        return self in _PREPARED
-
-    @property
-    def is_idle(self) -> bool:
-        """No transaction is open: a new one may begin, and the id may expire."""
-        return self in _IDLE
-
-
-_PREPARED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
-_IDLE: Final = frozenset(
-    {
-        TransactionState.EMPTY,
-        TransactionState.COMPLETE_COMMIT,
-        TransactionState.COMPLETE_ABORT,
-    }
-)
 
 VALID_PREVIOUS: Final = {
     TransactionState.EMPTY: _IDLE,

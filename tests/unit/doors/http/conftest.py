@@ -4,7 +4,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.http import HttpDoor
 from goqueue.model.broker_config import broker_config
 from goqueue.testing.faulty_disk import FaultyDisk

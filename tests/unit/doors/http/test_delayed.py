@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 
 pytestmark = pytest.mark.anyio
 

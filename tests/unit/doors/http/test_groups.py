@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from tests.unit.doors.http.answers import error_code, error_message
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from goqueue.broker.membership import sessions
+from goqueue.broker.hosted_clients.members import sessions
 from tests.unit.doors.http.answers import error_code
 
 pytestmark = pytest.mark.anyio

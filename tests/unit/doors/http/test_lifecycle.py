@@ -5,7 +5,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.http import HttpDoor
 from goqueue.doors.http import traffic as http_traffic
 from goqueue.model.broker_config import broker_config

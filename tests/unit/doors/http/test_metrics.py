@@ -9,12 +9,12 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from goqueue.broker.messages import NewTopic
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.http.metrics import Exposition, ages, bounds, exposition, pace
 from goqueue.doors.http.traffic import Traffic
+from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
 from goqueue.model.records import NewRecord
-from goqueue.state.groups.messages import OffsetCommit, OffsetToCommit
+from goqueue.model.topics import NewTopic
 
 pytestmark = pytest.mark.anyio
 

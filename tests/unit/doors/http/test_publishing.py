@@ -3,10 +3,10 @@ import json
 import httpx
 import pytest
 
-from goqueue.broker.messages import NewTopic
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.model.partitioner import partition_for_key
 from goqueue.model.records import Record
+from goqueue.model.topics import NewTopic
 from tests.unit.doors.http.answers import error_code, error_message
 
 pytestmark = pytest.mark.anyio

@@ -4,7 +4,7 @@ from base64 import b64decode
 import httpx
 import pytest
 
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.model.records import NewRecord
 from tests.unit.doors.http.answers import error_code, error_message
 

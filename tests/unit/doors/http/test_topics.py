@@ -3,7 +3,7 @@ from uuid import UUID
 import httpx
 import pytest
 
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.model.topic_config import TOPIC_SETTINGS
 from tests.unit.doors.http.answers import error_code, error_message
 

@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
-from goqueue.broker.service import Broker
-from goqueue.model.transaction_groups import group_key
+from goqueue.broker.node import Broker
+from goqueue.model.transactions.group_names import group_key
 from tests.unit.doors.http.answers import error_code, error_message
 from tests.unit.doors.http.test_transactions import (
     Identity,

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.http import HttpDoor
 from goqueue.model.broker_config import broker_config
 from tests.unit.doors.http.answers import error_code, error_message

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.model.broker_config import broker_config
 from tests.unit.doors.kafka.wire_client import WireClient

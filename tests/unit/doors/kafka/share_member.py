@@ -6,7 +6,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.model.records import decode_records
 from tests.unit.doors.kafka.wire_client import WireClient

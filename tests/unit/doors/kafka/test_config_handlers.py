@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker.messages import NewTopic
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
+from goqueue.model.topics import NewTopic
 from tests.unit.doors.kafka.wire_client import WireClient
 
 pytestmark = pytest.mark.anyio

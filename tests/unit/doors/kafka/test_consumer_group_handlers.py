@@ -6,8 +6,8 @@ from uuid import UUID, uuid4
 import pytest
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker.messages import NewTopic
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
+from goqueue.model.topics import NewTopic
 from tests.unit.doors.kafka.group_member import until
 from tests.unit.doors.kafka.wire_client import WireClient
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from goqueue.broker.messages import NewTopic
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.doors.kafka.connection import WRITE_HIGH_WATER_BYTES
 from goqueue.model.records import NewRecord
+from goqueue.model.topics import NewTopic
 from tests.unit.doors.kafka.wire_client import WireClient
 
 pytestmark = pytest.mark.anyio

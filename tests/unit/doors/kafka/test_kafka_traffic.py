@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from goqueue.broker.messages import NewTopic
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.kafka import KafkaDoor
+from goqueue.model.topics import NewTopic
 from tests.unit.doors.kafka.wire_client import WireClient
 
 pytestmark = pytest.mark.anyio

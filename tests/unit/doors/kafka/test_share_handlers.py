@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker.messages import ConfigChange, NewTopic
-from goqueue.broker.service import Broker
-from goqueue.broker.share_fetching import ShareFetch
+from goqueue.broker.node import Broker
+from goqueue.broker.queues.share.fetching import ShareFetch
 from goqueue.doors.kafka import KafkaDoor
+from goqueue.model.configs import ConfigChange
 from goqueue.model.errors import GoQueueError
 from goqueue.model.records import NewRecord
+from goqueue.model.topics import NewTopic
 from tests.unit.doors.kafka.group_member import until
 from tests.unit.doors.kafka.share_member import (
     ACCEPT,

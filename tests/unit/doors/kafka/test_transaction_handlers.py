@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker.messages import Isolation, NewTopic
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
+from goqueue.model.groups.errors import GroupError
+from goqueue.model.groups.messages import OffsetToCommit, TxnOffsetCommit
+from goqueue.model.log import Isolation
 from goqueue.model.records import NewRecord, encode_records
-from goqueue.state.groups.errors import GroupError
-from goqueue.state.groups.messages import OffsetToCommit, TxnOffsetCommit
+from goqueue.model.topics import NewTopic
 from tests.unit.doors.kafka.group_member import until
 from tests.unit.doors.kafka.wire_client import WireClient
 

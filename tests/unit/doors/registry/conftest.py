@@ -4,7 +4,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.http import HttpDoor
 from goqueue.doors.registry import RegistryDoor
 from goqueue.model.broker_config import broker_config

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.registry.door import FIRST_PARTS
 from goqueue.doors.registry.routing import ROUTES
 

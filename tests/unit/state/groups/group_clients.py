@@ -3,16 +3,15 @@
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 
-from goqueue.model.consumer_protocol import (
+from goqueue.model.groups.assignment import Assignment, assignment
+from goqueue.model.groups.consumer_protocol import (
     read_assignment,
     read_subscription,
     write_assignment,
     write_subscription,
 )
-from goqueue.state.groups.assignment import Assignment, assignment
-from goqueue.state.groups.coordinator import GroupMachine
-from goqueue.state.groups.errors import GroupError
-from goqueue.state.groups.messages import (
+from goqueue.model.groups.errors import GroupError
+from goqueue.model.groups.messages import (
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeatResult,
     DescribedConsumerGroup,
@@ -27,6 +26,7 @@ from goqueue.state.groups.messages import (
     SyncGroup,
     SyncGroupResult,
 )
+from goqueue.state.groups.coordinator import GroupMachine
 from goqueue.state.groups.settings import GroupSettings
 from goqueue.state.groups.topics import Topics
 from goqueue.state.machine import Outcome, Reply

@@ -2,9 +2,9 @@
 
 from collections import Counter
 
+from goqueue.model.groups.errors import GroupError
+from goqueue.model.groups.messages import OffsetCommit, OffsetCommitResult, OffsetToCommit
 from goqueue.state.groups.coordinator import GroupMachine
-from goqueue.state.groups.errors import GroupError
-from goqueue.state.groups.messages import OffsetCommit, OffsetCommitResult, OffsetToCommit
 from goqueue.state.groups.topics import TopicInfo, Topics
 from goqueue.state.machine import StateRecord
 from tests.unit.state.groups.group_clients import (

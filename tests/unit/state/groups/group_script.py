@@ -6,15 +6,15 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import partial
 
-from goqueue.model.consumer_protocol import (
+from goqueue.model.groups.assignment import Assignment, assignment
+from goqueue.model.groups.consumer_protocol import (
     PROTOCOL_TYPE,
     MalformedProtocol,
     read_assignment,
     write_assignment,
     write_subscription,
 )
-from goqueue.state.groups.assignment import Assignment, assignment
-from goqueue.state.groups.messages import (
+from goqueue.model.groups.messages import (
     Client,
     CompleteTransaction,
     ConsumerGroupHeartbeat,
@@ -32,8 +32,8 @@ from goqueue.state.groups.messages import (
     SyncGroupResult,
     TxnOffsetCommit,
 )
+from goqueue.model.groups.share_messages import ShareGroupHeartbeat
 from goqueue.state.groups.settings import GroupOverrides, GroupSettings, MigrationPolicy
-from goqueue.state.groups.share_messages import ShareGroupHeartbeat
 from goqueue.state.machine import Outcome, Reply
 from tests.unit.state.groups.group_world import GroupWorld, topic_id, topic_name, topics
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from uuid import UUID
 
-from goqueue.state.groups.assignment import Assignment, assignment
+from goqueue.model.groups.assignment import Assignment, assignment
 from goqueue.state.groups.coordinator import GroupMachine
 from goqueue.state.groups.settings import GroupSettings
 from goqueue.state.groups.topics import TopicInfo, Topics

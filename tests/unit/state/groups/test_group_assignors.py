@@ -6,7 +6,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.state.groups.assignment import NOTHING, Assignment, common, count
+from goqueue.model.groups.assignment import NOTHING, Assignment, common, count
 from goqueue.state.groups.assignors import ASSIGNORS, MemberSpec, range_, uniform
 from tests.unit.state.groups.group_world import partitions, topic_id
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.model.consumer_protocol import read_assignment, write_subscription
+from goqueue.model.groups.consumer_protocol import read_assignment, write_subscription
+from goqueue.model.groups.messages import JoinedMember
 from goqueue.state.groups.leader_assignment import STRATEGIES, assign, partition_counts
-from goqueue.state.groups.messages import JoinedMember
 from goqueue.state.groups.topics import TopicInfo, Topics
 from tests.unit.state.groups.group_world import topic_id
 

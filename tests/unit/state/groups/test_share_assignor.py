@@ -6,7 +6,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.state.groups.assignment import Assignment
+from goqueue.model.groups.assignment import Assignment
 from goqueue.state.groups.share_assignor import ShareMemberSpec, simple
 
 TOPICS = [UUID(int=number) for number in range(1, 4)]

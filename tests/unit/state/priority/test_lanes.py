@@ -2,7 +2,9 @@
 
 import pytest
 
-from goqueue.state.priority import BOOST_AFTER_MS, LANES, Lane, LaneIndex, LaneMode, LaneScheduler
+from goqueue.model.queues.lanes import LANES, Lane, LaneMode
+from goqueue.state.priority.index import LaneIndex
+from goqueue.state.priority.scheduler import BOOST_AFTER_MS, LaneScheduler
 
 PLENTY = [1_000] * 5
 

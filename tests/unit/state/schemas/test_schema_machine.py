@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goqueue.state.machine import Outcome, StateRecord
-from goqueue.state.schemas import Catalogue, RefusalKind, RegistryRefusal, SchemaMachine
-from goqueue.state.schemas.messages import (
+from goqueue.model.schemas.messages import (
     CompatibilityLevel,
     DeleteSubject,
     DeleteVersion,
@@ -23,6 +21,8 @@ from goqueue.state.schemas.messages import (
     SetMode,
     SubjectConfig,
 )
+from goqueue.state.machine import Outcome, StateRecord
+from goqueue.state.schemas import Catalogue, RefusalKind, RegistryRefusal, SchemaMachine
 
 
 class Log:

@@ -3,24 +3,8 @@
 import pytest
 
 from goqueue.model.names import topic_partition
-from goqueue.model.transaction_groups import (
-    group_key,
-    group_of,
-    is_group_id,
-    is_malformed,
-    member_id,
-    shard_key,
-)
-from goqueue.state.machine import Outcome
-from goqueue.state.transactions import (
-    AddPartitions,
-    InitProducerId,
-    ProducerIdAnswer,
-    ProducerIds,
-    TransactionMachine,
-)
-from goqueue.state.transactions.errors import TransactionError
-from goqueue.state.transactions.group_messages import (
+from goqueue.model.transactions.errors import TransactionError
+from goqueue.model.transactions.group_messages import (
     AbortGroup,
     CommitGroup,
     DescribeGroup,
@@ -29,7 +13,19 @@ from goqueue.state.transactions.group_messages import (
     GroupMember,
     GroupOutcome,
 )
+from goqueue.model.transactions.group_names import (
+    group_key,
+    group_of,
+    is_group_id,
+    is_malformed,
+    member_id,
+    shard_key,
+)
+from goqueue.model.transactions.messages import AddPartitions, InitProducerId, ProducerIdAnswer
+from goqueue.state.machine import Outcome
 from goqueue.state.transactions.groups import MEMBER_EXPIRATION_MS
+from goqueue.state.transactions.machine import TransactionMachine
+from goqueue.state.transactions.producer_ids import ProducerIds
 
 PARTITION = topic_partition("t", 0)
 

@@ -3,16 +3,17 @@
 import pytest
 
 from goqueue.model.names import topic_partition
-from goqueue.state.transactions import (
-    InitProducerId,
-    ProducerIds,
+from goqueue.model.transactions.errors import TransactionError
+from goqueue.model.transactions.messages import InitProducerId
+from goqueue.model.transactions.states import TransactionState
+from goqueue.state.transactions.machine import DUE_PER_CALL, TransactionMachine
+from goqueue.state.transactions.producer_ids import ProducerIds
+from goqueue.state.transactions.transaction import (
+    VALID_PREVIOUS,
     Transaction,
-    TransactionError,
-    TransactionMachine,
-    TransactionState,
+    from_record,
+    to_record,
 )
-from goqueue.state.transactions.machine import DUE_PER_CALL
-from goqueue.state.transactions.transaction import VALID_PREVIOUS, from_record, to_record
 
 
 def test_producer_ids_come_from_blocks_in_order() -> None:

@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from goqueue.model.names import TopicPartition, topic_partition
-from goqueue.state.machine import Outcome, StateRecord
-from goqueue.state.transactions import (
+from goqueue.model.transactions.messages import (
     AddOffsets,
     AddOffsetsAnswer,
     AddPartitions,
@@ -24,11 +23,12 @@ from goqueue.state.transactions import (
     MarkerResult,
     MarkersWritten,
     ProducerIdAnswer,
-    ProducerIds,
     TransactionDescription,
-    TransactionMachine,
     WriteMarkers,
 )
+from goqueue.state.machine import Outcome, StateRecord
+from goqueue.state.transactions.machine import TransactionMachine
+from goqueue.state.transactions.producer_ids import ProducerIds
 from goqueue.state.transactions.transaction import from_record, to_record
 
 TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))

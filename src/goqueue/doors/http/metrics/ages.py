@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from goqueue.broker.partition import Partition
+from goqueue.broker.partitions.partition import Partition
 from goqueue.model.errors import GoQueueError
 
 # Batches looked at in one scrape, some 30 µs each when in the page cache.

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from prometheus_client.metrics_core import Metric
 
 from goqueue import __version__
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.http.metrics.families import Families, gauge, gauges
+from goqueue.model.names import NO_LEADER
 from goqueue.state.metadata_image import MetadataImage
-from goqueue.state.metadata_keys import NO_LEADER
 
 
 def read(broker: Broker) -> Families:

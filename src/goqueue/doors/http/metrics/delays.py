@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from prometheus_client.metrics_core import Metric
 
-from goqueue.broker.delay_stats import LATENESS_BOUNDS_MS
+from goqueue.broker.delays.figures import LATENESS_BOUNDS_MS
 from goqueue.broker.measuring.histograms import HistogramFigures
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.http.metrics import bounds
 from goqueue.doors.http.metrics.families import Families, counters, gauge, gauges, histogram
 

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from prometheus_client.metrics_core import Metric
 
+from goqueue.broker.groups.rebalance_stats import RebalanceReason
 from goqueue.broker.measuring.groups import GroupFigures, group_figures
 from goqueue.broker.measuring.histograms import HistogramFigures
-from goqueue.broker.rebalance_stats import RebalanceReason
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.http.metrics import bounds
 from goqueue.doors.http.metrics.ages import Ages, Place
 from goqueue.doors.http.metrics.families import (

@@ -5,11 +5,12 @@ from typing import Final
 
 from prometheus_client.metrics_core import Metric
 
-from goqueue.broker.partition import Partition
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
+from goqueue.broker.partitions.partition import Partition
 from goqueue.doors.http.metrics import bounds
 from goqueue.doors.http.metrics.families import Families, counters, gauge, gauges
-from goqueue.state.metadata_image import MetadataImage, PartitionView
+from goqueue.model.topics import PartitionView
+from goqueue.state.metadata_image import MetadataImage
 
 _Column = tuple[str, str, Callable[[Partition], float]]
 

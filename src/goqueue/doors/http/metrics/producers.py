@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from prometheus_client.metrics_core import Metric
 
 from goqueue.broker.measuring.transactions import producer_figures, transaction_figures
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.http.metrics.families import Families, counter, counters, gauge, gauges
 from goqueue.doors.http.metrics.pace import Pace
 from goqueue.model.control import MarkerType
-from goqueue.state.transactions.transaction import TransactionState
+from goqueue.model.transactions.states import TransactionState
 
 # The others are never stored (see `TransactionState`).
 _STATES = (

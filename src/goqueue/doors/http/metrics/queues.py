@@ -8,16 +8,16 @@ from typing import Final
 from prometheus_client.metrics_core import Metric
 
 from goqueue.broker.measuring.queues import QueueFigures, queue_figures
-from goqueue.broker.partition import Partition
-from goqueue.broker.queue_registry import is_dead_letter_topic
-from goqueue.broker.redrive import GROUP as REDRIVE_GROUP
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
+from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.queues.redrive import GROUP as REDRIVE_GROUP
+from goqueue.broker.queues.registry import is_dead_letter_topic
 from goqueue.doors.http.metrics import bounds
 from goqueue.doors.http.metrics.ages import Ages, Place
 from goqueue.doors.http.metrics.families import Families, Labels, counters, gauge, gauges
 from goqueue.doors.http.metrics.pace import Pace
-from goqueue.state.priority import LANES
-from goqueue.state.queue.messages import LaneFigures, QueueTotals
+from goqueue.model.queues.lanes import LANES
+from goqueue.model.queues.messages import LaneFigures, QueueTotals
 
 _Key = tuple[str, str]
 

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 
 from prometheus_client.metrics_core import Metric
 
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.http.metrics.families import Families, Labels, counter, gauges
 from goqueue.model.errors import NotLeader
-from goqueue.schema_formats.messages import SchemaType
+from goqueue.model.schemas.formats import SchemaType
 
 
 def read(broker: Broker) -> Families:

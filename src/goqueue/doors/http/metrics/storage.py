@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from prometheus_client.metrics_core import Metric
 
-from goqueue.broker.service import Broker
+from goqueue.broker.node import Broker
 from goqueue.doors.http.metrics.families import Families, counter, histogram
 
 

@@ -6,7 +6,7 @@ from goqueue.doors.kafka.coordinator_errors import failure_code, transaction_cod
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
-from goqueue.state.transactions.messages import AddOffsets
+from goqueue.model.transactions.messages import AddOffsets
 
 if TYPE_CHECKING:
     from kio.schema.add_offsets_to_txn.v4.request import AddOffsetsToTxnRequest

@@ -10,7 +10,7 @@ from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.names import TopicPartition, topic_partition
-from goqueue.state.transactions.messages import AddPartitions
+from goqueue.model.transactions.messages import AddPartitions
 
 if TYPE_CHECKING:
     from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnRequest

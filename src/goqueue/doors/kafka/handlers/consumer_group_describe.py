@@ -9,7 +9,7 @@ from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
-from goqueue.state.groups.messages import DescribedConsumerGroup, DescribedConsumerMember
+from goqueue.model.groups.messages import DescribedConsumerGroup, DescribedConsumerMember
 
 if TYPE_CHECKING:
     from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest

@@ -7,8 +7,8 @@ from goqueue.doors.kafka.heartbeat_answers import heartbeat_answer, heartbeat_fa
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
-from goqueue.state.groups.assignment import assignment
-from goqueue.state.groups.messages import ConsumerGroupHeartbeat
+from goqueue.model.groups.assignment import assignment
+from goqueue.model.groups.messages import ConsumerGroupHeartbeat
 
 if TYPE_CHECKING:
     from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker.messages import NewTopic
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
@@ -16,6 +15,7 @@ from goqueue.model.errors import (
     InvalidReplicaAssignment,
     InvalidRequest,
 )
+from goqueue.model.topics import NewTopic
 
 if TYPE_CHECKING:
     from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker.messages import ConfigEntry, ConfigSource
 from goqueue.doors.kafka.config_resources import ResourceType, own_node_id
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
+from goqueue.model.configs import ConfigEntry, ConfigSource
 from goqueue.model.errors import GoQueueError, InvalidRequest
 from goqueue.model.names import check_topic_name
 

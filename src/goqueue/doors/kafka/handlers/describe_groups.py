@@ -9,8 +9,8 @@ from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
-from goqueue.state.groups.errors import GroupError
-from goqueue.state.groups.messages import DescribedGroup
+from goqueue.model.groups.errors import GroupError
+from goqueue.model.groups.messages import DescribedGroup
 
 if TYPE_CHECKING:
     from kio.schema.describe_groups.v6.request import DescribeGroupsRequest

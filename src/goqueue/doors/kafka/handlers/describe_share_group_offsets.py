@@ -10,9 +10,9 @@ from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
-from goqueue.state.metadata_image import TopicView
-from goqueue.state.queue.errors import QueueError
-from goqueue.state.queue.messages import QueueDescription
+from goqueue.model.queues.errors import QueueError
+from goqueue.model.queues.messages import QueueDescription
+from goqueue.model.topics import TopicView
 
 if TYPE_CHECKING:
     from kio.schema.describe_share_group_offsets.v1.request import (

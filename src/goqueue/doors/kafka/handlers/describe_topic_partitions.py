@@ -11,7 +11,7 @@ from goqueue.doors.kafka.wire.reading import Malformed
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.names import check_topic_name
-from goqueue.state.metadata_image import PartitionView, TopicView
+from goqueue.model.topics import PartitionView, TopicView
 
 if TYPE_CHECKING:
     from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest

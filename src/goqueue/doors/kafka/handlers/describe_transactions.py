@@ -9,7 +9,7 @@ from goqueue.doors.kafka.coordinator_errors import failure_code, transaction_cod
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
-from goqueue.state.transactions.messages import DescribeTransaction
+from goqueue.model.transactions.messages import DescribeTransaction
 
 if TYPE_CHECKING:
     from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest

@@ -6,7 +6,7 @@ from goqueue.doors.kafka.coordinator_errors import failure_code, transaction_cod
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
-from goqueue.state.transactions.messages import EndTransaction
+from goqueue.model.transactions.messages import EndTransaction
 
 if TYPE_CHECKING:
     from kio.schema.end_txn.v5.request import EndTxnRequest

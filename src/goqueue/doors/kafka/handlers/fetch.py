@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker.messages import FetchedPart, FetchPart, Isolation
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.fetch_sessions import (
     FetchPlan,
@@ -19,6 +18,7 @@ from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.reading import Malformed
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError, UnknownTopicId
+from goqueue.model.log import FetchedPart, FetchPart, Isolation
 
 if TYPE_CHECKING:
     from kio.schema.fetch.v18.request import FetchRequest

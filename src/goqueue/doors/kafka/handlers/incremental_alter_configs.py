@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from goqueue.broker.messages import ConfigChange, ConfigOp
 from goqueue.doors.kafka.config_resources import (
     ResourceType,
     alter_each,
@@ -11,6 +10,7 @@ from goqueue.doors.kafka.config_resources import (
 )
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
+from goqueue.model.configs import ConfigChange, ConfigOp
 from goqueue.model.errors import InvalidRequest
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
-from goqueue.state.groups.messages import JoinGroup, JoinGroupResult, MemberProtocol
+from goqueue.model.groups.messages import JoinGroup, JoinGroupResult, MemberProtocol
 
 if TYPE_CHECKING:
     from kio.schema.join_group.v9.request import JoinGroupRequest

@@ -6,8 +6,8 @@ from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
-from goqueue.state.groups.errors import GroupError
-from goqueue.state.groups.messages import LeaveGroup, LeavingMember
+from goqueue.model.groups.errors import GroupError
+from goqueue.model.groups.messages import LeaveGroup, LeavingMember
 
 if TYPE_CHECKING:
     from kio.schema.leave_group.v5.request import LeaveGroupRequest

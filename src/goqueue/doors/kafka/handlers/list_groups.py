@@ -8,7 +8,7 @@ from goqueue.doors.kafka.coordinator_errors import failure_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
-from goqueue.state.groups.messages import ListGroups
+from goqueue.model.groups.messages import ListGroups
 
 if TYPE_CHECKING:
     from kio.schema.list_groups.v5.request import ListGroupsRequest

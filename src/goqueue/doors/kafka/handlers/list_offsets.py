@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker.messages import Isolation, ListedOffset
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.handlers.fetch import isolation_level
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
+from goqueue.model.log import Isolation, ListedOffset
 
 if TYPE_CHECKING:
     from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest

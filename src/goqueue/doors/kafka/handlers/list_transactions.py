@@ -8,8 +8,8 @@ from goqueue.doors.kafka.coordinator_errors import failure_code, transaction_cod
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
-from goqueue.state.transactions.errors import TransactionError
-from goqueue.state.transactions.messages import ListTransactions
+from goqueue.model.transactions.errors import TransactionError
+from goqueue.model.transactions.messages import ListTransactions
 
 if TYPE_CHECKING:
     from kio.schema.list_transactions.v2.request import ListTransactionsRequest

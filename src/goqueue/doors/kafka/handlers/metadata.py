@@ -14,7 +14,7 @@ from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError, UnknownTopicId
 from goqueue.model.names import check_topic_name
-from goqueue.state.metadata_image import PartitionView, TopicView
+from goqueue.model.topics import PartitionView, TopicView
 
 if TYPE_CHECKING:
     from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic

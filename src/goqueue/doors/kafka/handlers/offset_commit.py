@@ -8,7 +8,7 @@ from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
-from goqueue.state.groups.messages import OffsetCommit
+from goqueue.model.groups.messages import OffsetCommit
 
 if TYPE_CHECKING:
     from kio.schema.offset_commit.v10.request import OffsetCommitRequest

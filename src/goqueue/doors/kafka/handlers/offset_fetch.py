@@ -10,7 +10,7 @@ from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
-from goqueue.state.groups.messages import FetchedOffset, OffsetFetch, OffsetFetchResult
+from goqueue.model.groups.messages import FetchedOffset, OffsetFetch, OffsetFetchResult
 
 if TYPE_CHECKING:
     from kio.schema.offset_fetch.v10.request import OffsetFetchRequest

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker.messages import Produced
-from goqueue.broker.transactions import TransactionRefused
 from goqueue.doors.kafka.coordinator_errors import transaction_code
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import CloseConnection, Operation, RequestContext
@@ -22,7 +20,8 @@ from goqueue.model.errors import (
     PolicyViolation,
     UnknownTopicId,
 )
-from goqueue.state.transactions.errors import TransactionError
+from goqueue.model.log import Produced
+from goqueue.model.transactions.errors import TransactionError, TransactionRefused
 
 if TYPE_CHECKING:
     from kio.schema.produce.v13.request import PartitionProduceData, ProduceRequest

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker.share_fetching import ShareFetch, ShareFetched
+from goqueue.broker.queues.share.fetching import ShareFetch, ShareFetched
 from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
@@ -27,7 +27,7 @@ from goqueue.doors.kafka.share_sessions import (
 )
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError, UnknownTopicId
-from goqueue.state.groups.errors import GroupError
+from goqueue.model.groups.errors import GroupError
 
 if TYPE_CHECKING:
     from kio.schema.share_fetch.v2.request import ShareFetchRequest

@@ -7,8 +7,8 @@ from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
+from goqueue.model.groups.share_messages import DescribedShareGroup, DescribedShareMember
 from goqueue.state.groups.share_assignor import SIMPLE_ASSIGNOR
-from goqueue.state.groups.share_messages import DescribedShareGroup, DescribedShareMember
 
 if TYPE_CHECKING:
     from kio.schema.share_group_describe.v1.request import ShareGroupDescribeRequest

@@ -6,7 +6,7 @@ from goqueue.doors.kafka.heartbeat_answers import heartbeat_answer, heartbeat_fa
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
-from goqueue.state.groups.share_messages import ShareGroupHeartbeat
+from goqueue.model.groups.share_messages import ShareGroupHeartbeat
 
 if TYPE_CHECKING:
     from kio.schema.share_group_heartbeat.v1.request import ShareGroupHeartbeatRequest

@@ -6,7 +6,7 @@ from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
-from goqueue.state.groups.messages import SyncGroup
+from goqueue.model.groups.messages import SyncGroup
 
 if TYPE_CHECKING:
     from kio.schema.sync_group.v5.request import SyncGroupRequest

@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING, Final
 
-from goqueue.broker.transactions import TransactionRefused
 from goqueue.doors.kafka.committed_offsets import commit_answer, offsets_to_commit
 from goqueue.doors.kafka.coordinator_errors import failure_code, group_code, transaction_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
-from goqueue.state.groups.messages import TxnOffsetCommit
+from goqueue.model.groups.messages import TxnOffsetCommit
+from goqueue.model.transactions.errors import TransactionRefused
 
 if TYPE_CHECKING:
     from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequest

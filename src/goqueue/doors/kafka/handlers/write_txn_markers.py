@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker.groups import OFFSETS_TOPIC
+from goqueue.broker.groups.groups import OFFSETS_TOPIC
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message

@@ -4,19 +4,19 @@ from typing import TYPE_CHECKING, Final
 
 from goqueue.model.errors import GoQueueError
 from goqueue.model.names import check_topic_name
-from goqueue.spark.archive import (
+from goqueue.spark.archive.archive import (
     DEFAULT_BATCH_RECORDS,
     Archive,
     archive_writer,
     make_retention_wait,
 )
-from goqueue.spark.archive_upkeep import MIN_KEEP_HOURS, Upkeep
+from goqueue.spark.archive.upkeep import MIN_KEEP_HOURS, Upkeep
 from goqueue.spark.pipelines.definition import PipelineDefinition
 from goqueue.spark.pipelines.field_lines import FieldPath
 from goqueue.spark.pipelines.kinds.kind import Kind, Run, RunContext
 from goqueue.spark.pipelines.problems import Problems
 from goqueue.spark.pipelines.sinks import trigger_arguments
-from goqueue.spark.source_options import REGISTRY_FORMATS
+from goqueue.spark.source.options import REGISTRY_FORMATS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from goqueue.model.errors import GoQueueError
 from goqueue.model.names import check_topic_name
-from goqueue.spark.dead_letter_redrive import redrive, waiting
-from goqueue.spark.dead_letters import EXCEPTION_HEADERS, GROUPS, DeadLetters, report
+from goqueue.spark.dead_letters.reading import EXCEPTION_HEADERS, GROUPS, DeadLetters, report
+from goqueue.spark.dead_letters.redrive import redrive, waiting
 from goqueue.spark.pipelines.definition import PipelineDefinition
 from goqueue.spark.pipelines.field_lines import FieldPath
 from goqueue.spark.pipelines.kinds.kind import Kind, Run, RunContext

@@ -4,7 +4,6 @@ import dataclasses
 from typing import TYPE_CHECKING, Final
 
 from goqueue.model.errors import GoQueueError
-from goqueue.spark.log_position import PositionKind
 from goqueue.spark.option_names import InvalidOption
 from goqueue.spark.pipelines.definition import PipelineDefinition
 from goqueue.spark.pipelines.field_lines import FieldPath
@@ -13,6 +12,7 @@ from goqueue.spark.pipelines.problems import Problems
 from goqueue.spark.pipelines.replay_records import ReplayRecords, ReplaySettings
 from goqueue.spark.pipelines.replay_work import dry_run, replay
 from goqueue.spark.pipelines.spark_errors import plain_reason
+from goqueue.spark.source.log_position import PositionKind
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,0 +1,1 @@
+"""Delayed messages: taken in, kept, delivered when due."""

@@ -1,0 +1,371 @@
+"""Delayed messages: scheduled, listed, cancelled, and delivered when due."""
+
+import asyncio
+import contextlib
+import heapq
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from crc32c import crc32c
+
+from goqueue.broker.delays.delivery import DelayDelivery
+from goqueue.broker.delays.figures import DelayFigures, DelayStats, TopicDelayStats, TopicFigures
+from goqueue.broker.delays.intake import DelayIntake, DelaysNotOpen, DelayTarget
+from goqueue.broker.delays.shard import DelayShard
+from goqueue.broker.partitions.feature_headers import features_of
+from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.runtime.topic import Host
+from goqueue.broker.tracing.delays import note_cancelled, note_scheduled
+from goqueue.broker.transactions.producer_ids import ProducerIdSource
+from goqueue.model.batch import HEADER_BYTES
+from goqueue.model.delays import LIST_MAX, DelayedId, DelayedMessage, DelayedPage
+from goqueue.model.errors import (
+    GoQueueError,
+    InvalidRecord,
+    InvalidRequest,
+    PolicyViolation,
+    RecordTooLarge,
+    TooLateToCancel,
+    TopicExists,
+    UnknownDelayedMessage,
+    UnknownTopic,
+)
+from goqueue.model.names import TopicPartition
+from goqueue.model.records import NewRecord
+from goqueue.model.settings import INT64_MAX
+from goqueue.model.topics import INTERNAL_TOPICS, NewTopic, TopicView
+from goqueue.state.delays.pending import Entry
+from goqueue.state.delays.records import Dropped, TargetKey, stored_size_bytes
+
+logger = logging.getLogger(__name__)
+
+DELAYED_TOPIC: Final = "__delayed"
+# Nothing is ever too old here: shards move the log's start themselves, a segment at a time.
+DELAYED_TOPIC_CONFIG: Final[Mapping[str, str]] = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "segment.bytes": str(32 * 1024 * 1024),
+    "compression.type": "producer",
+    # An entry for every batch: messages are read one by one, in the order of their times.
+    "index.interval.bytes": "0",
+}
+# For the indexes and for flushes: a slow one must not hold up all shards.
+THREADS: Final = 4
+UPKEEP_INTERVAL_MS: Final = 1_000
+
+
+class _RunningShard(NamedTuple):
+    shard: DelayShard
+    delivery: DelayDelivery
+    tasks: tuple["asyncio.Task[None]", ...]
+
+
+class Delays:
+    def __init__(self, host: Host, producer_ids: ProducerIdSource, *, partitions: int) -> None:
+        self._host = host
+        self._producer_ids = producer_ids
+        self._new_partitions = partitions
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="goqueue-delay")
+        self._figures = DelayFigures()
+        self._shards: list[_RunningShard] = []
+        self._opening: asyncio.Task[None] | None = None
+
+    # --- lifetime -------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Load what an earlier run left, and go on delivering it."""
+        if DELAYED_TOPIC in self._host.image.topics:
+            await self.open()
+
+    async def open(self) -> None:
+        """Return with every shard loaded; the first delayed message ever makes the topic."""
+        if self._shards:
+            return
+        if self._opening is None or self._opening.done():
+            self._opening = asyncio.create_task(self._open())
+        # Shielded: a client that goes away must not stop the loading for all others.
+        await asyncio.shield(self._opening)
+
+    async def _open(self) -> None:
+        if DELAYED_TOPIC not in self._host.image.topics:
+            new = NewTopic(
+                name=DELAYED_TOPIC,
+                partitions=self._new_partitions,
+                config=dict(DELAYED_TOPIC_CONFIG),
+                by_broker=True,
+            )
+            with contextlib.suppress(TopicExists):
+                await self._host.create_topic(new)
+        shards = [
+            await self._load(index)
+            for index in range(len(self._host.image.topics[DELAYED_TOPIC].partitions))
+        ]
+        self._shards = [self._start(shard) for shard in shards]
+
+    async def _load(self, index: int) -> DelayShard:
+        shard = DelayShard(
+            self._host.partition(DELAYED_TOPIC, index),
+            clock_ms=self._host.clock_ms,
+            threads=self._threads,
+            producer_ids=self._producer_ids,
+            figures=self._figures,
+        )
+        await shard.load()
+        gone = {
+            target.key.topic_id
+            for target in shard.machine.targets
+            if not target.is_dropped and target.key.topic_id not in self._host.image.topics_by_id
+        }
+        if gone:
+            shard.note(*(Dropped(topic_id) for topic_id in gone))
+        return shard
+
+    def _start(self, shard: DelayShard) -> _RunningShard:
+        delivery = DelayDelivery(shard, self._host)
+        tasks = (asyncio.create_task(delivery.run()), asyncio.create_task(_look_after(shard)))
+        return _RunningShard(shard, delivery, tasks)
+
+    async def close(self) -> None:
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.gather(self._opening, return_exceptions=True)
+        shards, self._shards = self._shards, []
+        tasks = [task for running in shards for task in running.tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for running in shards:
+            try:
+                await running.delivery.settle_all()
+            except GoQueueError as error:
+                logger.warning("the next start looks through the last deliveries: %s", error)
+            await running.shard.close()
+        self._threads.shutdown(wait=True)
+
+    def topic_deleted(self, topic_id: UUID) -> None:
+        """What waits for a topic goes with it."""
+        self._figures.forget(topic_id)
+        for shard, _, _ in self._shards:
+            if any(target.key.topic_id == topic_id for target in shard.machine.targets):
+                try:
+                    shard.note(Dropped(topic_id))
+                except GoQueueError as error:
+                    logger.warning("messages of a deleted topic go at the next start: %s", error)
+
+    def wake(self) -> None:
+        """Look at the clock again now."""
+        for running in self._shards:
+            running.delivery.wake()
+
+    # --- scheduling -----------------------------------------------------------------------
+
+    async def schedule(
+        self, topic: str, partition: int, records: Sequence[tuple[NewRecord, int]]
+    ) -> list[DelayedId]:
+        """Keep records until their times (ms); durable as the topic's policy says on return.
+
+        All of them or none. One whose time has passed is delivered at once.
+        """
+        if topic in INTERNAL_TOPICS:
+            raise PolicyViolation(f"topic {topic!r} is written by the broker only")
+        if not records:
+            raise InvalidRequest("messages: at least one is needed")
+        await self.open()
+        target = self._host.partition(topic, partition)
+        target.check_online()
+        for index, (record, _) in enumerate(records):
+            _check(record, target, index, self._host.clock_ms())
+        key = self._key(topic, partition)
+        number = self._shard_number(key)
+        running = self._shards[number]
+        numbers = running.shard.schedule(key, records)
+        note_scheduled(target.trace, number, numbers, records)
+        running.delivery.wake(min(due_ms for _, due_ms in records))
+        await running.shard.log.committed(
+            running.shard.log.end_offset, flushed=target.config.fsync_policy == "always"
+        )
+        return [
+            DelayedId(due_ms, number, each)
+            for each, (_, due_ms) in zip(numbers, records, strict=True)
+        ]
+
+    def intake(self, partition: Partition) -> DelayIntake:
+        """What takes the delayed records out of produced batches.
+
+        Should it raise `DelaysNotOpen`, `open` and append again: that is once in the life of a
+        cluster, so that else call order is log order.
+        """
+        return DelayIntake(partition, self._find, self._host.clock_ms())
+
+    def _find(self, name: TopicPartition) -> DelayTarget:
+        if not self._shards:
+            raise DelaysNotOpen("delayed messages are being set up; try again")
+        key = self._key(*name)
+        running = self._shards[self._shard_number(key)]
+        return DelayTarget(running.shard, key, running.delivery.wake)
+
+    def _key(self, topic: str, partition: int) -> TargetKey:
+        view = self._host.image.topics.get(topic)
+        if view is None:
+            raise UnknownTopic(f"there is no topic {topic!r}")
+        return TargetKey(view.id, int(partition))
+
+    def _shard_number(self, key: TargetKey) -> int:
+        return crc32c(key.topic_id.bytes + b"%d" % key.partition) % len(self._shards)
+
+    # --- what waits -----------------------------------------------------------------------
+
+    async def cancel(self, topic: str, message_id: str) -> DelayedId:
+        """Take a message back that is not on its way yet.
+
+        `TooLateToCancel` if its delivery has begun; `UnknownDelayedMessage` if nothing of this id
+        waits for the topic. Once this returns it will not be delivered.
+        """
+        view = self._topic(topic)
+        wanted = DelayedId.parse(message_id)
+        unknown = UnknownDelayedMessage(f"no message {message_id} waits for topic {topic!r}")
+        await self.start()
+        if wanted.shard >= len(self._shards):
+            raise unknown
+        shard = self._shards[wanted.shard].shard
+        machine = shard.machine
+        meant: list[Entry] = []
+
+        def is_meant(entry: Entry) -> bool:
+            target = machine.targets[entry.target]
+            meant[:] = [entry]
+            return (
+                entry.due_ms == wanted.due_ms
+                and target.key.topic_id == view.id
+                and not target.is_dropped
+            )
+
+        entry = machine.find(wanted.number)
+        end: int | None = None
+        if entry is None and wanted.number not in machine.claimed:
+            end = await shard.cancel_indexed(wanted.number, is_meant)
+        elif entry is not None and is_meant(entry):
+            end = shard.cancel(entry)
+        if end is None:
+            if wanted.number < machine.next_number and wanted.due_ms <= shard.clock_ms():
+                raise TooLateToCancel(f"message {message_id} is delivered or on its way")
+            raise unknown
+        await shard.log.committed(end, flushed=self._flushes(view))
+        with contextlib.suppress(GoQueueError):
+            # Cancelled it is, whether or not it can be read for those who follow it.
+            partition = machine.targets[meant[0].target].key.partition
+            trace = self._host.partition(topic, partition).trace
+            if trace is not None:
+                for record in (await shard.log.read(meant)).values():
+                    note_cancelled(trace, message_id, record)
+        return wanted
+
+    async def list_pending(
+        self, topic: str, *, after: str | None = None, limit: int = 100
+    ) -> DelayedPage:
+        """Messages that wait for a topic, by due time."""
+        view = self._topic(topic)
+        if not 1 <= limit <= LIST_MAX:
+            raise InvalidRequest(f"limit: {limit} is not from 1 to {LIST_MAX}")
+        start = DelayedId(-1, -1, -1) if after is None else DelayedId.parse(after)
+        await self.start()
+        found: list[tuple[DelayedId, Entry]] = []
+        for number, (shard, _, _) in enumerate(self._shards):
+            # Of two with one due time the smaller shard comes first.
+            last = (
+                start.number if number == start.shard else -1 if number > start.shard else INT64_MAX
+            )
+            entries = await shard.page(view.id, (start.due_ms, last), limit + 1)
+            found += ((DelayedId(e.due_ms, number, e.number), e) for e in entries)
+        page = heapq.nsmallest(limit, found)
+        messages = await self._messages(page)
+        is_last = len(found) <= limit
+        return DelayedPage(messages, None if is_last else str(page[-1][0]))
+
+    async def _messages(self, page: Sequence[tuple[DelayedId, Entry]]) -> list[DelayedMessage]:
+        messages = []
+        for found, entry in page:
+            shard = self._shards[found.shard].shard
+            record = (await shard.log.read([entry]))[entry.number]
+            partition = shard.machine.targets[entry.target].key.partition
+            messages.append(DelayedMessage(found, partition, record))
+        return messages
+
+    def stats(self) -> DelayStats:
+        """Figures since the start; what is pending, by topic."""
+        figures = self._figures
+        pending: dict[UUID, int] = {}
+        for shard, _, _ in self._shards:
+            for target in shard.machine.targets:
+                if target.pending:
+                    topic_id = target.key.topic_id
+                    pending[topic_id] = pending.get(topic_id, 0) + target.pending
+        due = [shard.next_due_ms for shard, _, _ in self._shards] if pending else []
+        return DelayStats(
+            pending=sum(pending.values()),
+            in_memory=sum(len(shard.machine.pending) for shard, _, _ in self._shards),
+            pending_bytes=sum(shard.machine.live_bytes for shard, _, _ in self._shards),
+            next_due_ms=min((at_ms for at_ms in due if at_ms is not None), default=None),
+            delivered=figures.delivered,
+            cancelled=figures.cancelled,
+            lateness_p50_ms=figures.lateness.quantile_ms(0.5),
+            lateness_p99_ms=figures.lateness.quantile_ms(0.99),
+            lateness_counts=tuple(figures.lateness.counts),
+            lateness_sum_ms=figures.lateness.sum_ms,
+            topics=self._topic_stats(pending),
+        )
+
+    def _topic_stats(self, pending: Mapping[UUID, int]) -> list[TopicDelayStats]:
+        topics = []
+        for topic_id in {*pending, *self._figures.topics}:
+            view = self._host.image.topics_by_id.get(topic_id)
+            if view is None:
+                continue
+            counts = self._figures.topics.get(topic_id) or TopicFigures()
+            topics.append(
+                TopicDelayStats(
+                    topic=view.name,
+                    pending=pending.get(topic_id, 0),
+                    delivered=counts.delivered,
+                    cancelled=counts.cancelled,
+                    lateness_p99_ms=counts.lateness.quantile_ms(0.99),
+                )
+            )
+        return sorted(topics, key=lambda topic: topic.topic)
+
+    def _topic(self, name: str) -> TopicView:
+        view = self._host.image.topics.get(name)
+        if view is None:
+            raise UnknownTopic(f"there is no topic {name!r}")
+        return view
+
+    def _flushes(self, topic: TopicView) -> bool:
+        return self._host.partition(topic.name, 0).config.fsync_policy == "always"
+
+
+def _check(record: NewRecord, target: Partition, index: int, now_ms: int) -> None:
+    """What the target would refuse is refused now."""
+    size_bytes = stored_size_bytes(record.key, record.value, record.headers) + HEADER_BYTES
+    if size_bytes > target.config.max_message_bytes:
+        raise RecordTooLarge(
+            f"messages[{index}] takes about {size_bytes} bytes; max.message.bytes is "
+            f"{target.config.max_message_bytes}"
+        )
+    if target.config.is_compacted and record.key is None:
+        raise InvalidRecord("a compacted topic takes no record without a key", index)
+    features_of(record.headers, now_ms=now_ms, record_index=index)
+
+
+async def _look_after(shard: DelayShard) -> None:
+    while True:
+        await asyncio.sleep(UPKEEP_INTERVAL_MS / 1000)
+        try:
+            await shard.upkeep()
+        except GoQueueError as error:
+            logger.warning("%s is looked after later: %s", shard.log.partition.name, error)
+        except Exception:
+            logger.exception("%s is looked after later", shard.log.partition.name)

@@ -1,0 +1,185 @@
+"""The pending messages of one partition of `__delayed`, as a table on disk.
+
+It saves recovery from reading the whole log, holds what is due too late to wait in memory, and
+answers who waits, in order. It is derived: it says up to which offset of the log it stands, and one
+that is damaged or does not fit the log is thrown away and made anew. SQLite, because that is a
+sorted table with transactions; all methods block and are called by one thread at a time.
+
+Rows are written and removed by the thousand per statement: SQLite releases the interpreter once per
+statement, and a statement per row would wait for the event loop at every one.
+"""
+
+import logging
+import sqlite3
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from goqueue.broker.delays.position import FORMAT, IndexPosition
+from goqueue.model.errors import PartitionOffline
+from goqueue.state.delays.pending import Entry
+
+logger = logging.getLogger(__name__)
+
+FILE_NAME: Final = "pending.sqlite"
+_SIDE_FILES: Final = ("", "-wal", "-shm")
+# SQLite takes 32,766 parameters per statement.
+_ROWS_PER_STATEMENT: Final = 1_000
+_COLUMNS: Final = 5
+_CACHE_KIB: Final = 8 * 1024
+
+_TABLES: Final = """
+CREATE TABLE IF NOT EXISTS pending (
+    number INTEGER PRIMARY KEY, due INTEGER, target INTEGER, offset INTEGER, size INTEGER);
+CREATE INDEX IF NOT EXISTS pending_by_due ON pending (due, number);
+CREATE TABLE IF NOT EXISTS position (id INTEGER PRIMARY KEY CHECK (id = 0), content BLOB);
+"""
+
+
+class IndexUnusable(PartitionOffline):
+    """The table cannot be read or written; messages are delivered all the same."""
+
+
+class DelayIndex:
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE_NAME
+        self._connection: sqlite3.Connection | None = None
+
+    def open(self, log_start: int, log_end: int) -> IndexPosition | None:
+        """Where the index stands; None when it is empty, also because it had to be emptied."""
+        try:
+            self._connect()
+            position = self._position()
+        except (sqlite3.Error, msgspec.MsgspecError) as error:
+            logger.warning("%s is made anew from the log: %s", self._path, error)
+            position = None
+        if position is not None and not log_start <= position.next_offset <= log_end:
+            logger.warning(
+                "%s is made anew from the log: it stands at %d, the log holds %d to %d",
+                self._path,
+                position.next_offset,
+                log_start,
+                log_end,
+            )
+            position = None
+        if position is None:
+            self._remove()
+            self._connect()
+        return position
+
+    def _connect(self) -> None:
+        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+        self._connection = connection
+        # A power cut may take the last changes but leaves the table whole.
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+        connection.executescript(_TABLES)
+
+    def _position(self) -> IndexPosition | None:
+        row = self._open.execute("SELECT content FROM position").fetchone()
+        if row is None:
+            return None
+        position = msgspec.msgpack.decode(row[0], type=IndexPosition)
+        if position.format != FORMAT:
+            raise sqlite3.DatabaseError(f"it has the unknown format {position.format}")
+        return position
+
+    def _remove(self) -> None:
+        self.close()
+        for suffix in _SIDE_FILES:
+            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+
+    @property
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise IndexUnusable(f"{self._path} is closed")
+        return self._connection
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    # --- writing --------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        self._open.execute("BEGIN IMMEDIATE")
+
+    def insert(self, fields: Sequence[int]) -> None:
+        """Insert or replace rows: number, due, target, offset, size, number, due, …"""
+        for start in range(0, len(fields), _COLUMNS * _ROWS_PER_STATEMENT):
+            part = fields[start : start + _COLUMNS * _ROWS_PER_STATEMENT]
+            rows = ",".join(["(?,?,?,?,?)"] * (len(part) // _COLUMNS))
+            self._open.execute(f"INSERT OR REPLACE INTO pending VALUES {rows}", part)
+
+    def delete(self, numbers: Sequence[int]) -> None:
+        for start in range(0, len(numbers), _ROWS_PER_STATEMENT):
+            part = numbers[start : start + _ROWS_PER_STATEMENT]
+            marks = ",".join("?" * len(part))
+            self._open.execute(f"DELETE FROM pending WHERE number IN ({marks})", part)
+
+    def drop(self, targets: Iterable[int]) -> None:
+        self._open.executemany("DELETE FROM pending WHERE target = ?", [(t,) for t in targets])
+
+    def commit(self, position: IndexPosition) -> None:
+        content = msgspec.msgpack.encode(position)
+        self._open.execute("INSERT OR REPLACE INTO position VALUES (0, ?)", (content,))
+        self._open.execute("COMMIT")
+
+    def roll_back(self) -> None:
+        if self._connection is not None and self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    # --- reading --------------------------------------------------------------------------
+
+    def due_between(self, start_ms: int, end_ms: int) -> list[Entry]:
+        rows = self._open.execute(
+            "SELECT number, due, target, offset, size FROM pending WHERE due >= ? AND due < ?",
+            (start_ms, end_ms),
+        )
+        return [Entry._make(row) for row in rows]
+
+    def totals_from(self, start_ms: int) -> list[tuple[int, int, int]]:
+        """Target, messages and their bytes, of what is due from `start_ms` on."""
+        return self._open.execute(
+            "SELECT target, count(*), sum(size) FROM pending WHERE due >= ? GROUP BY target",
+            (start_ms,),
+        ).fetchall()
+
+    def earliest_from(self, start_ms: int) -> int | None:
+        found = self._open.execute("SELECT min(due) FROM pending WHERE due >= ?", (start_ms,))
+        earliest: int | None = found.fetchone()[0]
+        return earliest
+
+    def find(self, number: int) -> Entry | None:
+        row = self._open.execute(
+            "SELECT number, due, target, offset, size FROM pending WHERE number = ?", (number,)
+        ).fetchone()
+        return None if row is None else Entry._make(row)
+
+    def page(self, targets: Sequence[int], after: tuple[int, int], limit: int) -> list[Entry]:
+        """Messages for these targets after (due, number), in order."""
+        wanted = ",".join(str(target) for target in targets)
+        rows = self._open.execute(
+            "SELECT number, due, target, offset, size FROM pending "
+            f"WHERE (due, number) > (?, ?) AND target IN ({wanted}) "
+            "ORDER BY due, number LIMIT ?",
+            (*after, limit),
+        )
+        return [Entry._make(row) for row in rows]
+
+    def oldest(self, limit: int) -> list[Entry]:
+        """Messages by their place in the log."""
+        rows = self._open.execute(
+            "SELECT number, due, target, offset, size FROM pending ORDER BY offset LIMIT ?",
+            (limit,),
+        )
+        return [Entry._make(row) for row in rows]
+
+    def first_offset(self) -> int | None:
+        """Where the oldest message stands in the log."""
+        found: int | None = self._open.execute("SELECT min(offset) FROM pending").fetchone()[0]
+        return found

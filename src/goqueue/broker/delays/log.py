@@ -1,0 +1,188 @@
+"""One partition of `__delayed`: writing messages and notes into it, and reading them again."""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from typing import Final, NamedTuple
+
+from aiokafka.record.default_records import DefaultRecordBatch
+
+from goqueue.broker.partitions.partition import Partition
+from goqueue.model.batch import read_header
+from goqueue.model.log import Isolation
+from goqueue.model.records import Header, NewRecord, encode_records
+from goqueue.state.delays.pending import Entry
+from goqueue.state.delays.records import (
+    Note,
+    Scheduled,
+    note_record,
+    parse_address,
+    parse_note,
+    scheduled_record,
+    stored_size_bytes,
+)
+
+# Messages that came together may fall due far apart, and to read one its whole batch is decoded.
+BATCH_RECORDS: Final = 4
+# Bounds what one read holds in memory while a long log is replayed.
+REPLAY_BYTES: Final = 1024 * 1024
+# Between two wanted messages, about a read's worth: then one read takes both.
+GAP_RECORDS: Final = 16
+# Less costs as much to read.
+BATCH_BYTES_MIN: Final = 1024
+# A flush that the disk does not finish within this time has failed for whoever waits.
+COMMIT_TIMEOUT_MS: Final = 30_000
+
+
+class StoredMessage(NamedTuple):
+    address: Scheduled
+    offset: int
+    size_bytes: int
+
+
+class DelayLog:
+    """Appends go to the page cache on the event loop, in one write per call."""
+
+    def __init__(self, partition: Partition, threads: Executor) -> None:
+        self.partition = partition
+        self._threads = threads
+        self._flushing: asyncio.Future[int] | None = None
+
+    @property
+    def end_offset(self) -> int:
+        return self.partition.log_end_offset
+
+    def append(self, records: Sequence[NewRecord], now_ms: int) -> int:
+        """Append records and return the offset of the first."""
+        data = bytearray()
+        for start in range(0, len(records), BATCH_RECORDS):
+            data += encode_records(records[start : start + BATCH_RECORDS], now_ms=now_ms)
+        return self.partition.append_own(data).base_offset
+
+    def append_messages(
+        self, notes: Sequence[Note], messages: Sequence[tuple[Scheduled, NewRecord]], now_ms: int
+    ) -> list[StoredMessage]:
+        """Append notes and then messages; a crash leaves some first part of them."""
+        records = [note_record(note) for note in notes]
+        records += [scheduled_record(address, message) for address, message in messages]
+        offset = self.append(records, now_ms) + len(notes)
+        return [
+            StoredMessage(address, offset + at, _size_bytes(message))
+            for at, (address, message) in enumerate(messages)
+        ]
+
+    # --- durability -----------------------------------------------------------------------
+
+    async def committed(self, offset: int, *, flushed: bool) -> None:
+        """Return once all below `offset` is committed, and on disk if `flushed` asks for it."""
+        await self.partition.wait_committed(offset, COMMIT_TIMEOUT_MS)
+        log = self.partition.log
+        while flushed and log.flushed_offset < offset:
+            if self._flushing is None:
+                loop = asyncio.get_running_loop()
+                self._flushing = loop.run_in_executor(self._threads, log.flush)
+                self._flushing.add_done_callback(self._flush_done)
+            # Shielded: others wait for the same flush.
+            await asyncio.shield(self._flushing)
+
+    def _flush_done(self, flushing: "asyncio.Future[int]") -> None:
+        self._flushing = None
+        if not flushing.cancelled():
+            flushing.exception()
+
+    # --- reading --------------------------------------------------------------------------
+
+    async def read(self, entries: Iterable[Entry]) -> dict[int, NewRecord]:
+        """The messages of these entries by number, without a timestamp.
+
+        `CorruptBatch` if one cannot be read.
+        """
+        wanted = sorted(entries, key=lambda entry: entry.offset)
+        if not wanted:
+            return {}
+        await self.partition.wait_committed(wanted[-1].offset + 1, COMMIT_TIMEOUT_MS)
+        found: dict[int, NewRecord] = {}
+        for run in _runs(wanted):
+            await self._read_run(run, found)
+        return found
+
+    async def _read_run(self, run: Sequence[Entry], found: dict[int, NewRecord]) -> None:
+        numbers = {entry.offset: entry.number for entry in run}
+        offset = run[0].offset
+        largest_bytes = max(entry.size_bytes for entry in run)
+        if len(run) == 1:
+            guess_bytes = min(max(BATCH_BYTES_MIN, 2 * BATCH_RECORDS * largest_bytes), REPLAY_BYTES)
+            data = self.partition.log.read_batch(offset, guess_bytes)
+            if data is not None:
+                _pick(data, numbers, found)
+                return
+        last = run[-1].offset
+        # What lies between them is read along, as if it were like them.
+        wanted_bytes = (last - offset + BATCH_RECORDS) * largest_bytes
+        while offset <= last:
+            part = await self.partition.read(
+                offset,
+                min(wanted_bytes, REPLAY_BYTES),
+                isolation=Isolation.READ_UNCOMMITTED,
+                at_least_one=True,
+            )
+            _pick(part.data, numbers, found)
+            offset = part.next_offset
+
+    def replay_part(self, offset: int, up_to: int) -> tuple[list[StoredMessage | Note], int]:
+        """Blocking: a part of the log from `offset` on, and where the next begins."""
+        log = self.partition.log
+        part = log.read(offset, REPLAY_BYTES, up_to=up_to, at_least_one=True, may_block=True)
+        found: list[StoredMessage | Note] = []
+        for record in _records(part.data):
+            address = parse_address(record.headers)
+            if address is None:
+                found.append(parse_note(record.value))
+            else:
+                size = stored_size_bytes(record.key, record.value, record.headers[1:])
+                found.append(StoredMessage(address, record.offset, size))
+        return found, part.next_offset
+
+
+def _size_bytes(message: NewRecord) -> int:
+    return stored_size_bytes(message.key, message.value, message.headers)
+
+
+class _StoredRecord(NamedTuple):
+    """What aiokafka's compiled records look like."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes
+    headers: list[Header]
+
+
+def _records(data: bytes, wanted: Mapping[int, int] | None = None) -> Iterator[_StoredRecord]:
+    """All records, or those of batches in which an offset is wanted; the data is verified."""
+    position = 0
+    while position < len(data):
+        header = read_header(data, position)
+        end = position + header.size_bytes
+        offsets = range(header.base_offset, header.next_offset)
+        if wanted is None or not wanted.keys().isdisjoint(offsets):
+            yield from DefaultRecordBatch(data[position:end])
+        position = end
+
+
+def _pick(data: bytes, numbers: Mapping[int, int], found: dict[int, NewRecord]) -> None:
+    for record in _records(data, numbers):
+        number = numbers.get(record.offset)
+        if number is not None:
+            found[number] = NewRecord(
+                key=record.key, value=record.value, headers=tuple(record.headers[1:])
+            )
+
+
+def _runs(wanted: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+    """Cut where so much lies between two entries that two reads are cheaper than one."""
+    start = 0
+    for at in range(1, len(wanted) + 1):
+        if at == len(wanted) or wanted[at].offset - wanted[at - 1].offset > GAP_RECORDS:
+            yield wanted[start:at]
+            start = at

@@ -1,0 +1,1 @@
+"""The group coordinator of this node."""

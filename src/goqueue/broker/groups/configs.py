@@ -1,0 +1,120 @@
+"""Settings of single groups: changed, described, and handed to those who act on them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Final
+
+from goqueue.broker.topics.configs import apply_changes, entry
+from goqueue.broker.topics.following import MetadataFollower
+from goqueue.metadata.store import Compare, MetadataStore, Op, Put
+from goqueue.model.broker_config import BROKER_SETTINGS, BrokerConfig
+from goqueue.model.configs import ConfigChange, ConfigEntry, ConfigSource, ConfigSynonym
+from goqueue.model.errors import Conflict, InvalidRequest
+from goqueue.model.groups.config import (
+    BROKER_NAMES,
+    GROUP_SETTINGS,
+    GroupConfig,
+    check_group_config,
+    group_config,
+)
+from goqueue.model.settings import Value
+from goqueue.state import metadata_keys as keys
+from goqueue.state.groups.settings import GroupOverrides
+
+# Writers of the same key: more at once than this is a fault.
+TRANSACTION_TRIES: Final = 20
+
+_OVERRIDABLE: Final = tuple(field.name for field in fields(GroupOverrides))
+
+
+class GroupConfigs:
+    def __init__(
+        self, store: MetadataStore, follower: MetadataFollower, config: BrokerConfig
+    ) -> None:
+        self._store = store
+        self._follower = follower
+        self._defaults: dict[str, Value] = {
+            name: getattr(config, broker_name.replace(".", "_"))
+            for name, broker_name in BROKER_NAMES.items()
+        }
+        self._parsed: dict[str, tuple[Mapping[str, str], GroupConfig]] = {}
+        self._plain = group_config({}, self._defaults)
+
+    def of(self, group: str) -> GroupConfig:
+        """What holds for a group now."""
+        texts = self._follower.image.group_configs.get(group)
+        if not texts:
+            return self._plain
+        known = self._parsed.get(group)
+        if known is None or known[0] is not texts:
+            known = self._parsed[group] = (texts, group_config(texts, self._defaults))
+        return known[1]
+
+    def overrides(self) -> dict[str, GroupOverrides]:
+        """What the group coordinator must know of groups that have settings of their own."""
+        found = {}
+        for group, texts in self._follower.image.group_configs.items():
+            values = check_group_config(texts)
+            own = {name.replace(".", "_"): value for name, value in values.items()}
+            times = {name: int(own[name]) for name in _OVERRIDABLE if name in own}  # type: ignore[arg-type]
+            if times:
+                found[group] = GroupOverrides(**times)
+        return found
+
+    async def alter(
+        self, group: str, changes: Sequence[ConfigChange], *, validate_only: bool = False
+    ) -> None:
+        await self._set(
+            group,
+            lambda current: apply_changes(current, changes, GROUP_SETTINGS),
+            validate_only=validate_only,
+        )
+
+    async def replace(
+        self, group: str, config: Mapping[str, str], *, validate_only: bool = False
+    ) -> None:
+        await self._set(group, lambda _: dict(config), validate_only=validate_only)
+
+    def describe(self, group: str) -> list[ConfigEntry]:
+        own = self._follower.image.group_configs.get(group, {})
+        entries = []
+        for name, setting in GROUP_SETTINGS.items():
+            synonyms = []
+            if name in own:
+                synonyms.append(ConfigSynonym(name, own[name], ConfigSource.GROUP))
+            broker_name = BROKER_NAMES.get(name)
+            if broker_name is not None:
+                value = setting.format(self._defaults[name])
+                usual = setting.format(BROKER_SETTINGS[broker_name].default)
+                source = ConfigSource.DEFAULT if value == usual else ConfigSource.STATIC_BROKER
+                synonyms.append(ConfigSynonym(broker_name, value, source))
+            else:
+                usual = setting.format(setting.default)
+                synonyms.append(ConfigSynonym(name, usual, ConfigSource.DEFAULT))
+            entries.append(entry(setting, synonyms, read_only=False))
+        return entries
+
+    async def _set(
+        self,
+        group: str,
+        change: Callable[[Mapping[str, str]], dict[str, str]],
+        *,
+        validate_only: bool,
+    ) -> None:
+        if not group:
+            raise InvalidRequest("group name: is empty")
+        key = keys.group_config_key(group)
+        for _ in range(TRANSACTION_TRIES):
+            found = (await self._store.get(key)).one
+            current = {} if found is None else keys.decode_value(key, found.value, dict[str, str])
+            texts = change(current)
+            check_group_config(texts)
+            if validate_only:
+                return
+            op: Op = Put(*keys.group_config_entry(group, texts))
+            revision = 0 if found is None else found.mod_revision
+            done = await self._store.transact([Compare.unchanged(key, revision)], [op])
+            if done.succeeded:
+                await self._follower.applied(done.revision)
+                return
+        raise Conflict(f"{key} is changed too often at the same time; try again")

@@ -1,0 +1,474 @@
+"""The broker service: what every front door calls."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+from goqueue.broker.coordinator_settings import group_settings, transaction_settings
+from goqueue.broker.delays.delays import Delays
+from goqueue.broker.delays.intake import DelayIntake, DelaysNotOpen
+from goqueue.broker.groups.configs import GroupConfigs
+from goqueue.broker.groups.groups import Groups
+from goqueue.broker.measuring.traffic import DoorTraffic
+from goqueue.broker.partitions import fetching
+from goqueue.broker.partitions import single_records as record_access
+from goqueue.broker.partitions.compaction import Compactor
+from goqueue.broker.partitions.hosting import HostedPartitions
+from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.partitions.retention import apply_retention_forever
+from goqueue.broker.queues.queues import Queues
+from goqueue.broker.queues.share.groups import ShareGroups
+from goqueue.broker.schemas.schemas import Schemas
+from goqueue.broker.schemas.validation import Validation
+from goqueue.broker.topics.following import MetadataFollower
+from goqueue.broker.topics.topics import TopicAdmin
+from goqueue.broker.tracing.tracing import Tracing
+from goqueue.broker.transactions.producer_ids import ProducerIdSource
+from goqueue.broker.transactions.transactions import Transactions
+from goqueue.metadata.local import LocalStore
+from goqueue.metadata.store import Delete, MetadataStore, Put
+from goqueue.model.batch import Buffer, is_transactional
+from goqueue.model.broker_config import BrokerConfig
+from goqueue.model.errors import (
+    InvalidRecord,
+    InvalidRequiredAcks,
+    PolicyViolation,
+    TopicExists,
+    UnknownTopic,
+    UnknownTopicId,
+)
+from goqueue.model.groups.messages import OffsetCommitResult, TxnOffsetCommit
+from goqueue.model.log import (
+    Appended,
+    EpochEnd,
+    FetchedPart,
+    FetchPart,
+    Isolation,
+    ListedOffset,
+    LogDirView,
+    Produced,
+    Published,
+    RecordPage,
+    StoredPartitionSize,
+)
+from goqueue.model.names import NodeId, TopicPartition
+from goqueue.model.records import NewRecord
+from goqueue.model.topic_config import TopicConfig
+from goqueue.model.topics import INTERNAL_TOPICS, NewTopic, TopicView
+from goqueue.model.transactions.errors import TransactionError, TransactionRefused
+from goqueue.model.transactions.messages import AddOffsets
+from goqueue.state import metadata_keys as keys
+from goqueue.state.metadata_image import ImageChanges, MetadataImage
+from goqueue.storage.data_directory import DataDirectory
+from goqueue.storage.disk import Disk
+
+logger = logging.getLogger(__name__)
+
+
+def system_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Broker:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        directory: DataDirectory,
+        store: MetadataStore,
+        disk: Disk,
+        clock_ms: Callable[[], int],
+    ) -> None:
+        self.config = config
+        self.node_id = NodeId(config.node_id)
+        self.clock_ms = clock_ms
+        self._directory = directory
+        self._store = store
+        self._disk = disk
+        self._follower = MetadataFollower(store, prepare=self._prepare, react=self._react)
+        self.traffic = DoorTraffic()
+        self.topics = TopicAdmin(store, self._follower, config)
+        self.tracing = Tracing(config, directory.path, cluster_id=lambda: self.cluster_id)
+        self.hosted = HostedPartitions(
+            directory,
+            node_id=self.node_id,
+            disk=disk,
+            clock_ms=clock_ms,
+            topic_config=self.topic_config,
+            producer_expiration_ms=config.producer_id_expiration_ms,
+            make_trace=self.tracing.trace_of,
+        )
+        self.groups = Groups(
+            self, partitions=config.offsets_topic_num_partitions, settings=group_settings(config)
+        )
+        producer_ids = ProducerIdSource(store)
+        self.transactions = Transactions(
+            self,
+            self.groups,
+            producer_ids,
+            partitions=config.transaction_state_log_num_partitions,
+            settings=transaction_settings(config),
+        )
+        self.compactor = Compactor(self.hosted, clock_ms=clock_ms)
+        self.queues = Queues(self, partitions=config.queue_state_num_partitions)
+        self.delays = Delays(self, producer_ids, partitions=config.delayed_topic_num_partitions)
+        self.schemas = Schemas(self, schema_max_bytes=config.schema_max_bytes)
+        self.validation = Validation(self.schemas, self.hosted.readers, self._known_config)
+        self.group_configs = GroupConfigs(store, self._follower, config)
+        self.groups.overrides = self.group_configs.overrides
+        self.groups.offsets_committed = self.tracing.offsets_committed
+        self.share_groups = ShareGroups(self, self.groups, self.queues, self.group_configs)
+        self._upkeep: list[asyncio.Task[None]] = []
+
+    @classmethod
+    async def open(
+        cls,
+        config: BrokerConfig,
+        *,
+        clock_ms: Callable[[], int] = system_clock_ms,
+        disk: Disk | None = None,
+    ) -> "Broker":
+        """Take the data directory, recover what is in it, and host its partitions."""
+        disk = disk or Disk()
+        directory = DataDirectory.open(config.data_dir, disk)
+        store: MetadataStore | None = None
+        broker: Broker | None = None
+        try:
+            store = await LocalStore.open(directory.metadata_path)
+            broker = cls(config, directory=directory, store=store, disk=disk, clock_ms=clock_ms)
+            await broker._start()
+        except BaseException:
+            if broker is not None:
+                await broker._follower.stop()
+            if store is not None:
+                await store.close()
+            directory.close(clean=False)
+            raise
+        return broker
+
+    async def _start(self) -> None:
+        await self._follower.load()
+        self.hosted.load(self._follower.image)
+        await self._store.put(*keys.cluster_id_entry(self.cluster_id))
+        self._follower.start()
+        self.tracing.start(self.image, self.hosted.trace_of)
+        await self.groups.state.start()
+        await self.transactions.state.start()
+        await self.queues.state.start()
+        await self.schemas.start()
+        await self.delays.start()
+        interval_ms = self.config.retention_check_interval_ms
+        retaining = apply_retention_forever(self.hosted, self.groups, interval_ms)
+        self._upkeep.append(asyncio.create_task(retaining))
+        compacting = self.compactor.run_forever(self.config.log_cleaner_backoff_ms)
+        self._upkeep.append(asyncio.create_task(compacting))
+
+    async def announce(self, host: str, kafka_port: int, http_port: int) -> None:
+        """Tell the cluster where this broker is reached; called once the doors are open."""
+        reached = keys.BrokerValue(host=host, kafka_port=kafka_port, http_port=http_port)
+        entries = (
+            keys.broker_entry(self.node_id, reached),
+            keys.controller_entry(self.node_id),
+        )
+        done = await self._store.transact([], [Put(*entry) for entry in entries])
+        await self._follower.applied(done.revision)
+
+    async def close(self) -> None:
+        await self.delays.close()
+        await self.schemas.close()
+        self.share_groups.close()
+        self.queues.close()
+        self.transactions.close()
+        self.groups.state.close()
+        for task in self._upkeep:
+            task.cancel()
+        await asyncio.gather(*self._upkeep, return_exceptions=True)
+        await self._follower.stop()
+        clean = await self.hosted.close()
+        await self.tracing.close()
+        await self._store.close()
+        self._directory.close(clean=clean)
+
+    # --- metadata -------------------------------------------------------------------------
+
+    @property
+    def image(self) -> MetadataImage:
+        return self._follower.image
+
+    @property
+    def cluster_id(self) -> str:
+        return self._directory.cluster_id
+
+    @property
+    def offline_partitions(self) -> dict[TopicPartition, str]:
+        return self.hosted.offline
+
+    def topic(self, name: str) -> TopicView:
+        return self.topics.find(name)
+
+    def topic_by_id(self, topic_id: UUID) -> TopicView:
+        topic = self.image.topics_by_id.get(topic_id)
+        if topic is None:
+            raise UnknownTopicId(f"there is no topic with id {topic_id}")
+        return topic
+
+    def topic_config(self, topic: TopicView) -> TopicConfig:
+        return self.topics.effective_config(topic)
+
+    def _known_config(self, topic: str) -> TopicConfig | None:
+        """A topic's settings, of which its partitions know the parsed form; the first will do."""
+        partition = self.hosted.get(topic, 0)
+        if partition is not None:
+            return partition.config
+        view = self.image.topics.get(topic)
+        return None if view is None else self.topic_config(view)
+
+    async def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> TopicView:
+        return await self.topics.create(new, validate_only=validate_only)
+
+    async def ensure_topic(self, name: str) -> TopicView:
+        """The topic, made with the broker's defaults if it is not there and that is allowed."""
+        topic = self.image.topics.get(name)
+        if topic is not None:
+            return topic
+        if name in INTERNAL_TOPICS:
+            raise UnknownTopic(f"there is no topic {name!r} yet; the broker makes it on first need")
+        if not self.config.auto_create_topics_enable:
+            raise UnknownTopic(f"there is no topic {name!r}, and auto.create.topics.enable is off")
+        with contextlib.suppress(TopicExists):
+            return await self.topics.create(NewTopic(name=name), validate_only=False)
+        return self.topic(name)
+
+    async def delete_topic(self, name: str) -> None:
+        await self.topics.delete(name)
+
+    async def keep_door_entry(self, door: str, name: str, value: bytes | None) -> None:
+        """Store what a front door wants kept, or remove it; it is read in `image.door_entries`."""
+        key = keys.door_key(door, name)
+        done = await self._store.transact([], [Delete(key) if value is None else Put(key, value)])
+        await self._follower.applied(done.revision)
+
+    async def _prepare(self, changes: ImageChanges, image: MetadataImage) -> None:
+        """Before a change is seen: whoever finds a topic in the image finds its partitions, too."""
+        for topic in changes.topics_deleted:
+            await self.hosted.drop(topic)
+        for name in _grown(changes):
+            await self.hosted.host(image.topics[name])
+
+    def _react(self, changes: ImageChanges, image: MetadataImage) -> None:
+        for topic in changes.topics_deleted:
+            self.queues.topic_deleted(topic)
+            self.delays.topic_deleted(topic.id)
+        all_concerned = bool(changes.broker_configs_changed)
+        for topic in image.topics.values() if all_concerned else changes.topics_reconfigured:
+            self.hosted.reconfigure(topic)
+        if changes.topics_deleted or _grown(changes):
+            self.groups.topics_changed(image)
+        if changes.group_configs_changed:
+            self.groups.settings_changed()
+
+    # --- data -----------------------------------------------------------------------------
+
+    def partition(self, topic: str, index: int) -> Partition:
+        return self.hosted.find(self.image, topic, index)
+
+    async def produce(
+        self,
+        topic: str,
+        index: int,
+        records: Buffer,
+        *,
+        acks: int,
+        timeout_ms: int,
+        transactional_id: str | None = None,
+        bumps_epoch: bool = False,
+        is_checked: bool = False,
+    ) -> Produced:
+        """Append, then wait as `acks` asks. The append comes first: call order is log order.
+
+        Only the first batch of a transaction in a partition waits before it, for the transaction
+        coordinator. `bumps_epoch`: the client speaks transaction version 2 (KIP-890).
+        `is_checked`: the records fit the topic's schemas, or need not.
+        """
+        if acks not in (-1, 0, 1):
+            raise InvalidRequiredAcks(f"acks {acks} is not one of -1 (all), 0 and 1")
+        partition = self.partition(topic, index)
+        if topic in INTERNAL_TOPICS:
+            raise PolicyViolation(f"topic {topic!r} is written by the broker only")
+        guard = None
+        if transactional_id is not None:
+            guard = await self.transactions.verify(
+                partition, records, transactional_id, bumps_epoch=bumps_epoch
+            )
+        elif is_transactional(records):
+            raise InvalidRecord("a transactional batch was sent without a transactional id")
+        intake = self.delays.intake(partition)
+        if partition.config.validates_schemas and not is_checked:
+            async with self.validation.turn(partition):
+                await self.validation.check_batch(partition, records)
+                appended = await self._append(partition, records, guard, intake)
+        else:
+            appended = await self._append(partition, records, guard, intake)
+        if acks != 0:
+            await partition.wait_committed(appended.last_offset + 1, timeout_ms)
+            await intake.committed(flushed=partition.config.fsync_policy == "always")
+        return Produced(*appended, partition.log_start_offset)
+
+    async def _append(
+        self, partition: Partition, records: Buffer, guard: int | None, intake: DelayIntake
+    ) -> Appended:
+        try:
+            return partition.append(records, guard=guard, divert=intake.divert)
+        except DelaysNotOpen:
+            await self.delays.open()
+            return partition.append(records, guard=guard, divert=intake.divert)
+
+    async def fetch(
+        self,
+        wanted: Sequence[FetchPart],
+        *,
+        max_wait_ms: int,
+        min_bytes: int,
+        max_bytes: int,
+        isolation: Isolation,
+    ) -> list[FetchedPart]:
+        return await fetching.fetch(
+            self.partition,
+            wanted,
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=min(max_bytes, self.config.fetch_max_bytes),
+            isolation=isolation,
+        )
+
+    async def list_offset(
+        self,
+        topic: str,
+        index: int,
+        timestamp: int,
+        *,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+        leader_epoch: int = -1,
+    ) -> ListedOffset:
+        partition = self.partition(topic, index)
+        partition.check_leader_epoch(leader_epoch)
+        return await partition.list_offset(timestamp, isolation=isolation)
+
+    async def delete_records(self, topic: str, index: int, before_offset: int) -> int:
+        """Move the log start; returns the new one."""
+        partition = self.partition(topic, index)
+        if topic in INTERNAL_TOPICS:
+            raise PolicyViolation(f"records of {topic!r} are deleted by the broker only")
+        return partition.delete_records(before_offset)
+
+    def offset_for_leader_epoch(
+        self, topic: str, index: int, epoch: int, current_epoch: int
+    ) -> EpochEnd:
+        partition = self.partition(topic, index)
+        partition.check_online()
+        partition.check_leader_epoch(current_epoch)
+        return partition.end_of_epoch(epoch)
+
+    def log_dirs(self) -> LogDirView:
+        stats = self._disk.statvfs(self._directory.path)
+        return LogDirView(
+            path=str(self._directory.path),
+            total_bytes=stats.f_frsize * stats.f_blocks,
+            usable_bytes=stats.f_frsize * stats.f_bavail,
+            partitions=tuple(
+                StoredPartitionSize(p.name.topic, p.name.partition, p.log.size_bytes)
+                for p in self.hosted
+            ),
+        )
+
+    # --- coordinators ---------------------------------------------------------------------
+
+    def coordinator_of(self, key: str, *, transactional: bool) -> NodeId:
+        """The broker that looks after a group or a transactional id."""
+        state = self.transactions.state if transactional else self.groups.state
+        topic = self.image.topics.get(state.name)
+        if topic is None:
+            return self.node_id  # whoever is asked first makes the topic
+        return topic.partitions[state.partition_for(key)].leader
+
+    async def commit_transaction_offsets(
+        self, request: TxnOffsetCommit, *, transactional_id: str, adds_offsets: bool
+    ) -> OffsetCommitResult:
+        """Commit offsets within a transaction.
+
+        With `adds_offsets` (transaction version 2) the group joins the transaction here; else the
+        producer has said so before.
+        """
+        if adds_offsets:
+            add = AddOffsets(
+                transactional_id=transactional_id,
+                producer_id=request.producer_id,
+                producer_epoch=request.producer_epoch,
+                group_id=request.group_id,
+            )
+            answer = await self.transactions.add_offsets(add)
+            if answer.error is not TransactionError.NONE:
+                raise TransactionRefused(answer.error)
+        else:
+            await self.transactions.verify_offsets(
+                transactional_id, request, self.groups.offsets_partition(request.group_id)
+            )
+        return await self.groups.commit_in_transaction(request)
+
+    # --- records --------------------------------------------------------------------------
+
+    async def publish(
+        self,
+        topic: str,
+        records: Sequence[NewRecord],
+        *,
+        partition: int | None = None,
+        acks: int = -1,
+        is_checked: bool = False,
+    ) -> list[Published]:
+        """Append records, each to its partition, if all fit the topic's schemas.
+
+        Those the caller has checked, and what the broker only moves, are not checked again.
+        """
+        if not is_checked:
+            await self.validation.check_records(topic, records)
+        return await record_access.publish(
+            self,
+            topic,
+            records,
+            partition=partition,
+            partition_count=len(self.topic(topic).partitions),
+            acks=acks,
+            now_ms=self.clock_ms(),
+        )
+
+    async def read_records(
+        self,
+        topic: str,
+        index: int,
+        offset: int,
+        *,
+        limit: int,
+        max_bytes: int = 1_048_576,
+        max_wait_ms: int = 0,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    ) -> RecordPage:
+        return await record_access.read_records(
+            self,
+            topic,
+            index,
+            offset,
+            limit=limit,
+            max_bytes=max_bytes,
+            max_wait_ms=max_wait_ms,
+            isolation=isolation,
+        )
+
+
+def _grown(changes: ImageChanges) -> set[str]:
+    """Topics with partitions that were not there before."""
+    grown: set[str] = {name.topic for name in changes.partitions_added}
+    return grown.union(topic.name for topic in changes.topics_created)

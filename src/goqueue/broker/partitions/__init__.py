@@ -1,0 +1,1 @@
+"""Partitions on this node: appending, committing, reading, retention and compaction."""

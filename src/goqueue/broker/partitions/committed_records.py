@@ -1,0 +1,47 @@
+"""Single records out of fetched batches, as a reader of committed messages sees them."""
+
+from collections import deque
+from typing import NamedTuple
+
+from goqueue.model.batch import iterate_batches
+from goqueue.model.control import MarkerType, decode_marker
+from goqueue.model.log import FetchedPart
+from goqueue.model.records import Record, decode_records
+
+
+class RecordRun(NamedTuple):
+    """`next_offset` is where to go on, also past what was left out."""
+
+    records: list[Record]
+    next_offset: int
+
+
+def committed_records(found: FetchedPart, offset: int, limit: int) -> RecordRun:
+    """Up to `limit` records from `offset` on, without markers and what was aborted.
+
+    A fetch tells which transactions in its range were aborted (none for a reader of everything);
+    each begins at its first offset and ends with its producer's next abort marker.
+    """
+    records: list[Record] = []
+    next_offset = offset
+    waiting = deque(sorted(found.aborted or (), key=lambda aborted: aborted.first_offset))
+    aborting: set[int] = set()
+    view = memoryview(found.data)
+    for position, header in iterate_batches(found.data):
+        if len(records) >= limit:
+            break
+        while waiting and waiting[0].first_offset <= header.last_offset:
+            aborting.add(waiting.popleft().producer_id)
+        batch = view[position : position + header.size_bytes]
+        if header.is_control:
+            marker = decode_marker(bytes(batch)) if header.producer_id in aborting else None
+            if marker is not None and marker.type is MarkerType.ABORT:
+                aborting.discard(header.producer_id)
+        elif not (header.is_transactional and header.producer_id in aborting):
+            wanted = [record for record in decode_records(batch) if record.offset >= offset]
+            room = limit - len(records)
+            records += wanted[:room]
+            if len(wanted) > room:
+                return RecordRun(records, records[-1].offset + 1)
+        next_offset = max(next_offset, header.next_offset)
+    return RecordRun(records, next_offset)

@@ -1,0 +1,112 @@
+"""Reads over many partitions at once, waiting until there is enough."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.partitions.waiting import FetchWaiter
+from goqueue.model.errors import GoQueueError
+from goqueue.model.log import AbortedTransaction, EpochEnd, FetchedPart, FetchPart, Isolation
+
+Finder = Callable[[str, int], Partition]
+
+
+async def fetch(
+    find: Finder,
+    wanted: Sequence[FetchPart],
+    *,
+    max_wait_ms: int,
+    min_bytes: int,
+    max_bytes: int,
+    isolation: Isolation,
+) -> list[FetchedPart]:
+    """Answer in the order asked. Returns at once on enough bytes or any error."""
+    loop = asyncio.get_running_loop()
+    give_up_at = loop.time() + max_wait_ms / 1000
+    while True:
+        parts = await _collect(find, wanted, max_bytes=max_bytes, isolation=isolation)
+        have_bytes = sum(len(part.data) for part in parts)
+        wait_s = give_up_at - loop.time()
+        if have_bytes >= min_bytes or wait_s <= 0 or not wanted or any(map(_is_settled, parts)):
+            return parts
+        waiter = FetchWaiter(min_bytes - have_bytes)
+        watched = [find(part.topic, part.index) for part in wanted]
+        # A cold read lets others run: look again at what was appended meanwhile.
+        if all(
+            partition.high_watermark == part.high_watermark
+            for partition, part in zip(watched, parts, strict=True)
+        ):
+            await waiter.wait(watched, wait_s)
+
+
+def _is_settled(part: FetchedPart) -> bool:
+    return part.error is not None or part.diverging is not None
+
+
+async def _collect(
+    find: Finder, wanted: Sequence[FetchPart], *, max_bytes: int, isolation: Isolation
+) -> list[FetchedPart]:
+    parts: list[FetchedPart] = []
+    left_bytes = max_bytes
+    any_data = False
+    for part in wanted:
+        fetched = await _read_part(
+            find, part, min(part.max_bytes, left_bytes), isolation, at_least_one=not any_data
+        )
+        any_data = any_data or bool(fetched.data)
+        left_bytes -= len(fetched.data)
+        parts.append(fetched)
+    return parts
+
+
+async def _read_part(
+    find: Finder, part: FetchPart, max_bytes: int, isolation: Isolation, *, at_least_one: bool
+) -> FetchedPart:
+    partition: Partition | None = None
+    try:
+        partition = find(part.topic, part.index)
+        partition.check_leader_epoch(part.leader_epoch)
+        diverging = partition.divergence(part.offset, part.last_fetched_epoch)
+        if diverging is not None:
+            return _result(partition, part, diverging=diverging)
+        # The first readable batch is sent even when it is larger than the limits (KIP-74).
+        found = await partition.read(
+            part.offset,
+            max(max_bytes, 1 if at_least_one else 0),
+            isolation=isolation,
+            at_least_one=at_least_one,
+        )
+        aborted = None
+        if isolation is Isolation.READ_COMMITTED:
+            aborted = partition.aborted_between(part.offset, found.next_offset)
+        return _result(
+            partition, part, data=found.data, aborted=aborted, next_offset=found.next_offset
+        )
+    except GoQueueError as error:
+        return _result(partition, part, error=error)
+
+
+def _result(
+    partition: Partition | None,
+    part: FetchPart,
+    *,
+    data: bytes = b"",
+    aborted: tuple[AbortedTransaction, ...] | None = None,
+    error: GoQueueError | None = None,
+    diverging: EpochEnd | None = None,
+    next_offset: int = -1,
+) -> FetchedPart:
+    if partition is None:
+        return FetchedPart(part.topic, part.index, error)
+    return FetchedPart(
+        part.topic,
+        part.index,
+        error,
+        data,
+        partition.high_watermark,
+        partition.last_stable_offset,
+        partition.log_start_offset,
+        aborted,
+        diverging,
+        next_offset,
+    )

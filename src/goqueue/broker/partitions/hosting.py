@@ -1,0 +1,223 @@
+"""The partitions that live on this node: opened, found, reconfigured and deleted."""
+
+import asyncio
+import logging
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from goqueue.broker.measuring.histograms import Histogram
+from goqueue.broker.partitions.flushing import Flusher
+from goqueue.broker.partitions.lane_ledger import LaneLedger
+from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.partitions.producer_ledger import ProducerLedger
+from goqueue.broker.tracing.partition import PartitionTrace
+from goqueue.model.errors import (
+    DataDirectoryError,
+    GoQueueError,
+    NotLeader,
+    PartitionOffline,
+    UnknownPartition,
+    UnknownTopic,
+)
+from goqueue.model.names import NodeId, TopicPartition, topic_partition
+from goqueue.model.topic_config import TopicConfig
+from goqueue.model.topics import PartitionView, TopicView
+from goqueue.state.metadata_image import MetadataImage
+from goqueue.storage.data_directory import DataDirectory
+from goqueue.storage.disk import Disk
+from goqueue.storage.log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+# Cold reads block a thread each; more than a few only make one disk's head or queue busier.
+READER_THREADS: Final = 4
+
+OpenedLog = tuple[PartitionLog, ProducerLedger, LaneLedger]
+MakeTrace = Callable[[TopicView, Partition, TopicConfig], PartitionTrace | None]
+
+
+class HostedPartitions:
+    def __init__(
+        self,
+        directory: DataDirectory,
+        *,
+        node_id: NodeId,
+        disk: Disk,
+        clock_ms: Callable[[], int],
+        topic_config: Callable[[TopicView], TopicConfig],
+        producer_expiration_ms: int,
+        make_trace: MakeTrace,
+    ) -> None:
+        self.readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="goqueue-read")
+        self._directory = directory
+        self._node_id = node_id
+        self._disk = disk
+        self._clock_ms = clock_ms
+        self._topic_config = topic_config
+        self._producer_expiration_ms = producer_expiration_ms
+        self._make_trace = make_trace
+        self._flusher = Flusher()
+        self._partitions: dict[tuple[str, int], Partition] = {}
+        self._unopened: dict[tuple[str, int], PartitionOffline] = {}
+        self._closing = False
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(tuple(self._partitions.values()))
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    @property
+    def offline(self) -> dict[TopicPartition, str]:
+        """Why each offline partition is."""
+        reasons = {topic_partition(*key): str(error) for key, error in self._unopened.items()}
+        for partition in self._partitions.values():
+            if partition.offline_reason is not None:
+                reasons[partition.name] = partition.offline_reason
+        return reasons
+
+    @property
+    def flush_latencies(self) -> Histogram:
+        return self._flusher.latencies
+
+    def get(self, topic: str, index: int) -> Partition | None:
+        return self._partitions.get((topic, index))
+
+    def trace_of(self, topic: str, index: int) -> PartitionTrace | None:
+        partition = self._partitions.get((topic, index))
+        return None if partition is None else partition.trace
+
+    def find(self, image: MetadataImage, topic: str, index: int) -> Partition:
+        partition = self._partitions.get((topic, index))
+        if partition is not None:
+            return partition
+        if (topic, index) in self._unopened:
+            raise self._unopened[topic, index]
+        view = image.topics.get(topic)
+        if view is None:
+            raise UnknownTopic(f"there is no topic {topic!r}")
+        if not 0 <= index < len(view.partitions):
+            raise UnknownPartition(
+                f"topic {topic!r} has {len(view.partitions)} partitions, no partition {index}"
+            )
+        raise NotLeader(f"{topic}-{index} is not led by this broker")
+
+    # --- following the metadata -----------------------------------------------------------
+
+    def load(self, image: MetadataImage) -> None:
+        """Open everything this node should host; called once, before any door is open."""
+        self._remove_strays(image)
+        for topic in image.topics.values():
+            for view in self._hosted(topic):
+                self._open(topic, view, clean=self._directory.was_clean)
+
+    async def host(self, topic: TopicView) -> None:
+        """Open the partitions of a new or grown topic, off the event loop."""
+        loop = asyncio.get_running_loop()
+        for view in self._hosted(topic):
+            if (topic.name, view.index) not in self._partitions:
+                log = await loop.run_in_executor(self.readers, self._open_log, topic, view, True)
+                self._add(topic, view, log)
+
+    def reconfigure(self, topic: TopicView) -> None:
+        config = self._topic_config(topic)
+        for view in self._hosted(topic):
+            partition = self._partitions.get((topic.name, view.index))
+            if partition is not None:
+                partition.reconfigure(config)
+                partition.trace = self._make_trace(topic, partition, config)
+
+    async def drop(self, topic: TopicView) -> None:
+        for view in topic.partitions:
+            key = (topic.name, view.index)
+            self._unopened.pop(key, None)
+            partition = self._partitions.pop(key, None)
+            if partition is not None:
+                try:
+                    await partition.delete()
+                except GoQueueError as error:
+                    logger.error("files of deleted partition %s stay: %s", partition.name, error)
+
+    async def close(self) -> bool:
+        """Flush and close all; True when everything reached the disk."""
+        self._closing = True
+        clean = not self._unopened
+        for partition in self._partitions.values():
+            clean = clean and partition.offline_reason is None
+            try:
+                await partition.close()
+            except (GoQueueError, OSError) as error:
+                logger.error("partition %s did not close cleanly: %s", partition.name, error)
+                clean = False
+        self._flusher.close()
+        self.readers.shutdown(wait=True)
+        return clean
+
+    def _hosted(self, topic: TopicView) -> Iterator[PartitionView]:
+        return (view for view in topic.partitions if self._node_id in view.replicas)
+
+    def _open(self, topic: TopicView, view: PartitionView, *, clean: bool) -> None:
+        self._add(topic, view, self._open_log(topic, view, clean))
+
+    def _open_log(
+        self, topic: TopicView, view: PartitionView, clean: bool
+    ) -> OpenedLog | PartitionOffline:
+        name = topic_partition(topic.name, view.index)
+        try:
+            log = PartitionLog.open(
+                self._directory.partition_path(name),
+                name=name,
+                topic_id=topic.id,
+                config=self._topic_config(topic),
+                disk=self._disk,
+                clean=clean,
+                now_ms=self._clock_ms(),
+                readers=self._directory.readers,
+            )
+            if not clean:
+                # What was found again counts as committed from now on: it must be on the disk.
+                log.flush()
+            expiration_ms = self._producer_expiration_ms
+            return (
+                log,
+                ProducerLedger.recover(self._disk, log, expiration_ms=expiration_ms),
+                LaneLedger.recover(self._disk, log),
+            )
+        except PartitionOffline as error:
+            return error
+        except OSError as error:
+            return PartitionOffline(f"{name}: producer state cannot be read: {error}")
+
+    def _add(
+        self, topic: TopicView, view: PartitionView, opened: OpenedLog | PartitionOffline
+    ) -> None:
+        key = (str(topic.name), int(view.index))
+        if isinstance(opened, PartitionOffline):
+            logger.error("partition %s-%s is offline: %s", topic.name, view.index, opened)
+            self._unopened[key] = opened
+            return
+        self._partitions[key] = partition = Partition(
+            *opened,
+            leader_epoch=view.leader_epoch,
+            flusher=self._flusher,
+            readers=self.readers,
+            clock_ms=self._clock_ms,
+        )
+        partition.trace = self._make_trace(topic, partition, partition.config)
+
+    def _remove_strays(self, image: MetadataImage) -> None:
+        """Folders of topics whose deletion was cut short by a crash."""
+        stored = self._directory.stored_partitions()
+        # A broker writes its cluster's id before anything else.
+        if stored and not image.cluster_id:
+            raise DataDirectoryError(
+                f"{self._directory.path} holds logs but no metadata; restore its metadata folder "
+                "from a backup, or start with an empty data directory"
+            )
+        for folder in stored:
+            topic = image.topics_by_id.get(folder.topic_id)
+            if topic is None:
+                logger.warning("removing %s: its topic was deleted", folder.path)
+                shutil.rmtree(folder.path, ignore_errors=True)

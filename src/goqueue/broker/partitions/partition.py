@@ -1,0 +1,462 @@
+"""One partition of a topic on this node: a log, and how far its readers may see.
+
+Single writer: every method runs on the event loop. On a cluster of one, everything durable under
+the topic's fsync policy is committed, so the high watermark is the durable end of the log.
+"""
+
+import asyncio
+import heapq
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+
+from goqueue.broker.partitions.flushing import Flusher, FlushSchedule
+from goqueue.broker.partitions.intake import PlacedBatch, admit, place
+from goqueue.broker.partitions.lane_ledger import LaneAt, LaneLedger, has_features, requested_lanes
+from goqueue.broker.partitions.producer_ledger import ProducerLedger
+from goqueue.broker.partitions.waiting import FetchWaiter, credit_all, wake_all
+from goqueue.broker.tracing.partition import PartitionTrace
+from goqueue.broker.tracing.recorder import now_us
+from goqueue.model.batch import NO_TIMESTAMP, Buffer, read_header
+from goqueue.model.control import Marker, encode_marker
+from goqueue.model.errors import (
+    FencedLeaderEpoch,
+    OffsetOutOfRange,
+    PartitionOffline,
+    RequestTimedOut,
+    UnknownLeaderEpoch,
+)
+from goqueue.model.log import AbortedTransaction, Appended, EpochEnd, Isolation, ListedOffset
+from goqueue.model.names import TopicPartition
+from goqueue.model.topic_config import TopicConfig
+from goqueue.storage.log import LogRead, PartitionLog
+
+logger = logging.getLogger(__name__)
+
+LATEST_TIMESTAMP = -1
+EARLIEST_TIMESTAMP = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL_TIMESTAMP = -4
+LATEST_TIERED_TIMESTAMP = -5
+
+NO_OFFSET = -1
+
+Divert = Callable[[bytearray, list[PlacedBatch]], tuple[bytearray, list[PlacedBatch]]]
+
+
+class Partition:
+    def __init__(
+        self,
+        log: PartitionLog,
+        ledger: ProducerLedger,
+        lanes: LaneLedger,
+        *,
+        leader_epoch: int,
+        flusher: Flusher,
+        readers: Executor,
+        clock_ms: Callable[[], int],
+    ) -> None:
+        self.log = log
+        self.ledger = ledger
+        self.lanes = lanes
+        self.leader_epoch = leader_epoch
+        self.waiters: dict[FetchWaiter, None] = {}
+        # Called when the high watermark moved, and when the partition went offline.
+        self.commit_listeners: list[Callable[[], None]] = []
+        # None: messages of the topic are not traced.
+        self.trace: PartitionTrace | None = None
+        # The run that compacts this partition now; it must end before the log does.
+        self.compacting: asyncio.Task[bool] | None = None
+        self.messages_in = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.messages_out = 0
+        # Sent again by idempotent producers, and stored once.
+        self.duplicate_batches = 0
+        self._readers = readers
+        self._clock_ms = clock_ms
+        self._offline: PartitionOffline | None = None
+        self._committing: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._commit_ticket = 0
+        self._flushes = FlushSchedule(
+            log, flusher, flushed=self._flush_done, failed=self._go_offline
+        )
+        self._high_watermark = log.log_end_offset
+        if log.offline_reason is not None:
+            self._offline = PartitionOffline(log.offline_reason)
+        elif log.epochs.latest < leader_epoch:
+            log.epochs.assign(leader_epoch, log.log_end_offset)
+
+    @property
+    def name(self) -> TopicPartition:
+        return self.log.name
+
+    @property
+    def config(self) -> TopicConfig:
+        return self.log.config
+
+    @property
+    def high_watermark(self) -> int:
+        return self._high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        # Deleting records may pass the start of an open transaction.
+        stable_offset = self.ledger.producers.last_stable_offset(self._high_watermark)
+        return max(stable_offset, self.log.log_start_offset)
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.log.log_end_offset
+
+    @property
+    def offline_reason(self) -> str | None:
+        return None if self._offline is None else str(self._offline)
+
+    def check_online(self) -> None:
+        if self._offline is not None:
+            raise self._offline
+
+    def check_leader_epoch(self, epoch: int) -> None:
+        """Refuse a caller that knows an older or newer leader than us (KIP-320); -1 is any."""
+        if epoch in (-1, self.leader_epoch):
+            return
+        known = f"{self.name} is at leader epoch {self.leader_epoch}, the request at {epoch}"
+        raise FencedLeaderEpoch(known) if epoch < self.leader_epoch else UnknownLeaderEpoch(known)
+
+    # --- writing --------------------------------------------------------------------------
+
+    def append(
+        self, records: Buffer, *, guard: int | None = None, divert: Divert | None = None
+    ) -> Appended:
+        """Append produced batches to the page cache. `wait_committed` says when they are safe.
+
+        A batch that an idempotent producer sent before is answered with where it is. `guard` is
+        that of a verified transactional batch (KIP-890). `divert` may take records with headers of
+        ours out of batches that are neither refused nor repeated, just before they are written.
+        """
+        self.check_online()
+        now_ms = self._clock_ms()
+        trace = self.trace
+        started_us = 0 if trace is None else now_us()
+        data, batches = admit(records, self.log.config, now_ms)
+        header = batches[0][1]
+        if header.producer_id >= 0:
+            duplicate = self.ledger.producers.check(header, guard=guard)
+            if duplicate is not None:
+                self.duplicate_batches += 1
+                stamped_ms = duplicate.timestamp_ms if self._stamps_append_time else NO_TIMESTAMP
+                return Appended(duplicate.base_offset, duplicate.last_offset, stamped_ms)
+        lanes: list[LaneAt] = []
+        if has_features(data, batches, self.log.config):
+            # Read before the append: a header that makes no sense refuses the batch.
+            if divert is not None:
+                data, batches = divert(data, batches)
+            lanes = requested_lanes(data, batches, self.log.config, now_ms)
+        admitted_us = 0 if trace is None else now_us()
+        appended = self._write(data, batches, now_ms, lanes=lanes)
+        if trace is not None:
+            trace.appended(
+                data,
+                appended.base_offset,
+                appended.last_offset + 1,
+                high_watermark=self._high_watermark,
+                started_us=started_us,
+                admitted_us=admitted_us,
+            )
+        return appended
+
+    def append_own(self, data: bytearray) -> Appended:
+        """Append batches of records that the broker made itself."""
+        self.check_online()
+        batches: list[PlacedBatch] = []
+        position = 0
+        while position < len(data):
+            header = read_header(data, position)
+            batches.append((position, header))
+            position += header.size_bytes
+        return self._write(data, batches, self._clock_ms())
+
+    def append_marker(
+        self, marker: Marker, *, producer_id: int, producer_epoch: int, bumps_epoch: bool
+    ) -> int:
+        """End a producer's transaction here; returns the offset whose commit makes it final."""
+        self.check_online()
+        if self.ledger.producers.check_marker(
+            producer_id, producer_epoch, marker.coordinator_epoch, bumps_epoch=bumps_epoch
+        ):
+            now_ms = self._clock_ms()
+            batch = encode_marker(
+                marker, producer_id=producer_id, producer_epoch=producer_epoch, now_ms=now_ms
+            )
+            self._write(batch, [(0, read_header(batch))], now_ms, marker=marker)
+        return self.log.log_end_offset
+
+    def _write(
+        self,
+        data: bytearray,
+        batches: list[PlacedBatch],
+        now_ms: int,
+        *,
+        marker: Marker | None = None,
+        lanes: Sequence[LaneAt] = (),
+    ) -> Appended:
+        log = self.log
+        base_offset = log.log_end_offset
+        segment_count = log.segment_count
+        placed = place(data, batches, base_offset=base_offset, leader_epoch=self.leader_epoch)
+        try:
+            log.append(data, placed, now_ms=now_ms)
+            for _, header in placed:
+                if header.producer_id >= 0:
+                    self.ledger.record(header, marker, now_ms)
+        except PartitionOffline as error:
+            if log.offline_reason is not None:
+                self._go_offline(error)
+            raise
+        if log.segment_count != segment_count:
+            self._save_ledgers()
+        end_offset = log.log_end_offset
+        self.lanes.record(base_offset, lanes, end_offset)
+        self.messages_in += end_offset - base_offset
+        self.bytes_in += len(data)
+        self._flushes.appended(log.config.fsync_policy, log.config.flush_ms)
+        self._advance(len(data))
+        stamped_ms = now_ms if self._stamps_append_time else NO_TIMESTAMP
+        return Appended(base_offset, end_offset - 1, stamped_ms)
+
+    @property
+    def _stamps_append_time(self) -> bool:
+        return self.log.config.message_timestamp_type == "LogAppendTime"
+
+    def _save_ledgers(self) -> None:
+        """When a segment is full, write down what we know: a restart then reads one at most."""
+        for write in (self.ledger.snapshot(), self.lanes.snapshot()):
+            if write is not None:
+                saving = asyncio.get_running_loop().run_in_executor(self._readers, write)
+                saving.add_done_callback(self._ledger_saved)
+        # Without this, a log that is never flushed would be scanned whole after a crash.
+        self._flushes.start()
+
+    def _ledger_saved(self, saving: "asyncio.Future[None]") -> None:
+        if not saving.cancelled() and saving.exception() is not None:
+            logger.warning("%s: no snapshot beside the log: %s", self.name, saving.exception())
+
+    async def wait_committed(self, offset: int, timeout_ms: int) -> None:
+        """Return once everything below `offset` is committed: durable, later also replicated."""
+        self.check_online()
+        if offset <= self._high_watermark:
+            return
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        self._commit_ticket += 1
+        heapq.heappush(self._committing, (offset, self._commit_ticket, future))
+        timer = loop.call_later(timeout_ms / 1000, _time_out, future, self.name, timeout_ms)
+        try:
+            await future
+        finally:
+            timer.cancel()
+
+    def _flush_done(self) -> None:
+        log = self.log
+        config = log.config
+        if log.flushed_offset < log.log_end_offset:
+            self._flushes.appended(config.fsync_policy, config.flush_ms)
+        self._advance(0)
+
+    def _advance(self, appended_bytes: int) -> None:
+        log = self.log
+        always = log.config.fsync_policy == "always"
+        durable_offset = log.flushed_offset if always else log.log_end_offset
+        if durable_offset <= self._high_watermark:
+            return
+        self._high_watermark = durable_offset
+        # Also forgets what was only of interest until here.
+        self.ledger.producers.last_stable_offset(durable_offset)
+        while self._committing and self._committing[0][0] <= durable_offset:
+            _, _, future = heapq.heappop(self._committing)
+            if not future.done():
+                future.set_result(None)
+        for listener in tuple(self.commit_listeners):
+            listener()
+        if self.trace is not None:
+            self.trace.committed(durable_offset)
+        if appended_bytes:
+            credit_all(self.waiters, appended_bytes)
+        else:
+            # A flush does not know how many bytes it made readable: let them look.
+            wake_all(self.waiters)
+
+    def _go_offline(self, error: PartitionOffline) -> None:
+        if self._offline is not None:
+            return
+        logger.error("partition %s is offline: %s", self.name, error)
+        self._turn_away(error)
+
+    # --- reading --------------------------------------------------------------------------
+
+    def readable_end(self, isolation: Isolation) -> int:
+        if isolation is Isolation.READ_COMMITTED:
+            return self.last_stable_offset
+        return self._high_watermark
+
+    async def read(
+        self, offset: int, max_bytes: int, *, isolation: Isolation, at_least_one: bool
+    ) -> LogRead:
+        """Whole batches from the one that holds `offset`, as they are stored."""
+        self.check_online()
+        up_to = self.readable_end(isolation)
+        if not self.log.log_start_offset <= offset <= self.log.log_end_offset:
+            raise OffsetOutOfRange(
+                f"{self.name}: offset {offset} is outside {self.log.log_start_offset} to "
+                f"{self.log.log_end_offset}"
+            )
+        if offset >= up_to or max_bytes <= 0:
+            return LogRead(b"", offset)
+        try:
+            found = self.log.read(
+                offset, max_bytes, up_to=up_to, at_least_one=at_least_one, may_block=False
+            )
+        except BlockingIOError:
+            loop = asyncio.get_running_loop()
+            found = await loop.run_in_executor(
+                self._readers, self._read_cold, offset, max_bytes, up_to, at_least_one
+            )
+        self.bytes_out += len(found.data)
+        self.messages_out += found.next_offset - offset
+        return found
+
+    def _read_cold(self, offset: int, max_bytes: int, up_to: int, at_least_one: bool) -> LogRead:
+        return self.log.read(
+            offset, max_bytes, up_to=up_to, at_least_one=at_least_one, may_block=True
+        )
+
+    async def list_offset(self, timestamp: int, *, isolation: Isolation) -> ListedOffset:
+        self.check_online()
+        log = self.log
+        up_to = self.readable_end(isolation)
+        if timestamp == LATEST_TIMESTAMP:
+            return ListedOffset(up_to, NO_TIMESTAMP, self.leader_epoch)
+        if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
+            epoch, _ = log.epochs.covering(log.log_start_offset)
+            return ListedOffset(log.log_start_offset, NO_TIMESTAMP, epoch)
+        if timestamp == LATEST_TIERED_TIMESTAMP:
+            return ListedOffset(NO_OFFSET, NO_TIMESTAMP, -1)
+        loop = asyncio.get_running_loop()
+        if timestamp == MAX_TIMESTAMP:
+            found = await loop.run_in_executor(self._readers, log.max_timestamp)
+        else:
+            found = await loop.run_in_executor(
+                self._readers, lambda: log.offset_for_timestamp(timestamp, up_to=up_to)
+            )
+        if found is None or found.offset >= up_to:
+            return ListedOffset(NO_OFFSET, NO_TIMESTAMP, -1)
+        return ListedOffset(found.offset, found.timestamp_ms, found.leader_epoch)
+
+    def aborted_between(self, offset: int, end_offset: int) -> tuple[AbortedTransaction, ...]:
+        """What a read-committed reader of these offsets must leave out."""
+        return tuple(
+            AbortedTransaction(entry.producer_id, entry.first_offset)
+            for entry in self.ledger.aborted.overlapping(offset, end_offset)
+        )
+
+    def end_of_epoch(self, epoch: int) -> EpochEnd:
+        found = self.log.epochs.end_offset_for(epoch, self.log.log_end_offset)
+        return EpochEnd(*found)
+
+    def divergence(self, offset: int, last_fetched_epoch: int) -> EpochEnd | None:
+        """Where a reader that saw `last_fetched_epoch` up to `offset` left our log (KIP-595)."""
+        if last_fetched_epoch < 0:
+            return None
+        end = self.end_of_epoch(last_fetched_epoch)
+        if end.epoch < 0:
+            raise OffsetOutOfRange(
+                f"{self.name}: leader epoch {last_fetched_epoch} was never seen here"
+            )
+        if end.epoch < last_fetched_epoch or end.end_offset < offset:
+            return end
+        return None
+
+    # --- upkeep ---------------------------------------------------------------------------
+
+    def delete_records(self, before_offset: int) -> int:
+        self.check_online()
+        target = self._high_watermark if before_offset == -1 else before_offset
+        if not 0 <= target <= self._high_watermark:
+            raise OffsetOutOfRange(
+                f"{self.name}: cannot delete before offset {before_offset}; the high watermark is "
+                f"{self._high_watermark}"
+            )
+        if target > self.log.log_start_offset:
+            self.log.advance_start(target)
+        return self.log.log_start_offset
+
+    def apply_retention(self, *, archived_offset: int | None = None) -> int:
+        if self._offline is not None:
+            return 0
+        now_ms = self._clock_ms()
+        try:
+            freed_bytes = self.log.apply_retention(now_ms, archived_offset=archived_offset)
+            self.log.purge_deleted(now_ms)
+            self.ledger.upkeep(now_ms)
+            self.lanes.upkeep()
+        except PartitionOffline as error:
+            self._go_offline(error)
+            return 0
+        return freed_bytes
+
+    def roll_if_old(self) -> None:
+        """Close the active segment if it is time, so that compaction reaches its records."""
+        try:
+            if self.log.roll_if_old(self._clock_ms()):
+                self._save_ledgers()
+        except PartitionOffline as error:
+            if self.log.offline_reason is not None:
+                self._go_offline(error)
+
+    def reconfigure(self, config: TopicConfig) -> None:
+        self.log.reconfigure(config)
+        self._flushes.cancel()
+        if self.log.flushed_offset < self.log.log_end_offset:
+            self._flushes.appended(config.fsync_policy, config.flush_ms)
+
+    async def close(self) -> None:
+        await self._retire()
+        self.log.close()
+        self.ledger.close()
+        self.lanes.close()
+
+    async def delete(self) -> None:
+        await self._retire()
+        self.log.delete()
+
+    async def _retire(self) -> None:
+        self._turn_away(self._offline or PartitionOffline(f"{self.name} is closed"))
+        if self.compacting is not None:
+            self.compacting.cancel()
+            await asyncio.wait([self.compacting])
+        await self._flushes.settle()
+
+    def _turn_away(self, error: PartitionOffline) -> None:
+        """From now on every request gets `error`, and those that wait get it at once."""
+        self._offline = error
+        for _, _, future in self._committing:
+            if not future.done():
+                future.set_exception(error)
+        self._committing.clear()
+        if self.trace is not None:
+            self.trace.failed(str(error))
+        for listener in tuple(self.commit_listeners):
+            listener()
+        wake_all(self.waiters)
+
+
+def _time_out(future: "asyncio.Future[None]", name: TopicPartition, timeout_ms: int) -> None:
+    if not future.done():
+        future.set_exception(
+            RequestTimedOut(f"{name}: append was not committed within {timeout_ms} ms")
+        )

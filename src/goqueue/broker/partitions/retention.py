@@ -1,0 +1,60 @@
+"""Work that comes round: retention."""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Protocol
+
+from goqueue.broker.partitions.partition import Partition
+from goqueue.model.groups.messages import OffsetFetch, OffsetFetchResult
+
+logger = logging.getLogger(__name__)
+
+
+class CommittedOffsets(Protocol):
+    async def fetch_offsets(self, request: OffsetFetch) -> OffsetFetchResult: ...
+
+
+async def apply_retention_forever(
+    partitions: Iterable[Partition], groups: CommittedOffsets, interval_ms: int
+) -> None:
+    """Drop what retention no longer keeps, one partition per turn of the event loop."""
+    while True:
+        await asyncio.sleep(interval_ms / 1000)
+        for partition in partitions:
+            try:
+                await apply_retention(partition, groups)
+            except Exception:
+                logger.exception("retention of %s failed; trying again later", partition.name)
+                continue
+            await asyncio.sleep(0)
+
+
+async def apply_retention(partition: Partition, groups: CommittedOffsets) -> None:
+    archived_offset = await _archived_offset(partition, groups)
+    lost_before = partition.log.unarchived_deleted_bytes
+    freed_bytes = partition.apply_retention(archived_offset=archived_offset)
+    if freed_bytes:
+        logger.info("retention freed %d bytes of %s", freed_bytes, partition.name)
+    lost_bytes = partition.log.unarchived_deleted_bytes - lost_before
+    if lost_bytes:
+        logger.error(
+            "%s: %d bytes went before group %r had archived them, for the partition is larger "
+            "than retention.archive.max.bytes, %d; see that its pipeline runs, or raise the limit",
+            partition.name,
+            lost_bytes,
+            partition.config.retention_archive_group,
+            partition.config.retention_archive_max_bytes,
+        )
+
+
+async def _archived_offset(partition: Partition, groups: CommittedOffsets) -> int | None:
+    """How far the group that retention waits for has come; None when it waits for nobody."""
+    group = partition.config.retention_archive_group
+    if not group:
+        return None
+    name = partition.name
+    request = OffsetFetch(group_id=group, topics={name.topic: [name.partition]})
+    fetched = await groups.fetch_offsets(request)
+    # A group that has committed nothing, or whose coordinator has an error: nothing is archived.
+    return max((found.offset for found in fetched.offsets), default=0)

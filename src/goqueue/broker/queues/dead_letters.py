@@ -1,0 +1,153 @@
+"""Copies messages that failed for good to the dead-letter topic."""
+
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+from goqueue.broker.partitions.feature_headers import features_of
+from goqueue.broker.queues.host import QueueHost
+from goqueue.broker.tracing.queues import burying
+from goqueue.model.errors import InvalidRecord, TopicExists
+from goqueue.model.header_names import (
+    DEAD_LETTER_COUNT,
+    DEAD_LETTER_GROUP,
+    DEAD_LETTER_ID,
+    DEAD_LETTER_OFFSET,
+    DEAD_LETTER_PARTITION,
+    DEAD_LETTER_PREFIX,
+    DEAD_LETTER_REASON,
+    DEAD_LETTER_TIME,
+    DEAD_LETTER_TOPIC,
+)
+from goqueue.model.names import TOPIC_NAME_MAX_LENGTH
+from goqueue.model.records import Header, NewRecord, Record
+from goqueue.model.settings import INT32_MAX
+from goqueue.model.topics import NewTopic, TopicView
+from goqueue.state.queues.messages import DeadLetter
+
+SUFFIX: Final = ".dlq"
+
+# After a crash the last copies may be asked for again: so many of the newest are looked through
+# once per partition, and so many are remembered.
+REMEMBERED_COPIES: Final = 10_000
+SCAN_BYTES: Final = 1024 * 1024
+# The headers of a dead letter, with a long group and topic name.
+HEADERS_BYTES: Final = 4096
+
+
+def dead_letter_topic(topic: str) -> str:
+    """Shortened where the name would get too long for a topic."""
+    return topic[: TOPIC_NAME_MAX_LENGTH - len(SUFFIX)] + SUFFIX
+
+
+class DeadLetters:
+    """Writes copies, each once: a copy asked for again after a crash is found in the topic."""
+
+    def __init__(self, host: QueueHost) -> None:
+        self._host = host
+        self._copied: dict[tuple[str, int], OrderedDict[bytes, None]] = {}
+        # Since the start: by source, dead-letter topic and reason; by dead-letter topic.
+        self.written: Counter[tuple[str, str, str]] = Counter()
+        self.sent_back: Counter[str] = Counter()
+
+    def topic_deleted(self, topic: str) -> None:
+        """Its counts go with it, or they would pile up as topics come and go."""
+        self.written = Counter({at: n for at, n in self.written.items() if topic not in at[:2]})
+        self.sent_back.pop(topic, None)
+
+    async def copy(
+        self, source: TopicView, death: DeadLetter, target: str, records: Sequence[Record]
+    ) -> None:
+        view = await self._ensure(target, source)
+        index = death.queue.partition % len(view.partitions)
+        copied = await self._known(target, index)
+        now_ms = self._host.clock_ms()
+        fresh = {
+            copy_id: record
+            for record in records
+            if (copy_id := _copy_id(death, record.offset)) not in copied
+        }
+        if fresh:
+            copies = [_copy(source, death, record, at, now_ms) for at, record in fresh.items()]
+            trace = self._host.hosted.trace_of(source.name, death.queue.partition)
+            with burying(trace, death, list(fresh.values())):
+                await self._host.publish(target, copies, partition=index, is_checked=True)
+            # Only now: what could not be written must be tried again.
+            copied.update(dict.fromkeys(fresh))
+            self.written[source.name, target, death.reason.name.lower()] += len(fresh)
+        while len(copied) > REMEMBERED_COPIES:
+            copied.popitem(last=False)
+
+    async def _ensure(self, target: str, source: TopicView) -> TopicView:
+        topic = self._host.image.topics.get(target)
+        if topic is not None:
+            return topic
+        # Room for the headers: the largest message of the source must fit.
+        max_bytes = self._host.topic_config(source).max_message_bytes + HEADERS_BYTES
+        new = NewTopic(
+            name=target,
+            partitions=len(source.partitions),
+            config={"max.message.bytes": str(min(max_bytes, INT32_MAX))},
+        )
+        try:
+            return await self._host.create_topic(new)
+        except TopicExists:
+            return self._host.image.topics[target]
+
+    async def _known(self, target: str, index: int) -> OrderedDict[bytes, None]:
+        known = self._copied.get((target, index))
+        if known is not None:
+            return known
+        known = OrderedDict()
+        partition = self._host.partition(target, index)
+        end = partition.high_watermark
+        offset = max(partition.log_start_offset, end - REMEMBERED_COPIES)
+        while offset < end:
+            page = await self._host.read_records(
+                target, index, offset, limit=REMEMBERED_COPIES, max_bytes=SCAN_BYTES
+            )
+            if page.next_offset == offset:
+                break
+            offset = page.next_offset
+            for record in page.records:
+                for name, value in record.headers:
+                    if name == DEAD_LETTER_ID and value is not None:
+                        known[value] = None
+        return self._copied.setdefault((target, index), known)
+
+
+def _copy_id(death: DeadLetter, offset: int) -> bytes:
+    group, topic_id, partition = death.queue
+    return f"{group}/{topic_id}/{partition}/{death.generation}/{offset}".encode()
+
+
+def _copy(
+    source: TopicView, death: DeadLetter, record: Record, copy_id: bytes, now_ms: int
+) -> NewRecord:
+    return NewRecord(
+        key=record.key,
+        value=record.value,
+        headers=(
+            *(header for header in record.headers if _is_kept(header, now_ms)),
+            (DEAD_LETTER_TOPIC, source.name.encode()),
+            (DEAD_LETTER_PARTITION, b"%d" % death.queue.partition),
+            (DEAD_LETTER_OFFSET, b"%d" % record.offset),
+            (DEAD_LETTER_GROUP, death.queue.group.encode()),
+            (DEAD_LETTER_COUNT, b"%d" % death.delivery_count),
+            (DEAD_LETTER_REASON, death.reason.name.lower().encode()),
+            (DEAD_LETTER_TIME, b"%d" % now_ms),
+            (DEAD_LETTER_ID, copy_id),
+        ),
+    )
+
+
+def _is_kept(header: Header, now_ms: int) -> bool:
+    """Headers of ours that nobody looked at, for they came compressed, must not stop the copy."""
+    name, _ = header
+    if name.startswith(DEAD_LETTER_PREFIX):
+        return False
+    try:
+        deliver_at_ms = features_of([header], now_ms=now_ms).deliver_at_ms
+    except InvalidRecord:
+        return False
+    return deliver_at_ms is None or deliver_at_ms <= now_ms

@@ -1,0 +1,144 @@
+"""Single messages out of a partition, for queue readers.
+
+A queue reader takes a few messages at a time out of batches that may hold thousands, so decoded
+batches are kept for a while. What must not be delivered (control batches, aborted transactions,
+offsets that compaction removed) is reported as missing.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from goqueue.broker.partitions.partition import Partition
+from goqueue.model.batch import BatchHeader, iterate_batches
+from goqueue.model.log import Isolation
+from goqueue.model.offsets import OffsetRange
+from goqueue.model.records import Record, decode_records
+from goqueue.storage.aborted import AbortedEntry
+
+# Decoded batches kept over all partitions, by what they take in memory.
+CACHED_BYTES: Final = 32 * 1024 * 1024
+# A decoded message beyond its key and value: the objects, and their places in tables.
+RECORD_OVERHEAD_BYTES: Final = 600
+BATCH_OVERHEAD_BYTES: Final = 600
+# One read of the log; a larger batch is read whole all the same.
+READ_BYTES: Final = 256 * 1024
+
+
+class _Batch(NamedTuple):
+    start: int
+    end: int
+    size_bytes: int
+    records: dict[int, Record]
+
+
+class Messages(NamedTuple):
+    """`records` in the order asked; `missing` are offsets without a message for readers."""
+
+    records: list[Record]
+    missing: list[OffsetRange]
+
+
+class QueueReader:
+    def __init__(self) -> None:
+        # The least recently used first.
+        self._batches: OrderedDict[tuple[str, int, int], _Batch] = OrderedDict()
+        # Starts of the kept batches of each partition, in order.
+        self._starts: dict[tuple[str, int], list[int]] = {}
+        self._cached_bytes = 0
+
+    async def read(self, partition: Partition, spans: Sequence[OffsetRange]) -> Messages:
+        records: list[Record] = []
+        missing: list[OffsetRange] = []
+        for span in spans:
+            offset = span.start
+            while offset < span.end:
+                batch = self._find(partition, offset) or await self._load(partition, offset)
+                end = span.end if batch is None else min(batch.end, span.end)
+                for wanted in range(offset, end):
+                    record = None if batch is None else batch.records.get(wanted)
+                    if record is not None:
+                        records.append(record)
+                    elif missing and missing[-1].end == wanted:
+                        missing[-1] = OffsetRange(missing[-1].start, wanted + 1)
+                    else:
+                        missing.append(OffsetRange(wanted, wanted + 1))
+                offset = end
+        return Messages(records, missing)
+
+    def _find(self, partition: Partition, offset: int) -> _Batch | None:
+        topic, index = partition.name
+        starts = self._starts.get((topic, index))
+        if not starts:
+            return None
+        at = bisect_right(starts, offset) - 1
+        if at < 0:
+            return None
+        key = (str(topic), int(index), starts[at])
+        batch = self._batches[key]
+        if offset >= batch.end:
+            return None
+        self._batches.move_to_end(key)
+        return batch
+
+    async def _load(self, partition: Partition, offset: int) -> _Batch | None:
+        """Read and decode from the batch with `offset` on; returns that batch."""
+        found = await partition.read(
+            offset, READ_BYTES, isolation=Isolation.READ_COMMITTED, at_least_one=True
+        )
+        if not found.data:
+            return None
+        aborted = partition.ledger.aborted.overlapping(offset, found.next_offset)
+        view = memoryview(found.data)
+        first: _Batch | None = None
+        start = offset
+        for position, header in iterate_batches(found.data):
+            records: dict[int, Record] = {}
+            if not header.is_control and not _is_aborted(header, aborted):
+                decoded = decode_records(view[position : position + header.size_bytes])
+                records = {record.offset: record for record in decoded}
+            # A gap before the batch, left by compaction, counts to it.
+            batch = _Batch(
+                min(start, header.base_offset), header.next_offset, _memory_bytes(records), records
+            )
+            self._keep(partition, batch)
+            first = first or batch
+            start = header.next_offset
+        return first
+
+    def _keep(self, partition: Partition, batch: _Batch) -> None:
+        topic, index = partition.name
+        key = (str(topic), int(index), batch.start)
+        if key in self._batches:
+            self._drop(key)
+        self._batches[key] = batch
+        insort(self._starts.setdefault(key[:2], []), batch.start)
+        self._cached_bytes += batch.size_bytes
+        while self._cached_bytes > CACHED_BYTES and len(self._batches) > 1:
+            self._drop(next(iter(self._batches)))
+
+    def _drop(self, key: tuple[str, int, int]) -> None:
+        self._cached_bytes -= self._batches.pop(key).size_bytes
+        starts = self._starts[key[:2]]
+        del starts[bisect_left(starts, key[2])]
+        if not starts:
+            del self._starts[key[:2]]
+
+    def forget(self, topic: str) -> None:
+        """The topic was deleted, and may come again with other messages."""
+        for key in [key for key in self._batches if key[0] == topic]:
+            self._drop(key)
+
+
+def _memory_bytes(records: dict[int, Record]) -> int:
+    content = sum(len(record.key or b"") + len(record.value or b"") for record in records.values())
+    return BATCH_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES * len(records) + content
+
+
+def _is_aborted(header: BatchHeader, aborted: Sequence[AbortedEntry]) -> bool:
+    return header.is_transactional and any(
+        entry.producer_id == header.producer_id
+        and entry.first_offset <= header.base_offset <= entry.last_offset
+        for entry in aborted
+    )

@@ -1,0 +1,172 @@
+"""Stored batches that hold given records, for share groups: opaque bytes, no record is decoded.
+
+What must not be delivered is found by batch headers: control batches and aborted transactions.
+Only where messages may have a time to live are batches decoded.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from goqueue.broker.partitions.feature_headers import may_have_features
+from goqueue.broker.partitions.partition import Partition
+from goqueue.model.batch import BatchHeader, read_header
+from goqueue.model.log import Isolation
+from goqueue.model.offsets import OffsetRange
+from goqueue.model.records import Record, decode_records
+from goqueue.storage.aborted import AbortedEntry
+
+# Read beyond the estimate, so that most reads are enough: a batch is seldom larger than this.
+READ_AHEAD_BYTES: Final = 16 * 1024
+
+FindExpired = Callable[[Partition, Sequence[Record]], list[OffsetRange]]
+
+
+@dataclass(slots=True)
+class Look:
+    """What a share fetch would get of a partition."""
+
+    # Ready records whose batches were read, in the order of offsets.
+    spans: list[OffsetRange] = field(default_factory=list)
+    # Among what was asked for: no record for consumers, or past its time to live.
+    skipped: list[OffsetRange] = field(default_factory=list)
+    expired: list[OffsetRange] = field(default_factory=list)
+    batches: list[OffsetRange] = field(default_factory=list)
+    chunks: list[bytes | memoryview] = field(default_factory=list)
+    size_bytes: int = 0
+
+    @property
+    def data(self) -> bytes | memoryview:
+        return self.chunks[0] if len(self.chunks) == 1 else b"".join(self.chunks)
+
+    def data_of(self, spans: Sequence[OffsetRange]) -> bytes | memoryview:
+        """Only the batches that hold some of these, which are in the order of offsets."""
+        if sum(map(_size, spans)) == sum(map(_size, self.spans)):
+            return self.data
+        kept = []
+        for chunk in self.chunks:
+            position = 0
+            while position < len(chunk):
+                header = read_header(chunk, position)
+                end = position + header.size_bytes
+                if any(s.start < header.next_offset and header.base_offset < s.end for s in spans):
+                    kept.append(memoryview(chunk)[position:end])
+                position = end
+        return b"".join(kept)
+
+
+class ShareReader:
+    """One look at one partition."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        *,
+        isolation: Isolation,
+        find_expired: FindExpired,
+        completes_batches: bool,
+    ) -> None:
+        self._partition = partition
+        self._isolation = isolation
+        self._find_expired = find_expired
+        # Take the last batch whole, rather than send it again for the rest of its records.
+        self._completes_batches = completes_batches
+        self._look = Look()
+        # The batch that was read last, which the next span may be in too.
+        self._header: BatchHeader | None = None
+        self._is_shown = False
+
+    async def read(
+        self, spans: Sequence[OffsetRange], max_bytes: int, *, at_least_one: bool
+    ) -> Look:
+        look, partition = self._look, self._partition
+        log = partition.log
+        average_bytes = log.size_bytes // max(log.log_end_offset - log.log_start_offset, 1) + 1
+        for span in spans:
+            offset = span.start
+            if self._header is not None and offset < self._header.next_offset:
+                self._note(span, self._header)
+                offset = self._header.next_offset
+            while offset < span.end:
+                left_bytes = max_bytes - look.size_bytes
+                wanted_bytes = (span.end - offset) * average_bytes + READ_AHEAD_BYTES
+                found = await partition.read(
+                    offset,
+                    min(left_bytes, wanted_bytes),
+                    isolation=self._isolation,
+                    at_least_one=at_least_one and not look.chunks,
+                )
+                if not found.data:
+                    return look
+                offset = self._take(span, found.data, found.next_offset)
+        return look
+
+    def _take(self, span: OffsetRange, data: bytes, next_offset: int) -> int:
+        """Keep the batches of `data` that hold some of `span`; returns where to read on."""
+        aborted: Sequence[AbortedEntry] = ()
+        if self._isolation is Isolation.READ_COMMITTED:
+            aborted = self._partition.ledger.aborted.overlapping(span.start, next_offset)
+        look = self._look
+        view = memoryview(data)
+        position = kept_from = 0
+        end = span.start
+        while position < len(data):
+            header = read_header(data, position)
+            if header.base_offset >= span.end:
+                break
+            batch_end = position + header.size_bytes
+            self._header = header
+            self._is_shown = not header.is_control and not _is_aborted(header, aborted)
+            if not self._is_shown:
+                self._keep(view, kept_from, position)
+                kept_from = batch_end
+            else:
+                look.batches.append(OffsetRange(header.base_offset, header.next_offset))
+                self._look_for_expired(header, view[position:batch_end])
+            self._note(span, header)
+            position, end = batch_end, header.next_offset
+        if position == len(data) and kept_from == 0:
+            look.chunks.append(data)
+            look.size_bytes += position
+        else:
+            self._keep(view, kept_from, position)
+        return end
+
+    def _keep(self, view: memoryview, start: int, end: int) -> None:
+        if start < end:
+            self._look.chunks.append(view[start:end])
+            self._look.size_bytes += end - start
+
+    def _note(self, span: OffsetRange, header: BatchHeader) -> None:
+        """Sort the part of `span` that is in the batch."""
+        start, end = max(span.start, header.base_offset), min(span.end, header.next_offset)
+        if not self._is_shown:
+            _add(self._look.skipped, start, end)
+            return
+        if self._completes_batches and end == span.end:
+            end = header.next_offset
+        _add(self._look.spans, start, end)
+
+    def _look_for_expired(self, header: BatchHeader, batch: memoryview) -> None:
+        config = self._partition.config
+        if config.queue_ttl_ms >= 0 or may_have_features(batch, header, config):
+            self._look.expired += self._find_expired(self._partition, list(decode_records(batch)))
+
+
+def _add(spans: list[OffsetRange], start: int, end: int) -> None:
+    if spans and spans[-1].end >= start:
+        spans[-1] = OffsetRange(spans[-1].start, max(end, spans[-1].end))
+    else:
+        spans.append(OffsetRange(start, end))
+
+
+def _size(span: OffsetRange) -> int:
+    return span.end - span.start
+
+
+def _is_aborted(header: BatchHeader, aborted: Sequence[AbortedEntry]) -> bool:
+    return header.is_transactional and any(
+        entry.producer_id == header.producer_id
+        and entry.first_offset <= header.base_offset <= entry.last_offset
+        for entry in aborted
+    )

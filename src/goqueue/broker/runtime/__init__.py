@@ -1,0 +1,1 @@
+"""Runs state machines on partitions of internal topics."""

@@ -1,0 +1,145 @@
+"""All shards of one internal topic that this broker leads: made on first need, loaded at start."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Generic, Protocol, TypeVar
+
+from crc32c import crc32c
+
+from goqueue.broker.partitions.hosting import HostedPartitions
+from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.runtime.shard import StateShard
+from goqueue.model.errors import TopicExists
+from goqueue.model.topics import NewTopic, TopicView
+from goqueue.state.machine import Machine
+from goqueue.state.metadata_image import MetadataImage
+
+M = TypeVar("M", bound=Machine)
+
+# Small segments: state logs are compacted, and compaction works on closed segments.
+STATE_TOPIC_CONFIG: Final[Mapping[str, str]] = {
+    "cleanup.policy": "compact",
+    "compression.type": "producer",
+    "segment.bytes": str(16 * 1024 * 1024),
+}
+
+
+class Host(Protocol):
+    """The part of the broker that shards stand on."""
+
+    clock_ms: Callable[[], int]
+    hosted: HostedPartitions
+
+    @property
+    def image(self) -> MetadataImage: ...
+    def partition(self, topic: str, index: int) -> Partition: ...
+    async def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> TopicView: ...
+
+
+class StateTopic(Generic[M]):
+    """Keys are spread over the topic's partitions; each partition has one machine."""
+
+    def __init__(
+        self,
+        host: Host,
+        name: str,
+        *,
+        partitions: int,
+        make: Callable[[int, Partition], M],
+        perform: Callable[[int, Sequence[object]], None],
+        loaded: Callable[[StateShard[M]], None] | None = None,
+        shard_key: Callable[[str], str] = str,
+    ) -> None:
+        """`loaded` tells a new machine what happened while it was being loaded. Keys of the same
+        `shard_key` are in the same partition."""
+        self.name = name
+        self._host = host
+        self._new_partitions = partitions
+        self._make = make
+        self._perform = perform
+        self._loaded = loaded
+        self._shard_key = shard_key
+        self._is_closed = False
+        self._shards: dict[int, asyncio.Task[StateShard[M]]] = {}
+        self._is_made = False
+
+    @property
+    def exists(self) -> bool:
+        return self.name in self._host.image.topics
+
+    @property
+    def partition_count(self) -> int:
+        topic = self._host.image.topics.get(self.name)
+        return self._new_partitions if topic is None else len(topic.partitions)
+
+    def partition_for(self, key: str) -> int:
+        return crc32c(self._shard_key(key).encode()) % self.partition_count
+
+    async def start(self) -> None:
+        """Load what an earlier run left: its timers and unfinished work go on."""
+        if self.exists:
+            await self.all_shards()
+
+    async def shard_for(self, key: str) -> StateShard[M]:
+        await self._ensure()
+        return await self.shard(self.partition_for(key))
+
+    async def all_shards(self) -> list[StateShard[M]]:
+        """Every shard; none while the topic was never needed."""
+        if not self.exists:
+            return []
+        return [await self.shard(index) for index in range(self.partition_count)]
+
+    def loaded_shards(self) -> list[StateShard[M]]:
+        return [task.result() for task in self._shards.values() if _is_usable(task)]
+
+    async def shard(self, index: int) -> StateShard[M]:
+        task = self._shards.get(index)
+        # A shard whose log failed starts anew from what is in it; the disk may have space again.
+        is_lost = task is not None and task.done() and not _is_usable(task)
+        if task is None or (is_lost and not self._is_closed):
+            task = self._shards[index] = asyncio.create_task(self._open(index))
+        # Shielded: a client that goes away must not stop the loading for all others.
+        return await asyncio.shield(task)
+
+    async def _open(self, index: int) -> StateShard[M]:
+        host = self._host
+        partition = host.partition(self.name, index)
+        shard = StateShard(
+            self._make(index, partition),
+            partition,
+            clock_ms=host.clock_ms,
+            threads=host.hosted.readers,
+            perform=lambda effects: self._perform(index, effects),
+        )
+        await shard.load()
+        if self._loaded is not None:
+            self._loaded(shard)
+        return shard
+
+    async def _ensure(self) -> None:
+        if self._is_made:
+            return
+        new = NewTopic(
+            name=self.name,
+            partitions=self._new_partitions,
+            config=dict(STATE_TOPIC_CONFIG),
+            by_broker=True,
+        )
+        with contextlib.suppress(TopicExists):
+            await self._host.create_topic(new)
+        self._is_made = True
+
+    def close(self) -> None:
+        self._is_closed = True
+        for shard in self.loaded_shards():
+            shard.close()
+        for task in self._shards.values():
+            task.cancel()
+
+
+def _is_usable(task: "asyncio.Task[StateShard[M]]") -> bool:
+    if not task.done() or task.cancelled() or task.exception() is not None:
+        return False
+    return not task.result().is_closed

@@ -1,0 +1,1 @@
+"""The schema registry of this node, and validation of what is published."""

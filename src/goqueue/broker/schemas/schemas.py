@@ -1,0 +1,385 @@
+"""The schema registry on this broker: registering, looking up, comparing, deleting.
+
+What is registered is a state machine on `_schemas`; parsing and comparing run in a process of
+their own, so that no schema can hold up the event loop.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final, NamedTuple, TypeVar
+
+from goqueue.broker.runtime.shard import Command, StateShard, untimed
+from goqueue.broker.runtime.topic import Host, StateTopic
+from goqueue.broker.schemas.compatibility import Mismatch, compare, predecessors
+from goqueue.broker.schemas.parsing import SchemaParser
+from goqueue.broker.schemas.references import resolve, source_of
+from goqueue.broker.schemas.subjects import check_subject
+from goqueue.broker.schemas.worker import SchemaWorker
+from goqueue.model.errors import NotLeader
+from goqueue.model.schemas.errors import (
+    RefusalKind,
+    RegistryRefusal,
+    invalid_schema,
+    schema_not_found,
+    subject_not_found,
+)
+from goqueue.model.schemas.formats import ResolvedReference, SchemaSource, SchemaType
+from goqueue.model.schemas.messages import (
+    DeleteSubject,
+    DeleteVersion,
+    Mode,
+    Reference,
+    Register,
+    Registered,
+    SchemaIdentity,
+    SetConfig,
+    SetMode,
+    StoredSchema,
+    SubjectConfig,
+    Version,
+)
+from goqueue.state.schemas.catalogue import Catalogue
+from goqueue.state.schemas.machine import SchemaMachine
+
+SCHEMAS_TOPIC: Final = "_schemas"
+# What clients may ask for by `format`: what Python's Protobuf deserialiser wants, and an Avro
+# schema with all that it refers to put in its place. Other words are passed over.
+FORMATS: Final = {SchemaType.PROTOBUF: "serialized", SchemaType.AVRO: "resolved"}
+
+_NOTHING: Final = Catalogue()
+
+Answer = TypeVar("Answer")
+
+
+class NewSchema(NamedTuple):
+    """As a client sends it. A reference's version below 1 is the latest.
+
+    `metadata` and `rule_set` are JSON, stored and given back as they are.
+    """
+
+    type: SchemaType
+    text: str
+    references: tuple[Reference, ...] = ()
+    metadata: bytes = b""
+    rule_set: bytes = b""
+    schema_id: int | None = None
+    version: int | None = None
+
+
+class _Known(NamedTuple):
+    """A schema that has been parsed; the text is the one to be stored."""
+
+    source: SchemaSource
+    identity: SchemaIdentity
+    normalize: bool
+
+
+class Schemas:
+    """Owned by the broker. Look-ups of what is registered are `catalogue`'s."""
+
+    def __init__(self, host: Host, *, schema_max_bytes: int) -> None:
+        self.schema_max_bytes = schema_max_bytes
+        self.state: StateTopic[SchemaMachine] = StateTopic(
+            host,
+            SCHEMAS_TOPIC,
+            partitions=1,
+            make=lambda _index, _partition: SchemaMachine(),
+            perform=lambda _index, _effects: None,
+        )
+        self.worker = SchemaWorker()
+        self._clock_ms = host.clock_ms
+        self._parser = SchemaParser(self.worker)
+        # Who registers under a subject compares with its versions: one at a time for each.
+        self._turns: dict[str, _Turn] = {}
+
+    async def start(self) -> None:
+        await self.state.start()
+
+    async def close(self) -> None:
+        self.state.close()
+        await self.worker.close()
+
+    # --- what is registered ---------------------------------------------------------------
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """What is registered now; raises `NotLeader` while it is not known."""
+        for shard in self.state.loaded_shards():
+            return shard.machine.catalogue
+        if self.state.exists:
+            raise NotLeader(f"{SCHEMAS_TOPIC} is not loaded; try again soon")
+        return _NOTHING
+
+    async def loaded(self) -> Catalogue:
+        """As `catalogue`, waiting for it."""
+        await self.state.all_shards()
+        return self.catalogue
+
+    def source(self, schema_id: int) -> SchemaSource:
+        """A schema with what it refers to; raises `RegistryRefusal` if there is none."""
+        return source_of(self.catalogue, self.catalogue.schema(schema_id))
+
+    def find_id(self, schema_id: int) -> StoredSchema | None:
+        return self.catalogue.schemas.get(schema_id)
+
+    def subjects_of(self, schema_id: int) -> list[str]:
+        """The subjects that have this schema in a version that is not deleted, by name."""
+        return list(dict.fromkeys(v.subject for v in self.catalogue.uses(schema_id)))
+
+    async def rendered(self, schema: StoredSchema, wanted: str | None) -> str | None:
+        """The schema's text in another format that clients ask for; None is its own."""
+        if not wanted or wanted != FORMATS.get(SchemaType(schema.identity.type)):
+            return None
+        return await self._parser.describe(source_of(self.catalogue, schema))
+
+    async def compiled(self, schema_id: int) -> SchemaSource:
+        """As `source`, with Protobuf compiled: a validator made of it needs no compiler, which
+        would hold up the event loop from any thread.
+        """
+        source = self.source(schema_id)
+        if source.type is not SchemaType.PROTOBUF:
+            return source
+        before: list[ResolvedReference] = []
+        for name, text in source.references:
+            part = SchemaSource(source.type, text, tuple(before))
+            before.append(ResolvedReference(name, await self._parser.describe(part)))
+        whole = source._replace(references=tuple(before))
+        return whole._replace(text=await self._parser.describe(whole))
+
+    # --- registering and looking up -------------------------------------------------------
+
+    async def register(
+        self, subject: str, new: NewSchema, *, normalize: bool = False
+    ) -> Registered:
+        """The schema's id and version under the subject, given to it now or before.
+
+        As in Confluent's registry, text, metadata and rules that are not given are those of the
+        version before.
+        """
+        check_subject(subject)
+        new = _with_text(await self.loaded(), subject, new)
+        known = await self._parse(subject, new, normalize=normalize)
+        async with self._turn(subject):
+            identity = known.identity
+            if new.schema_id is None:
+                found = await self._find(subject, known)
+                if found is not None:
+                    return Registered(self.catalogue.schema(found.schema_id), found)
+                identity = _inherited(self.catalogue, subject, identity)
+            if (await self.loaded()).mode_of(subject) is Mode.READWRITE:
+                await self._check_compatible(subject, known._replace(identity=identity))
+            request = Register(
+                subject=subject,
+                text=known.source.text,
+                identity=identity,
+                now_ms=self._clock_ms(),
+                schema_id=new.schema_id,
+                version=new.version,
+            )
+            return await self._execute(untimed(SchemaMachine.register, request), Registered)
+
+    async def look_up(
+        self, subject: str, new: NewSchema, *, normalize: bool = False, deleted: bool = False
+    ) -> Version:
+        """The version of the subject that has this schema; raises if there is none."""
+        catalogue = await self.loaded()
+        if not catalogue.has_subject(subject, deleted=deleted):
+            raise subject_not_found(subject)
+        known = await self._parse(subject, new, normalize=normalize)
+        found = await self._find(subject, known, deleted=deleted)
+        if found is None:
+            raise schema_not_found()
+        return found
+
+    async def _find(self, subject: str, known: _Known, *, deleted: bool = False) -> Version | None:
+        catalogue = await self.loaded()
+        identity = known.identity
+        found = catalogue.find(subject, identity, deleted=deleted)
+        if found is None and identity.type == SchemaType.AVRO and not identity.references:
+            found = await self._find_resolved(subject, known, deleted=deleted)
+        if found is None:
+            identity = _inherited(self.catalogue, subject, identity)
+            found = self.catalogue.find(subject, identity, deleted=deleted)
+        return found
+
+    async def _find_resolved(self, subject: str, known: _Known, *, deleted: bool) -> Version | None:
+        """Avro's serialisers know types, not references: they send the schema as a whole."""
+        for version in reversed(self.catalogue.versions(subject, deleted=deleted)):
+            schema = self.catalogue.schemas.get(version.schema_id)
+            if schema is None or not _may_be_whole(known.identity, schema.identity):
+                continue
+            try:
+                source = source_of(self.catalogue, schema)
+            except RegistryRefusal:
+                continue  # a deleted one, and what it refers to is gone
+            whole = SchemaSource(SchemaType.AVRO, await self._parser.describe(source))
+            parsed = await self._parser.parse(whole, normalize=known.normalize)
+            if parsed.fingerprint == known.identity.fingerprint:
+                return version
+        return None
+
+    async def check(
+        self,
+        subject: str,
+        new: NewSchema,
+        *,
+        olds: list[Version] | None = None,
+        normalize: bool = False,
+    ) -> Mismatch | None:
+        """Whether the schema could be registered, or is compatible with these versions."""
+        known = await self._parse(subject, new, normalize=normalize)
+        catalogue = await self.loaded()
+        level = catalogue.compatibility_of(subject)
+        if olds is None:
+            olds = predecessors(catalogue, subject, known.identity.metadata, level)
+        return await compare(self.worker, catalogue, known.source, olds, level)
+
+    async def _parse(self, subject: str, new: NewSchema, *, normalize: bool) -> _Known:
+        self._check_size(new)
+        catalogue = await self.loaded()
+        normalize = normalize or catalogue.normalizes(subject)
+        references = tuple(_numbered(catalogue, reference) for reference in new.references)
+        if normalize:
+            references = tuple(sorted(set(references)))
+        source = SchemaSource(new.type, new.text, resolve(catalogue, references))
+        parsed = await self._parser.parse(source, normalize=normalize)
+        identity = SchemaIdentity(
+            new.type, parsed.fingerprint, references, new.metadata, new.rule_set
+        )
+        return _Known(source._replace(text=parsed.canonical), identity, normalize)
+
+    def _check_size(self, new: NewSchema) -> None:
+        if not new.text.strip():
+            raise RegistryRefusal(RefusalKind.INVALID_SCHEMA, "Empty schema")
+        texts = (new.text, *(text for r in new.references for text in (r.name, r.subject)))
+        size_bytes = len(new.metadata) + len(new.rule_set)
+        size_bytes += sum(len(text.encode(errors="surrogatepass")) for text in texts)
+        if size_bytes > self.schema_max_bytes:
+            raise RegistryRefusal(
+                RefusalKind.SCHEMA_TOO_LARGE,
+                f"schema: it has {size_bytes} bytes, schema.max.bytes is "
+                f"{self.schema_max_bytes}; split it into several with references",
+            )
+
+    async def _check_compatible(self, subject: str, known: _Known) -> None:
+        catalogue = self.catalogue
+        level = catalogue.compatibility_of(subject)
+        olds = predecessors(catalogue, subject, known.identity.metadata, level)
+        mismatch = await compare(self.worker, catalogue, known.source, olds, level)
+        if mismatch is not None:
+            raise RegistryRefusal(
+                RefusalKind.INCOMPATIBLE,
+                "Schema being registered is incompatible with an earlier schema for subject "
+                f'"{subject}", details: [{", ".join(mismatch.messages())}]',
+            )
+
+    # --- deleting and settings ------------------------------------------------------------
+
+    async def delete_version(self, subject: str, number: int, *, is_permanent: bool) -> int:
+        request = DeleteVersion(subject, number, is_permanent)
+        return await self._execute(untimed(SchemaMachine.delete_version, request), int)
+
+    async def delete_subject(self, subject: str, *, is_permanent: bool) -> list[int]:
+        request = DeleteSubject(subject, is_permanent)
+        return await self._execute(untimed(SchemaMachine.delete_subject, request), list)
+
+    async def set_config(
+        self,
+        subject: str | None,
+        config: SubjectConfig,
+        *,
+        cleared: frozenset[str] = frozenset(),
+    ) -> SubjectConfig:
+        """Returns all that is set there now."""
+        if subject is not None:
+            check_subject(subject)
+        if config.alias is not None:
+            check_subject(config.alias)
+        request = SetConfig(subject, config, cleared)
+        return await self._execute(untimed(SchemaMachine.set_config, request), SubjectConfig)
+
+    async def delete_config(self, subject: str | None) -> SubjectConfig:
+        """Returns what was set there."""
+        request = SetConfig(subject, None)
+        return await self._execute(untimed(SchemaMachine.set_config, request), SubjectConfig)
+
+    async def set_mode(self, subject: str | None, mode: Mode, *, is_forced: bool = False) -> Mode:
+        if subject is not None:
+            check_subject(subject)
+        request = SetMode(subject, mode, is_forced)
+        return await self._execute(untimed(SchemaMachine.set_mode, request), Mode)
+
+    async def delete_mode(self, subject: str | None) -> Mode:
+        """Returns the mode that was set there."""
+        request = SetMode(subject, None)
+        return await self._execute(untimed(SchemaMachine.set_mode, request), Mode)
+
+    # --- the machine ----------------------------------------------------------------------
+
+    async def _execute(self, command: Command[SchemaMachine], expected: type[Answer]) -> Answer:
+        shard: StateShard[SchemaMachine] = await self.state.shard_for(SCHEMAS_TOPIC)
+        answer = await shard.execute(command)
+        if isinstance(answer, RegistryRefusal):
+            raise answer
+        assert isinstance(answer, expected)
+        return answer
+
+    @asynccontextmanager
+    async def _turn(self, subject: str) -> AsyncIterator[None]:
+        turn = self._turns.setdefault(subject, _Turn())
+        turn.takers += 1
+        try:
+            async with turn.lock:
+                yield
+        finally:
+            turn.takers -= 1
+            if not turn.takers:
+                del self._turns[subject]
+
+
+class _Turn:
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.takers = 0
+
+
+def _with_text(catalogue: Catalogue, subject: str, new: NewSchema) -> NewSchema:
+    """Who sends metadata or rules alone means the latest schema."""
+    latest = catalogue.latest(subject)
+    if new.text.strip() or latest is None:
+        return new
+    schema = catalogue.schema(latest.schema_id)
+    return new._replace(
+        type=SchemaType(schema.identity.type),
+        text=schema.text,
+        references=schema.identity.references,
+    )
+
+
+def _inherited(catalogue: Catalogue, subject: str, identity: SchemaIdentity) -> SchemaIdentity:
+    latest = catalogue.latest(subject)
+    if latest is None:
+        return identity
+    older = catalogue.schema(latest.schema_id).identity
+    return identity._replace(
+        metadata=identity.metadata or older.metadata, rule_set=identity.rule_set or older.rule_set
+    )
+
+
+def _may_be_whole(whole: SchemaIdentity, other: SchemaIdentity) -> bool:
+    return bool(other.references) and other == whole._replace(
+        fingerprint=other.fingerprint, references=other.references
+    )
+
+
+def _numbered(catalogue: Catalogue, reference: Reference) -> Reference:
+    if reference.version >= 1:
+        return reference
+    latest = catalogue.latest(reference.subject)
+    if latest is None:
+        raise invalid_schema(
+            f"references: {reference.name!r} is to be the latest version of subject "
+            f"{reference.subject!r}, which has none; register it first"
+        )
+    return reference._replace(version=latest.number)

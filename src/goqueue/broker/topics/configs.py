@@ -1,0 +1,160 @@
+"""Settings of topics and brokers: which value holds, where it comes from, how it is changed.
+
+Pure. A topic's setting is looked for in the topic, this broker's dynamic settings, the cluster's
+dynamic defaults, this broker's start-up settings and the table, in this order.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import NamedTuple
+
+from goqueue.model.broker_config import BROKER_SETTINGS, TOPIC_DEFAULT_PREFIX, BrokerConfig
+from goqueue.model.configs import ConfigChange, ConfigEntry, ConfigOp, ConfigSource, ConfigSynonym
+from goqueue.model.errors import InvalidConfig, InvalidRequest
+from goqueue.model.settings import Setting, SettingTable, SettingType, Value
+from goqueue.model.topic_config import TOPIC_SETTINGS, TopicConfig, topic_config
+
+# What can be changed on a running broker: the defaults of topics.
+DYNAMIC_BROKER_SETTINGS = SettingTable(
+    Setting(**{f.name: getattr(s, f.name) for f in fields(s)} | {"name": TOPIC_DEFAULT_PREFIX + n})
+    for n, s in TOPIC_SETTINGS.items()
+)
+
+# Not to be set: it follows from the host and the port listened on. Clients of the Kafka port find
+# the registry and the other HTTP services by it.
+HTTP_URL = Setting(
+    name="advertised.http.url",
+    type=SettingType.STRING,
+    default="",
+    doc="Where this broker answers HTTP.",
+)
+
+
+class BrokerOverrides(NamedTuple):
+    """Dynamic settings from the metadata: this broker's own, and the cluster's defaults."""
+
+    node: Mapping[str, str]
+    cluster: Mapping[str, str]
+
+
+def effective_topic_config(
+    own: Mapping[str, str], overrides: BrokerOverrides, config: BrokerConfig
+) -> TopicConfig:
+    defaults: dict[str, Value] = dict(config.topic_defaults)
+    for texts in (overrides.cluster, overrides.node):
+        defaults.update(TOPIC_SETTINGS.parse(_for_topics(texts)))
+    return topic_config(own, defaults)
+
+
+def topic_entries(
+    own: Mapping[str, str], overrides: BrokerOverrides, config: BrokerConfig
+) -> list[ConfigEntry]:
+    entries = []
+    for name, setting in TOPIC_SETTINGS.items():
+        synonyms = []
+        if name in own:
+            synonyms.append(ConfigSynonym(name, own[name], ConfigSource.TOPIC))
+        synonyms += _default_synonyms(name, setting, overrides, config)
+        entries.append(entry(setting, synonyms, read_only=False))
+    return entries
+
+
+def broker_entries(
+    overrides: BrokerOverrides, config: BrokerConfig, http_url: str
+) -> list[ConfigEntry]:
+    reached = ConfigSynonym(HTTP_URL.name, http_url, ConfigSource.STATIC_BROKER)
+    entries = [entry(HTTP_URL, [reached], read_only=True)]
+    for name, setting in BROKER_SETTINGS.items():
+        value = setting.format(_plain(getattr(config, name.replace(".", "_"))))
+        default = setting.format(setting.default)
+        synonyms = [ConfigSynonym(name, default, ConfigSource.DEFAULT)]
+        if value != default:
+            synonyms.insert(0, ConfigSynonym(name, value, ConfigSource.STATIC_BROKER))
+        entries.append(entry(setting, synonyms, read_only=True))
+    for name, setting in DYNAMIC_BROKER_SETTINGS.items():
+        topic_name = name.removeprefix(TOPIC_DEFAULT_PREFIX)
+        synonyms = _default_synonyms(topic_name, setting, overrides, config)
+        entries.append(entry(setting, synonyms, read_only=False))
+    return entries
+
+
+def apply_changes(
+    current: Mapping[str, str], changes: Sequence[ConfigChange], table: SettingTable
+) -> dict[str, str]:
+    """The texts after the changes, each checked; nothing is changed on the first bad one."""
+    texts = dict(current)
+    seen: set[str] = set()
+    for change in changes:
+        if change.name in seen:
+            raise InvalidRequest(f"{change.name}: named twice in one request")
+        seen.add(change.name)
+        setting = table.get(change.name)
+        if setting is None:
+            raise InvalidConfig(f"{change.name}: no such setting, or it cannot be changed")
+        if change.op is ConfigOp.DELETE:
+            texts.pop(change.name, None)
+            continue
+        if change.value is None:
+            raise InvalidConfig(f"{change.name}: a value is needed")
+        texts[change.name] = _changed_text(setting, texts.get(change.name), change)
+        setting.parse(texts[change.name])
+    return texts
+
+
+def _changed_text(setting: Setting, current: str | None, change: ConfigChange) -> str:
+    value = str(change.value)
+    if change.op is ConfigOp.SET:
+        return value
+    if setting.type is not SettingType.LIST:
+        raise InvalidConfig(f"{setting.name}: append and subtract work on lists only")
+    items = _items(setting.format(setting.default) if current is None else current)
+    given = _items(value)
+    if change.op is ConfigOp.APPEND:
+        return ",".join([*items, *(item for item in given if item not in items)])
+    return ",".join(item for item in items if item not in given)
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _for_topics(texts: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name.removeprefix(TOPIC_DEFAULT_PREFIX): text
+        for name, text in texts.items()
+        if name.startswith(TOPIC_DEFAULT_PREFIX)
+    }
+
+
+def _default_synonyms(
+    topic_name: str, setting: Setting, overrides: BrokerOverrides, config: BrokerConfig
+) -> list[ConfigSynonym]:
+    name = TOPIC_DEFAULT_PREFIX + topic_name
+    synonyms = []
+    if name in overrides.node:
+        synonyms.append(ConfigSynonym(name, overrides.node[name], ConfigSource.DYNAMIC_BROKER))
+    if name in overrides.cluster:
+        source = ConfigSource.DYNAMIC_DEFAULT_BROKER
+        synonyms.append(ConfigSynonym(name, overrides.cluster[name], source))
+    if topic_name in config.topic_defaults:
+        text = setting.format(config.topic_defaults[topic_name])
+        synonyms.append(ConfigSynonym(name, text, ConfigSource.STATIC_BROKER))
+    synonyms.append(ConfigSynonym(name, setting.format(setting.default), ConfigSource.DEFAULT))
+    return synonyms
+
+
+def entry(setting: Setting, synonyms: Iterable[ConfigSynonym], *, read_only: bool) -> ConfigEntry:
+    ordered = tuple(synonyms)
+    return ConfigEntry(
+        name=setting.name,
+        value=ordered[0].value,
+        source=ordered[0].source,
+        read_only=read_only,
+        type=setting.type,
+        doc=setting.doc,
+        synonyms=ordered,
+    )
+
+
+def _plain(value: object) -> Value:
+    return value if isinstance(value, bool | int | float | tuple) else str(value)

@@ -1,0 +1,306 @@
+"""Creating, growing, configuring and deleting topics: checks, then one metadata transaction."""
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from goqueue.broker.topics.configs import (
+    DYNAMIC_BROKER_SETTINGS,
+    BrokerOverrides,
+    apply_changes,
+    broker_entries,
+    effective_topic_config,
+    topic_entries,
+)
+from goqueue.broker.topics.following import MetadataFollower
+from goqueue.metadata.store import Compare, Delete, DeletePrefix, MetadataStore, Op, Put
+from goqueue.model.broker_config import BrokerConfig
+from goqueue.model.configs import ConfigChange, ConfigEntry
+from goqueue.model.errors import (
+    Conflict,
+    InvalidPartitions,
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    InvalidRequest,
+    InvalidTopicName,
+    PolicyViolation,
+    TopicExists,
+    UnknownTopic,
+)
+from goqueue.model.names import NodeId, PartitionIndex, TopicName, check_topic_name
+from goqueue.model.topic_config import TOPIC_SETTINGS, TopicConfig, topic_config
+from goqueue.model.topics import INTERNAL_TOPICS, NewTopic, PartitionView, TopicView
+from goqueue.state import metadata_keys as keys
+
+# A lost race is rare and short; this many in a row means that something is wrong.
+TRANSACTION_TRIES = 10
+
+ChangeConfig = Callable[[Mapping[str, str]], Mapping[str, str]]
+
+
+class TopicAdmin:
+    def __init__(
+        self,
+        store: MetadataStore,
+        follower: MetadataFollower,
+        config: BrokerConfig,
+        new_id: Callable[[], uuid.UUID] = uuid.uuid4,
+    ) -> None:
+        self._store = store
+        self._follower = follower
+        self._config = config
+        self._new_id = new_id
+
+    def find(self, name: str) -> TopicView:
+        topic = self._follower.image.topics.get(name)
+        if topic is None:
+            raise UnknownTopic(f"there is no topic {name!r}")
+        return topic
+
+    async def create(self, new: NewTopic, *, validate_only: bool = False) -> TopicView:
+        name = check_topic_name(new.name)
+        if name in INTERNAL_TOPICS and not new.by_broker:
+            raise PolicyViolation(f"topic {name!r} is made by the broker itself, when it needs it")
+        topic_config(new.config)
+        assignments = self._assign(new)
+        image = self._follower.image
+        if name in image.topics:
+            # Who is told so may use it: not before this broker hosts it.
+            await self._follower.applied(image.revision)
+            raise TopicExists(f"topic {name!r} exists already")
+        _check_collision(name, image.topics)
+        if validate_only:
+            return _proposed(name, assignments, new.config)
+        entries = keys.new_topic_entries(name, self._new_id(), assignments, dict(new.config))
+        done = await self._store.transact(
+            [Compare.missing(keys.topic_key(name))], [Put(*entry) for entry in entries]
+        )
+        if not done.succeeded:
+            await self._follower.applied(done.revision)
+            raise TopicExists(f"topic {name!r} exists already")
+        await self._follower.applied(done.revision)
+        return self.find(name)
+
+    async def delete(self, name: str) -> None:
+        topic = self.find(name)
+        if topic.is_internal:
+            raise PolicyViolation(f"topic {name!r} belongs to the broker and cannot be deleted")
+        key = keys.topic_key(name)
+        done = await self._store.transact(
+            [Compare.exists(key)], [Delete(key), DeletePrefix(keys.partitions_prefix(name))]
+        )
+        if not done.succeeded:
+            raise UnknownTopic(f"there is no topic {name!r}")
+        await self._follower.applied(done.revision)
+
+    async def create_partitions(
+        self,
+        name: str,
+        total: int,
+        *,
+        assignments: Sequence[Sequence[int]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        topic = self.find(name)
+        current = len(topic.partitions)
+        if total <= current:
+            raise InvalidPartitions(
+                f"topic {name!r} has {current} partitions; {total} asked for is not more"
+            )
+        self._check_partition_count(total)
+        if topic.is_internal:
+            raise PolicyViolation(f"the partition count of {name!r} is fixed")
+        added = total - current
+        if assignments is not None and len(assignments) != added:
+            raise InvalidReplicaAssignment(
+                f"{added} partitions are added, but {len(assignments)} assignments given"
+            )
+        replicas = (
+            [self._check_replicas(given) for given in assignments]
+            if assignments is not None
+            else [self._default_replicas()] * added
+        )
+        if validate_only:
+            return
+
+        def grow(value: keys.TopicValue) -> list[Op]:
+            if value.partitions != current:
+                raise Conflict(f"the partitions of {name!r} were changed at the same time")
+            grown = keys.TopicValue(id=value.id, partitions=total, config=value.config)
+            entries = [
+                keys.topic_entry(name, grown),
+                *keys.new_partition_entries(name, current, replicas),
+            ]
+            return [Put(*entry) for entry in entries]
+
+        await self._change_topic(name, grow)
+
+    async def alter_config(
+        self, name: str, changes: Sequence[ConfigChange], *, validate_only: bool = False
+    ) -> None:
+        await self._set_config(
+            name,
+            lambda current: apply_changes(current, changes, TOPIC_SETTINGS),
+            validate_only=validate_only,
+        )
+
+    async def replace_config(
+        self, name: str, config: Mapping[str, str], *, validate_only: bool = False
+    ) -> None:
+        await self._set_config(name, lambda _: config, validate_only=validate_only)
+
+    async def alter_broker_config(
+        self,
+        node_id: NodeId | None,
+        changes: Sequence[ConfigChange],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        await self._set_broker_config(
+            node_id,
+            lambda current: apply_changes(current, changes, DYNAMIC_BROKER_SETTINGS),
+            validate_only=validate_only,
+        )
+
+    async def replace_broker_config(
+        self, node_id: NodeId | None, config: Mapping[str, str], *, validate_only: bool = False
+    ) -> None:
+        await self._set_broker_config(node_id, lambda _: config, validate_only=validate_only)
+
+    # --- settings as they are -------------------------------------------------------------
+
+    def effective_config(self, topic: TopicView) -> TopicConfig:
+        return effective_topic_config(topic.config, self._overrides(), self._config)
+
+    def describe_config(self, name: str) -> list[ConfigEntry]:
+        return topic_entries(self.find(name).config, self._overrides(), self._config)
+
+    def describe_broker_config(self, node_id: NodeId) -> list[ConfigEntry]:
+        self._check_is_own(node_id)
+        reached = self._follower.image.brokers.get(node_id)
+        url = "" if reached is None else reached.http_url
+        return broker_entries(self._overrides(), self._config, url)
+
+    def _overrides(self) -> BrokerOverrides:
+        image = self._follower.image
+        own = image.broker_config(NodeId(self._config.node_id))
+        return BrokerOverrides(own, image.broker_config(None))
+
+    def _check_is_own(self, node_id: NodeId) -> None:
+        if node_id != self._config.node_id:
+            raise InvalidRequest(f"broker {node_id} is not this broker, {self._config.node_id}")
+
+    # --- inside ---------------------------------------------------------------------------
+
+    async def _set_config(
+        self, name: str, change: ChangeConfig, *, validate_only: bool = False
+    ) -> None:
+        checked = change(self.find(name).config)
+        topic_config(checked)
+        if validate_only:
+            return
+
+        def configure(value: keys.TopicValue) -> list[Op]:
+            texts = dict(change(value.config))
+            topic_config(texts)
+            configured = keys.TopicValue(id=value.id, partitions=value.partitions, config=texts)
+            return [Put(*keys.topic_entry(name, configured))]
+
+        await self._change_topic(name, configure)
+
+    async def _set_broker_config(
+        self, node_id: NodeId | None, change: ChangeConfig, *, validate_only: bool = False
+    ) -> None:
+        if node_id is not None:
+            self._check_is_own(node_id)
+        key = keys.broker_config_key(node_id)
+
+        def configure(value: bytes | None) -> list[Op]:
+            current = {} if value is None else keys.decode_value(key, value, dict[str, str])
+            texts = dict(change(current))
+            DYNAMIC_BROKER_SETTINGS.parse(texts)
+            return [Put(*keys.broker_config_entry(node_id, texts))]
+
+        if validate_only:
+            found = (await self._store.get(key)).one
+            configure(None if found is None else found.value)
+        else:
+            await self._change(key, configure)
+
+    async def _change_topic(self, name: str, change: Callable[[keys.TopicValue], list[Op]]) -> None:
+        key = keys.topic_key(name)
+
+        def decide(value: bytes | None) -> list[Op]:
+            if value is None:
+                raise UnknownTopic(f"there is no topic {name!r}")
+            return change(keys.decode_value(key, value, keys.TopicValue))
+
+        await self._change(key, decide)
+
+    async def _change(self, key: str, decide: Callable[[bytes | None], list[Op]]) -> None:
+        """Read a key, decide, write if nobody else wrote in between; else again."""
+        for _ in range(TRANSACTION_TRIES):
+            found = (await self._store.get(key)).one
+            ops = decide(None if found is None else found.value)
+            revision = 0 if found is None else found.mod_revision
+            done = await self._store.transact([Compare.unchanged(key, revision)], ops)
+            if done.succeeded:
+                await self._follower.applied(done.revision)
+                return
+        raise Conflict(f"{key} is changed too often at the same time; try again")
+
+    def _assign(self, new: NewTopic) -> list[tuple[NodeId, ...]]:
+        if new.assignments is not None:
+            if sorted(new.assignments) != list(range(len(new.assignments))) or not new.assignments:
+                raise InvalidReplicaAssignment(
+                    "replica assignments must name partitions 0, 1, 2, … without a gap"
+                )
+            self._check_partition_count(len(new.assignments))
+            return [self._check_replicas(new.assignments[i]) for i in range(len(new.assignments))]
+        count = self._config.num_partitions if new.partitions is None else new.partitions
+        if not new.by_broker:
+            self._check_partition_count(count)
+        brokers = len(self._follower.image.brokers) or 1
+        if new.replication_factor is not None and not 1 <= new.replication_factor <= brokers:
+            raise InvalidReplicationFactor(
+                f"replication factor {new.replication_factor} is outside 1 to {brokers}, the "
+                "number of brokers"
+            )
+        return [self._default_replicas()] * count
+
+    def _check_partition_count(self, count: int) -> None:
+        most = self._config.max_partitions_per_topic
+        if not 1 <= count <= most:
+            raise InvalidPartitions(f"partition count {count} is outside 1 to {most}")
+
+    def _default_replicas(self) -> tuple[NodeId, ...]:
+        return (NodeId(self._config.node_id),)
+
+    def _check_replicas(self, given: Sequence[int]) -> tuple[NodeId, ...]:
+        replicas = tuple(NodeId(node) for node in given)
+        known = self._follower.image.brokers.keys() | {NodeId(self._config.node_id)}
+        if not replicas or len(set(replicas)) != len(replicas):
+            raise InvalidReplicaAssignment(f"replicas {list(given)} are empty or named twice")
+        for node in replicas:
+            if node not in known:
+                raise InvalidReplicaAssignment(f"replica {node} is no known broker")
+        return replicas
+
+
+def _check_collision(name: str, others: Iterable[str]) -> None:
+    """Metrics write '.' and '_' alike, so Kafka takes only one of such names; so do we."""
+    if "." not in name and "_" not in name:
+        return
+    plain = name.replace(".", "_")
+    for other in others:
+        if other.replace(".", "_") == plain:
+            raise InvalidTopicName(f"topic name {name!r} collides with {other!r} ('.' and '_')")
+
+
+def _proposed(
+    name: TopicName, assignments: Sequence[tuple[NodeId, ...]], config: Mapping[str, str]
+) -> TopicView:
+    partitions = tuple(
+        PartitionView(PartitionIndex(index), replicas[0], 0, replicas, replicas)
+        for index, replicas in enumerate(assignments)
+    )
+    return TopicView(name, uuid.UUID(int=0), partitions, dict(config))

@@ -1,0 +1,1 @@
+"""Follows messages: spans from every part of the broker, their files and exporters."""

@@ -1,0 +1,99 @@
+"""What tracing notes of delayed messages.
+
+They have no offset yet, so their trace follows from the id under which they wait, which is known
+again when they are due: nothing is written into the message. If it has a `traceparent` header, that
+decides as it does for others. From then on its trace goes with the offset it was given.
+"""
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from goqueue.broker.tracing.batches import parent_of
+from goqueue.broker.tracing.partition import PartitionTrace
+from goqueue.broker.tracing.recorder import CALLER, CONTINUED, Continuation, now_us
+from goqueue.model.delays import delayed_id
+from goqueue.model.records import NewRecord
+from goqueue.model.tracing.spans import Event, Span, TraceContext
+from goqueue.state.delays.pending import Entry
+from goqueue.state.tracing.identity import delayed_context
+from goqueue.state.tracing.sampling import MILLION
+
+
+def context_of_delayed(
+    trace: PartitionTrace, waits_as: str, record: NewRecord
+) -> TraceContext | None:
+    parent = parent_of(record.headers)
+    context, chance = delayed_context(trace.key, waits_as, parent)
+    is_asked = trace.recorder.follows_producers and parent is not None and parent.is_sampled
+    return context if is_asked or chance * MILLION < trace.ppm << 64 else None
+
+
+def note_scheduled(
+    trace: PartitionTrace | None,
+    shard: int,
+    numbers: Iterable[int],
+    messages: Sequence[tuple[NewRecord, int]],
+) -> None:
+    if trace is None:
+        return
+    time_us = now_us()
+    for number, (record, due_ms) in zip(numbers, messages, strict=True):
+        waits_as = delayed_id(due_ms, shard, number)
+        context = context_of_delayed(trace, waits_as, record)
+        if context is None or not trace.recorder.throttle.admit_one(time_us):
+            continue
+        # The first span of the trace: all others are below it.
+        trace.recorder.record(
+            Span(
+                context.trace_id,
+                context.span_id,
+                context.parent_id,
+                Event.DELAY_SCHEDULED.value,
+                trace.topic,
+                trace.index,
+                None,
+                time_us,
+                consumer=CALLER.get(),
+                reason=f"for {max(0, due_ms - time_us // 1000)} ms",
+                delayed_id=waits_as,
+            )
+        )
+
+
+def note_cancelled(trace: PartitionTrace, waits_as: str, record: NewRecord) -> None:
+    context = context_of_delayed(trace, waits_as, record)
+    if context is not None:
+        caller = CALLER.get()
+        time_us = now_us()
+        trace.note(
+            Event.DELAY_CANCELLED, context, None, time_us, consumer=caller, delayed_id=waits_as
+        )
+
+
+@contextlib.contextmanager
+def delivering(
+    trace: PartitionTrace | None,
+    shard: int,
+    entries: Sequence[Entry],
+    messages: Mapping[int, NewRecord],
+) -> Iterator[None]:
+    """While messages that are due are appended to their partition, in this order."""
+    if trace is None:
+        yield
+        return
+    token = CONTINUED.set([_ready(trace, shard, entry, messages) for entry in entries])
+    try:
+        yield
+    finally:
+        CONTINUED.reset(token)
+
+
+def _ready(
+    trace: PartitionTrace, shard: int, entry: Entry, messages: Mapping[int, NewRecord]
+) -> Continuation | None:
+    record = messages.get(entry.number)
+    waits_as = delayed_id(entry.due_ms, shard, entry.number)
+    context = None if record is None else context_of_delayed(trace, waits_as, record)
+    if context is None or not trace.recorder.throttle.admit_one(now_us()):
+        return None
+    return Continuation(context, Event.DELAY_READY, entry.due_ms * 1000, delayed_id=waits_as)

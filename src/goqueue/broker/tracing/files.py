@@ -1,0 +1,203 @@
+"""Spans in files: lines of JSON, rotated by size, removed by number and age.
+
+One thread writes. Others may read at the same time: a line is complete once its line feed is there,
+and one that is not (written right now, or cut off by a crash) is passed over.
+"""
+
+import contextlib
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from io import FileIO
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from goqueue.broker.tracing.export import as_lines
+from goqueue.model.tracing.query import SpanQuery
+from goqueue.model.tracing.spans import Event, Span
+
+_NAME: Final = re.compile(r"spans-(\d{12})\.jsonl")
+# Read by one query, newest first: more than what is kept by default.
+SCAN_MAX_BYTES: Final = 128 * 1024 * 1024
+# Of what a query looks for; the newest win.
+FOUND_MAX_SPANS: Final = 20_000
+# Where a line has its trace id: it is the first field.
+_TRACE_ID: Final = slice(len('{"traceId":"'), len('{"traceId":"') + 32)
+# Lines decoded between two breaths, so that the event loop gets its turn.
+_SLICE_LINES: Final = 500
+_BREATH_SECONDS: Final = 0.0005
+
+_decoder = msgspec.json.Decoder(Span)
+
+
+class FoundSpans(NamedTuple):
+    """`is_complete`: everything was looked through."""
+
+    spans: list[Span]
+    is_complete: bool
+
+
+class SpanFiles:
+    def __init__(self, folder: Path, *, max_bytes: int, max_files: int, retention_ms: int) -> None:
+        self.folder = folder
+        self._max_bytes = max_bytes
+        self._max_files = max_files
+        self._retention_ms = retention_ms
+        self._open: FileIO | None = None
+
+    # --- writing (one thread) -------------------------------------------------------------
+
+    def write(self, spans: Sequence[Span]) -> None:
+        lines = as_lines(spans)
+        file = self._open or self._begin()
+        while lines:
+            # Less than all of it on a disk that is nearly full; the next try then says so.
+            lines = lines[file.write(lines) :]
+        if file.tell() >= self._max_bytes:
+            self.close()
+            self._expire()
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def _begin(self) -> FileIO:
+        """Go on with the newest file if there is room in it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        paths = self.paths()
+        newest = paths[0] if paths else None
+        number = 1
+        if newest is not None:
+            number = _number(newest)
+            if newest.stat().st_size >= self._max_bytes:
+                number += 1
+        # Unbuffered: a killed process loses none of what was written.
+        path = self.folder / f"spans-{number:012d}.jsonl"
+        self._open = FileIO(path, "ab")
+        if self._open.tell() and not _ends_line(path):
+            # A crash cut the last line off: the next one must not become part of it.
+            self._open.write(b"\n")
+        self._expire()
+        return self._open
+
+    def _expire(self) -> None:
+        oldest_s = time.time() - self._retention_ms / 1000
+        for at, path in enumerate(self.paths()):
+            with contextlib.suppress(FileNotFoundError):
+                is_old = self._retention_ms >= 0 and path.stat().st_mtime < oldest_s
+                if at >= self._max_files or (at and is_old):
+                    path.unlink()
+
+    # --- reading (any thread) -------------------------------------------------------------
+
+    def paths(self) -> list[Path]:
+        """The newest first."""
+        if not self.folder.is_dir():
+            return []
+        found = [path for path in self.folder.iterdir() if _NAME.fullmatch(path.name)]
+        return sorted(found, reverse=True)
+
+    @property
+    def size_bytes(self) -> int:
+        with contextlib.suppress(FileNotFoundError):
+            return sum(path.stat().st_size for path in self.paths())
+        return 0
+
+    def search(self, query: SpanQuery, *, limit: int = FOUND_MAX_SPANS) -> FoundSpans:
+        """The newest spans that match."""
+        needle = _needle(query)
+        return self._scan(
+            lambda line: needle in line,
+            query.matches,
+            limit=limit,
+            since_us=query.from_us,
+        )
+
+    def of_traces(self, trace_ids: set[str]) -> FoundSpans:
+        """All spans of these traces."""
+        wanted = {trace_id.encode() for trace_id in trace_ids}
+        return self._scan(lambda line: line[_TRACE_ID] in wanted, lambda _: True)
+
+    def newest_of(self, events: Iterable[Event], *, limit: int, max_bytes: int) -> list[Span]:
+        """The newest spans of these events, in at most about so many bytes of files."""
+        wanted = {event.value for event in events}
+        found = self._scan(
+            lambda _: True, lambda span: span.event in wanted, limit=limit, max_bytes=max_bytes
+        )
+        return found.spans
+
+    def _scan(
+        self,
+        may_match: Callable[[bytes], bool],
+        matches: Callable[[Span], bool],
+        *,
+        limit: int = FOUND_MAX_SPANS,
+        since_us: int | None = None,
+        max_bytes: int = SCAN_MAX_BYTES,
+    ) -> FoundSpans:
+        spans: list[Span] = []
+        read_bytes = 0
+        for path in self.paths():
+            with contextlib.suppress(FileNotFoundError):
+                if since_us is not None and path.stat().st_mtime * 1_000_000 < since_us:
+                    # Written in the order of time: what is older has nothing either.
+                    return FoundSpans(spans, True)
+                data = path.read_bytes()
+                read_bytes += len(data)
+                for line in _lines_backwards(data):
+                    if may_match(line) and (span := _decode(line)) is not None and matches(span):
+                        spans.append(span)
+                        if len(spans) >= limit:
+                            return FoundSpans(spans, False)
+            if read_bytes >= max_bytes:
+                return FoundSpans(spans, False)
+        return FoundSpans(spans, True)
+
+
+def _number(path: Path) -> int:
+    found = _NAME.fullmatch(path.name)
+    assert found is not None
+    return int(found[1])
+
+
+def _ends_line(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(-1, 2)
+        return file.read() == b"\n"
+
+
+def _lines_backwards(data: bytes) -> Iterator[bytes]:
+    """One by one: splitting a whole file would stop the event loop meanwhile, 17 ms for 10 MiB."""
+    end = len(data)
+    count = 0
+    while end >= 0:
+        start = data.rfind(b"\n", 0, end)
+        if start + 1 < end:
+            yield data[start + 1 : end]
+        end = start
+        count += 1
+        if count % _SLICE_LINES == 0:
+            time.sleep(_BREATH_SECONDS)
+
+
+def _needle(query: SpanQuery) -> bytes:
+    """What a line must have in it, so that others need not be decoded."""
+    if query.trace_id is not None:
+        return b'"traceId":"%b"' % query.trace_id.encode()
+    if query.offset is not None:
+        return b'"offset":%d' % query.offset
+    if query.event is not None:
+        return b'"event":"%b"' % query.event.encode()
+    if query.topic is not None:
+        return b'"topic":%b' % msgspec.json.encode(query.topic)
+    return b'"status":"failed"' if query.status == "failed" else b"{"
+
+
+def _decode(line: bytes) -> Span | None:
+    try:
+        return _decoder.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None  # cut off by a crash, or being written

@@ -1,0 +1,252 @@
+"""What tracing notes of queues: deliveries, what became of them, dead letters and their return."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
+
+from goqueue.broker.tracing.batches import parent_of
+from goqueue.broker.tracing.partition import PartitionTrace
+from goqueue.broker.tracing.recorder import CALLER, CONTINUED, Continuation, now_us
+from goqueue.model.batch import Buffer
+from goqueue.model.offsets import OffsetRange as Offsets
+from goqueue.model.queues.errors import QueueError
+from goqueue.model.queues.messages import AckAction, Acknowledged, Acknowledgement
+from goqueue.model.records import Record
+from goqueue.model.tracing.spans import Event, Place, TraceContext
+from goqueue.state.queues.messages import AcquiredSpan, DeadLetter
+from goqueue.state.tracing.contexts import Taken
+from goqueue.state.tracing.identity import delivery_span_id, message_context
+
+_EVENTS: Final = {
+    AckAction.ACCEPT: Event.CONSUME_ACKED,
+    AckAction.RELEASE: Event.CONSUME_NACKED,
+    AckAction.RETRY: Event.CONSUME_NACKED,
+    AckAction.REJECT: Event.CONSUME_REJECTED,
+    AckAction.RENEW: Event.VISIBILITY_EXTENDED,
+}
+
+
+def context_of_record(trace: PartitionTrace, record: Record) -> TraceContext | None:
+    """The trace of a message whose headers are at hand; None if it is not traced."""
+    if not trace.traced(record.offset, record.offset + 1):
+        return None
+    return _context_from(trace, record)
+
+
+def _context_from(trace: PartitionTrace, record: Record) -> TraceContext:
+    table = trace.recorder.contexts
+    context = table.get(trace.key, record.offset)
+    if context is None:
+        context = message_context(trace.key, record.offset, parent_of(record.headers))
+        table.keep(trace.key, record.offset, context)
+    return context
+
+
+def note_read(
+    trace: PartitionTrace | None,
+    records: Sequence[Record],
+    consumer: str | None,
+    group: str | None = None,
+) -> None:
+    """Single messages were read by offset."""
+    if trace is None or not records:
+        return
+    wanted = set(trace.traced(records[0].offset, records[-1].offset + 1))
+    for record in records:
+        if record.offset in wanted:
+            context = _context_from(trace, record)
+            trace.note_read(context, record.offset, consumer, group)
+
+
+def note_deliveries(
+    trace: PartitionTrace, deliveries: Sequence[tuple[Record, int]], group: str, member: str | None
+) -> None:
+    """Messages with their delivery counts were given to a reader of a queue."""
+    for record, delivery_count in deliveries:
+        context = context_of_record(trace, record)
+        if context is not None:
+            _note_delivery(trace, context, record.offset, delivery_count, group, member)
+
+
+def note_acquired(
+    trace: PartitionTrace,
+    data: Buffer,
+    spans: Sequence[AcquiredSpan],
+    group: str,
+    member: str | None,
+) -> None:
+    """As `note_deliveries` for share groups, which get batches."""
+    counts = {
+        offset: span.delivery_count
+        for span in spans
+        for offset in trace.traced(span.start, span.end)
+    }
+    if not counts:
+        return
+    for offset, context in trace.contexts_of_fetched(data, sorted(counts)).items():
+        _note_delivery(trace, context, offset, counts[offset], group, member)
+
+
+def _note_delivery(
+    trace: PartitionTrace,
+    context: TraceContext,
+    offset: int,
+    delivery_count: int,
+    group: str,
+    member: str | None,
+) -> None:
+    time_us = now_us()
+    consumer = member or CALLER.get()
+    taken = Taken(time_us, consumer, delivery_count)
+    trace.recorder.deliveries.take(trace.key, offset, group, taken)
+    trace.note(
+        Event.CONSUME_FETCHED,
+        context,
+        offset,
+        time_us,
+        span_id=delivery_span_id(trace.key, offset, group, delivery_count),
+        group=group,
+        consumer=consumer,
+        delivery_count=delivery_count,
+    )
+
+
+def note_settled(
+    trace: PartitionTrace, items: Sequence[Acknowledgement], answer: Acknowledged, group: str
+) -> None:
+    """Acknowledgements that were taken; one that was refused changed nothing."""
+    if answer.error is not QueueError.NONE:
+        return
+    for item, error in zip(items, answer.errors, strict=True):
+        event = _EVENTS.get(item.action)
+        if event is not None and error is QueueError.NONE:
+            reason = None
+            if item.action is AckAction.RELEASE:
+                reason = "given back"
+            elif item.delay_ms is not None:
+                reason = f"for {item.delay_ms} ms"
+            for offset in trace.traced(*item.span):
+                _note_end(trace, event, offset, group, item.delivery_count, reason)
+
+
+def note_timeouts(
+    trace: PartitionTrace, spans: Sequence[Offsets], group: str, member: str | None
+) -> None:
+    """Nobody acknowledged these in time."""
+    reason = None if member is None else f"{member} did not acknowledge in time"
+    for span in spans:
+        for offset in trace.traced(*span):
+            _note_end(trace, Event.VISIBILITY_TIMEOUT, offset, group, None, reason)
+
+
+def note_expired(trace: PartitionTrace, spans: Sequence[Offsets], group: str) -> None:
+    """Past their time to live before the group had got to them."""
+    for span in spans:
+        for offset in trace.traced(*span):
+            _note_end(trace, Event.DELAY_EXPIRED, offset, group, None, "time to live is over")
+
+
+def _note_end(
+    trace: PartitionTrace,
+    event: Event,
+    offset: int,
+    group: str,
+    delivery_count: int | None,
+    reason: str | None,
+) -> None:
+    time_us = now_us()
+    deliveries = trace.recorder.deliveries
+    look = deliveries.get if event is Event.VISIBILITY_EXTENDED else deliveries.end
+    taken = look(trace.key, offset, group)
+    count = delivery_count if taken is None else taken.delivery_count
+    # From the delivery to its end, where that is known.
+    started_us = time_us if taken is None else taken.time_us
+
+    parent_id = None if count is None else delivery_span_id(trace.key, offset, group, count)
+
+    def note(context: TraceContext) -> None:
+        trace.note(
+            event,
+            context,
+            offset,
+            started_us,
+            parent_id=parent_id,
+            duration_us=time_us - started_us,
+            group=group,
+            consumer=CALLER.get() if taken is None else taken.consumer,
+            delivery_count=count,
+            reason=reason,
+        )
+
+    trace.with_context(offset, note)
+
+
+@contextlib.contextmanager
+def burying(
+    trace: PartitionTrace | None, death: DeadLetter, records: Sequence[Record]
+) -> Iterator[None]:
+    """While copies of these messages are written to the dead letters, in this order."""
+    if trace is None:
+        yield
+        return
+    time_us = now_us()
+    continued = [
+        None
+        if (context := context_of_record(trace, record)) is None
+        else Continuation(
+            context,
+            Event.DLQ_ROUTED,
+            time_us,
+            origin=Place(trace.topic, trace.index, record.offset),
+            group=death.queue.group,
+            delivery_count=death.delivery_count,
+            reason=death.reason.name.lower(),
+        )
+        for record in records
+    ]
+    with _continued(continued):
+        yield
+
+
+class Letter(Protocol):
+    """A dead letter as it is read from its queue."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def record(self) -> Record: ...
+
+
+class Traces(Protocol):
+    def trace_of(self, topic: str, index: int) -> PartitionTrace | None: ...
+
+
+@contextlib.contextmanager
+def sending_back(traces: Traces, letters: Sequence[Letter]) -> Iterator[None]:
+    """While dead letters are published again, in this order."""
+    time_us = now_us()
+    continued: list[Continuation | None] = []
+    for letter in letters:
+        trace = traces.trace_of(letter.topic, letter.partition)
+        context = None if trace is None else context_of_record(trace, letter.record)
+        if context is None:
+            continued.append(None)
+        else:
+            origin = Place(letter.topic, letter.partition, letter.record.offset)
+            continued.append(Continuation(context, Event.DLQ_REDRIVEN, time_us, origin=origin))
+    with _continued(continued):
+        yield
+
+
+@contextlib.contextmanager
+def _continued(continued: Sequence[Continuation | None]) -> Iterator[None]:
+    if not any(continued):
+        yield
+        return
+    token = CONTINUED.set(continued)
+    try:
+        yield
+    finally:
+        CONTINUED.reset(token)

@@ -1,0 +1,290 @@
+"""Message tracing: which topics are traced, where spans go, and how they are found again.
+
+Spans are made on the event loop by `PartitionTrace` and its kin, kept in a ring, and written out by
+a thread per exporter. Queries look at the ring on the event loop and at files in a thread.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.tracing.delays import context_of_delayed
+from goqueue.broker.tracing.export import ExportThread, console_export
+from goqueue.broker.tracing.files import FoundSpans, SpanFiles
+from goqueue.broker.tracing.otlp import check_endpoint, otlp_export
+from goqueue.broker.tracing.partition import PartitionTrace, ReadBatch
+from goqueue.broker.tracing.recorder import REMEMBERED_MESSAGES, TraceRecorder
+from goqueue.model.broker_config import BrokerConfig
+from goqueue.model.groups.errors import GroupError
+from goqueue.model.groups.messages import OffsetCommit, OffsetCommitResult
+from goqueue.model.log import FetchedPart, FetchPart
+from goqueue.model.records import NewRecord
+from goqueue.model.topic_config import TopicConfig
+from goqueue.model.topics import INTERNAL_TOPICS, TopicView
+from goqueue.model.tracing.query import (
+    SpanQuery,
+    TraceSummary,
+    distinct,
+    in_order,
+    journey,
+    summarise,
+)
+from goqueue.model.tracing.spans import Event, Place, Span, TraceContext
+from goqueue.model.tracing.traceparent import TraceParent
+from goqueue.state.metadata_image import MetadataImage
+from goqueue.state.tracing.identity import partition_key
+from goqueue.state.tracing.sampling import parts_per_million
+
+logger = logging.getLogger(__name__)
+
+FOLDER: Final = "traces"
+# Of the spans of an earlier run, between which other work gets its turn: some 3 ms.
+_RELOADED_AT_ONCE: Final = 500
+# Events after which a message belongs to a trace that its offset does not tell.
+_ADOPTING: Final = (Event.PUBLISH_RECEIVED, Event.DELAY_READY, Event.DLQ_ROUTED, Event.DLQ_REDRIVEN)
+
+
+class FoundTraces(NamedTuple):
+    """The newest first. `is_complete`: nothing older was left out."""
+
+    traces: list[TraceSummary]
+    is_complete: bool
+
+
+class ExportFigures(NamedTuple):
+    name: str
+    exported: int
+    dropped: int
+
+
+class TracingFigures(NamedTuple):
+    """Counts are since the start."""
+
+    is_enabled: bool
+    sampling_rate: float
+    # Each step halves what is sampled, while there is more than the bound allows.
+    throttle_level: int
+    recorded_spans: int
+    left_out_messages: int
+    ring_spans: int
+    ring_size: int
+    file_count: int
+    file_bytes: int
+    exports: list[ExportFigures]
+
+
+class Tracing:
+    def __init__(
+        self, config: BrokerConfig, data_path: Path, *, cluster_id: Callable[[], str]
+    ) -> None:
+        self._config = config
+        self._recorder = TraceRecorder(config)
+        self._files = SpanFiles(
+            data_path / FOLDER,
+            max_bytes=config.tracing_file_max_bytes,
+            max_files=config.tracing_file_max_files,
+            retention_ms=config.tracing_file_retention_ms,
+        )
+        self._find: Callable[[str, int], PartitionTrace | None] = lambda _topic, _index: None
+        self._reloading: asyncio.Task[None] | None = None
+        if config.tracing_enabled:
+            self._recorder.exports += self._exports(config, cluster_id)
+
+    def _exports(
+        self, config: BrokerConfig, cluster_id: Callable[[], str]
+    ) -> Iterable[ExportThread]:
+        if config.tracing_file_enabled:
+            yield ExportThread("file", self._files.write, end=self._files.close)
+        if config.tracing_console_enabled:
+            yield console_export()
+        if config.tracing_otlp_endpoint:
+            endpoint = config.tracing_otlp_endpoint
+            check_endpoint(endpoint)
+            yield otlp_export(endpoint, node_id=config.node_id, cluster_id=cluster_id)
+
+    def start(
+        self, image: MetadataImage, find: Callable[[str, int], PartitionTrace | None]
+    ) -> None:
+        """`find` knows the partitions of this broker."""
+        self._find = find
+        if self._config.tracing_enabled and self._files.paths():
+            self._reloading = asyncio.create_task(self._reload(image))
+
+    async def close(self) -> None:
+        if self._reloading is not None:
+            self._reloading.cancel()
+            await asyncio.gather(self._reloading, return_exceptions=True)
+        self._recorder.close()
+        for export in self._recorder.exports:
+            await asyncio.to_thread(export.close)
+
+    # --- which partitions -----------------------------------------------------------------
+
+    def trace_of(
+        self, topic: TopicView, partition: Partition, config: TopicConfig
+    ) -> PartitionTrace | None:
+        """What a partition notes with; None if its messages are not traced."""
+        enabled = self._config.tracing_enabled and config.tracing_enabled
+        if not enabled or topic.name in INTERNAL_TOPICS:
+            return None
+        rate = config.tracing_sampling_rate
+        ppm = parts_per_million(self._config.tracing_sampling_rate if rate < 0 else rate)
+        if not ppm and not self._config.tracing_follow_producers:
+            return None
+        known = partition.trace
+        if known is not None and known.ppm == ppm:
+            return known
+        name, index = partition.name
+        return PartitionTrace(
+            self._recorder,
+            topic_id=topic.id,
+            topic=str(name),
+            index=int(index),
+            ppm=ppm,
+            read_batch=_reader(partition),
+        )
+
+    async def _reload(self, image: MetadataImage) -> None:
+        """Messages that an earlier run traced for another reason than their offset."""
+        found = await asyncio.to_thread(self._spans_to_reload)
+        for count, span in enumerate(found, 1):
+            if count % _RELOADED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            place = span.linked or span.place
+            view = None if place is None else image.topics.get(place.topic)
+            if place is None or view is None:
+                continue
+            key = partition_key(view.id, place.partition)
+            root = span.span_id if span.event == Event.PUBLISH_RECEIVED.value else span.parent_id
+            if root is not None and self._recorder.contexts.get(key, place.offset) is None:
+                context = TraceContext(span.trace_id, root)
+                self._recorder.contexts.adopt(key, place.offset, context)
+
+    def _spans_to_reload(self) -> list[Span]:
+        max_bytes = self._config.tracing_file_max_bytes
+        return in_order(
+            self._files.newest_of(_ADOPTING, limit=REMEMBERED_MESSAGES, max_bytes=max_bytes)
+        )
+
+    # --- what others tell -----------------------------------------------------------------
+
+    @property
+    def is_enabled(self) -> bool:
+        return self._config.tracing_enabled
+
+    def fetched(
+        self, wanted: Sequence[FetchPart], parts: Sequence[FetchedPart], consumer: str | None
+    ) -> None:
+        """A client got batches as they are stored."""
+        for asked, got in zip(wanted, parts, strict=True):
+            if got.data:
+                trace = self._find(asked.topic, asked.index)
+                if trace is not None:
+                    trace.fetched(got.data, asked.offset, got.next_offset, consumer)
+
+    def offsets_committed(self, request: OffsetCommit, result: OffsetCommitResult) -> None:
+        for wanted, done in zip(request.offsets, result.partitions, strict=False):
+            trace = self._find(wanted.topic, wanted.partition)
+            if trace is not None and done.error is GroupError.NONE:
+                trace.committed_by(request.group_id, request.member_id, wanted.offset)
+
+    def traceparent(self, topic: str, partition: int, offset: int) -> str | None:
+        """Of a message that was just stored, for its producer; None if it is not traced."""
+        trace = self._find(topic, partition)
+        return _header(None if trace is None else self._recorder.contexts.get(trace.key, offset))
+
+    def traceparent_of_delayed(
+        self, topic: str, partition: int, delayed_id: str, record: NewRecord
+    ) -> str | None:
+        trace = self._find(topic, partition)
+        return _header(None if trace is None else context_of_delayed(trace, delayed_id, record))
+
+    # --- queries --------------------------------------------------------------------------
+
+    async def recent(self, limit: int) -> FoundTraces:
+        return await self.search(SpanQuery(), limit)
+
+    async def search(self, query: SpanQuery, limit: int) -> FoundTraces:
+        """The newest traces with a span that matches, each as a whole."""
+        return await asyncio.to_thread(self._search, list(self._newest()), query, limit)
+
+    def _search(self, ring: Sequence[Span], query: SpanQuery, limit: int) -> FoundTraces:
+        ids: dict[str, None] = {}
+        for span in ring:
+            if query.matches(span):
+                ids[span.trace_id] = None
+                if len(ids) > limit:
+                    break
+        is_complete = len(ids) <= limit
+        if is_complete:
+            found = self._files.search(query)
+            is_complete = found.is_complete
+            ids.update(dict.fromkeys(span.trace_id for span in found.spans))
+        spans, _ = self._spans_of(ring, set(list(ids)[: limit + 1]))
+        summaries = summarise(spans)
+        return FoundTraces(summaries[:limit], is_complete and len(summaries) <= limit)
+
+    async def trace(self, trace_id: str) -> FoundSpans:
+        """All spans of a trace, by time."""
+        return await asyncio.to_thread(self._spans_of, list(self._newest()), {trace_id})
+
+    async def of_message(self, place: Place) -> FoundSpans:
+        """What happened to one message, wherever it was copied to, by time."""
+        return await asyncio.to_thread(self._journey, list(self._newest()), place)
+
+    def _journey(self, ring: Sequence[Span], place: Place) -> FoundSpans:
+        query = SpanQuery(topic=place.topic, partition=place.partition, offset=place.offset)
+        ids = {span.trace_id for span in ring if query.matches(span)}
+        if not ids:
+            ids = {span.trace_id for span in self._files.search(query).spans}
+        spans, is_complete = self._spans_of(ring, ids)
+        return FoundSpans(journey(spans, place), is_complete)
+
+    def _newest(self) -> Iterator[Span]:
+        """Copied by those who go through it in a thread, as the event loop adds to it."""
+        return self._recorder.ring.newest_first()
+
+    def _spans_of(self, ring: Sequence[Span], trace_ids: set[str]) -> FoundSpans:
+        if not trace_ids:
+            return FoundSpans([], True)
+        stored = self._files.of_traces(trace_ids)
+        in_ring = [span for span in ring if span.trace_id in trace_ids]
+        return FoundSpans(in_order(distinct([*stored.spans, *in_ring])), stored.is_complete)
+
+    async def figures(self) -> TracingFigures:
+        recorder = self._recorder
+        paths, size_bytes = await asyncio.to_thread(
+            lambda: (self._files.paths(), self._files.size_bytes)
+        )
+        return TracingFigures(
+            is_enabled=self._config.tracing_enabled,
+            sampling_rate=self._config.tracing_sampling_rate,
+            throttle_level=recorder.throttle.level,
+            recorded_spans=recorder.ring.recorded,
+            left_out_messages=recorder.throttle.left_out,
+            ring_spans=len(recorder.ring),
+            ring_size=recorder.ring.size,
+            file_count=len(paths),
+            file_bytes=size_bytes,
+            exports=[
+                ExportFigures(each.name, each.exported, each.dropped) for each in recorder.exports
+            ],
+        )
+
+
+def _reader(partition: Partition) -> ReadBatch:
+    def read(offset: int) -> bytes:
+        log = partition.log
+        up_to = partition.high_watermark
+        return log.read(offset, 1, up_to=up_to, at_least_one=True, may_block=True).data
+
+    return read
+
+
+def _header(context: TraceContext | None) -> str | None:
+    if context is None:
+        return None
+    return str(TraceParent(context.trace_id, context.span_id, is_sampled=True))

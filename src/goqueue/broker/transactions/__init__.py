@@ -1,0 +1,1 @@
+"""The transaction coordinator and producer ids of this node."""

@@ -1,0 +1,168 @@
+"""/groups/{group}/join, /heartbeat, /leave: members of the classic protocol."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from litestar import Request, post
+from litestar.di import NamedDependency
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import JSONBody
+from msgspec import Meta
+
+from goqueue.broker.hosted_clients.members.classic import ClassicJoin
+from goqueue.broker.hosted_clients.members.members import GroupMembers
+from goqueue.broker.hosted_clients.members.sessions import ClassicSession, OffsetReset
+from goqueue.doors.http.groups.fields import (
+    ClientId,
+    Epoch,
+    GroupInPath,
+    InstanceId,
+    MemberId,
+    TimeoutMs,
+    TopicPartitions,
+    Topics,
+    client_of,
+    show_partitions,
+)
+from goqueue.doors.http.long_poll import or_gone
+from goqueue.doors.http.openapi import errors
+from goqueue.doors.http.whole_numbers import whole
+from goqueue.state.groups.leader_assignment import STRATEGIES
+
+_TAGS: Final = ["Groups"]
+
+AssignorName = Literal["sticky", "range", "roundrobin", "cooperative-sticky"]
+Reset = Annotated[
+    Literal["earliest", "latest"],
+    Meta(description="Where to begin in a partition for which the group has no offset."),
+]
+AutoCommit = Annotated[
+    bool,
+    Meta(
+        description="Commit what earlier polls delivered: with a poll, at most every 5 s, and when "
+        "joining again or leaving."
+    ),
+]
+
+
+class Join(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    topics: Topics
+    member_id: Annotated[
+        MemberId | None, Meta(description="When joining again; a new member is given one.")
+    ] = None
+    instance_id: InstanceId | None = None
+    session_timeout_ms: Annotated[
+        TimeoutMs, Meta(description="Without a poll or heartbeat for so long, the member is out.")
+    ] = 30_000
+    rebalance_timeout_ms: Annotated[
+        TimeoutMs, Meta(description="How long others wait for this member to join again.")
+    ] = 60_000
+    assignor: Annotated[
+        AssignorName | None,
+        Meta(description="Without it all are offered, and the group takes one that suits all."),
+    ] = None
+    offset_reset: Reset = "latest"
+    auto_commit: AutoCommit = False
+    client_id: ClientId = "http"
+
+
+class Heartbeat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    member_id: MemberId
+    generation: Annotated[
+        Epoch | None, Meta(description="To be told if the group has moved on.")
+    ] = None
+
+
+class Leave(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    member_id: MemberId
+    instance_id: InstanceId | None = None
+
+
+class Membership(msgspec.Struct, frozen=True, rename="camel"):
+    group: str
+    member_id: str
+    instance_id: str | None
+    generation: int
+    assignor: str
+    is_leader: bool
+    session_timeout_ms: int
+    assignment: list[TopicPartitions]
+
+
+@post(
+    "/groups/{group:str}/join",
+    tags=_TAGS,
+    status_code=200,
+    responses=errors(400, 409, 413, 415, 422),
+)
+async def join_group(
+    members: NamedDependency[GroupMembers],
+    closing: NamedDependency[asyncio.Event],
+    request: Request[Any, Any, Any],
+    group: GroupInPath,
+    data: JSONBody[Join],
+) -> Membership:
+    """Join a group, and get partitions; waits until the other members have joined again, too.
+
+    Kafka clients of the classic protocol may be in the same group. Repeating a join changes
+    nothing as long as the group is at rest.
+    """
+    wanted = ClassicJoin(
+        group_id=group,
+        topics=tuple(dict.fromkeys(data.topics)),
+        member_id=data.member_id or "",
+        instance_id=data.instance_id,
+        session_timeout_ms=whole(data.session_timeout_ms),
+        rebalance_timeout_ms=whole(data.rebalance_timeout_ms),
+        assignors=tuple(STRATEGIES) if data.assignor is None else (data.assignor,),
+        offset_reset=OffsetReset(data.offset_reset),
+        auto_commit=data.auto_commit,
+        client=client_of(request, data.client_id),
+    )
+    return _show(await or_gone(members.join(wanted), request.receive, closing))
+
+
+@post(
+    "/groups/{group:str}/heartbeat",
+    tags=_TAGS,
+    status_code=200,
+    responses=errors(400, 409, 413, 415, 422),
+)
+async def heartbeat(
+    members: NamedDependency[GroupMembers], group: GroupInPath, data: JSONBody[Heartbeat]
+) -> Membership:
+    """Stay a member without polling. 409 `rebalance_in_progress`: join again."""
+    session = members.sessions.find(group, data.member_id, ClassicSession)
+    await members.classic.heartbeat(session, whole(data.generation))
+    return _show(session)
+
+
+@post(
+    "/groups/{group:str}/leave",
+    tags=_TAGS,
+    status_code=204,
+    responses=errors(400, 409, 413, 415, 422),
+)
+async def leave_group(
+    members: NamedDependency[GroupMembers], group: GroupInPath, data: JSONBody[Leave]
+) -> None:
+    """Leave at once, rather than when the session ends; others get the partitions."""
+    await members.classic.leave(group, data.member_id, data.instance_id)
+
+
+ROUTES: Final[Sequence[HTTPRouteHandler]] = (join_group, heartbeat, leave_group)
+
+
+def _show(session: ClassicSession) -> Membership:
+    return Membership(
+        group=session.group_id,
+        member_id=session.member_id,
+        instance_id=session.instance_id,
+        generation=session.epoch,
+        assignor=session.assignor,
+        is_leader=session.is_leader,
+        session_timeout_ms=session.session_timeout_ms,
+        assignment=show_partitions(session.assigned),
+    )

@@ -1,0 +1,57 @@
+"""What a queue has waiting because of DelaySeconds: scheduled, counted, listed, thrown away."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+from goqueue.broker.node import Broker
+from goqueue.doors.sqs.catalogue import Queue
+from goqueue.model.delays import DelayedMessage
+from goqueue.model.errors import TooLateToCancel, UnknownDelayedMessage
+from goqueue.model.partitioner import partition_for_key
+from goqueue.model.records import NewRecord
+
+PAGE: Final = 1_000
+
+
+async def schedule(broker: Broker, queue: Queue, records: Sequence[tuple[NewRecord, int]]) -> None:
+    """Each with its due time. To the partitions that publishing would choose."""
+    partitions = len(queue.topic.partitions)
+    sticky = random.randrange(partitions)
+    chosen: dict[int, list[tuple[NewRecord, int]]] = {}
+    for record, due_ms in records:
+        key = record.key
+        index = sticky if key is None else partition_for_key(key, partitions)
+        chosen.setdefault(index, []).append((record, due_ms))
+    await asyncio.gather(
+        *(broker.delays.schedule(queue.name, index, each) for index, each in chosen.items())
+    )
+
+
+def delayed_count(broker: Broker, queue: Queue) -> int:
+    return next((t.pending for t in broker.delays.stats().topics if t.topic == queue.name), 0)
+
+
+async def delayed_messages(broker: Broker, queue: Queue) -> AsyncIterator[list[DelayedMessage]]:
+    """All of them in pages, by due time."""
+    after: str | None = None
+    while True:
+        page = await broker.delays.list_pending(queue.name, after=after, limit=PAGE)
+        yield page.messages
+        after = page.next_after
+        if after is None:
+            return
+
+
+async def cancel_delayed(broker: Broker, queue: Queue) -> None:
+    """What is on its way already comes all the same."""
+
+    async def cancel(message: DelayedMessage) -> None:
+        try:
+            await broker.delays.cancel(queue.name, str(message.id))
+        except (TooLateToCancel, UnknownDelayedMessage):
+            return
+
+    async for messages in delayed_messages(broker, queue):
+        await asyncio.gather(*map(cancel, messages))

@@ -1,0 +1,51 @@
+"""Settings of topics, groups and brokers as callers change and see them."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from goqueue.model.settings import SettingType
+
+
+class ConfigOp(Enum):
+    """By Kafka's numbers (KIP-339)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigChange:
+    name: str
+    op: ConfigOp = ConfigOp.SET
+    value: str | None = None
+
+
+class ConfigSource(Enum):
+    """Where a value comes from, by Kafka's numbers."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    GROUP = 8
+
+
+class ConfigSynonym(NamedTuple):
+    name: str
+    value: str
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigEntry:
+    name: str
+    value: str
+    source: ConfigSource
+    read_only: bool
+    type: SettingType
+    doc: str
+    synonyms: tuple[ConfigSynonym, ...]

@@ -1,0 +1,57 @@
+"""Delayed messages as callers name and see them."""
+
+from typing import Final, NamedTuple
+
+from goqueue.model.errors import (
+    UnknownDelayedMessage,
+)
+from goqueue.model.records import NewRecord
+from goqueue.model.settings import INT64_MAX
+
+LIST_MAX: Final = 1_000
+
+
+def delayed_id(due_ms: int, shard: int, number: int) -> str:
+    """How clients know a delayed message."""
+    return f"{due_ms:x}-{shard:x}-{number:x}"
+
+
+class DelayedId(NamedTuple):
+    """Names a delayed message for good; in order of due times."""
+
+    due_ms: int
+    shard: int
+    number: int
+
+    def __str__(self) -> str:
+        return delayed_id(*self)
+
+    @classmethod
+    def parse(cls, text: str) -> "DelayedId":
+        parts = text.split("-")
+        try:
+            due_ms, shard, number = (int(part, 16) for part in parts)
+        except ValueError:
+            raise UnknownDelayedMessage(f"{text!r} is not the id of a delayed message") from None
+        parsed = cls(due_ms, shard, number)
+        if str(parsed) != text or max(due_ms, number) > INT64_MAX:
+            raise UnknownDelayedMessage(f"{text!r} is not the id of a delayed message")
+        return parsed
+
+
+class DelayedMessage(NamedTuple):
+    id: DelayedId
+    partition: int
+    record: NewRecord
+
+
+class DelayedPage(NamedTuple):
+    """`next_after` is where the next page begins; None after the last."""
+
+    messages: list[DelayedMessage]
+    next_after: str | None
+
+
+class ScheduledMessage(NamedTuple):
+    partition: int
+    id: DelayedId

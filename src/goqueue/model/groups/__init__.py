@@ -1,0 +1,1 @@
+"""Words of consumer and share groups: requests, answers, assignments, errors."""

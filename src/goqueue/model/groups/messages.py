@@ -1,0 +1,348 @@
+"""Requests and responses of the group coordinator, in Kafka's terms but free of its wire format.
+
+What depends on the version of a Kafka request is a named flag here; doors set it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from uuid import UUID
+
+from goqueue.model.groups.assignment import Assignment
+from goqueue.model.groups.errors import GroupError
+
+UNKNOWN_MEMBER_ID = ""
+NO_GENERATION = -1
+NO_OFFSET = -1
+NO_LEADER_EPOCH = -1
+
+# Member epochs with a meaning of their own (KIP-848).
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+STATIC_LEAVE_EPOCH = -2
+
+
+class GroupKind(Enum):
+    CLASSIC = "Classic"
+    CONSUMER = "Consumer"
+    SHARE = "Share"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """Who sent a request, as shown by describe."""
+
+    client_id: str = ""
+    host: str = ""
+
+
+# --- the classic protocol -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberProtocol:
+    name: str
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGroup:
+    group_id: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    member_id: str = UNKNOWN_MEMBER_ID
+    group_instance_id: str | None = None
+    protocol_type: str
+    protocols: tuple[MemberProtocol, ...]
+    reason: str | None = None
+    client: Client = Client()
+    # JoinGroup 4 and up: a new member is first told its id and joins again with it (KIP-394).
+    requires_known_member_id: bool = True
+    # JoinGroup 9 and up: a returning static leader is told not to assign again (KIP-814).
+    supports_skipping_assignment: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedMember:
+    member_id: str
+    group_instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGroupResult:
+    error: GroupError = GroupError.NONE
+    generation_id: int = NO_GENERATION
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str = ""
+    skip_assignment: bool = False
+    member_id: str = UNKNOWN_MEMBER_ID
+    members: tuple[JoinedMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncGroup:
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None = None
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignments: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncGroupResult:
+    error: GroupError = GroupError.NONE
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignment: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatResult:
+    error: GroupError = GroupError.NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeavingMember:
+    member_id: str = UNKNOWN_MEMBER_ID
+    group_instance_id: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveGroup:
+    group_id: str
+    members: tuple[LeavingMember, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftMember:
+    member_id: str
+    group_instance_id: str | None
+    error: GroupError = GroupError.NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveGroupResult:
+    error: GroupError = GroupError.NONE
+    members: tuple[LeftMember, ...] = ()
+
+
+# --- the consumer protocol (KIP-848) ------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupHeartbeat:
+    """None means: not changed since the last heartbeat."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    subscribed_topics: tuple[str, ...] | None = None
+    subscribed_regex: str | None = None
+    server_assignor: str | None = None
+    owned: Assignment | None = None
+    client: Client = Client()
+    # ConsumerGroupHeartbeat 1 and up: the member brings its own id, also when it joins.
+    brings_member_id: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupHeartbeatResult:
+    error: GroupError = GroupError.NONE
+    error_message: str = ""
+    member_id: str = UNKNOWN_MEMBER_ID
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: Assignment | None = None
+
+
+# --- offsets ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetToCommit:
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommit:
+    group_id: str
+    offsets: tuple[OffsetToCommit, ...]
+    # The generation of a classic member or the epoch of a consumer member; -1 for neither.
+    generation_id: int = NO_GENERATION
+    member_id: str = UNKNOWN_MEMBER_ID
+    group_instance_id: str | None = None
+    # OffsetCommit 2 to 4 may set how long the offsets are kept; -1 leaves it to the settings.
+    retention_ms: int = -1
+    # OffsetCommit 9 and up: the sender understands the errors of the consumer protocol.
+    knows_member_epochs: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TxnOffsetCommit:
+    group_id: str
+    producer_id: int
+    producer_epoch: int
+    offsets: tuple[OffsetToCommit, ...]
+    generation_id: int = NO_GENERATION
+    member_id: str = UNKNOWN_MEMBER_ID
+    group_instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedPartition:
+    topic: str
+    partition: int
+    error: GroupError = GroupError.NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitResult:
+    """Also answers `TxnOffsetCommit`."""
+
+    partitions: tuple[CommittedPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetch:
+    """One group (Kafka's request names several). `topics` None asks for all."""
+
+    group_id: str
+    topics: Mapping[str, Sequence[int]] | None = None
+    require_stable: bool = False
+    member_id: str | None = None
+    member_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedOffset:
+    topic: str
+    partition: int
+    offset: int = NO_OFFSET
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str = ""
+    error: GroupError = GroupError.NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchResult:
+    group_id: str
+    error: GroupError = GroupError.NONE
+    offsets: tuple[FetchedOffset, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetDelete:
+    group_id: str
+    topics: Mapping[str, Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetDeleteResult:
+    error: GroupError = GroupError.NONE
+    partitions: tuple[CommittedPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompleteTransaction:
+    """A transaction marker reached this partition of the offsets topic."""
+
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompleteTransactionResult:
+    error: GroupError = GroupError.NONE
+
+
+# --- administration -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListGroups:
+    """Empty filters let everything pass; names are compared without regard to case."""
+
+    states: frozenset[str] = frozenset()
+    kinds: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedGroup:
+    group_id: str
+    protocol_type: str
+    state: str
+    kind: GroupKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedMember:
+    member_id: str
+    group_instance_id: str | None
+    client: Client
+    metadata: bytes = b""
+    assignment: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedGroup:
+    """A classic group. One that is not there is in state Dead with GROUP_ID_NOT_FOUND."""
+
+    group_id: str
+    error: GroupError = GroupError.NONE
+    state: str = "Dead"
+    protocol_type: str = ""
+    protocol_name: str = ""
+    members: tuple[DescribedMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedConsumerMember:
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    member_epoch: int
+    client: Client
+    subscribed_topics: tuple[str, ...]
+    subscribed_regex: str
+    assignment: Mapping[UUID, frozenset[int]]
+    target: Mapping[UUID, frozenset[int]]
+    uses_classic_protocol: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedConsumerGroup:
+    group_id: str
+    error: GroupError = GroupError.NONE
+    error_message: str = ""
+    state: str = ""
+    group_epoch: int = 0
+    assignment_epoch: int = 0
+    assignor: str = ""
+    members: tuple[DescribedConsumerMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteGroupResult:
+    group_id: str
+    error: GroupError = GroupError.NONE

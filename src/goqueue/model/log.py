@@ -1,0 +1,98 @@
+"""What is asked of a log by offset, and what it answers."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from goqueue.model.errors import GoQueueError
+from goqueue.model.records import Record
+
+
+class Isolation(Enum):
+    """By Kafka's numbers."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+class Appended(NamedTuple):
+    base_offset: int
+    last_offset: int
+    append_time_ms: int
+
+
+class Produced(NamedTuple):
+    base_offset: int
+    last_offset: int
+    append_time_ms: int
+    log_start_offset: int
+
+
+class Published(NamedTuple):
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchPart:
+    topic: str
+    index: int
+    offset: int
+    max_bytes: int
+    leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+
+
+class AbortedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+
+
+class EpochEnd(NamedTuple):
+    epoch: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedPart:
+    topic: str
+    index: int
+    error: GoQueueError | None = None
+    data: bytes = b""
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    aborted: tuple[AbortedTransaction, ...] | None = None
+    diverging: EpochEnd | None = None
+    # Where the data ends.
+    next_offset: int = -1
+
+
+class ListedOffset(NamedTuple):
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPartitionSize:
+    topic: str
+    index: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDirView:
+    path: str
+    total_bytes: int
+    usable_bytes: int
+    partitions: tuple[StoredPartitionSize, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordPage:
+    records: list[Record]
+    next_offset: int
+    high_watermark: int
+    log_start_offset: int

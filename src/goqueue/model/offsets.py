@@ -1,0 +1,14 @@
+"""A run of offsets, as the index and the queues count in."""
+
+from typing import NamedTuple
+
+
+class OffsetRange(NamedTuple):
+    """The offsets from `start` to before `end`."""
+
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start

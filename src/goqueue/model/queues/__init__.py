@@ -1,0 +1,1 @@
+"""Words of queues: lanes, settings, receipts, deliveries, acknowledgements."""

@@ -1,0 +1,124 @@
+"""What callers ask of queues, and what they are told."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Literal, NamedTuple
+from uuid import UUID
+
+from goqueue.model.offsets import OffsetRange
+from goqueue.model.queues.errors import QueueError
+from goqueue.model.queues.lanes import Lane
+from goqueue.model.queues.receipts import Receipt
+from goqueue.model.queues.settings import DEFAULT_SETTINGS, QueueSettings
+from goqueue.model.records import Record
+
+
+class QueueKey(NamedTuple):
+    """A partition of a topic, as one group reads it."""
+
+    group: str
+    topic_id: UUID
+    partition: int
+
+
+class AckAction(Enum):
+    ACCEPT = auto()
+    # Back into the queue at once.
+    RELEASE = auto()
+    # Back into the queue after a time that grows with the deliveries.
+    RETRY = auto()
+    # To the dead letters.
+    REJECT = auto()
+    # Keep it for longer (KIP-1222; SQS ChangeMessageVisibility).
+    RENEW = auto()
+    # There was no message at this offset.
+    GAP = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledgement:
+    """Of all offsets of a span or of none of them.
+
+    Kafka's clients name no lease: the member must hold the offsets. Others name the lease and the
+    delivery count of their receipt; who has the receipt may use it.
+    """
+
+    span: OffsetRange
+    action: AckAction
+    lease_id: int | None = None
+    delivery_count: int | None = None
+    # For RETRY the wait, for RENEW the new lease, instead of what the settings say.
+    delay_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledged:
+    """One error per item. When an atomic request failed, those of the good items are NONE."""
+
+    error: QueueError
+    errors: tuple[QueueError, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneFigures:
+    ready: int
+    in_flight: int
+    waiting: int
+    dequeued: int
+    last_served_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueTotals:
+    """Messages since this machine was loaded."""
+
+    delivered: int
+    accepted: int
+    released: int
+    retried: int
+    rejected: int
+    timed_out: int
+    expired: int
+    skipped: int
+    dead_lettered: int
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueDescription:
+    error: QueueError
+    queue: QueueKey
+    generation: int = -1
+    settings: QueueSettings = DEFAULT_SETTINGS
+    # Everything below is settled.
+    floor: int = -1
+    ready: int = 0
+    in_flight: int = 0
+    waiting: int = 0
+    dying: int = 0
+    settled_above_floor: int = 0
+    # Of the messages that are neither fresh nor settled: how many were delivered how often.
+    delivery_counts: Mapping[int, int]
+    lanes: tuple[LaneFigures, ...] = ()
+    totals: QueueTotals | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    topic: str
+    partition: int
+    record: Record
+    delivery_count: int
+    lease_id: int
+    deadline_ms: int
+    lane: Lane
+
+    @property
+    def receipt(self) -> Receipt:
+        return Receipt(
+            self.topic, self.partition, self.record.offset, self.delivery_count, self.lease_id
+        )
+
+
+Start = Literal["earliest", "latest"] | int

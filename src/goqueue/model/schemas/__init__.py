@@ -1,0 +1,1 @@
+"""Words of the schema registry: schemas, references, levels, errors."""

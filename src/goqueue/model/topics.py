@@ -1,0 +1,78 @@
+"""Topics, their partitions and the brokers that host them, as everyone sees them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from goqueue.model.names import NodeId, PartitionIndex, TopicName
+
+# Topics that only the broker itself writes.
+INTERNAL_TOPICS: Final = frozenset(
+    {
+        "__consumer_offsets",
+        "__transaction_state",
+        "__share_group_state",
+        "__queue_state",
+        "__delayed",
+        "_schemas",
+    }
+)
+
+
+_NO_LEADER_EPOCH: Final = -1
+
+
+class BrokerView(NamedTuple):
+    node_id: NodeId
+    host: str
+    kafka_port: int
+    http_port: int
+    rack: str | None
+
+    @property
+    def http_url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.http_port}"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """`offline` are the replicas on brokers that are not registered."""
+
+    index: PartitionIndex
+    leader: NodeId
+    leader_epoch: int
+    replicas: tuple[NodeId, ...]
+    isr: tuple[NodeId, ...]
+    offline: tuple[NodeId, ...] = ()
+
+    @property
+    def is_known(self) -> bool:
+        """False only while the topic's key is there and the partition's own is not."""
+        return self.leader_epoch != _NO_LEADER_EPOCH
+
+
+@dataclass(frozen=True, slots=True)
+class TopicView:
+    """`config` has the topic's own settings only, as text."""
+
+    name: TopicName
+    id: UUID
+    partitions: tuple[PartitionView, ...]
+    config: Mapping[str, str]
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in INTERNAL_TOPICS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    name: str
+    partitions: int | None = None
+    replication_factor: int | None = None
+    assignments: Mapping[int, Sequence[int]] | None = None
+    config: Mapping[str, str] = field(default_factory=dict)
+    # Internal topics are made by the broker alone: with other settings they would lose state.
+    by_broker: bool = False

@@ -1,0 +1,1 @@
+"""Words of tracing: spans, queries, trace context, settings."""

@@ -1,0 +1,1 @@
+"""Words of transactions: requests, answers, states, errors."""

@@ -1,0 +1,1 @@
+"""Topics archived as Delta tables, and archive and live log as one."""

@@ -1,0 +1,1 @@
+"""Dead letters as Spark rows, and their way back."""

@@ -1,0 +1,1 @@
+"""Reading topics into Spark."""

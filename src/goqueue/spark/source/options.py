@@ -1,0 +1,249 @@
+"""What a reader was asked for. Everything that can be wrong without asking a broker is found here.
+
+Names follow Spark's own Kafka source, so that a query moves over by changing its format.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from goqueue.client.addresses import parse_addresses
+from goqueue.client.errors import BrokerUnreachable
+from goqueue.client.log_ranges import DEFAULT_FETCH_BYTES, READ_COMMITTED, READ_UNCOMMITTED
+from goqueue.model.settings import INT32_MAX, INT64_MAX
+from goqueue.spark.option_names import GivenOptions, InvalidOption
+from goqueue.spark.source.log_position import (
+    FROM_EARLIEST,
+    FROM_LATEST,
+    LogPosition,
+    PositionKind,
+    parse_offsets,
+    parse_partitions,
+    parse_time,
+    parse_times,
+)
+
+COLUMNS: Final = (
+    "key",
+    "value",
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestampType",
+    "headers",
+    "priority",
+)
+FORMATS: Final = ("binary", "string", "avro", "json")
+REGISTRY_FORMATS: Final = ("avro", "json")
+
+_CHOOSERS: Final = ("topic", "topics", "topicPattern", "assign")
+_STARTS: Final = ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
+_ENDS: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+_KNOWN: Final = (
+    "bootstrap.servers",
+    *_CHOOSERS,
+    *_STARTS,
+    *_ENDS,
+    "startingOffsetsByTimestampStrategy",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "maxOffsetsPerTrigger",
+    "maxBytesPerTrigger",
+    "failOnDataLoss",
+    "isolation.level",
+    "includeHeaders",
+    "columns",
+    "fetch.max.bytes",
+    "group.id",
+    "key.format",
+    "value.format",
+    "key.subject",
+    "value.subject",
+    "key.schema.version",
+    "value.schema.version",
+    "schema.registry.url",
+    "mode",
+)
+# `load("orders")` arrives as the option `path`.
+_ALIASES: Final = {
+    "subscribe": "topics",
+    "subscribePattern": "topicPattern",
+    "path": "topic",
+    "max.partition.fetch.bytes": "fetch.max.bytes",
+}
+
+# A task per range; more of them cost more to start than they read.
+_MAX_TASKS: Final = 100_000
+_MIN_FETCH_BYTES: Final = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicChoice:
+    """One of the three is set."""
+
+    names: tuple[str, ...] = ()
+    pattern: str = ""
+    partitions: Mapping[str, list[int]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldFormat:
+    """How a key or value is to be read; subject and version matter for the registry's formats."""
+
+    format: str
+    subject: str
+    version: str
+
+    @property
+    def needs_registry(self) -> bool:
+        return self.format in REGISTRY_FORMATS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    bootstrap_servers: str
+    choice: TopicChoice
+    start: LogPosition
+    end: LogPosition
+    late_times_fail: bool
+    """Whether a starting time after the last record is an error, or means the end."""
+    min_partitions: int
+    max_records_per_partition: int
+    max_offsets_per_trigger: int | None
+    max_bytes_per_trigger: int | None
+    fail_on_data_loss: bool
+    isolation: int
+    columns: tuple[str, ...]
+    fetch_bytes: int
+    group_id: str
+    key: FieldFormat
+    value: FieldFormat
+    registry_url: str
+    skip_undecodable: bool
+    """Null instead of an error for a record that its schema does not fit."""
+
+
+def parse_source_options(given: Mapping[str, str], *, streaming: bool | None) -> SourceOptions:
+    """Check and read the options; with None, what only a batch or only a stream has may stand."""
+    options = GivenOptions(given, _KNOWN, aliases=_ALIASES)
+    if streaming and (ends := options.given(*_ENDS)):
+        raise InvalidOption(f"{ends[0]}: a stream has no end; read a batch, or leave it out")
+    per_trigger = ("maxOffsetsPerTrigger", "maxBytesPerTrigger")
+    if streaming is False and (limits := options.given(*per_trigger)):
+        raise InvalidOption(f"{limits[0]}: only a stream has triggers; leave it out")
+    if len(options.given(*per_trigger)) > 1:
+        raise InvalidOption(f"{' and '.join(per_trigger)} exclude each other; give one of them")
+    start = _position(options, _STARTS, FROM_LATEST if streaming else FROM_EARLIEST)
+    end = _position(options, _ENDS, FROM_LATEST)
+    if streaming is False and start.kind is PositionKind.LATEST:
+        raise InvalidOption("startingOffsets: latest leaves a batch nothing to read")
+    if end.kind is PositionKind.EARLIEST:
+        raise InvalidOption("endingOffsets: earliest leaves nothing to read")
+    strategy = options.choice("startingOffsetsByTimestampStrategy", ("latest", "error"), "latest")
+    level = options.choice(
+        "isolation.level", ("read_committed", "read_uncommitted"), "read_committed"
+    )
+    return SourceOptions(
+        bootstrap_servers=_bootstrap_servers(options),
+        choice=_topic_choice(options),
+        start=start,
+        end=end,
+        late_times_fail=strategy == "error",
+        min_partitions=options.number("minPartitions", minimum=1, maximum=_MAX_TASKS) or 0,
+        max_records_per_partition=options.number(
+            "maxRecordsPerPartition", minimum=1, maximum=INT64_MAX
+        )
+        or 0,
+        max_offsets_per_trigger=options.number(
+            "maxOffsetsPerTrigger", minimum=1, maximum=INT64_MAX
+        ),
+        max_bytes_per_trigger=options.number("maxBytesPerTrigger", minimum=1, maximum=INT64_MAX),
+        fail_on_data_loss=options.flag("failOnDataLoss", default=True),
+        isolation=READ_COMMITTED if level == "read_committed" else READ_UNCOMMITTED,
+        columns=_columns(options),
+        fetch_bytes=options.number("fetch.max.bytes", minimum=_MIN_FETCH_BYTES, maximum=INT32_MAX)
+        or DEFAULT_FETCH_BYTES,
+        group_id=options.text("group.id"),
+        key=_field_format(options, "key"),
+        value=_field_format(options, "value"),
+        registry_url=options.text("schema.registry.url").rstrip("/"),
+        skip_undecodable=options.choice("mode", ("failfast", "permissive"), "failfast")
+        == "permissive",
+    )
+
+
+def _bootstrap_servers(options: GivenOptions) -> str:
+    servers = options.text("bootstrap.servers")
+    if not servers:
+        raise InvalidOption('bootstrap.servers: name the broker, such as "127.0.0.1:9092"')
+    try:
+        parse_addresses(servers)
+    except BrokerUnreachable as error:
+        raise InvalidOption(f"bootstrap.servers: {error}") from None
+    return servers
+
+
+def _topic_choice(options: GivenOptions) -> TopicChoice:
+    given = options.given(*_CHOOSERS)
+    if len(given) != 1:
+        raise InvalidOption(
+            "name what to read by exactly one of topic, topics (or subscribe), topicPattern (or "
+            f"subscribePattern) and assign; given: {', '.join(given) or 'none'}"
+        )
+    name = given[0]
+    if name == "assign":
+        return TopicChoice(partitions=parse_partitions(name, options.text(name)))
+    if name == "topicPattern":
+        try:
+            re.compile(options.text(name))
+        except re.error as error:
+            raise InvalidOption(f"topicPattern: {error}") from None
+        return TopicChoice(pattern=options.text(name))
+    names = options.words(name) if name == "topics" else [options.text(name)]
+    if not names or not all(names):
+        raise InvalidOption(f"{name}: a topic's name is needed")
+    return TopicChoice(names=tuple(dict.fromkeys(names)))
+
+
+def _position(options: GivenOptions, names: tuple[str, ...], default: LogPosition) -> LogPosition:
+    given = options.given(*names)
+    if len(given) > 1:
+        raise InvalidOption(f"{' and '.join(given)} exclude each other; give one of them")
+    if not given:
+        return default
+    name = given[0]
+    if name.endswith("ByTimestamp"):
+        return parse_times(name, options.text(name))
+    if name.endswith("Timestamp"):
+        return parse_time(name, options.text(name))
+    return parse_offsets(name, options.text(name))
+
+
+def _columns(options: GivenOptions) -> tuple[str, ...]:
+    with_headers = options.flag("includeHeaders", default=False)
+    wanted = options.words("columns")
+    if not wanted:
+        return tuple(name for name in COLUMNS if with_headers or name != "headers")
+    proper = {name.lower(): name for name in COLUMNS}
+    unknown = [name for name in wanted if name.lower() not in proper]
+    if unknown:
+        raise InvalidOption(
+            f"columns: there is no column {unknown[0]!r}; there are {', '.join(COLUMNS)}"
+        )
+    columns = list(dict.fromkeys(proper[name.lower()] for name in wanted))
+    if with_headers and "headers" not in columns:
+        columns.append("headers")
+    return tuple(columns)
+
+
+def _field_format(options: GivenOptions, name: str) -> FieldFormat:
+    version = options.text(f"{name}.schema.version", "latest").lower()
+    if version != "latest" and not (version.isdigit() and int(version) > 0):
+        raise InvalidOption(f"{name}.schema.version: {version!r} is neither latest nor a number")
+    return FieldFormat(
+        format=options.choice(f"{name}.format", FORMATS, "binary"),
+        subject=options.text(f"{name}.subject"),
+        version=version,
+    )

@@ -1,0 +1,69 @@
+"""What a task does: fetch a range and make rows of it."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import StructType
+
+from goqueue.client.log_cluster import LogCluster
+from goqueue.client.log_ranges import EARLIEST, LogRange
+from goqueue.client.log_reader import read_range
+from goqueue.model.errors import OffsetOutOfRange, UnknownTopic, UnknownTopicId
+from goqueue.spark.source.field_decoding import FieldPlan
+from goqueue.spark.source.options import SourceOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowReading:
+    """All that a task must know besides its range. Pickled."""
+
+    options: SourceOptions
+    schema: StructType
+    plans: dict[str, FieldPlan]
+
+
+def read_rows(reading: RowReading, wanted: LogRange) -> "Iterator[pa.RecordBatch]":
+    # Compiled code is loaded where rows are made, not on the driver.
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    from goqueue.spark.source.arrow_rows import RowMaker
+
+    options = reading.options
+    subject = f"{wanted.topic}-{wanted.partition}"
+    decoders = {name: plan.decoder(subject) for name, plan in reading.plans.items()}
+    maker = RowMaker(to_arrow_schema(reading.schema, timezone="UTC"), wanted, decoders)
+    with LogCluster(options.bootstrap_servers, was_reached=True) as cluster:
+        left: LogRange | None = wanted
+        while left is not None:
+            rest = left
+            try:
+                for fetched in read_range(
+                    cluster, rest, isolation=options.isolation, fetch_bytes=options.fetch_bytes
+                ):
+                    yield from maker.rows(fetched)
+                    if fetched.batches:
+                        next_offset = fetched.batches[-1].header.next_offset
+                        rest = replace(rest, start=max(rest.start, next_offset))
+                left = None
+            except (OffsetOutOfRange, UnknownTopic, UnknownTopicId) as error:
+                if options.fail_on_data_loss:
+                    raise
+                log.warning("%s; going on without it, as failOnDataLoss=false says", error)
+                is_there = isinstance(error, OffsetOutOfRange)
+                left = _what_is_left(cluster, rest, options) if is_there else None
+
+
+def _what_is_left(cluster: LogCluster, wanted: LogRange, options: SourceOptions) -> LogRange | None:
+    found = cluster.offsets({wanted.place: EARLIEST}, isolation=options.isolation)
+    earliest = found[wanted.place]
+    # An offset beyond the log's end is as gone as one before its start.
+    if not wanted.start < earliest < wanted.end:
+        return None
+    return replace(wanted, start=earliest)

@@ -1,0 +1,83 @@
+"""Streaming: each trigger reads from where the last one ended to what is there now, or a limit.
+
+Spark keeps one reader per query in a process of its own, which asks for offsets, and pickles
+another for the tasks, which only reads.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from goqueue.client.log_cluster import LogCluster
+from goqueue.spark.source.options import SourceOptions
+from goqueue.spark.source.range_reading import RowReading, read_rows
+from goqueue.spark.source.stream_offsets import StreamOffsets
+from goqueue.spark.source.stream_planning import StreamPlanner
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, options: SourceOptions, reading: RowReading) -> None:
+        self._options = options
+        self._reading = reading
+        self._cluster: LogCluster | None = None
+        self._target: StreamOffsets | None = None
+        """Where a query of what is available now ends."""
+        self._seen: StreamOffsets | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name, as below)
+        return self._planner.initial().to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        if self._options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(self._options.max_offsets_per_trigger)
+        if self._options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(self._options.max_bytes_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._target = self._planner.available()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        planner = self._planner
+        self._seen = planner.available()
+        reached = StreamOffsets.from_json(start)
+        return planner.next_end(reached, self._target or self._seen, limit).to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """Also tells the listener that publishes lag where to, and for which group."""
+        if self._seen is None:
+            return None
+        return self._seen.to_json() | {
+            "bootstrap.servers": self._options.bootstrap_servers,
+            "group.id": self._options.group_id,
+        }
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        ranges = self._planner.ranges(StreamOffsets.from_json(start), StreamOffsets.from_json(end))
+        return [InputPartition(each) for each in ranges]
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        if partition.value is None:
+            return iter(())
+        return read_rows(self._reading, partition.value)
+
+    def stop(self) -> None:
+        if self._cluster is not None:
+            self._cluster.close()
+
+    @property
+    def _planner(self) -> StreamPlanner:
+        if self._cluster is None:
+            self._cluster = LogCluster(self._options.bootstrap_servers)
+        return StreamPlanner(self._cluster, self._options)

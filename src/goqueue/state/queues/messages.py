@@ -1,0 +1,191 @@
+"""What callers ask a queue, what it answers, and what it wants done."""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from uuid import UUID
+
+from goqueue.model.offsets import OffsetRange
+from goqueue.model.queues.errors import QueueError
+from goqueue.model.queues.lanes import Lane
+from goqueue.model.queues.messages import Acknowledgement, QueueKey
+from goqueue.model.queues.settings import DEFAULT_SETTINGS, QueueSettings
+from goqueue.state.priority.index import LaneIndex
+from goqueue.state.queues.marks import DeadLetterReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenQueue:
+    """Make the queue if there is none. `start` is what earliest, latest or a time stand for."""
+
+    queue: QueueKey
+    start: int
+    settings: QueueSettings = DEFAULT_SETTINGS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigureQueue:
+    queue: QueueKey
+    settings: QueueSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetQueue:
+    """Begin anew at `start`: every lease, count and acknowledgement is forgotten."""
+
+    queue: QueueKey
+    start: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueAnswer:
+    """Answers the three above."""
+
+    error: QueueError
+    is_new: bool = False
+    floor: int = -1
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteQueues:
+    """Those of a group, of a topic, or of a group in a topic; one of both must be given."""
+
+    group: str | None = None
+    topic_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteAnswer:
+    error: QueueError
+    deleted: tuple[QueueKey, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acquire:
+    """Take up to `max_messages`.
+
+    `readable` is the log: where it starts, and how far consumers may read (the last stable
+    offset). `lanes` are the priorities of its messages, None when they have none. `only` restricts
+    the choice to these spans, in this order: for callers that looked at the messages first, as with
+    FIFO groups. `skipped` are offsets without a message for consumers (compacted away, control
+    batches, aborted transactions): settled silently. `expired` are past their time to live.
+    """
+
+    queue: QueueKey
+    # None: an SQS client, which has no identity and no limit of its own.
+    member: str | None
+    max_messages: int
+    readable: OffsetRange
+    lease_ms: int | None = None
+    lanes: LaneIndex | None = None
+    only: tuple[OffsetRange, ...] | None = None
+    skipped: tuple[OffsetRange, ...] = ()
+    expired: tuple[OffsetRange, ...] = ()
+
+
+class Limit(Enum):
+    """Which bound held messages back."""
+
+    MEMBER = auto()
+    QUEUE = auto()
+    UNSETTLED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class AcquiredSpan:
+    start: int
+    end: int
+    delivery_count: int
+    lane: Lane
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acquired:
+    """The receipt of a message is its offset, its delivery count and the lease id."""
+
+    error: QueueError
+    lease_id: int = 0
+    deadline_ms: int = 0
+    # In order of lanes, then offsets.
+    spans: tuple[AcquiredSpan, ...] = ()
+    limited_by: Limit | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledge:
+    """`is_atomic`: all items or none, as a ShareAcknowledge request of one partition."""
+
+    queue: QueueKey
+    member: str | None
+    items: tuple[Acknowledgement, ...]
+    is_atomic: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skip:
+    """Take offsets out of the queue: retention moved the start of the log, or see `Acquire`.
+
+    What is leased goes too: callers that lease before they read find gaps and expired messages
+    among what they have just leased.
+    """
+
+    queue: QueueKey
+    log_start: int = 0
+    skipped: tuple[OffsetRange, ...] = ()
+    expired: tuple[OffsetRange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberLeft:
+    """The member left or was fenced: its leases end."""
+
+    group: str
+    member: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """Answers `Skip` and `MemberLeft`."""
+
+    error: QueueError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """An effect: copy these messages to the dead letters, then report it.
+
+    It comes again after a crash and after a failure, with the same offsets. Whoever writes the
+    copies makes them idempotent by (group, topic id, partition, generation, offset).
+    """
+
+    queue: QueueKey
+    generation: int
+    span: OffsetRange
+    delivery_count: int
+    reason: DeadLetterReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterReport:
+    """What became of a `DeadLetter` or a part of it; the same report twice does nothing."""
+
+    queue: QueueKey
+    generation: int
+    span: OffsetRange
+    is_written: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class LeasesEnded:
+    """An effect: tell those who follow messages that these were not acknowledged in time."""
+
+    queue: QueueKey
+    spans: tuple[OffsetRange, ...]
+    member: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueReady:
+    """An effect: wake those who wait for messages of this queue, there may be some now."""
+
+    queue: QueueKey
