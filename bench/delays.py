@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.machine import Machine, describe_machine, keep_to_two_cores
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.model.batch import iterate_batches
 from goqueue.model.broker_config import broker_config
 from goqueue.model.log import FetchPart, Isolation
@@ -149,12 +149,12 @@ async def restart(folder: Path, figures: Figures) -> float:
     return elapsed
 
 
-async def open_broker(folder: Path, policy: str) -> Broker:
+async def open_broker(folder: Path, policy: str) -> Node:
     texts = {"data.dir": str(folder), "topic.fsync.policy": policy}
-    return await Broker.open(broker_config(texts))
+    return await Node.open(broker_config(texts))
 
 
-async def schedule(broker: Broker, due_times_ms: list[int]) -> None:
+async def schedule(broker: Node, due_times_ms: list[int]) -> None:
     """As clients would: calls of many messages, some of them at the same time."""
 
     async def call(start: int) -> None:
@@ -170,7 +170,7 @@ async def schedule(broker: Broker, due_times_ms: list[int]) -> None:
         await asyncio.gather(*(call(each) for each in ends))
 
 
-async def read_lateness(broker: Broker, count: int) -> list[float]:
+async def read_lateness(broker: Node, count: int) -> list[float]:
     """A consumer of the topic that notes when it has each message."""
     offsets = [0] * PARTITIONS
     lateness_ms: list[float] = []

@@ -13,7 +13,7 @@ from typing import Final
 
 import uvloop
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http.metrics import Exposition
 from goqueue.doors.http.traffic import Traffic
 from goqueue.model.broker_config import broker_config
@@ -30,7 +30,7 @@ WAIT_MAX_SECONDS: Final = 0.05
 SETTLE_SECONDS: Final = 3.0
 
 
-async def fill(broker: Broker, partitions: int, groups: int) -> None:
+async def fill(broker: Node, partitions: int, groups: int) -> None:
     await broker.create_topic(NewTopic(name=TOPIC, partitions=partitions))
     for index in range(partitions):
         await broker.publish(TOPIC, [NewRecord(value=b"x")] * 3, partition=index)
@@ -53,7 +53,7 @@ async def longest_wait(waits: list[float]) -> None:
 
 async def measure(partitions: int, groups: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
-        broker = await Broker.open(broker_config({"data.dir": folder}))
+        broker = await Node.open(broker_config({"data.dir": folder}))
         await fill(broker, partitions, groups)
         await asyncio.sleep(SETTLE_SECONDS)
         exposition = Exposition(broker, Traffic([]))

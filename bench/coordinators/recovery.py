@@ -10,7 +10,7 @@ from bench.bars import MET, NOT_MET, Bar
 from bench.rounds import say
 from goqueue.broker.coordinator_settings import group_settings
 from goqueue.broker.groups.groups import OFFSETS_TOPIC, Groups
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.model.broker_config import BrokerConfig, broker_config
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
 from goqueue.model.topics import NewTopic
@@ -47,7 +47,7 @@ async def _measure(folder: Path) -> list[Bar]:
 
 
 async def _commit(config: BrokerConfig) -> None:
-    broker = await Broker.open(config)
+    broker = await Node.open(config)
     try:
         await broker.create_topic(NewTopic(name="read", partitions=PARTITIONS))
         started = time.perf_counter()
@@ -66,7 +66,7 @@ async def _commit(config: BrokerConfig) -> None:
 
 async def _load_seconds(config: BrokerConfig, *, then_snapshot: bool) -> float:
     """From nothing to a group coordinator that answers."""
-    broker = await Broker.open(config)
+    broker = await Node.open(config)
     try:
         # A second coordinator on the open log: opening the log is not what is measured.
         groups = Groups(broker, partitions=1, settings=group_settings(config))

@@ -72,7 +72,7 @@ def system_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Broker:
+class Node:
     def __init__(
         self,
         config: BrokerConfig,
@@ -130,12 +130,12 @@ class Broker:
         *,
         clock_ms: Callable[[], int] = system_clock_ms,
         disk: Disk | None = None,
-    ) -> "Broker":
+    ) -> "Node":
         """Take the data directory, recover what is in it, and host its partitions."""
         disk = disk or Disk()
         directory = DataDirectory.open(config.data_dir, disk)
         store: MetadataStore | None = None
-        broker: Broker | None = None
+        broker: Node | None = None
         try:
             store = await LocalStore.open(directory.metadata_path)
             broker = cls(config, directory=directory, store=store, disk=disk, clock_ms=clock_ms)

@@ -113,6 +113,32 @@ class PolicyViolation(GoQueueError):
     code = "policy_violation"
 
 
+class AccessDenied(GoQueueError):
+    """The caller may not do this. Says nothing of whether what it asks for exists."""
+
+    code = "access_denied"
+
+
+class TopicAccessDenied(AccessDenied):
+    code = "topic_access_denied"
+
+
+class GroupAccessDenied(AccessDenied):
+    code = "group_access_denied"
+
+
+class ClusterAccessDenied(AccessDenied):
+    code = "cluster_access_denied"
+
+
+class TransactionalIdAccessDenied(AccessDenied):
+    code = "transactional_id_access_denied"
+
+
+class SubjectAccessDenied(AccessDenied):
+    code = "subject_access_denied"
+
+
 class InvalidProducerEpoch(GoQueueError):
     """A newer producer with this id has written here; the caller was fenced."""
 

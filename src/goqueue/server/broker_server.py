@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from goqueue.broker.measuring.loop_lag import LoopLagProbe
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http import HttpDoor
+from goqueue.doors.http.mounting import Mount
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.doors.registry import RegistryDoor
 from goqueue.doors.sqs import SqsDoor
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.errors import GoQueueError
+from goqueue.service.broker_service import BrokerService
 
 log = logging.getLogger(__name__)
 
@@ -59,19 +61,19 @@ class BrokerServer:
 
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
-        self._broker: Broker | None = None
+        self._broker: Node | None = None
         self._doors: list[tuple[str, _Door]] = []
         self._loop_lag: LoopLagProbe | None = None
 
     @property
-    def broker(self) -> Broker:
+    def broker(self) -> Node:
         if self._broker is None:
             raise StartFailed("the broker is not running; call start first")
         return self._broker
 
     async def start(self) -> Addresses:
         try:
-            self._broker = await Broker.open(self.config)
+            self._broker = await Node.open(self.config)
         except OSError as error:
             raise StartFailed(
                 f"data directory {self.config.data_dir}: {error.strerror or error}; "
@@ -83,11 +85,13 @@ class BrokerServer:
             await self.stop()
             raise
 
-    async def _open_doors(self, broker: Broker) -> Addresses:
+    async def _open_doors(self, broker: Node) -> Addresses:
         # HTTP first: its readiness answer turns positive only after `announce`.
-        http_door = HttpDoor(broker, self.config, mounts=[SqsDoor(broker), RegistryDoor(broker)])
+        service = BrokerService(broker)
+        mounts: list[Mount] = [SqsDoor(service), RegistryDoor(service)]
+        http_door = HttpDoor(service, self.config, mounts=mounts)
         http = await self._open("HTTP", "--http-port", http_door)
-        kafka = await self._open("Kafka", "--kafka-port", KafkaDoor(broker, self.config))
+        kafka = await self._open("Kafka", "--kafka-port", KafkaDoor(service, self.config))
         self._loop_lag = LoopLagProbe(broker.traffic.loop_lag)
         self._loop_lag.start()
         host, port = self._advertised(*kafka)

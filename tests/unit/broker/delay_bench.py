@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from goqueue.broker.delays.shard import DelayShard
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.model.broker_config import broker_config
 from goqueue.model.records import NewRecord, Record
 from goqueue.model.topics import NewTopic
@@ -30,17 +30,17 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def running(folder: Path, clock: Clock, **settings: str) -> AsyncIterator[Broker]:
+async def running(folder: Path, clock: Clock, **settings: str) -> AsyncIterator[Node]:
     texts = {name.replace("__", "."): text for name, text in settings.items()}
     texts = {"data.dir": str(folder), "delayed.topic.num.partitions": "2", **texts}
-    broker = await Broker.open(broker_config(texts), clock_ms=clock)
+    broker = await Node.open(broker_config(texts), clock_ms=clock)
     try:
         yield broker
     finally:
         await broker.close()
 
 
-async def with_topic(broker: Broker, *, partitions: int = 1, **config: str) -> None:
+async def with_topic(broker: Node, *, partitions: int = 1, **config: str) -> None:
     named = {name.replace("__", "."): text for name, text in config.items()}
     await broker.create_topic(NewTopic(name=TOPIC, partitions=partitions, config=named))
 
@@ -49,7 +49,7 @@ def message(value: bytes | None, **fields: object) -> NewRecord:
     return NewRecord(value=value, **fields)  # type: ignore[arg-type]
 
 
-async def stored(broker: Broker, partition: int = 0, topic: str = TOPIC) -> list[Record]:
+async def stored(broker: Node, partition: int = 0, topic: str = TOPIC) -> list[Record]:
     records: list[Record] = []
     offset = 0
     while offset < broker.partition(topic, partition).high_watermark:
@@ -59,24 +59,24 @@ async def stored(broker: Broker, partition: int = 0, topic: str = TOPIC) -> list
     return records
 
 
-async def until_end(broker: Broker, end_offset: int, partition: int = 0) -> None:
+async def until_end(broker: Node, end_offset: int, partition: int = 0) -> None:
     """Wait until the partition has so many messages."""
     log = broker.partition(TOPIC, partition)
     await until(lambda: log.log_end_offset == end_offset)
 
 
-async def values(broker: Broker, partition: int = 0, topic: str = TOPIC) -> list[bytes | None]:
+async def values(broker: Node, partition: int = 0, topic: str = TOPIC) -> list[bytes | None]:
     return [record.value for record in await stored(broker, partition, topic)]
 
 
-async def advance(broker: Broker, clock: Clock, by_ms: int) -> None:
+async def advance(broker: Node, clock: Clock, by_ms: int) -> None:
     """Let time pass, and what falls due arrive."""
     clock.now_ms += by_ms
     broker.delays.wake()
     await until(lambda: not any(_has_due(shard, clock) for shard in shards(broker)))
 
 
-def shards(broker: Broker) -> list[DelayShard]:
+def shards(broker: Node) -> list[DelayShard]:
     return [running.shard for running in broker.delays._shards]
 
 

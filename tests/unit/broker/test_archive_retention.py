@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.broker.partitions.retention import apply_retention
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
 from goqueue.model.records import NewRecord
@@ -15,7 +15,7 @@ from tests.unit.broker.conftest import OpenBroker
 LONG_AGO_MS = 1_600_000_000_000
 
 
-async def _topic_of_old_segments(broker: Broker, **config: str) -> None:
+async def _topic_of_old_segments(broker: Node, **config: str) -> None:
     settings = {"segment.bytes": "200", "retention.ms": "1000", "retention.archive.group": "arch"}
     await broker.create_topic(NewTopic(name="orders", partitions=1, config=settings | config))
     for _ in range(4):

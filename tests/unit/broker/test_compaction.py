@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.broker.partitions import compaction
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.partitions.producer_ledger import ProducerLedger
@@ -40,21 +40,19 @@ def in_loop(test: Callable[..., Coroutine[object, object, None]]) -> Callable[..
     return run
 
 
-async def make_topic(broker: Broker, **config: str) -> Partition:
+async def make_topic(broker: Node, **config: str) -> Partition:
     texts = SMALL | {name.replace("_", "."): text for name, text in config.items()}
     await broker.create_topic(NewTopic(name=TOPIC, partitions=1, config=texts))
     return broker.partition(TOPIC, 0)
 
 
-async def publish(broker: Broker, *entries: tuple[str, str | None]) -> None:
+async def publish(broker: Node, *entries: tuple[str, str | None]) -> None:
     for key, value in entries:
         record = NewRecord(key=key.encode(), value=None if value is None else value.encode())
         await broker.publish(TOPIC, [record])
 
 
-async def read_all(
-    broker: Broker, isolation: Isolation = Isolation.READ_UNCOMMITTED
-) -> list[Record]:
+async def read_all(broker: Node, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> list[Record]:
     records: list[Record] = []
     offset = broker.partition(TOPIC, 0).log_start_offset
     while True:
@@ -251,7 +249,7 @@ def stuck_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-async def fill(broker: Broker) -> Partition:
+async def fill(broker: Node) -> Partition:
     partition = await make_topic(broker)
     await publish(broker, *[("a", "x" * 200) for _ in range(20)])
     return partition

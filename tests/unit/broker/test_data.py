@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.model.batch import check_batch, iterate_batches
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import (
@@ -35,13 +35,13 @@ def batch(*values: bytes, key: bytes | None = b"k", **options: int) -> bytearray
     return encode_records(records, now_ms=1_700_000_000_000, **options)  # type: ignore[arg-type]
 
 
-async def produce(broker: Broker, records: bytes | bytearray, acks: int = -1) -> int:
+async def produce(broker: Node, records: bytes | bytearray, acks: int = -1) -> int:
     produced = await broker.produce("t", 0, records, acks=acks, timeout_ms=5_000)
     return produced.base_offset
 
 
 async def fetch(
-    broker: Broker,
+    broker: Node,
     offset: int,
     *,
     max_wait_ms: int = 0,
@@ -337,12 +337,12 @@ def test_readers_of_committed_data_wait_for_the_outcome(open_broker: OpenBroker)
             is_transactional=True,
         )
 
-    def end(broker: Broker, producer_id: int, outcome: MarkerType) -> None:
+    def end(broker: Node, producer_id: int, outcome: MarkerType) -> None:
         broker.partition("t", 0).append_marker(
             Marker(outcome, 0), producer_id=producer_id, producer_epoch=0, bumps_epoch=False
         )
 
-    async def committed(broker: Broker) -> tuple[list[bytes | None], list[int]]:
+    async def committed(broker: Node) -> tuple[list[bytes | None], list[int]]:
         found = await fetch(broker, 0, isolation=Isolation.READ_COMMITTED)
         assert found.aborted is not None
         return values(found), [aborted.producer_id for aborted in found.aborted]

@@ -16,7 +16,7 @@ import pytest
 
 from goqueue.broker.delays import delivery as delay_delivery
 from goqueue.broker.delays.index import DelayIndex
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.model.batch import Buffer
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.storage.log import PartitionLog
@@ -100,7 +100,7 @@ async def check(crash: Crash, everything: dict[bytes, int], settings: dict[str, 
     assert set(found) <= everything.keys() | {b"now"}
 
 
-def _is_settled(broker: Broker, clock: Clock) -> bool:
+def _is_settled(broker: Node, clock: Clock) -> bool:
     clock.now_ms += 10
     broker.delays.wake()
     return not broker.delays.stats().pending and not any(
@@ -108,11 +108,11 @@ def _is_settled(broker: Broker, clock: Clock) -> bool:
     )
 
 
-Scenario = Callable[[Broker, Clock, Witness, dict[bytes, int]], object]
+Scenario = Callable[[Node, Clock, Witness, dict[bytes, int]], object]
 
 
 async def schedule(
-    broker: Broker, witness: Witness, everything: dict[bytes, int], prefix: bytes, delays: list[int]
+    broker: Node, witness: Witness, everything: dict[bytes, int], prefix: bytes, delays: list[int]
 ) -> list[str]:
     records = [(message(b"%s%d" % (prefix, at)), START_MS + ms) for at, ms in enumerate(delays)]
     everything |= {record.value or b"": due_ms for record, due_ms in records}
@@ -121,7 +121,7 @@ async def schedule(
     return [str(each) for each in ids]
 
 
-async def deliver(broker: Broker, clock: Clock, at_ms: int) -> None:
+async def deliver(broker: Node, clock: Clock, at_ms: int) -> None:
     clock.now_ms = START_MS + at_ms
     for _ in range(30):
         clock.now_ms += 1
@@ -129,7 +129,7 @@ async def deliver(broker: Broker, clock: Clock, at_ms: int) -> None:
         await asyncio.sleep(0.001)
 
 
-async def live(broker: Broker, clock: Clock, witness: Witness, all_: dict[bytes, int]) -> None:
+async def live(broker: Node, clock: Clock, witness: Witness, all_: dict[bytes, int]) -> None:
     ids = await schedule(broker, witness, all_, b"a", [100, 300, 200, 400_000])
     await schedule(broker, witness, all_, b"b", [150] * 20)
     witness.acknowledged.discard(b"a3")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.model.errors import InvalidRecord, OutOfOrderSequence
 from goqueue.model.records import COMPRESSION_CODES, NewRecord, encode_records
 from tests.unit.broker.delay_bench import (
@@ -40,7 +40,7 @@ def batch(records: Sequence[NewRecord], *, sequence: int | None = None, codec: s
     )
 
 
-async def produce(broker: Broker, data: bytes) -> int:
+async def produce(broker: Node, data: bytes) -> int:
     produced = await broker.produce(TOPIC, 0, data, acks=-1, timeout_ms=1_000)
     return produced.base_offset
 

@@ -7,7 +7,7 @@ import pytest
 
 from goqueue.broker.delays import shard as delay_shard
 from goqueue.broker.delays.index import FILE_NAME
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.model.delays import DelayedId
 from goqueue.model.errors import (
     InvalidRecord,
@@ -573,7 +573,7 @@ def _other() -> NewTopic:
     return NewTopic(name="other", partitions=1)
 
 
-async def _shards_with_small_segments(broker: Broker) -> list[delay_shard.DelayShard]:
+async def _shards_with_small_segments(broker: Node) -> list[delay_shard.DelayShard]:
     await broker.delays.open()
     await broker.topics.replace_config(
         "__delayed",

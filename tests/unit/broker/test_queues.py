@@ -5,12 +5,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.broker.queues.redrive import Redriven, redrive
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import PartitionOffline
+from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.errors import QueueError
-from goqueue.model.queues.messages import AckAction, Delivery
+from goqueue.model.queues.messages import AckAction
 from goqueue.model.queues.receipts import InvalidReceipt, Receipt, parse_receipt
 from goqueue.model.queues.settings import QueueSettings
 from goqueue.model.records import COMPRESSION_CODES, NewRecord, encode_records
@@ -18,18 +19,18 @@ from goqueue.model.topics import NewTopic
 from tests.unit.broker.conftest import OpenBroker
 
 
-async def make_topic(broker: Broker, partitions: int = 1, **config: str) -> None:
+async def make_topic(broker: Node, partitions: int = 1, **config: str) -> None:
     texts = {name.replace("_", "."): text for name, text in config.items()}
     await broker.create_topic(NewTopic(name="t", partitions=partitions, config=texts))
 
 
-async def publish(broker: Broker, *values: bytes, **headers: bytes) -> None:
+async def publish(broker: Node, *values: bytes, **headers: bytes) -> None:
     given = tuple((name.replace("_", "-"), value) for name, value in headers.items())
     records = [NewRecord(value=value, headers=given) for value in values]
     await broker.publish("t", records)
 
 
-async def receive(broker: Broker, limit: int = 10, **options: int) -> list[Delivery]:
+async def receive(broker: Node, limit: int = 10, **options: int) -> list[Delivery]:
     await broker.queues.open("g", "t")
     return await broker.queues.receive("g", "t", max_messages=limit, **options)  # type: ignore[arg-type]
 
@@ -39,7 +40,7 @@ def values(deliveries: Sequence[Delivery]) -> list[bytes | None]:
 
 
 async def acknowledge(
-    broker: Broker, delivery: Delivery, action: AckAction, delay_ms: int | None = None
+    broker: Node, delivery: Delivery, action: AckAction, delay_ms: int | None = None
 ) -> QueueError:
     receipt = parse_receipt(str(delivery.receipt))
     answer = await broker.queues.acknowledge(
@@ -49,7 +50,7 @@ async def acknowledge(
 
 
 async def dead_letters(
-    broker: Broker, topic: str = "t.dlq"
+    broker: Node, topic: str = "t.dlq"
 ) -> list[tuple[bytes | None, dict[str, bytes | None]]]:
     while topic not in broker.image.topics or not broker.partition(topic, 0).high_watermark:
         await asyncio.sleep(0.005)

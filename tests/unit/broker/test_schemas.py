@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.broker.schemas.jobs import Parsed, ParseJob
 from goqueue.broker.schemas.schemas import NewSchema, Schemas
 from goqueue.broker.schemas.worker import WAITING_MAX, SchemaWorker
@@ -41,13 +41,13 @@ AGE_OR_0: dict[str, object] = {**AGE, "default": 0}
 
 
 @pytest.fixture
-async def broker(open_broker: OpenBroker) -> AsyncIterator[Broker]:
+async def broker(open_broker: OpenBroker) -> AsyncIterator[Node]:
     async with open_broker(schema__max__bytes="20000") as opened:
         yield opened
 
 
 @pytest.fixture
-def schemas(broker: Broker) -> Schemas:
+def schemas(broker: Node) -> Schemas:
     return broker.schemas
 
 
@@ -66,13 +66,13 @@ async def until(condition: Callable[[], bool]) -> None:
 # --- the service --------------------------------------------------------------------------
 
 
-async def test_nothing_is_started_or_made_before_it_is_needed(broker: Broker) -> None:
+async def test_nothing_is_started_or_made_before_it_is_needed(broker: Node) -> None:
     assert broker.schemas.find_id(1) is None
     assert "_schemas" not in broker.image.topics
     assert broker.schemas.worker.pid is None
 
 
-async def test_only_the_registry_writes_its_topic(broker: Broker, schemas: Schemas) -> None:
+async def test_only_the_registry_writes_its_topic(broker: Node, schemas: Schemas) -> None:
     await schemas.register("users", record(NAME))
     with pytest.raises(PolicyViolation):
         await broker.produce("_schemas", 0, b"", acks=-1, timeout_ms=100)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.shard import StateShard
 from goqueue.broker.runtime.table import StateTable
@@ -70,7 +70,7 @@ class Counters:
 class Bench:
     """A state topic of counters on a broker, and the effects it asked for."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Node) -> None:
         self.effects: list[object] = []
         self.topic: StateTopic[Counters] = StateTopic(
             broker, TOPIC, partitions=2, make=self._make, perform=self._perform
@@ -254,7 +254,7 @@ def test_a_crash_after_any_step_loses_nothing_that_was_answered(tmp_path: Path, 
     """After each answer the data directory is copied, as a killed process would leave it."""
 
     async def survivors(folder: Path) -> dict[bytes, int]:
-        broker = await Broker.open(broker_config({"data.dir": str(folder)}))
+        broker = await Node.open(broker_config({"data.dir": str(folder)}))
         bench = Bench(broker)
         shards: list[StateShard[Counters]] = await bench.topic.all_shards()
         totals = {name: total for s in shards for name, total in s.machine.totals.items()}
@@ -265,7 +265,7 @@ def test_a_crash_after_any_step_loses_nothing_that_was_answered(tmp_path: Path, 
     async def scenario() -> None:
         dice = random.Random(seed)
         live = tmp_path / "live"
-        broker = await Broker.open(broker_config({"data.dir": str(live)}))
+        broker = await Node.open(broker_config({"data.dir": str(live)}))
         bench = Bench(broker)
         expected: dict[bytes, int] = {}
         for step in range(25):

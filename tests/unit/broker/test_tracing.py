@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 from crc32c import crc32c
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.broker.queues.redrive import redrive
 from goqueue.broker.queues.share.fetching import ShareFetch
 from goqueue.broker.tracing.batches import UNPACKED_MAX_BYTES
@@ -18,7 +18,8 @@ from goqueue.model.configs import ConfigChange
 from goqueue.model.errors import InvalidConfig
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
 from goqueue.model.log import FetchPart, Isolation
-from goqueue.model.queues.messages import AckAction, Delivery
+from goqueue.model.queues.delivery import Delivery
+from goqueue.model.queues.messages import AckAction
 from goqueue.model.records import COMPRESSION_CODES, NewRecord, encode_records
 from goqueue.model.topics import NewTopic
 from goqueue.model.tracing.query import SpanQuery
@@ -47,7 +48,7 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(bounded())
 
 
-async def make_topic(broker: Broker, **config: str) -> None:
+async def make_topic(broker: Node, **config: str) -> None:
     texts = {name.replace("_", "."): text for name, text in config.items()}
     await broker.create_topic(NewTopic(name="t", partitions=1, config=texts))
 
@@ -56,12 +57,12 @@ def record(*headers: tuple[str, bytes], value: bytes = b"v") -> NewRecord:
     return NewRecord(value=value, headers=headers)
 
 
-async def produce(broker: Broker, records: Sequence[NewRecord], compression: int = 0) -> int:
+async def produce(broker: Node, records: Sequence[NewRecord], compression: int = 0) -> int:
     batch = encode_records(records, now_ms=broker.clock_ms(), compression=compression)
     return (await broker.produce("t", 0, batch, acks=-1, timeout_ms=1_000)).base_offset
 
 
-async def fetch(broker: Broker, offset: int = 0, consumer: str = "reader") -> None:
+async def fetch(broker: Node, offset: int = 0, consumer: str = "reader") -> None:
     wanted = [FetchPart("t", 0, offset, 1 << 20)]
     found = await broker.fetch(
         wanted,
@@ -73,27 +74,27 @@ async def fetch(broker: Broker, offset: int = 0, consumer: str = "reader") -> No
     broker.tracing.fetched(wanted, found, consumer)
 
 
-async def spans_of(broker: Broker, offset: int, topic: str = "t") -> list[Span]:
+async def spans_of(broker: Node, offset: int, topic: str = "t") -> list[Span]:
     return (await broker.tracing.of_message(Place(topic, 0, offset))).spans
 
 
-async def events_of(broker: Broker, offset: int) -> list[str]:
+async def events_of(broker: Node, offset: int) -> list[str]:
     return [span.event for span in await spans_of(broker, offset)]
 
 
-async def until_event(broker: Broker, offset: int, event: Event) -> list[Span]:
+async def until_event(broker: Node, offset: int, event: Event) -> list[Span]:
     while event not in await events_of(broker, offset):
         await asyncio.sleep(0.005)
     return await spans_of(broker, offset)
 
 
-async def receive(broker: Broker, limit: int = 1, **options: int) -> list[Delivery]:
+async def receive(broker: Node, limit: int = 1, **options: int) -> list[Delivery]:
     await broker.queues.open("g", "t")
     return await broker.queues.receive("g", "t", max_messages=limit, wait_ms=5_000, **options)  # type: ignore[arg-type]
 
 
 async def settle(
-    broker: Broker, delivery: Delivery, action: AckAction, delay_ms: int | None = None
+    broker: Node, delivery: Delivery, action: AckAction, delay_ms: int | None = None
 ) -> None:
     receipt = delivery.receipt
     items = [receipt.acknowledgement(action, delay_ms)]

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from goqueue.broker.hosted_clients.producers import HostedProducers
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.broker.transactions import transactions
 from goqueue.model.log import Isolation
 from goqueue.model.records import NewRecord
@@ -29,7 +29,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def write(broker: Broker, task: int, value: bytes) -> GroupMember:
+async def write(broker: Node, task: int, value: bytes) -> GroupMember:
     producers = HostedProducers(broker)
     name = member_id("copy", str(task))
     identity = ProducerIdentity(name, *await producers.init(name, timeout_ms=60_000))
@@ -38,7 +38,7 @@ async def write(broker: Broker, task: int, value: bytes) -> GroupMember:
     return GroupMember(*identity)
 
 
-async def read(broker: Broker, partition: int) -> list[bytes | None]:
+async def read(broker: Node, partition: int) -> list[bytes | None]:
     page = await broker.read_records(
         "orders",
         partition,

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.broker.schemas.schemas import NewSchema
 from goqueue.model.errors import InvalidRecord
 from goqueue.model.records import COMPRESSION_CODES, NewRecord, encode_records
@@ -22,14 +22,14 @@ RECORDS = 20_000
 
 
 @pytest.fixture
-async def broker(open_broker: OpenBroker) -> AsyncIterator[Broker]:
+async def broker(open_broker: OpenBroker) -> AsyncIterator[Node]:
     async with open_broker() as opened:
         config = {"schema.validation.value": "content"}
         await opened.create_topic(NewTopic(name="orders", partitions=1, config=config))
         yield opened
 
 
-async def produce(broker: Broker, *values: bytes, compression: str = "uncompressed") -> None:
+async def produce(broker: Node, *values: bytes, compression: str = "uncompressed") -> None:
     records = [NewRecord(value=value) for value in values]
     code = COMPRESSION_CODES[compression]
     batch = bytes(encode_records(records, now_ms=1, compression=code))
@@ -38,7 +38,7 @@ async def produce(broker: Broker, *values: bytes, compression: str = "uncompress
 
 @pytest.mark.parametrize("compression", ["uncompressed", "zstd"])
 async def test_others_get_their_turn_while_a_large_batch_is_checked(
-    broker: Broker, compression: str
+    broker: Node, compression: str
 ) -> None:
     await broker.schemas.register("orders-value", NewSchema(SchemaType.JSON, TEXT))
     await produce(broker, b'{"id": "a"}')
@@ -59,7 +59,7 @@ async def test_others_get_their_turn_while_a_large_batch_is_checked(
     assert turns > 1
 
 
-async def test_an_id_that_is_imported_again_is_checked_by_its_new_schema(broker: Broker) -> None:
+async def test_an_id_that_is_imported_again_is_checked_by_its_new_schema(broker: Node) -> None:
     schemas = broker.schemas
     await schemas.set_mode(None, Mode.IMPORT)
     await schemas.register("orders-value", NewSchema(SchemaType.JSON, TEXT, schema_id=7))

@@ -20,15 +20,9 @@ from goqueue.broker.tracing.queues import note_deliveries, note_expired, note_se
 from goqueue.model.errors import GoQueueError, InvalidRequest
 from goqueue.model.header_names import PREFIX
 from goqueue.model.offsets import OffsetRange
+from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.errors import QueueError
-from goqueue.model.queues.messages import (
-    AckAction,
-    Acknowledged,
-    Acknowledgement,
-    Delivery,
-    QueueKey,
-    Start,
-)
+from goqueue.model.queues.messages import AckAction, Acknowledged, Acknowledgement, QueueKey, Start
 from goqueue.model.queues.receipts import Receipt
 from goqueue.model.records import Record
 from goqueue.model.topics import TopicView

@@ -14,8 +14,9 @@ from goqueue.broker.queues.queues import Queues
 from goqueue.broker.tracing.queues import sending_back
 from goqueue.model.errors import UnknownTopic
 from goqueue.model.header_names import DEAD_LETTER_PREFIX, DEAD_LETTER_TOPIC
+from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.errors import QueueError
-from goqueue.model.queues.messages import AckAction, Delivery
+from goqueue.model.queues.messages import AckAction
 from goqueue.model.queues.settings import QueueSettings
 from goqueue.model.records import NewRecord, Record
 

@@ -14,7 +14,7 @@ from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
 from goqueue.broker.hosted_clients.members.members import GroupMembers
 from goqueue.broker.hosted_clients.producers import HostedProducers
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http import (
     dead_letters,
     delays,
@@ -44,18 +44,22 @@ from goqueue.doors.http.openapi import openapi_config
 from goqueue.doors.http.readiness import Readiness
 from goqueue.doors.http.transactions import groups as transaction_groups
 from goqueue.doors.http.transactions import listing, producers, transactions
+from goqueue.doors.web.callers import caller_in
+from goqueue.model.caller import Caller, Door
+from goqueue.service.broker_service import BrokerService
 
 T = TypeVar("T")
 
 
 def build_app(
-    broker: Broker,
+    service: BrokerService,
     *,
     bodies: BodyReader,
     readiness: Readiness,
     exposition: Exposition,
     closing: asyncio.Event,
 ) -> Litestar:
+    broker = service.node
     routes = [
         *topics.ROUTES,
         *messages.ROUTES,
@@ -83,6 +87,8 @@ def build_app(
         route_handlers=[*_options_routes(routes), *routes],
         dependencies={
             "broker": _given(broker),
+            "service": _given(service),
+            "caller": Provide(_caller_of, sync_to_thread=False),
             "closing": _given(closing),
             "members": _given(GroupMembers(broker)),
             "producers": _given(HostedProducers(broker)),
@@ -95,7 +101,16 @@ def build_app(
         openapi_config=openapi_config(),
         logging_config=None,
         state=State({"body_reader": bodies}),
-        signature_types=[Broker, GroupMembers, HostedProducers, Readiness, Exposition, Request],
+        signature_types=[
+            Node,
+            BrokerService,
+            Caller,
+            GroupMembers,
+            HostedProducers,
+            Readiness,
+            Exposition,
+            Request,
+        ],
     )
 
 
@@ -114,6 +129,11 @@ def _options_route(path: str, allowed: str) -> HTTPRouteHandler:
         return Response(None, headers={"allow": allowed})
 
     return options
+
+
+def _caller_of(request: Request[Any, Any, Any]) -> Caller:
+    """For routes: a parameter `caller` is filled with this."""
+    return caller_in(request.scope, Door.HTTP)
 
 
 def _given(value: T) -> Provide:

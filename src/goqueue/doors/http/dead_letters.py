@@ -10,7 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, QueryParameter
 from msgspec import Meta
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.broker.queues.dead_letters import dead_letter_topic
 from goqueue.broker.queues.redrive import DeadLetterPlace, list_dead_letters, redrive
 from goqueue.doors.http.openapi import errors
@@ -64,7 +64,7 @@ class RedriveResult(msgspec.Struct, frozen=True, rename="camel"):
 
 @get("/topics/{name:str}/dlq", tags=["Queues"], responses=errors(400, 404, 422))
 async def list_dlq(
-    broker: NamedDependency[Broker],
+    broker: NamedDependency[Node],
     name: TopicInPath,
     limit: Annotated[
         int, QueryParameter(ge=1, le=LIMIT_MAX, description="Dead letters in the answer at most.")
@@ -87,7 +87,7 @@ async def list_dlq(
     responses=errors(400, 404, 413, 415, 422),
 )
 async def redrive_dlq(
-    broker: NamedDependency[Broker], name: TopicInPath, data: JSONBody[Redrive]
+    broker: NamedDependency[Node], name: TopicInPath, data: JSONBody[Redrive]
 ) -> RedriveResult:
     """Send dead letters back to the topics they came from."""
     broker.topic(name)

@@ -11,7 +11,7 @@ from litestar.params import PathParameter, QueryParameter
 from msgspec import Meta
 
 from goqueue.broker.delays.figures import LATENESS_BOUNDS_MS
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.payloads import ByteEncoding, Encoding, shown_text, shown_value
 from goqueue.doors.http.publishing import NamedHeader
@@ -73,7 +73,7 @@ class DelaySummary(msgspec.Struct, frozen=True, rename="camel"):
 
 @get("/topics/{name:str}/delayed", tags=["Delays"], responses=errors(400, 404, 422))
 async def list_delayed(
-    broker: NamedDependency[Broker],
+    broker: NamedDependency[Node],
     name: TopicInPath,
     limit: Annotated[
         int, QueryParameter(ge=1, le=LIST_MAX, description="Messages in the answer at most.")
@@ -97,14 +97,14 @@ async def list_delayed(
     responses=errors(400, 404, 409),
 )
 async def cancel_delayed(
-    broker: NamedDependency[Broker], name: TopicInPath, message_id: IdInPath
+    broker: NamedDependency[Node], name: TopicInPath, message_id: IdInPath
 ) -> None:
     """Cancel a message. 404 if none of this id waits, 409 if its delivery has begun."""
     await broker.delays.cancel(name, message_id)
 
 
 @get("/delay/stats", tags=["Delays"], responses=errors())
-async def delay_stats(broker: NamedDependency[Broker]) -> DelaySummary:
+async def delay_stats(broker: NamedDependency[Node]) -> DelaySummary:
     """What is pending, and how late what was due has been."""
     stats = broker.delays.stats()
     bounds = [*LATENESS_BOUNDS_MS, None]

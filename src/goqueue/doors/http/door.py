@@ -8,7 +8,6 @@ from typing import Final
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from goqueue.broker.node import Broker
 from goqueue.doors.http.asgi import Application
 from goqueue.doors.http.body import BodyReader
 from goqueue.doors.http.connection import KEEP_ALIVE_SECONDS, HttpConnection
@@ -18,6 +17,7 @@ from goqueue.doors.http.mounting import Mount
 from goqueue.doors.http.readiness import Readiness
 from goqueue.doors.http.traffic import Traffic
 from goqueue.model.broker_config import BrokerConfig
+from goqueue.service.broker_service import BrokerService
 
 # Connections waiting to be accepted, as many as Linux keeps by default (net.core.somaxconn).
 BACKLOG: Final = 4_096
@@ -31,8 +31,10 @@ class HttpDoor:
     """uvicorn's connections without uvicorn's server: no signal handlers, no polling loop."""
 
     def __init__(
-        self, broker: Broker, config: BrokerConfig, *, mounts: Sequence[Mount] = ()
+        self, service: BrokerService, config: BrokerConfig, *, mounts: Sequence[Mount] = ()
     ) -> None:
+        broker = service.node
+        self._service = service
         self._broker = broker
         self._mounts = mounts
         self._host = config.host
@@ -45,7 +47,7 @@ class HttpDoor:
         self._readiness = Readiness(broker, self._closing)
         self._app = LateApp(self._build_app)
         entry = Entry(
-            broker,
+            service,
             app=self._app,
             bodies=self._bodies,
             traffic=self._traffic,
@@ -74,7 +76,7 @@ class HttpDoor:
         from goqueue.doors.http.metrics import Exposition
 
         return build_app(
-            self._broker,
+            self._service,
             bodies=self._bodies,
             readiness=self._readiness,
             exposition=Exposition(self._broker, self._traffic),

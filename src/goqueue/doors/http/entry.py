@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Final
 
-from goqueue.broker.node import Broker
 from goqueue.broker.tracing.recorder import CALLER
 from goqueue.doors.http.asgi import Application, Message, Receive, Scope, Send
 from goqueue.doors.http.body import BodyReader
@@ -13,6 +12,7 @@ from goqueue.doors.http.errors import Answer, answer, answer_to
 from goqueue.doors.http.mounting import Mount
 from goqueue.doors.http.publishing import given_traceparent, publish
 from goqueue.doors.http.traffic import REQUESTS_IN_FLIGHT_MAX, Traffic
+from goqueue.service.broker_service import BrokerService
 
 _PREFIX: Final = "/topics/"
 _SUFFIX: Final = "/messages"
@@ -32,7 +32,7 @@ class Entry:
 
     def __init__(
         self,
-        broker: Broker,
+        service: BrokerService,
         *,
         app: Application,
         bodies: BodyReader,
@@ -40,7 +40,8 @@ class Entry:
         closing: asyncio.Event,
         mounts: Sequence[Mount] = (),
     ) -> None:
-        self._broker = broker
+        self._broker = service.node
+        self._service = service
         self._app = app
         self._mounts = mounts
         self._bodies = bodies

@@ -10,7 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from msgspec import Meta
 
 from goqueue import __version__
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.readiness import Readiness
@@ -65,7 +65,7 @@ async def health() -> Health:
 
 
 @get("/readyz", tags=["Operations"], responses=errors(400))
-async def ready(broker: NamedDependency[Broker], readiness: NamedDependency[Readiness]) -> Ready:
+async def ready(broker: NamedDependency[Node], readiness: NamedDependency[Readiness]) -> Ready:
     """Whether the broker takes requests. An offline partition does not make it unready."""
     reason = readiness.reason_not_ready()
     if reason is not None:
@@ -84,7 +84,7 @@ async def ready(broker: NamedDependency[Broker], readiness: NamedDependency[Read
 
 
 @get("/", tags=["Operations"], responses=errors(400))
-async def front_page(broker: NamedDependency[Broker]) -> FrontPage:
+async def front_page(broker: NamedDependency[Node]) -> FrontPage:
     """What this is, and where everything else is."""
     return FrontPage(
         name="GoQueue",

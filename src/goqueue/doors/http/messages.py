@@ -11,7 +11,7 @@ from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter, QueryParameter
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.broker.tracing.queues import note_read
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.long_poll import LONG_POLL_MAX_MS, or_gone
@@ -63,7 +63,7 @@ class MessagePage(msgspec.Struct, frozen=True, rename="camel"):
     responses=errors(400, 403, 404, 409, 413, 415, 422),
 )
 async def publish_messages(
-    broker: NamedDependency[Broker], name: TopicInPath, request: Request[Any, Any, Any]
+    broker: NamedDependency[Node], name: TopicInPath, request: Request[Any, Any, Any]
 ) -> Response[bytes]:
     """Publish one message, or many as `{"messages": [...]}`.
 
@@ -83,7 +83,7 @@ async def publish_messages(
     responses=errors(400, 404, 416, 422),
 )
 async def read_messages(
-    broker: NamedDependency[Broker],
+    broker: NamedDependency[Node],
     closing: NamedDependency[asyncio.Event],
     request: Request[Any, Any, Any],
     name: TopicInPath,
@@ -157,7 +157,7 @@ ROUTES: Final[Sequence[HTTPRouteHandler]] = (publish_messages, read_messages)
 
 
 async def _begin(
-    broker: Broker, name: str, partition: int, offset: str | None, timestamp: str | None
+    broker: Node, name: str, partition: int, offset: str | None, timestamp: str | None
 ) -> int:
     if timestamp is not None:
         if offset is not None:
@@ -175,7 +175,7 @@ async def _begin(
     return (await broker.list_offset(name, partition, which, isolation=_ISOLATION)).offset
 
 
-async def _end(broker: Broker, name: str, partition: int, until: str | None) -> int | None:
+async def _end(broker: Node, name: str, partition: int, until: str | None) -> int | None:
     if until is None:
         return None
     time_ms = _parse_time("until", until)

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from goqueue.broker.delays.publishing import publish_delayed
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http.body import decode
 from goqueue.doors.http.errors import Refusal, status_of
 from goqueue.doors.http.payloads import ByteEncoding, Encoding, text_bytes, value_bytes
@@ -121,7 +121,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def publish(
-    broker: Broker, topic: str, body: bytes, traceparent: bytes | None = None
+    broker: Node, topic: str, body: bytes, traceparent: bytes | None = None
 ) -> tuple[bytes, HttpHeaders]:
     """Append what the body says and answer where it went, with headers for the answer."""
     given = decode(body, _decoder)
@@ -158,7 +158,7 @@ def _traced(record: NewRecord, traceparent: bytes | None) -> NewRecord:
 
 
 def _trace_headers(
-    broker: Broker, topic: str, records: list[NewRecord], stored: list[PublishedMessage]
+    broker: Node, topic: str, records: list[NewRecord], stored: list[PublishedMessage]
 ) -> HttpHeaders:
     """The trace of the first message that is traced."""
     if not broker.tracing.is_enabled:
@@ -176,7 +176,7 @@ def _trace_headers(
 
 
 async def _publish_many(
-    broker: Broker, topic: str, messages: list[NewMessage], traceparent: bytes | None
+    broker: Node, topic: str, messages: list[NewMessage], traceparent: bytes | None
 ) -> tuple[list[NewRecord], list[PublishedMessage]]:
     by_choice: dict[tuple[int | None, bool], list[int]] = {}
     records = []
@@ -217,7 +217,7 @@ async def _publish_many(
     return records, [stored[position] for position in range(len(records))]
 
 
-async def _check_schemas(broker: Broker, topic: str, records: list[NewRecord]) -> None:
+async def _check_schemas(broker: Node, topic: str, records: list[NewRecord]) -> None:
     """Refuse a request with a message that does not fit before anything of it is stored."""
     try:
         await broker.validation.check_records(topic, records)
@@ -226,7 +226,7 @@ async def _check_schemas(broker: Broker, topic: str, records: list[NewRecord]) -
 
 
 async def _check_partitions(
-    broker: Broker, topic: str, by_choice: dict[tuple[int | None, bool], list[int]]
+    broker: Node, topic: str, by_choice: dict[tuple[int | None, bool], list[int]]
 ) -> None:
     """Refuse a request for a partition that is not there before anything of it is stored."""
     count = len((await broker.ensure_topic(topic)).partitions)
@@ -241,7 +241,7 @@ async def _check_partitions(
 
 
 async def _store(
-    broker: Broker,
+    broker: Node,
     topic: str,
     records: list[NewRecord],
     due_times_ms: list[int | None],
@@ -265,7 +265,7 @@ async def _store(
 
 
 async def _append(
-    broker: Broker,
+    broker: Node,
     topic: str,
     records: list[NewRecord],
     due_times_ms: list[int | None],

@@ -10,7 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec import Meta
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.broker.queues.queues import Start
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.openapi import errors
@@ -18,9 +18,10 @@ from goqueue.doors.http.payloads import ByteEncoding, Encoding
 from goqueue.doors.http.publishing import NamedHeader
 from goqueue.doors.http.stored_message import show_record
 from goqueue.doors.http.whole_numbers import whole
+from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.errors import QueueError
 from goqueue.model.queues.lanes import LANES
-from goqueue.model.queues.messages import AckAction, Delivery, QueueDescription
+from goqueue.model.queues.messages import AckAction, QueueDescription
 from goqueue.model.queues.receipts import Receipt, parse_receipt
 
 # Receipts in one request; each is a command to the queue's state machine.
@@ -93,19 +94,19 @@ _TAGS: Final = ["Queues"]
 
 
 @post("/messages/ack", tags=_TAGS, status_code=200, responses=errors(400, 404, 413, 415, 422))
-async def ack(broker: NamedDependency[Broker], data: JSONBody[Acknowledge]) -> ReceiptResults:
+async def ack(broker: NamedDependency[Node], data: JSONBody[Acknowledge]) -> ReceiptResults:
     """The messages are done with: they never come back."""
     return await _settle(broker, data.group, data.receipts, AckAction.ACCEPT)
 
 
 @post("/messages/nack", tags=_TAGS, status_code=200, responses=errors(400, 404, 413, 415, 422))
-async def nack(broker: NamedDependency[Broker], data: JSONBody[Nack]) -> ReceiptResults:
+async def nack(broker: NamedDependency[Node], data: JSONBody[Nack]) -> ReceiptResults:
     """The messages failed: they come again after a wait, or go to the dead letters."""
     return await _settle(broker, data.group, data.receipts, AckAction.RETRY, whole(data.delay))
 
 
 @post("/messages/reject", tags=_TAGS, status_code=200, responses=errors(400, 404, 413, 415, 422))
-async def reject(broker: NamedDependency[Broker], data: JSONBody[Acknowledge]) -> ReceiptResults:
+async def reject(broker: NamedDependency[Node], data: JSONBody[Acknowledge]) -> ReceiptResults:
     """The messages are no good: they go to the dead letters at once."""
     return await _settle(broker, data.group, data.receipts, AckAction.REJECT)
 
@@ -113,9 +114,7 @@ async def reject(broker: NamedDependency[Broker], data: JSONBody[Acknowledge]) -
 @post(
     "/messages/visibility", tags=_TAGS, status_code=200, responses=errors(400, 404, 413, 415, 422)
 )
-async def extend(
-    broker: NamedDependency[Broker], data: JSONBody[ExtendVisibility]
-) -> ReceiptResults:
+async def extend(broker: NamedDependency[Node], data: JSONBody[ExtendVisibility]) -> ReceiptResults:
     """Keep the messages for longer, or give them back."""
     if data.timeout == 0:
         return await _settle(broker, data.group, data.receipts, AckAction.RELEASE)
@@ -165,7 +164,7 @@ class ReliabilityStats(msgspec.Struct, frozen=True):
 
 
 @get("/reliability/stats", tags=_TAGS, responses=errors(400))
-async def reliability_stats(broker: NamedDependency[Broker]) -> ReliabilityStats:
+async def reliability_stats(broker: NamedDependency[Node]) -> ReliabilityStats:
     """What every queue has ready, in flight and behind it."""
     return ReliabilityStats(
         [_queue_stats(topic, found) for topic, found in await _descriptions(broker)]
@@ -173,7 +172,7 @@ async def reliability_stats(broker: NamedDependency[Broker]) -> ReliabilityStats
 
 
 @get("/priority/stats", tags=_TAGS, responses=errors(400))
-async def priority_stats(broker: NamedDependency[Broker]) -> PriorityStats:
+async def priority_stats(broker: NamedDependency[Node]) -> PriorityStats:
     """What every queue has in each of its five lanes."""
     return PriorityStats(
         [
@@ -206,7 +205,7 @@ ROUTES: Final[Sequence[HTTPRouteHandler]] = (
 
 
 async def poll_queue(
-    broker: Broker,
+    broker: Node,
     group: str,
     topic: str,
     *,
@@ -245,7 +244,7 @@ def _show(delivery: Delivery, encoding: Encoding) -> QueuedMessage:
 
 
 async def _settle(
-    broker: Broker,
+    broker: Node,
     group: str,
     handles: Sequence[str],
     action: AckAction,
@@ -278,7 +277,7 @@ def _problem(error: QueueError) -> str | None:
     return None if error is QueueError.NONE else error.name.lower()
 
 
-async def _descriptions(broker: Broker) -> list[tuple[str, QueueDescription]]:
+async def _descriptions(broker: Node) -> list[tuple[str, QueueDescription]]:
     by_id = broker.image.topics_by_id
     keys = {
         (key.group, by_id[key.topic_id].name)

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.model.topics import BrokerView
 
 
@@ -13,7 +13,7 @@ class Readiness:
     to the new one, so what tells them apart is that an image takes over what did not change.
     """
 
-    def __init__(self, broker: Broker, closing: asyncio.Event) -> None:
+    def __init__(self, broker: Node, closing: asyncio.Event) -> None:
         self._broker = broker
         self._closing = closing
         self._earlier = self._announcement()

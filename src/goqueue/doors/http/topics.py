@@ -10,7 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, PathParameter
 from msgspec import Meta
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.whole_numbers import PartitionCount, ReplicationFactor, whole
 from goqueue.model.configs import ConfigChange, ConfigOp
@@ -138,7 +138,7 @@ class TopicDescription(msgspec.Struct, frozen=True, rename="camel"):
 
 @post("/topics", tags=["Topics"], responses=errors(400, 403, 409, 413, 415, 422))
 async def create_topic(
-    broker: NamedDependency[Broker], data: JSONBody[CreateTopic]
+    broker: NamedDependency[Node], data: JSONBody[CreateTopic]
 ) -> Response[TopicDescription]:
     """Create a topic."""
     new = NewTopic(
@@ -152,21 +152,21 @@ async def create_topic(
 
 
 @get("/topics", tags=["Topics"], responses=errors(400))
-async def list_topics(broker: NamedDependency[Broker]) -> TopicList:
+async def list_topics(broker: NamedDependency[Node]) -> TopicList:
     """List all topics."""
     topics = sorted(broker.image.topics.values(), key=lambda topic: topic.name)
     return TopicList([_summarise(broker, topic) for topic in topics])
 
 
 @get("/topics/{name:str}", tags=["Topics"], responses=errors(400, 404))
-async def describe_topic(broker: NamedDependency[Broker], name: TopicInPath) -> TopicDescription:
+async def describe_topic(broker: NamedDependency[Node], name: TopicInPath) -> TopicDescription:
     """Describe a topic: partitions with offsets and sizes, and settings."""
     return _describe(broker, broker.topic(name))
 
 
 @patch("/topics/{name:str}", tags=["Topics"], responses=errors(400, 403, 404, 409, 413, 415, 422))
 async def alter_topic(
-    broker: NamedDependency[Broker], name: TopicInPath, data: JSONBody[AlterTopic]
+    broker: NamedDependency[Node], name: TopicInPath, data: JSONBody[AlterTopic]
 ) -> TopicDescription:
     """Change settings, add partitions, or both. All of it is checked before any is done."""
     changes = [_change(setting, value) for setting, value in data.config.items()]
@@ -181,7 +181,7 @@ async def alter_topic(
 
 
 @delete("/topics/{name:str}", tags=["Topics"], responses=errors(400, 403, 404, 409))
-async def delete_topic(broker: NamedDependency[Broker], name: TopicInPath) -> None:
+async def delete_topic(broker: NamedDependency[Node], name: TopicInPath) -> None:
     """Delete a topic with everything in it."""
     await broker.delete_topic(name)
 
@@ -207,7 +207,7 @@ def _text(value: SettingValue) -> str:
     return str(value)
 
 
-def _summarise(broker: Broker, topic: TopicView) -> TopicSummary:
+def _summarise(broker: Node, topic: TopicView) -> TopicSummary:
     sizes = (_partition(broker, topic, view).size_bytes or 0 for view in topic.partitions)
     return TopicSummary(
         name=topic.name,
@@ -219,7 +219,7 @@ def _summarise(broker: Broker, topic: TopicView) -> TopicSummary:
     )
 
 
-def _describe(broker: Broker, topic: TopicView) -> TopicDescription:
+def _describe(broker: Node, topic: TopicView) -> TopicDescription:
     partitions = [_partition(broker, topic, view) for view in topic.partitions]
     config: Mapping[str, str] = topic.config
     return TopicDescription(
@@ -242,7 +242,7 @@ def _replication_factor(topic: TopicView) -> int:
     return len(topic.partitions[0].replicas) if topic.partitions else 0
 
 
-def _partition(broker: Broker, topic: TopicView, view: PartitionView) -> PartitionDescription:
+def _partition(broker: Node, topic: TopicView, view: PartitionView) -> PartitionDescription:
     start = end = size = reason = None
     try:
         partition = broker.partition(topic.name, view.index)

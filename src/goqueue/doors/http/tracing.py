@@ -10,7 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter, QueryParameter
 from msgspec import Meta
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.broker.tracing.files import FoundSpans
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.openapi import errors
@@ -75,7 +75,7 @@ class TraceStats(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @get("/traces", tags=_TAGS, responses=errors(400))
-async def recent_traces(broker: NamedDependency[Broker], limit: Limit = LIMIT_DEFAULT) -> TraceList:
+async def recent_traces(broker: NamedDependency[Node], limit: Limit = LIMIT_DEFAULT) -> TraceList:
     """The newest traces, one line each."""
     found = await broker.tracing.recent(limit)
     return TraceList(found.traces, found.is_complete)
@@ -83,7 +83,7 @@ async def recent_traces(broker: NamedDependency[Broker], limit: Limit = LIMIT_DE
 
 @get("/traces/search", tags=_TAGS, responses=errors(400))
 async def search_traces(
-    broker: NamedDependency[Broker],
+    broker: NamedDependency[Node],
     topic: Annotated[str | None, QueryParameter(max_length=249)] = None,
     partition: Annotated[str | None, QueryParameter(pattern=_NUMBER)] = None,
     offset: Annotated[str | None, QueryParameter(pattern=_NUMBER)] = None,
@@ -128,7 +128,7 @@ async def search_traces(
 
 
 @get("/traces/stats", tags=_TAGS, responses=errors())
-async def trace_stats(broker: NamedDependency[Broker]) -> TraceStats:
+async def trace_stats(broker: NamedDependency[Node]) -> TraceStats:
     """What is traced, and what was lost of it."""
     figures = await broker.tracing.figures()
     return TraceStats(
@@ -147,7 +147,7 @@ async def trace_stats(broker: NamedDependency[Broker]) -> TraceStats:
 
 @get("/traces/{trace_id:str}", tags=_TAGS, responses=errors(400, 404))
 async def get_trace(
-    broker: NamedDependency[Broker],
+    broker: NamedDependency[Node],
     trace_id: Annotated[
         str, PathParameter(max_length=100, description="32 digits from 0 to f, as W3C has them.")
     ],
@@ -162,7 +162,7 @@ async def get_trace(
     responses=errors(400, 404),
 )
 async def get_message_trace(
-    broker: NamedDependency[Broker],
+    broker: NamedDependency[Node],
     name: TopicInPath,
     partition: Annotated[int, PathParameter(ge=0, le=INT32_MAX)],
     offset: Annotated[int, PathParameter(ge=0, le=_OFFSET_MAX)],

@@ -5,7 +5,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import UnknownTopicId
 from goqueue.model.groups.messages import OffsetToCommit
@@ -13,7 +13,7 @@ from goqueue.model.groups.messages import OffsetToCommit
 Place = tuple[str, int]
 
 
-def topic_name(broker: Broker, topic: Any) -> str | None:
+def topic_name(broker: Node, topic: Any) -> str | None:
     """The name of a topic that is given by name or, in newer versions, by id; None if unknown."""
     if hasattr(topic, "name"):
         name: str = topic.name
@@ -26,7 +26,7 @@ def topic_name(broker: Broker, topic: Any) -> str | None:
         return None
 
 
-def offsets_to_commit(broker: Broker, topics: Iterable[Any]) -> tuple[OffsetToCommit, ...]:
+def offsets_to_commit(broker: Node, topics: Iterable[Any]) -> tuple[OffsetToCommit, ...]:
     """Those for partitions that exist; others are answered as unknown."""
     offsets = []
     for topic in topics:
@@ -48,9 +48,7 @@ def offsets_to_commit(broker: Broker, topics: Iterable[Any]) -> tuple[OffsetToCo
     return tuple(offsets)
 
 
-def commit_answer(
-    broker: Broker, topics: Iterable[Any], codes: Mapping[Place, ErrorCode]
-) -> Message:
+def commit_answer(broker: Node, topics: Iterable[Any], codes: Mapping[Place, ErrorCode]) -> Message:
     """One code for each partition of the request, in its order."""
     answered = []
     for topic in topics:

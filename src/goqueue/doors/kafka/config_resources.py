@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError, InvalidRequest
@@ -39,7 +39,7 @@ class Change(Protocol):
     def value(self) -> str | None: ...
 
 
-def own_node_id(broker: Broker, resource_name: str) -> NodeId | None:
+def own_node_id(broker: Node, resource_name: str) -> NodeId | None:
     """The broker a resource name means; None is the default for all brokers."""
     if not resource_name:
         return None

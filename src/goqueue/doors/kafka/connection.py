@@ -9,6 +9,7 @@ import asyncio
 import logging
 import struct
 from collections import deque
+from dataclasses import replace
 from time import perf_counter
 from typing import Final, cast
 
@@ -16,7 +17,6 @@ from goqueue.broker.tracing.recorder import CALLER
 from goqueue.doors.kafka.frame_reader import FrameReader
 from goqueue.doors.kafka.open_connections import OpenConnections
 from goqueue.doors.kafka.operation import (
-    ANONYMOUS,
     CloseConnection,
     DoorServices,
     Operation,
@@ -27,6 +27,7 @@ from goqueue.doors.kafka.wire.reading import Malformed
 from goqueue.doors.kafka.wire.request_header import RequestHeader, read_request_header
 from goqueue.doors.kafka.wire.schema import Schema, load_schema
 from goqueue.doors.kafka.wire.writing import Chunks, Message, join_small
+from goqueue.model.caller import ANONYMOUS, Caller, Door
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ class Exchange:
         "answer",
         "arrived_seconds",
         "body",
-        FAILURE,
+        "failure",
         "header",
         "is_done",
         "operation",
@@ -98,7 +99,7 @@ class Connection(asyncio.BufferedProtocol):
         self._failure: str | None = None
         self._is_ending = False
         self.client_host = ""
-        self.principal = ANONYMOUS
+        self._caller = Caller(principal=ANONYMOUS, door=Door.KAFKA)
         self.last_active_seconds = self._loop.time()
 
     @property
@@ -115,6 +116,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.client_host = str(peer[0]) if isinstance(peer, tuple) else "local"
+        self._caller = replace(self._caller, address=self.client_host)
         if self._connections.is_full:
             log.warning(
                 "connection from %s closed: max.connections is %d",
@@ -138,7 +140,7 @@ class Connection(asyncio.BufferedProtocol):
         self._cancel_waiting()
         # After cancelling: a share fetch that was waiting acquires nothing any more.
         for group_id, member_id in self._services.share_sessions.connection_lost(self):
-            self._services.broker.share_groups.release_soon(group_id, member_id)
+            self._services.service.node.share_groups.release_soon(group_id, member_id)
 
     def eof_received(self) -> bool:
         return False
@@ -258,9 +260,7 @@ class Connection(asyncio.BufferedProtocol):
             services=self._services,
             version=version,
             correlation_id=header.correlation_id,
-            client_id=header.client_id,
-            client_host=self.client_host,
-            principal=self.principal,
+            caller=self._caller_of(header.client_id or ""),
             connection=self,
         )
         CALLER.set(header.client_id)
@@ -268,6 +268,12 @@ class Connection(asyncio.BufferedProtocol):
         if message is None:
             return None
         return _framed(schema, header.correlation_id, message)
+
+    def _caller_of(self, client_id: str) -> Caller:
+        """Clients hardly ever change what they call themselves."""
+        if client_id != self._caller.client_id:
+            self._caller = replace(self._caller, client_id=client_id)
+        return self._caller
 
     def _send_answers(self) -> None:
         ready: Chunks = []

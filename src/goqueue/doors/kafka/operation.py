@@ -2,17 +2,18 @@
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from goqueue.broker.measuring.traffic import KafkaTraffic
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.kafka.fetch_sessions import FetchSessions
 from goqueue.doors.kafka.share_sessions import ShareSessions
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.broker_config import BrokerConfig
+from goqueue.model.caller import Caller
 from goqueue.model.groups.messages import Client
-
-ANONYMOUS: Final = "User:ANONYMOUS"
+from goqueue.service.broker_service import BrokerService
+from goqueue.service.needs import Need
 
 
 class CloseConnection(Exception):
@@ -23,7 +24,7 @@ class CloseConnection(Exception):
 class DoorServices:
     """What all requests share."""
 
-    broker: Broker
+    service: BrokerService
     config: BrokerConfig
     operations: Mapping[int, "Operation"]
     fetch_sessions: FetchSessions
@@ -38,20 +39,22 @@ class RequestContext:
     services: DoorServices
     version: int
     correlation_id: int
-    client_id: str | None
-    client_host: str
-    principal: str
+    caller: Caller
     # Which connection it is, for what ends with it.
     connection: Hashable
 
     @property
-    def broker(self) -> Broker:
-        return self.services.broker
+    def service(self) -> BrokerService:
+        return self.services.service
+
+    @property
+    def broker(self) -> Node:
+        return self.services.service.node
 
     @property
     def client(self) -> Client:
         """As coordinators want to know it."""
-        return Client(client_id=self.client_id or "", host=f"/{self.client_host}")
+        return Client(client_id=self.caller.client_id, host=f"/{self.caller.address}")
 
 
 # A request is typed by its handler as kio's newest version of it. An answer of None sends nothing.
@@ -65,6 +68,8 @@ class Operation:
     min_version: int
     max_version: int
     handle: Handle
+    # What the caller must be allowed to do.
+    needs: tuple[Need, ...] | None = None
     # Where clients want to see a lower version than is served.
     advertised_min_version: int | None = None
     # A version above the newest is answered in version 0 instead of ending the connection; the

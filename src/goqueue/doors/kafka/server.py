@@ -5,7 +5,6 @@ import contextlib
 import logging
 from typing import Final
 
-from goqueue.broker.node import Broker
 from goqueue.doors.kafka.connection import Connection
 from goqueue.doors.kafka.fetch_sessions import FetchSessions
 from goqueue.doors.kafka.frame_reader import SCRATCH_BYTES
@@ -15,6 +14,7 @@ from goqueue.doors.kafka.operation import DoorServices
 from goqueue.doors.kafka.request_memory import RequestMemory
 from goqueue.doors.kafka.share_sessions import ShareSessions
 from goqueue.model.broker_config import BrokerConfig
+from goqueue.service.broker_service import BrokerService
 
 log = logging.getLogger(__name__)
 
@@ -28,20 +28,20 @@ IDLE_SWEEP_MAX_SECONDS: Final = 30.0
 
 
 class KafkaDoor:
-    def __init__(self, broker: Broker, config: BrokerConfig) -> None:
+    def __init__(self, service: BrokerService, config: BrokerConfig) -> None:
         self._config = config
         self._services = DoorServices(
-            broker=broker,
+            service=service,
             config=config,
             operations=OPERATIONS,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots),
             share_sessions=ShareSessions(config.group_share_max_share_sessions),
-            traffic=broker.traffic.kafka,
+            traffic=service.node.traffic.kafka,
         )
         self._memory = RequestMemory(config.queued_max_request_bytes)
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.connections: OpenConnections[Connection] = OpenConnections(
-            config.max_connections, broker.traffic.kafka.connections
+            config.max_connections, service.node.traffic.kafka.connections
         )
         self._server: asyncio.Server | None = None
         self._idle_sweep: asyncio.Task[None] | None = None

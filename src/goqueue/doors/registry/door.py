@@ -6,10 +6,12 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from goqueue.broker.node import Broker
 from goqueue.doors.registry.answers import Allowed, LongList, PlainText
 from goqueue.doors.registry.body_reading import BodyReader
 from goqueue.doors.registry.errors import HttpRefusal, answer_to
+from goqueue.doors.web.callers import caller_in
+from goqueue.model.caller import Door
+from goqueue.service.broker_service import BrokerService
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
@@ -41,7 +43,9 @@ class RegistryDoor:
 
     name = "registry"
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, service: BrokerService) -> None:
+        broker = service.node
+        self._service = service
         self._schemas = broker.schemas
         self._cluster_id = broker.cluster_id
         self._bodies = BodyReader(_ESCAPED * broker.schemas.schema_max_bytes + _BODY_ROOM_BYTES)
@@ -91,6 +95,8 @@ class RegistryDoor:
         handler, parts = find(scope["method"], _path(scope))
         await self._schemas.loaded()
         call = Call(
+            service=self._service,
+            caller=caller_in(scope, Door.REGISTRY),
             schemas=self._schemas,
             cluster_id=self._cluster_id,
             parts=parts,

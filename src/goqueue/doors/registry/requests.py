@@ -9,9 +9,11 @@ import msgspec
 
 from goqueue.broker.schemas.schemas import NewSchema, Schemas
 from goqueue.doors.registry.errors import HttpRefusal
+from goqueue.model.caller import Caller
 from goqueue.model.schemas.errors import RefusalKind, RegistryRefusal, invalid_schema
 from goqueue.model.schemas.formats import SchemaType
 from goqueue.model.schemas.messages import Reference
+from goqueue.service.broker_service import BrokerService
 
 T = TypeVar("T")
 
@@ -53,6 +55,8 @@ class Query:
 class Call(NamedTuple):
     """`parts` are the variable parts of the path, decoded."""
 
+    service: BrokerService
+    caller: Caller
     schemas: Schemas
     cluster_id: str
     parts: tuple[str, ...]

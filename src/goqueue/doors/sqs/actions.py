@@ -17,18 +17,22 @@ from goqueue.doors.sqs import (
 )
 from goqueue.doors.sqs.answers import Answer
 from goqueue.doors.sqs.session import Call, Session
+from goqueue.service.needs import Need
 
 
 class Action(NamedTuple):
     request: type[msgspec.Struct]
     decoder: msgspec.json.Decoder[Any]
     carry_out: Callable[[Session, Call, Any], Awaitable[Answer]]
+    needs: tuple[Need, ...] | None
 
 
 def _action(
-    request: type[msgspec.Struct], carry_out: Callable[[Session, Call, Any], Awaitable[Answer]]
+    request: type[msgspec.Struct],
+    carry_out: Callable[[Session, Call, Any], Awaitable[Answer]],
+    *needs: Need,
 ) -> Action:
-    return Action(request, msgspec.json.Decoder(request), carry_out)
+    return Action(request, msgspec.json.Decoder(request), carry_out, needs or None)
 
 
 ACTIONS: Final = {

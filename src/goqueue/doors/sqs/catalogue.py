@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.sqs.addresses import name_in_url
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_parameter, missing, no_such_queue
 from goqueue.doors.sqs.queue_attributes import (
@@ -91,7 +91,7 @@ class Queue:
 
 
 class Catalogue:
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Node) -> None:
         self._broker = broker
         self._queues: dict[str, Queue] = {}
         # Entries are read, changed and stored: one at a time.

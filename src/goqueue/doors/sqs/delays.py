@@ -5,7 +5,7 @@ import random
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.sqs.catalogue import Queue
 from goqueue.model.delays import DelayedMessage
 from goqueue.model.errors import TooLateToCancel, UnknownDelayedMessage
@@ -15,7 +15,7 @@ from goqueue.model.records import NewRecord
 PAGE: Final = 1_000
 
 
-async def schedule(broker: Broker, queue: Queue, records: Sequence[tuple[NewRecord, int]]) -> None:
+async def schedule(broker: Node, queue: Queue, records: Sequence[tuple[NewRecord, int]]) -> None:
     """Each with its due time. To the partitions that publishing would choose."""
     partitions = len(queue.topic.partitions)
     sticky = random.randrange(partitions)
@@ -29,11 +29,11 @@ async def schedule(broker: Broker, queue: Queue, records: Sequence[tuple[NewReco
     )
 
 
-def delayed_count(broker: Broker, queue: Queue) -> int:
+def delayed_count(broker: Node, queue: Queue) -> int:
     return next((t.pending for t in broker.delays.stats().topics if t.topic == queue.name), 0)
 
 
-async def delayed_messages(broker: Broker, queue: Queue) -> AsyncIterator[list[DelayedMessage]]:
+async def delayed_messages(broker: Node, queue: Queue) -> AsyncIterator[list[DelayedMessage]]:
     """All of them in pages, by due time."""
     after: str | None = None
     while True:
@@ -44,7 +44,7 @@ async def delayed_messages(broker: Broker, queue: Queue) -> AsyncIterator[list[D
             return
 
 
-async def cancel_delayed(broker: Broker, queue: Queue) -> None:
+async def cancel_delayed(broker: Node, queue: Queue) -> None:
     """What is on its way already comes all the same."""
 
     async def cancel(message: DelayedMessage) -> None:

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import msgspec
 
-from goqueue.broker.node import Broker
 from goqueue.broker.tracing.recorder import CALLER
 from goqueue.doors.sqs import query_protocol
 from goqueue.doors.sqs.actions import ACTIONS, Action
@@ -18,6 +17,9 @@ from goqueue.doors.sqs.errors import ErrorKind, SqsError
 from goqueue.doors.sqs.message_headers import new_message_id
 from goqueue.doors.sqs.refusals import refusal
 from goqueue.doors.sqs.session import Call, Session
+from goqueue.doors.web.callers import caller_in
+from goqueue.model.caller import Caller, Door
+from goqueue.service.broker_service import BrokerService
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
@@ -55,9 +57,9 @@ class SqsDoor:
 
     name = "sqs"
 
-    def __init__(self, broker: Broker) -> None:
-        self._session = Session(broker)
-        self._traffic = broker.traffic.sqs
+    def __init__(self, service: BrokerService) -> None:
+        self._session = Session(service)
+        self._traffic = service.node.traffic.sqs
         self._held_bytes = 0
 
     async def start(self) -> None:
@@ -84,23 +86,30 @@ class SqsDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         CALLER.set("sqs")
         head = _head(scope["headers"])
+        caller = caller_in(scope, Door.SQS)
         request_id = new_message_id()
         started = perf_counter()
         if head.target:
-            action = await self._answer_json(head, request_id, receive, send)
+            action = await self._answer_json(head, caller, request_id, receive, send)
         else:
-            action = await self._answer_query(head, scope["path"], request_id, receive, send)
+            action = await self._answer_query(
+                head, caller, scope["path"], request_id, receive, send
+            )
         self._traffic.latencies[action].observe(perf_counter() - started)
 
     # --- the JSON protocol ----------------------------------------------------------------
 
-    async def _answer_json(self, head: _Head, request_id: str, receive: Receive, send: Send) -> str:
+    async def _answer_json(
+        self, head: _Head, caller: Caller, request_id: str, receive: Receive, send: Send
+    ) -> str:
         headers = [(b"x-amzn-requestid", request_id.encode())]
         name = head.target[len(_TARGET) :].decode("latin-1")
         try:
             body = await self._body(head, receive)
             action = _find(name)
-            content = _encode(await self._carry_out(action, _decode(action, body), head, receive))
+            content = _encode(
+                await self._carry_out(action, _decode(action, body), head, caller, receive)
+            )
             status = 200
         except Exception as error:
             refused = self._refused(name, error)
@@ -114,7 +123,7 @@ class SqsDoor:
     # --- the query protocol ---------------------------------------------------------------
 
     async def _answer_query(
-        self, head: _Head, path: str, request_id: str, receive: Receive, send: Send
+        self, head: _Head, caller: Caller, path: str, request_id: str, receive: Receive, send: Send
     ) -> str:
         name = ""
         try:
@@ -130,7 +139,7 @@ class SqsDoor:
             fields = query_protocol.unflatten(name, form)
             if "QueueUrl" not in fields and _is_queue_path(path):
                 fields["QueueUrl"] = path
-            answer = await self._carry_out(action, _convert(action, fields), head, receive)
+            answer = await self._carry_out(action, _convert(action, fields), head, caller, receive)
             content = query_protocol.answer_xml(name, msgspec.to_builtins(answer), request_id)
             status = 200
         except Exception as error:
@@ -149,10 +158,15 @@ class SqsDoor:
         return refused
 
     async def _carry_out(
-        self, action: Action, request: msgspec.Struct, head: _Head, receive: Receive
+        self,
+        action: Action,
+        request: msgspec.Struct,
+        head: _Head,
+        caller: Caller,
+        receive: Receive,
     ) -> Answer:
         region = region_of(head.authorization) if head.authorization else DEFAULT_REGION
-        call = Call(head.host.decode("latin-1"), region, lambda: self._gone(receive))
+        call = Call(caller, head.host.decode("latin-1"), region, lambda: self._gone(receive))
         return await action.carry_out(self._session, call, request)
 
     async def _gone(self, receive: Receive) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.sqs.catalogue import Queue
 from goqueue.doors.sqs.deduplication import WINDOW_MS, DeduplicationWindow
 from goqueue.doors.sqs.delays import delayed_messages
@@ -32,7 +32,7 @@ class TakenMessage:
 class FifoSender:
     """One queue's window and its last sequence number."""
 
-    def __init__(self, broker: Broker, topic_id: UUID) -> None:
+    def __init__(self, broker: Node, topic_id: UUID) -> None:
         self.topic_id = topic_id
         self._broker = broker
         self._window: DeduplicationWindow[TakenMessage] = DeduplicationWindow()

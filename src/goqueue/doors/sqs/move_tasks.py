@@ -11,14 +11,15 @@ from typing import Final
 
 import msgspec
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.broker.tracing.queues import sending_back
 from goqueue.doors.sqs.catalogue import DOOR, GROUP, Catalogue, Queue
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_value
 from goqueue.doors.sqs.refusals import refusal
 from goqueue.model.errors import GoQueueError
 from goqueue.model.header_names import DEAD_LETTER_PREFIX, DEAD_LETTER_TOPIC
-from goqueue.model.queues.messages import AckAction, Delivery
+from goqueue.model.queues.delivery import Delivery
+from goqueue.model.queues.messages import AckAction
 from goqueue.model.records import NewRecord
 
 log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class StoredTask(msgspec.Struct, frozen=True, kw_only=True):
 class MoveTaskRunner:
     """The tasks of this broker; one at a time for a dead-letter queue."""
 
-    def __init__(self, broker: Broker, catalogue: Catalogue) -> None:
+    def __init__(self, broker: Node, catalogue: Catalogue) -> None:
         self._broker = broker
         self._catalogue = catalogue
         self._tasks: dict[str, StoredTask] = {}

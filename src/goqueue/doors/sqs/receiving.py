@@ -20,7 +20,8 @@ from goqueue.doors.sqs.message_headers import (
 from goqueue.doors.sqs.requests import AttributeValue, ReceiveMessage
 from goqueue.doors.sqs.session import Call, Session
 from goqueue.model.header_names import DEAD_LETTER_TOPIC
-from goqueue.model.queues.messages import AckAction, Delivery
+from goqueue.model.queues.delivery import Delivery
+from goqueue.model.queues.messages import AckAction
 from goqueue.model.records import Record
 
 MESSAGES_MAX: Final = 10

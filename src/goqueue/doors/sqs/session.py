@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from goqueue.broker.node import Broker
 from goqueue.doors.sqs.catalogue import Catalogue, Queue
 from goqueue.doors.sqs.fifo_sending import FifoSender
 from goqueue.doors.sqs.move_tasks import MoveTaskRunner
+from goqueue.model.caller import Caller
+from goqueue.service.broker_service import BrokerService
 
 # Deliveries whose first receive is remembered for ApproximateFirstReceiveTimestamp; some tens of
 # megabytes. Older ones are said to be received for the first time now.
@@ -25,6 +26,7 @@ class Call:
     closes.
     """
 
+    caller: Caller
     host: str
     region: str
     gone: Callable[[], Awaitable[None]]
@@ -64,8 +66,9 @@ class DeliveryMemory:
 class Session:
     """One per door."""
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
+    def __init__(self, service: BrokerService) -> None:
+        self.service = service
+        broker = self.broker = service.node
         self.catalogue = Catalogue(broker)
         self.deliveries = DeliveryMemory()
         self.moves = MoveTaskRunner(broker, self.catalogue)

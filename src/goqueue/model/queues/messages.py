@@ -8,10 +8,7 @@ from uuid import UUID
 
 from goqueue.model.offsets import OffsetRange
 from goqueue.model.queues.errors import QueueError
-from goqueue.model.queues.lanes import Lane
-from goqueue.model.queues.receipts import Receipt
 from goqueue.model.queues.settings import DEFAULT_SETTINGS, QueueSettings
-from goqueue.model.records import Record
 
 
 class QueueKey(NamedTuple):
@@ -102,23 +99,6 @@ class QueueDescription:
     delivery_counts: Mapping[int, int]
     lanes: tuple[LaneFigures, ...] = ()
     totals: QueueTotals | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
-    topic: str
-    partition: int
-    record: Record
-    delivery_count: int
-    lease_id: int
-    deadline_ms: int
-    lane: Lane
-
-    @property
-    def receipt(self) -> Receipt:
-        return Receipt(
-            self.topic, self.partition, self.record.offset, self.delivery_count, self.lease_id
-        )
 
 
 Start = Literal["earliest", "latest"] | int

@@ -4,9 +4,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http import HttpDoor
 from goqueue.model.broker_config import broker_config
+from goqueue.service.broker_service import BrokerService
 from goqueue.testing.faulty_disk import FaultyDisk
 
 
@@ -28,24 +29,22 @@ def disk() -> FaultyDisk:
 
 
 @pytest.fixture
-async def broker(
-    tmp_path: Path, settings: dict[str, str], disk: FaultyDisk
-) -> AsyncIterator[Broker]:
+async def broker(tmp_path: Path, settings: dict[str, str], disk: FaultyDisk) -> AsyncIterator[Node]:
     texts = {"data.dir": str(tmp_path / "data"), "http.port": "0", **settings}
-    opened = await Broker.open(broker_config(texts), disk=disk)
+    opened = await Node.open(broker_config(texts), disk=disk)
     yield opened
     await opened.close()
 
 
 @pytest.fixture
-async def door(broker: Broker) -> AsyncIterator[HttpDoor]:
-    opened = HttpDoor(broker, broker.config)
+async def door(broker: Node) -> AsyncIterator[HttpDoor]:
+    opened = HttpDoor(BrokerService(broker), broker.config)
     yield opened
     await opened.stop()
 
 
 @pytest.fixture
-async def address(broker: Broker, door: HttpDoor) -> tuple[str, int]:
+async def address(broker: Node, door: HttpDoor) -> tuple[str, int]:
     host, port = await door.start()
     await broker.announce(host, 9092, port)
     return host, port

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http import connection as http_connection
 from tests.unit.doors.http.answers import error_code, error_message
 
@@ -66,7 +66,7 @@ async def test_405_names_what_is_allowed(client: httpx.AsyncClient) -> None:
     ],
 )
 async def test_bodies_that_are_not_json(
-    client: httpx.AsyncClient, broker: Broker, body: bytes
+    client: httpx.AsyncClient, broker: Node, body: bytes
 ) -> None:
     for path in ("/topics", "/topics/t/messages"):
         refused = await client.post(path, content=body, headers=JSON)

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +27,7 @@ async def pending(client: httpx.AsyncClient, **query: str | int) -> dict[str, An
 
 
 async def test_a_delay_passes_and_the_message_arrives(
-    client: httpx.AsyncClient, broker: Broker, orders: str
+    client: httpx.AsyncClient, broker: Node, orders: str
 ) -> None:
     before_ms = broker.clock_ms()
     stored = await publish(client, {"value": "soon", "key": "k", "partition": 1, "delay": 100})
@@ -52,7 +52,7 @@ async def test_zero_and_past_mean_now(
     assert "id" not in stored
 
 
-async def test_list_and_cancel(client: httpx.AsyncClient, broker: Broker, orders: str) -> None:
+async def test_list_and_cancel(client: httpx.AsyncClient, broker: Node, orders: str) -> None:
     at_ms = broker.clock_ms() + HOUR_MS
     many = [
         {"value": {"n": 3}, "deliverAt": at_ms + 3, "partition": 0},
@@ -79,9 +79,7 @@ async def test_list_and_cancel(client: httpx.AsyncClient, broker: Broker, orders
     assert len((await pending(client))["messages"]) == 2
 
 
-async def test_too_late_is_a_conflict(
-    client: httpx.AsyncClient, broker: Broker, orders: str
-) -> None:
+async def test_too_late_is_a_conflict(client: httpx.AsyncClient, broker: Node, orders: str) -> None:
     stored = await publish(client, {"value": "v", "partition": 0, "delay": 1})
     async with asyncio.timeout(10):
         while broker.partition(orders, 0).log_end_offset == 0:
@@ -90,7 +88,7 @@ async def test_too_late_is_a_conflict(
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "too_late_to_cancel")
 
 
-async def test_statistics(client: httpx.AsyncClient, broker: Broker, orders: str) -> None:
+async def test_statistics(client: httpx.AsyncClient, broker: Node, orders: str) -> None:
     nothing = (await client.get("/delay/stats")).json()
     assert (nothing["pending"], nothing["nextDueAt"], nothing["topics"]) == (0, None, [])
     at_ms = broker.clock_ms() + HOUR_MS

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from tests.unit.doors.http.answers import error_code, error_message
 
 pytestmark = pytest.mark.anyio
@@ -333,7 +333,7 @@ async def test_bad_requests(
     assert error_code(response, status) == code
 
 
-async def test_one_poll_at_a_time(client: httpx.AsyncClient, orders: str, broker: Broker) -> None:
+async def test_one_poll_at_a_time(client: httpx.AsyncClient, orders: str, broker: Node) -> None:
     member = await join(client, "g")
     waiting = asyncio.create_task(poll(client, "g", member, timeout=20_000))
     query = {"memberId": member["memberId"]}

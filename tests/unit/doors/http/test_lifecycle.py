@@ -5,10 +5,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http import HttpDoor
 from goqueue.doors.http import traffic as http_traffic
 from goqueue.model.broker_config import broker_config
+from goqueue.service.broker_service import BrokerService
 from tests.unit.doors.http.answers import error_code
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +33,7 @@ async def read_to_end(reader: asyncio.StreamReader) -> bytes:
 
 
 async def test_stopping_answers_long_polls_and_takes_less_than_a_second(
-    broker: Broker, door: HttpDoor, client: httpx.AsyncClient, orders: str
+    broker: Node, door: HttpDoor, client: httpx.AsyncClient, orders: str
 ) -> None:
     await client.get("/healthz")
     polls = [asyncio.create_task(client.get(POLL)) for _ in range(20)]
@@ -104,10 +105,10 @@ async def test_stopping_twice_or_before_the_start_is_nothing(door: HttpDoor) -> 
 
 
 async def test_the_port_in_use_is_an_error_of_the_system(
-    broker: Broker, address: tuple[str, int], tmp_path: Path
+    broker: Node, address: tuple[str, int], tmp_path: Path
 ) -> None:
     texts = {"data.dir": str(tmp_path / "data"), "http.port": str(address[1])}
-    second = HttpDoor(broker, broker_config(texts))
+    second = HttpDoor(BrokerService(broker), broker_config(texts))
 
     with pytest.raises(OSError, match="in use"):
         await second.start()
@@ -124,7 +125,7 @@ async def test_signals_are_left_alone(door: HttpDoor) -> None:
 
 
 async def test_requests_beyond_the_limit_are_sent_away(
-    broker: Broker, client: httpx.AsyncClient, orders: str, monkeypatch: pytest.MonkeyPatch
+    broker: Node, client: httpx.AsyncClient, orders: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_traffic, "REQUESTS_IN_FLIGHT_MAX", 2)
     polls = [asyncio.create_task(client.get(POLL)) for _ in range(2)]

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http.metrics import Exposition, ages, bounds, exposition, pace
 from goqueue.doors.http.traffic import Traffic
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
@@ -41,7 +41,7 @@ async def scrape(client: httpx.AsyncClient) -> Figures:
     return Figures(response.text)
 
 
-async def commit(broker: Broker, group: str, topic: str, offsets: Sequence[int]) -> None:
+async def commit(broker: Node, group: str, topic: str, offsets: Sequence[int]) -> None:
     """One offset for each partition."""
     wanted = tuple(
         OffsetToCommit(topic=topic, partition=index, offset=offset)
@@ -116,7 +116,7 @@ async def test_partitions_and_methods_are_bounded(
     assert found.of("http_requests_total", method="other", status="405") == 2
 
 
-async def test_lag_of_groups(client: httpx.AsyncClient, broker: Broker, orders: str) -> None:
+async def test_lag_of_groups(client: httpx.AsyncClient, broker: Node, orders: str) -> None:
     aged = NewRecord(value=b"", timestamp_ms=broker.clock_ms() - 90_000)
     await broker.publish(orders, [NewRecord(value=b""), aged, aged], partition=0)
     await broker.publish(orders, [NewRecord(value=b"")], partition=1)
@@ -141,7 +141,7 @@ async def test_lag_of_groups(client: httpx.AsyncClient, broker: Broker, orders: 
 
 
 async def test_groups_are_bounded(
-    client: httpx.AsyncClient, broker: Broker, orders: str, monkeypatch: pytest.MonkeyPatch
+    client: httpx.AsyncClient, broker: Node, orders: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounds, "GROUPS_WITH_SERIES_MAX", 2)
     monkeypatch.setattr(bounds, "GROUP_PARTITIONS_WITH_SERIES_MAX", 3)
@@ -161,7 +161,7 @@ async def test_groups_are_bounded(
 
 
 async def test_offsets_of_a_deleted_topic_are_left_out(
-    client: httpx.AsyncClient, broker: Broker, orders: str
+    client: httpx.AsyncClient, broker: Node, orders: str
 ) -> None:
     await commit(broker, "readers", orders, [0, 0])
     await broker.delete_topic(orders)
@@ -202,7 +202,7 @@ async def test_queues_by_priority(client: httpx.AsyncClient, orders: str) -> Non
 
 
 async def test_queues_are_bounded(
-    client: httpx.AsyncClient, broker: Broker, orders: str, monkeypatch: pytest.MonkeyPatch
+    client: httpx.AsyncClient, broker: Node, orders: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounds, "QUEUES_WITH_SERIES_MAX", 1)
     for group in ("a", "b", "c"):
@@ -217,7 +217,7 @@ async def test_queues_are_bounded(
 
 
 async def test_dead_letters_are_counted_until_their_topic_goes(
-    client: httpx.AsyncClient, broker: Broker, orders: str
+    client: httpx.AsyncClient, broker: Node, orders: str
 ) -> None:
     await client.post(f"/topics/{orders}/messages", json={"value": 1})
     polled = await client.get(f"/groups/workers/poll?topic={orders}")
@@ -243,7 +243,7 @@ async def test_dead_letters_are_counted_until_their_topic_goes(
 
 
 async def test_a_disk_that_hangs_costs_the_ages_only(
-    client: httpx.AsyncClient, broker: Broker, orders: str, monkeypatch: pytest.MonkeyPatch
+    client: httpx.AsyncClient, broker: Node, orders: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await broker.publish(orders, [NewRecord(value=b"")], partition=0)
     await commit(broker, "readers", orders, [0, 0])
@@ -261,7 +261,7 @@ async def test_a_disk_that_hangs_costs_the_ages_only(
 
 
 async def test_others_have_their_turn_during_a_scrape(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
+    broker: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await broker.create_topic(NewTopic(name="wide", partitions=20))
     await broker.queues.open("workers", "wide")
@@ -288,7 +288,7 @@ async def test_others_have_their_turn_during_a_scrape(
 
 
 async def test_garbage_collection_is_put_off_during_a_scrape(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
+    broker: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     during: list[bool] = []
 

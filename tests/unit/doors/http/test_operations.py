@@ -8,9 +8,10 @@ import httpx
 import msgspec
 import pytest
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http import HttpDoor
 from goqueue.model.broker_config import broker_config
+from goqueue.service.broker_service import BrokerService
 from goqueue.testing.faulty_disk import FaultyDisk
 from tests.unit.doors.http.answers import error_code, error_message
 
@@ -33,7 +34,7 @@ async def test_head_is_get_without_a_body(client: httpx.AsyncClient) -> None:
     assert (await client.head("/nowhere")).status_code == 404
 
 
-async def test_ready_only_after_the_announcement(broker: Broker, door: HttpDoor) -> None:
+async def test_ready_only_after_the_announcement(broker: Node, door: HttpDoor) -> None:
     host, port = await door.start()
     async with httpx.AsyncClient(base_url=f"http://{host}:{port}", verify=False) as client:
         early = await client.get("/readyz")
@@ -52,8 +53,8 @@ async def test_ready_only_after_the_announcement(broker: Broker, door: HttpDoor)
 async def test_an_announcement_of_an_earlier_run_does_not_count(tmp_path: Path) -> None:
     config = broker_config({"data.dir": str(tmp_path), "http.port": "0"})
     for _ in range(2):
-        broker = await Broker.open(config)
-        door = HttpDoor(broker, config)
+        broker = await Node.open(config)
+        door = HttpDoor(BrokerService(broker), config)
         host, port = await door.start()
         async with httpx.AsyncClient(base_url=f"http://{host}:{port}", verify=False) as client:
             assert (await client.get("/readyz")).status_code == 503

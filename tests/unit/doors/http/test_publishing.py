@@ -3,7 +3,7 @@ import json
 import httpx
 import pytest
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.model.partitioner import partition_for_key
 from goqueue.model.records import Record
 from goqueue.model.topics import NewTopic
@@ -12,11 +12,11 @@ from tests.unit.doors.http.answers import error_code, error_message
 pytestmark = pytest.mark.anyio
 
 
-async def stored(broker: Broker, topic: str, partition: int) -> list[Record]:
+async def stored(broker: Node, topic: str, partition: int) -> list[Record]:
     return (await broker.read_records(topic, partition, 0, limit=1000)).records
 
 
-async def test_one_message(client: httpx.AsyncClient, broker: Broker, orders: str) -> None:
+async def test_one_message(client: httpx.AsyncClient, broker: Node, orders: str) -> None:
     answered = await client.post(
         f"/topics/{orders}/messages",
         json={
@@ -37,7 +37,7 @@ async def test_one_message(client: httpx.AsyncClient, broker: Broker, orders: st
 
 
 async def test_many_messages_are_answered_in_order(
-    client: httpx.AsyncClient, broker: Broker, orders: str
+    client: httpx.AsyncClient, broker: Node, orders: str
 ) -> None:
     messages = [
         {"value": "0", "partition": 1},
@@ -85,7 +85,7 @@ async def test_a_key_goes_where_kafka_clients_send_it(
     ],
 )
 async def test_what_is_stored_for_a_value(
-    client: httpx.AsyncClient, broker: Broker, orders: str, fields: str, expected: bytes | None
+    client: httpx.AsyncClient, broker: Node, orders: str, fields: str, expected: bytes | None
 ) -> None:
     answered = await client.post(
         f"/topics/{orders}/messages",
@@ -99,7 +99,7 @@ async def test_what_is_stored_for_a_value(
 
 
 async def test_bytes_in_keys_and_headers(
-    client: httpx.AsyncClient, broker: Broker, orders: str
+    client: httpx.AsyncClient, broker: Node, orders: str
 ) -> None:
     await client.post(
         f"/topics/{orders}/messages",
@@ -144,7 +144,7 @@ async def test_bytes_in_keys_and_headers(
     ],
 )
 async def test_requests_of_the_wrong_form(
-    client: httpx.AsyncClient, broker: Broker, orders: str, body: str, said: str
+    client: httpx.AsyncClient, broker: Node, orders: str, body: str, said: str
 ) -> None:
     refused = await client.post(
         f"/topics/{orders}/messages", content=body, headers={"content-type": "application/json"}
@@ -167,7 +167,7 @@ async def test_requests_of_the_wrong_form(
     ],
 )
 async def test_one_bad_message_refuses_all_before_it_is_stored(
-    client: httpx.AsyncClient, broker: Broker, orders: str, message: dict[str, object], code: str
+    client: httpx.AsyncClient, broker: Node, orders: str, message: dict[str, object], code: str
 ) -> None:
     alone = await client.post(f"/topics/{orders}/messages", json=message)
     among = await client.post(
@@ -233,7 +233,7 @@ async def test_both_ways_to_the_route_answer_alike(client: httpx.AsyncClient, or
             assert short.json().keys() == long.json().keys()
 
 
-async def test_internal_topics_are_not_written(client: httpx.AsyncClient, broker: Broker) -> None:
+async def test_internal_topics_are_not_written(client: httpx.AsyncClient, broker: Node) -> None:
     await broker.create_topic(NewTopic(name="__consumer_offsets", by_broker=True))
 
     refused = await client.post("/topics/__consumer_offsets/messages", json={"value": "x"})

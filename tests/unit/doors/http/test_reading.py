@@ -4,7 +4,7 @@ from base64 import b64decode
 import httpx
 import pytest
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.model.records import NewRecord
 from tests.unit.doors.http.answers import error_code, error_message
 
@@ -17,7 +17,7 @@ MINUTE_MS = 60_000
 
 
 @pytest.fixture
-async def ten(broker: Broker, orders: str) -> None:
+async def ten(broker: Node, orders: str) -> None:
     for number in range(10):
         record = NewRecord(value=f"m{number}".encode(), timestamp_ms=START_MS + number * MINUTE_MS)
         await broker.publish(orders, [record], partition=0)
@@ -96,7 +96,7 @@ async def test_a_time_range_says_when_it_is_over(client: httpx.AsyncClient) -> N
     assert (done["messages"], done["nextOffset"]) == ([], 4)
 
 
-async def test_encodings(client: httpx.AsyncClient, broker: Broker, orders: str) -> None:
+async def test_encodings(client: httpx.AsyncClient, broker: Node, orders: str) -> None:
     values = [b"text", b'{"a":  1.0}', b"\xff\x00", None, b"null", b'"quoted"', b"[" * 5000]
     for value in values:
         record = NewRecord(value=value, key=b"\xfe", headers=(("h", b"\xfd"), ("n", None)))
@@ -136,7 +136,7 @@ async def test_encodings(client: httpx.AsyncClient, broker: Broker, orders: str)
 
 
 async def test_what_was_read_can_be_published_again(
-    client: httpx.AsyncClient, broker: Broker, orders: str
+    client: httpx.AsyncClient, broker: Node, orders: str
 ) -> None:
     for value in (b"text", b"\xff", b'{"a":1}', None, b"null"):
         record = NewRecord(value=value, key=b"\xfe\x00", headers=(("h", b"\xfd"),))
@@ -160,7 +160,7 @@ async def test_what_was_read_can_be_published_again(
 
 
 async def test_a_long_poll_ends_with_the_first_message(
-    client: httpx.AsyncClient, broker: Broker, orders: str
+    client: httpx.AsyncClient, broker: Node, orders: str
 ) -> None:
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
         poll = group.create_task(client.get(PATH, params={"maxWait": 30_000}, timeout=20))
@@ -184,7 +184,7 @@ async def test_a_long_poll_gives_up_in_time(client: httpx.AsyncClient) -> None:
 
 
 async def test_a_client_that_hangs_up_is_not_waited_for(
-    client: httpx.AsyncClient, broker: Broker, orders: str
+    client: httpx.AsyncClient, broker: Node, orders: str
 ) -> None:
     partition = broker.partition(orders, 0)
     poll = asyncio.create_task(client.get(PATH, params={"maxWait": 30_000}))
@@ -206,7 +206,7 @@ async def test_beyond_the_end(client: httpx.AsyncClient, offset: str) -> None:
 
 
 @pytest.mark.usefixtures("ten")
-async def test_before_the_beginning(client: httpx.AsyncClient, broker: Broker) -> None:
+async def test_before_the_beginning(client: httpx.AsyncClient, broker: Node) -> None:
     await broker.delete_records("orders", 0, 4)
 
     assert error_code(await client.get(f"{PATH}?offset=3"), 416) == "offset_out_of_range"

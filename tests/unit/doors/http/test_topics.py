@@ -3,7 +3,7 @@ from uuid import UUID
 import httpx
 import pytest
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.model.topic_config import TOPIC_SETTINGS
 from tests.unit.doors.http.answers import error_code, error_message
 
@@ -173,7 +173,7 @@ async def test_names_that_are_refused(client: httpx.AsyncClient, name: str) -> N
     ],
 )
 async def test_bodies_of_the_wrong_form(
-    client: httpx.AsyncClient, broker: Broker, body: object, field: str
+    client: httpx.AsyncClient, broker: Node, body: object, field: str
 ) -> None:
     refused = await client.post("/topics", json=body)
 
@@ -192,7 +192,7 @@ async def test_bodies_of_the_wrong_form(
     ],
 )
 async def test_contents_that_are_refused(
-    client: httpx.AsyncClient, broker: Broker, body: object, code: str
+    client: httpx.AsyncClient, broker: Node, body: object, code: str
 ) -> None:
     assert error_code(await client.post("/topics", json=body), 422) == code
     assert not broker.image.topics

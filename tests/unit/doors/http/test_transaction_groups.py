@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.model.transactions.group_names import group_key
 from tests.unit.doors.http.answers import error_code, error_message
 from tests.unit.doors.http.test_transactions import (
@@ -119,7 +119,7 @@ async def test_members_of_other_groups_are_refused(client: httpx.AsyncClient, or
     assert error_code(response, 400) == "invalid_request"
 
 
-async def test_one_coordinator_for_the_whole_group(broker: Broker) -> None:
+async def test_one_coordinator_for_the_whole_group(broker: Node) -> None:
     shard = broker.transactions.state.partition_for
     for group in ("a", "b", "spark-query.x"):
         members = {shard(f"goqueue.group/{group}/{number}") for number in range(20)}

@@ -7,9 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http import HttpDoor
 from goqueue.model.broker_config import broker_config
+from goqueue.service.broker_service import BrokerService
 from tests.unit.doors.http.answers import error_code, error_message
 
 pytestmark = pytest.mark.anyio
@@ -292,8 +293,8 @@ async def test_bad_requests(
 async def test_a_restart_in_the_middle_changes_nothing(tmp_path: Path) -> None:
     async def run(work: Any) -> Any:
         config = broker_config({"data.dir": str(tmp_path / "data"), "http.port": "0"})
-        broker = await Broker.open(config)
-        door = HttpDoor(broker, config)
+        broker = await Node.open(config)
+        door = HttpDoor(BrokerService(broker), config)
         host, port = await door.start()
         try:
             url = f"http://{host}:{port}"

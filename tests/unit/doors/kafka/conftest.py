@@ -3,9 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.model.broker_config import broker_config
+from goqueue.service.broker_service import BrokerService
 from tests.unit.doors.kafka.wire_client import WireClient
 
 
@@ -21,16 +22,16 @@ def settings() -> dict[str, str]:
 
 
 @pytest.fixture
-async def broker(tmp_path: Path, settings: dict[str, str]) -> AsyncIterator[Broker]:
+async def broker(tmp_path: Path, settings: dict[str, str]) -> AsyncIterator[Node]:
     texts = {"data.dir": str(tmp_path / "data"), "kafka.port": "0", "http.port": "0", **settings}
-    opened = await Broker.open(broker_config(texts))
+    opened = await Node.open(broker_config(texts))
     yield opened
     await opened.close()
 
 
 @pytest.fixture
-async def door(broker: Broker) -> AsyncIterator[KafkaDoor]:
-    opened = KafkaDoor(broker, broker.config)
+async def door(broker: Node) -> AsyncIterator[KafkaDoor]:
+    opened = KafkaDoor(BrokerService(broker), broker.config)
     host, port = await opened.start()
     await broker.announce(host, port, 0)
     yield opened

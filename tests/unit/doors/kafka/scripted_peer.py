@@ -102,7 +102,7 @@ class Peer:
         texts = {name.replace("_", "."): text for name, text in settings.items()}
         config = broker_config(texts)
         self.services = DoorServices(
-            broker=cast(Any, SimpleNamespace()),
+            service=cast(Any, SimpleNamespace()),
             config=config,
             operations=self.script.operations(),
             fetch_sessions=FetchSessions(1),

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.model.records import decode_records
 from tests.unit.doors.kafka.wire_client import WireClient
@@ -27,7 +27,7 @@ class ShareMember:
 
     @classmethod
     async def join(
-        cls, door: KafkaDoor, broker: Broker, topic: str, group_id: str = "g", name: str = "m"
+        cls, door: KafkaDoor, broker: Node, topic: str, group_id: str = "g", name: str = "m"
     ) -> "ShareMember":
         client = await WireClient.connect(*door.address)
         member = cls(client, broker.topic(topic).id, group_id, name)

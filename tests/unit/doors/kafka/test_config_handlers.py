@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.model.topics import NewTopic
 from tests.unit.doors.kafka.wire_client import WireClient
 
@@ -16,7 +16,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 @pytest.fixture(autouse=True)
-async def _topic(broker: Broker) -> None:
+async def _topic(broker: Node) -> None:
     await broker.create_topic(NewTopic(name="a", config={"retention.ms": "7"}))
 
 
@@ -93,7 +93,7 @@ async def test_what_has_no_settings(
 
 
 @pytest.mark.parametrize("version", range(2))
-async def test_single_settings_change(client: WireClient, broker: Broker, version: int) -> None:
+async def test_single_settings_change(client: WireClient, broker: Node, version: int) -> None:
     changes = [change("segment.bytes", SET, "2000"), change("retention.ms", DELETE, None)]
     resource = {"resource_type": TOPIC, "resource_name": "a", "configs": changes}
     answer = await client.call("incremental_alter_configs", version, resources=[resource])
@@ -101,9 +101,7 @@ async def test_single_settings_change(client: WireClient, broker: Broker, versio
     assert broker.topic("a").config == {"segment.bytes": "2000"}
 
 
-async def test_lists_are_appended_to_and_subtracted_from(
-    client: WireClient, broker: Broker
-) -> None:
+async def test_lists_are_appended_to_and_subtracted_from(client: WireClient, broker: Node) -> None:
     assert await alter(client, "a", change("cleanup.policy", APPEND, "compact")) is ErrorCode.none
     assert broker.topic("a").config["cleanup.policy"] == "delete,compact"
     await alter(client, "a", change("cleanup.policy", SUBTRACT, "delete"))
@@ -122,13 +120,13 @@ async def test_lists_are_appended_to_and_subtracted_from(
     ],
 )
 async def test_bad_changes_change_nothing(
-    client: WireClient, broker: Broker, changes: list[dict[str, Any]], code: ErrorCode
+    client: WireClient, broker: Node, changes: list[dict[str, Any]], code: ErrorCode
 ) -> None:
     assert await alter(client, "a", change("segment.bytes", SET, "99"), *changes) is code
     assert broker.topic("a").config == {"retention.ms": "7"}
 
 
-async def test_validation_alone_changes_nothing(client: WireClient, broker: Broker) -> None:
+async def test_validation_alone_changes_nothing(client: WireClient, broker: Node) -> None:
     changed = change("retention.ms", SET, "8")
     assert await alter(client, "a", changed, validate_only=True) is ErrorCode.none
     assert broker.topic("a").config == {"retention.ms": "7"}
@@ -159,7 +157,7 @@ async def test_brokers_get_topic_defaults_each_or_all(client: WireClient) -> Non
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_all_settings_are_replaced(client: WireClient, broker: Broker, version: int) -> None:
+async def test_all_settings_are_replaced(client: WireClient, broker: Node, version: int) -> None:
     def resource(kind: int, name: str, value: str | None) -> dict[str, Any]:
         configs = [{"name": "segment.bytes", "value": value}]
         return {"resource_type": kind, "resource_name": name, "configs": configs}

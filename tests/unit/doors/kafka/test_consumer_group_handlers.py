@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 import pytest
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.model.topics import NewTopic
 from tests.unit.doors.kafka.group_member import until
 from tests.unit.doors.kafka.wire_client import WireClient
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(autouse=True)
-async def topic_id(broker: Broker) -> UUID:
+async def topic_id(broker: Node) -> UUID:
     created = await broker.create_topic(NewTopic(name="a", partitions=4))
     return created.id
 
@@ -125,7 +125,7 @@ async def test_partitions_move_only_when_given_up(
     assert sorted(kept + given) == [0, 1, 2, 3]
 
 
-async def test_new_partitions_and_topics_reach_members(client: WireClient, broker: Broker) -> None:
+async def test_new_partitions_and_topics_reach_members(client: WireClient, broker: Node) -> None:
     await beat(client, **joining("me", subscribed_topic_names=None, subscribed_topic_regex="a.*"))
     await broker.topics.create_partitions("a", 5)
     await broker.create_topic(NewTopic(name="ab", partitions=1))

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.model.records import NewRecord, decode_records, encode_records
 from goqueue.model.topics import NewTopic
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(autouse=True)
-async def topic_id(broker: Broker) -> UUID:
+async def topic_id(broker: Node) -> UUID:
     created = await broker.create_topic(NewTopic(name="a", partitions=2))
     return created.id
 
@@ -114,7 +114,7 @@ def _with(position: int, byte: int) -> bytes:
     ],
 )
 async def test_bad_records_are_refused_by_their_code(
-    client: WireClient, broker: Broker, records: bytes | None, code: ErrorCode
+    client: WireClient, broker: Node, records: bytes | None, code: ErrorCode
 ) -> None:
     refused = await produce(client, records)
     assert (refused.error_code, refused.base_offset) == (code, -1)
@@ -122,7 +122,7 @@ async def test_bad_records_are_refused_by_their_code(
     assert broker.partition("a", 0).log_end_offset == 0
 
 
-async def test_the_record_at_fault_is_named(client: WireClient, broker: Broker) -> None:
+async def test_the_record_at_fault_is_named(client: WireClient, broker: Node) -> None:
     await broker.create_topic(NewTopic(name="c", config={"cleanup.policy": "compact"}))
     refused = await produce(client, batch(b"1", b"2"), topic={"name": "c"})
     assert refused.error_code is ErrorCode.invalid_record
@@ -152,7 +152,7 @@ async def test_acks_must_be_known(client: WireClient) -> None:
 
 
 async def test_append_time_is_told_where_the_topic_uses_it(
-    client: WireClient, broker: Broker
+    client: WireClient, broker: Node
 ) -> None:
     config = {"message.timestamp.type": "LogAppendTime"}
     await broker.create_topic(NewTopic(name="t", config=config))
@@ -227,7 +227,7 @@ async def test_unknown_topics_are_told_by_name_and_by_id(client: WireClient) -> 
     assert by_id.error_code is ErrorCode.unknown_topic_id
 
 
-async def test_leader_epochs_are_checked(client: WireClient, broker: Broker) -> None:
+async def test_leader_epochs_are_checked(client: WireClient, broker: Node) -> None:
     epoch = broker.partition("a", 0).leader_epoch
     answer = await fetch(
         client,
@@ -240,7 +240,7 @@ async def test_leader_epochs_are_checked(client: WireClient, broker: Broker) -> 
 
 
 async def test_a_reader_that_saw_more_of_an_epoch_is_told_where_it_ends(
-    client: WireClient, broker: Broker
+    client: WireClient, broker: Node
 ) -> None:
     await produce(client, batch(b"1"))
     epoch = broker.partition("a", 0).leader_epoch
@@ -321,7 +321,7 @@ async def test_session_errors_are_told_at_the_top(client: WireClient) -> None:
 
 
 async def test_a_session_by_id_notices_that_its_topic_is_gone(
-    client: WireClient, broker: Broker, topic_id: UUID
+    client: WireClient, broker: Node, topic_id: UUID
 ) -> None:
     topic = {"topic_id": topic_id}
     full = await fetch(client, fetch_part(0), version=18, topic=topic, session_epoch=0)
@@ -417,7 +417,7 @@ async def test_records_are_deleted(client: WireClient, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(2, 5))
-async def test_where_an_epoch_ends(client: WireClient, broker: Broker, version: int) -> None:
+async def test_where_an_epoch_ends(client: WireClient, broker: Node, version: int) -> None:
     await produce(client, batch(b"1", b"2"))
     epoch = broker.partition("a", 0).leader_epoch
 
@@ -435,7 +435,7 @@ async def test_where_an_epoch_ends(client: WireClient, broker: Broker, version: 
 
 
 @pytest.mark.parametrize("version", range(1, 6))
-async def test_sizes_on_disk(client: WireClient, broker: Broker, version: int) -> None:
+async def test_sizes_on_disk(client: WireClient, broker: Node, version: int) -> None:
     sent = batch(b"v" * 100)
     await produce(client, sent)
     answer = await client.call("describe_log_dirs", version, topics=None)

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.model.topics import NewTopic
+from goqueue.service.broker_service import BrokerService
 from tests.unit.doors.kafka.group_member import ClassicMember, until
 from tests.unit.doors.kafka.wire_client import WireClient
 
@@ -136,7 +137,7 @@ async def test_the_assignment_is_brought_and_fetched(member: ClassicMember, vers
     ],
 )
 async def test_bad_joins_are_refused_and_leave_no_group(
-    client: WireClient, broker: Broker, version: int, changed: dict[str, Any], code: ErrorCode
+    client: WireClient, broker: Node, version: int, changed: dict[str, Any], code: ErrorCode
 ) -> None:
     fields: dict[str, Any] = {
         "group_id": "g",
@@ -344,14 +345,14 @@ async def test_empty_groups_are_deleted(member: ClassicMember, version: int) -> 
     assert (await client.call("list_groups")).groups == ()
 
 
-async def test_groups_survive_a_restart(door: KafkaDoor, broker: Broker) -> None:
+async def test_groups_survive_a_restart(door: KafkaDoor, broker: Node) -> None:
     member = await ClassicMember.connect(door, "g")
     await member.settle()
     await broker.create_topic(NewTopic(name="a", partitions=1))
     await door.stop()
     await broker.close()
-    again = await Broker.open(broker.config)
-    reopened = KafkaDoor(again, again.config)
+    again = await Node.open(broker.config)
+    reopened = KafkaDoor(BrokerService(again), again.config)
     try:
         await again.announce(*await reopened.start(), 0)
         member.client = await WireClient.connect(*reopened.address)

@@ -2,11 +2,12 @@
 
 import pytest
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.doors.kafka.connection import WRITE_HIGH_WATER_BYTES
 from goqueue.model.records import NewRecord
 from goqueue.model.topics import NewTopic
+from goqueue.service.broker_service import BrokerService
 from tests.unit.doors.kafka.wire_client import WireClient
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +39,7 @@ class TestShortIdleTime:
         return {"connections.max.idle.ms": "1000"}
 
     async def test_a_silent_connection_is_closed_and_a_waiting_one_not(
-        self, door: KafkaDoor, broker: Broker
+        self, door: KafkaDoor, broker: Node
     ) -> None:
         await broker.create_topic(NewTopic(name="a", partitions=1))
         waiting, silent = [await WireClient.connect(*door.address) for _ in range(2)]
@@ -57,7 +58,7 @@ class TestShortIdleTime:
 
 
 async def test_a_client_that_does_not_read_holds_up_itself_only(
-    door: KafkaDoor, broker: Broker
+    door: KafkaDoor, broker: Node
 ) -> None:
     await broker.create_topic(NewTopic(name="a", partitions=1))
     for _ in range(12):
@@ -80,8 +81,8 @@ async def test_a_client_that_does_not_read_holds_up_itself_only(
         assert len(answer.responses[0].partitions[0].records) > 12_000_000
 
 
-async def test_stopping_twice_and_before_starting_is_fine(broker: Broker) -> None:
-    door = KafkaDoor(broker, broker.config)
+async def test_stopping_twice_and_before_starting_is_fine(broker: Node) -> None:
+    door = KafkaDoor(BrokerService(broker), broker.config)
     await door.stop()
     await door.start()
     await door.stop()

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.model.topics import NewTopic
 from tests.unit.doors.kafka.wire_client import WireClient
@@ -18,7 +18,7 @@ def settings() -> dict[str, str]:
 
 
 async def test_requests_and_connections_are_counted(
-    broker: Broker, door: KafkaDoor, client: WireClient
+    broker: Node, door: KafkaDoor, client: WireClient
 ) -> None:
     traffic = broker.traffic.kafka
     await client.call("api_versions")
@@ -40,7 +40,7 @@ async def test_requests_and_connections_are_counted(
 
 
 async def test_a_wait_that_the_client_gives_up_is_no_failure(
-    broker: Broker, door: KafkaDoor, client: WireClient
+    broker: Node, door: KafkaDoor, client: WireClient
 ) -> None:
     await broker.create_topic(NewTopic(name="quiet", partitions=1))
     part = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000}

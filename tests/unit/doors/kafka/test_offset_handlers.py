@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 import pytest
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.model.topics import NewTopic
 from tests.unit.doors.kafka.group_member import ClassicMember
@@ -25,7 +25,7 @@ def settings() -> dict[str, str]:
 
 
 @pytest.fixture(autouse=True)
-async def topic_id(broker: Broker) -> UUID:
+async def topic_id(broker: Node) -> UUID:
     created = await broker.create_topic(NewTopic(name="a", partitions=2))
     return created.id
 
@@ -268,7 +268,7 @@ async def test_offsets_of_members_are_not_deleted(door: KafkaDoor, client: WireC
     assert await delete_offsets(client, "g", {"a": [0]}) == (ErrorCode.non_empty_group, [])
 
 
-async def test_offsets_go_with_their_topic(client: WireClient, broker: Broker) -> None:
+async def test_offsets_go_with_their_topic(client: WireClient, broker: Node) -> None:
     await commit(client, 9, {"name": "a"}, to_commit(0, 5))
     await broker.delete_topic("a")
     assert await committed(client) == {}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.broker.queues.share.fetching import ShareFetch
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.model.configs import ConfigChange
@@ -36,7 +36,7 @@ GROUP = 32
 
 
 @pytest.fixture
-async def topic(broker: Broker) -> str:
+async def topic(broker: Node) -> str:
     await broker.create_topic(NewTopic(name="a", partitions=2))
     await broker.group_configs.alter(
         "g", [ConfigChange(name="share.auto.offset.reset", value="earliest")]
@@ -44,13 +44,13 @@ async def topic(broker: Broker) -> str:
     return "a"
 
 
-async def publish(broker: Broker, count: int, partition: int = 0, topic: str = "a") -> None:
+async def publish(broker: Node, count: int, partition: int = 0, topic: str = "a") -> None:
     """Every message is a batch of its own."""
     for number in range(count):
         await broker.publish(topic, [NewRecord(value=b"%d" % number)], partition=partition)
 
 
-async def publish_batch(broker: Broker, count: int, partition: int = 0) -> None:
+async def publish_batch(broker: Node, count: int, partition: int = 0) -> None:
     records = [NewRecord(value=b"%d" % number) for number in range(count)]
     await broker.publish("a", records, partition=partition)
 
@@ -61,7 +61,7 @@ def acks_errors(answer: Any) -> dict[int, ErrorCode]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_records_are_acquired_once_and_acknowledged(
-    door: KafkaDoor, broker: Broker, topic: str, version: int
+    door: KafkaDoor, broker: Node, topic: str, version: int
 ) -> None:
     await publish(broker, 3)
     await publish(broker, 2, partition=1)
@@ -88,7 +88,7 @@ async def test_records_are_acquired_once_and_acknowledged(
     assert await two.get(version=version) == {}
 
 
-async def test_sessions(door: KafkaDoor, broker: Broker, topic: str) -> None:
+async def test_sessions(door: KafkaDoor, broker: Node, topic: str) -> None:
     member = await ShareMember.join(door, broker, topic)
 
     async def code(epoch: int, **fields: Any) -> ErrorCode:
@@ -130,7 +130,7 @@ class TestManySessions:
         return {"group.share.max.share.sessions": "2"}
 
     async def test_more_than_the_limit_are_refused(
-        self, door: KafkaDoor, broker: Broker, topic: str
+        self, door: KafkaDoor, broker: Node, topic: str
     ) -> None:
         members = [await ShareMember.join(door, broker, topic, name=f"m{n}") for n in range(3)]
         assert await members[0].get([0]) == {}
@@ -146,7 +146,7 @@ class TestManySessions:
         await until(fetched)
 
 
-async def test_partitions_come_and_go(door: KafkaDoor, broker: Broker, topic: str) -> None:
+async def test_partitions_come_and_go(door: KafkaDoor, broker: Node, topic: str) -> None:
     member = await ShareMember.join(door, broker, topic)
     assert await member.get([0]) == {}
     await publish(broker, 1, partition=0)
@@ -158,7 +158,7 @@ async def test_partitions_come_and_go(door: KafkaDoor, broker: Broker, topic: st
     assert parts(answer)[7].error_code is ErrorCode.unknown_topic_or_partition
 
 
-async def test_closing_releases(door: KafkaDoor, broker: Broker, topic: str) -> None:
+async def test_closing_releases(door: KafkaDoor, broker: Node, topic: str) -> None:
     await publish(broker, 4)
     one = await ShareMember.join(door, broker, topic, name="one")
     two = await ShareMember.join(door, broker, topic, name="two")
@@ -191,7 +191,7 @@ async def test_closing_releases(door: KafkaDoor, broker: Broker, topic: str) -> 
 
 
 async def test_a_fetch_waits_for_records_and_for_released_ones(
-    door: KafkaDoor, broker: Broker, topic: str
+    door: KafkaDoor, broker: Node, topic: str
 ) -> None:
     one = await ShareMember.join(door, broker, topic, name="one")
     two = await ShareMember.join(door, broker, topic, name="two")
@@ -209,7 +209,7 @@ async def test_a_fetch_waits_for_records_and_for_released_ones(
 
 
 async def test_a_record_wakes_one_member_and_many_records_wake_many(
-    door: KafkaDoor, broker: Broker, topic: str
+    door: KafkaDoor, broker: Node, topic: str
 ) -> None:
     count = 20
     members = [await ShareMember.join(door, broker, topic, name=f"m{n}") for n in range(count)]
@@ -246,7 +246,7 @@ async def test_a_record_wakes_one_member_and_many_records_wake_many(
 
 
 async def test_too_few_bytes_are_waited_for_but_not_locked(
-    door: KafkaDoor, broker: Broker, topic: str
+    door: KafkaDoor, broker: Node, topic: str
 ) -> None:
     await publish(broker, 1)
     one = await ShareMember.join(door, broker, topic, name="one")
@@ -259,7 +259,7 @@ async def test_too_few_bytes_are_waited_for_but_not_locked(
     assert await waiting == {0: [(1, 1, 1)]}
 
 
-async def test_limits_of_a_fetch(door: KafkaDoor, broker: Broker, topic: str) -> None:
+async def test_limits_of_a_fetch(door: KafkaDoor, broker: Node, topic: str) -> None:
     await publish(broker, 10)
     member = await ShareMember.join(door, broker, topic)
     assert await member.get([0], max_records=3) == {0: [(0, 2, 1)]}
@@ -272,7 +272,7 @@ async def test_limits_of_a_fetch(door: KafkaDoor, broker: Broker, topic: str) ->
 
 
 async def test_batches_are_taken_whole_unless_asked_otherwise(
-    door: KafkaDoor, broker: Broker, topic: str
+    door: KafkaDoor, broker: Node, topic: str
 ) -> None:
     await publish_batch(broker, 10)
     await publish_batch(broker, 10)
@@ -286,7 +286,7 @@ async def test_batches_are_taken_whole_unless_asked_otherwise(
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_bad_acknowledgements_change_nothing(
-    door: KafkaDoor, broker: Broker, topic: str, version: int
+    door: KafkaDoor, broker: Node, topic: str, version: int
 ) -> None:
     await publish(broker, 6)
     one = await ShareMember.join(door, broker, topic, name="one")
@@ -322,7 +322,7 @@ async def test_bad_acknowledgements_change_nothing(
 
 
 async def test_an_acknowledgement_of_an_unknown_topic(
-    door: KafkaDoor, broker: Broker, topic: str
+    door: KafkaDoor, broker: Node, topic: str
 ) -> None:
     member = await ShareMember.join(door, broker, topic)
     await member.fetch([0])
@@ -335,7 +335,7 @@ async def test_an_acknowledgement_of_an_unknown_topic(
     assert parts(answer)[0].error_code is ErrorCode.unknown_topic_id
 
 
-async def test_renewing(door: KafkaDoor, broker: Broker, topic: str) -> None:
+async def test_renewing(door: KafkaDoor, broker: Node, topic: str) -> None:
     await publish(broker, 2)
     await broker.group_configs.alter(
         "g", [ConfigChange(name="share.record.lock.duration.ms", value="400")]
@@ -365,7 +365,7 @@ async def test_renewing(door: KafkaDoor, broker: Broker, topic: str) -> None:
 
 
 async def test_rejected_and_too_often_delivered_records_are_dead_letters(
-    door: KafkaDoor, broker: Broker, topic: str
+    door: KafkaDoor, broker: Node, topic: str
 ) -> None:
     await publish(broker, 3)
     member = await ShareMember.join(door, broker, topic)
@@ -388,7 +388,7 @@ async def test_rejected_and_too_often_delivered_records_are_dead_letters(
 
 
 async def test_what_was_not_committed_is_not_delivered(
-    door: KafkaDoor, broker: Broker, topic: str, client: WireClient
+    door: KafkaDoor, broker: Node, topic: str, client: WireClient
 ) -> None:
     producer = TransactionalProducer(client)
     await producer.begin_id()
@@ -415,7 +415,7 @@ async def test_what_was_not_committed_is_not_delivered(
 
 
 async def test_all_may_be_read_where_the_group_says_so(
-    door: KafkaDoor, broker: Broker, topic: str, client: WireClient
+    door: KafkaDoor, broker: Node, topic: str, client: WireClient
 ) -> None:
     change = ConfigChange(name="share.isolation.level", value="read_uncommitted")
     await broker.group_configs.alter("g", [change])
@@ -427,7 +427,7 @@ async def test_all_may_be_read_where_the_group_says_so(
 
 
 async def test_records_past_their_time_are_passed_over(
-    door: KafkaDoor, broker: Broker, topic: str
+    door: KafkaDoor, broker: Node, topic: str
 ) -> None:
     records = [
         NewRecord(value=b"old", headers=(("goqueue-ttl-ms", b"1"),), timestamp_ms=1_000),
@@ -439,7 +439,7 @@ async def test_records_past_their_time_are_passed_over(
     assert values(answer) == [b"new"]
 
 
-async def test_urgent_records_come_first(door: KafkaDoor, broker: Broker, topic: str) -> None:
+async def test_urgent_records_come_first(door: KafkaDoor, broker: Node, topic: str) -> None:
     await publish_batch(broker, 1_000)
     urgent = NewRecord(value=b"urgent", headers=(("goqueue-priority", b"critical"),))
     await broker.publish(topic, [urgent], partition=0)
@@ -455,7 +455,7 @@ class TestFewLocks:
         return {"group.share.partition.max.record.locks": "2"}
 
     async def test_acknowledging_wakes_those_who_wait_for_a_lock(
-        self, door: KafkaDoor, broker: Broker, topic: str
+        self, door: KafkaDoor, broker: Node, topic: str
     ) -> None:
         await publish(broker, 4)
         one = await ShareMember.join(door, broker, topic, name="one")
@@ -470,7 +470,7 @@ class TestFewLocks:
 
 @pytest.mark.parametrize("version", [0, 1])
 async def test_offsets(
-    door: KafkaDoor, broker: Broker, topic: str, client: WireClient, version: int
+    door: KafkaDoor, broker: Node, topic: str, client: WireClient, version: int
 ) -> None:
     await publish(broker, 5)
 
@@ -530,7 +530,7 @@ async def test_offsets(
 
 
 async def test_deleting_a_group_forgets_what_it_acknowledged(
-    door: KafkaDoor, broker: Broker, topic: str, client: WireClient
+    door: KafkaDoor, broker: Node, topic: str, client: WireClient
 ) -> None:
     await publish(broker, 1)
     member = await ShareMember.join(door, broker, topic)
@@ -551,7 +551,7 @@ async def test_deleting_a_group_forgets_what_it_acknowledged(
 
 
 async def test_groups_are_described_and_listed(
-    door: KafkaDoor, broker: Broker, topic: str, client: WireClient
+    door: KafkaDoor, broker: Node, topic: str, client: WireClient
 ) -> None:
     await ShareMember.join(door, broker, topic, name="one")
     answer = await client.call("share_group_describe", group_ids=["g", "other"])
@@ -580,7 +580,7 @@ async def test_groups_are_described_and_listed(
     assert joined.error_code is ErrorCode.inconsistent_group_protocol
 
 
-async def test_settings_of_groups(broker: Broker, topic: str, client: WireClient) -> None:
+async def test_settings_of_groups(broker: Node, topic: str, client: WireClient) -> None:
     async def alter(name: str, value: str | None, op: int = 0) -> ErrorCode:
         change = {"name": name, "value": value, "config_operation": op}
         resource = {"resource_type": GROUP, "resource_name": "h", "configs": [change]}
@@ -633,7 +633,7 @@ async def test_settings_of_groups(broker: Broker, topic: str, client: WireClient
 
 
 async def test_a_new_group_begins_where_its_settings_say(
-    door: KafkaDoor, broker: Broker, topic: str
+    door: KafkaDoor, broker: Node, topic: str
 ) -> None:
     records = [NewRecord(value=b"old", timestamp_ms=broker.clock_ms() - 7_200_000)]
     await broker.publish(topic, records, partition=0)
@@ -653,7 +653,7 @@ async def test_a_new_group_begins_where_its_settings_say(
             assert await member.get([1]) == {1: [(0, 0, 1)]}
 
 
-async def test_share_coordinators_are_found(client: WireClient, broker: Broker) -> None:
+async def test_share_coordinators_are_found(client: WireClient, broker: Node) -> None:
     key = "g:AAAAAAAAAAAAAAAAAAAAAQ:0"
     found = await client.call("find_coordinator", 6, key_type=2, coordinator_keys=[key, "g"])
     assert [c.error_code for c in found.coordinators] == [ErrorCode.none, ErrorCode.invalid_request]

@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.model.topics import NewTopic
 from tests.unit.doors.kafka.wire_client import WireClient
 
@@ -56,7 +56,7 @@ async def test_produce_below_version_3_closes_the_connection(client: WireClient)
 
 @pytest.mark.parametrize("version", range(14))
 async def test_metadata_tells_brokers_and_topics_in_every_version(
-    client: WireClient, broker: Broker, version: int
+    client: WireClient, broker: Node, version: int
 ) -> None:
     created = await broker.create_topic(NewTopic(name="a", partitions=2))
     answer = await client.call("metadata", version, topics=[{"name": "a"}])
@@ -77,27 +77,27 @@ async def test_metadata_tells_brokers_and_topics_in_every_version(
 
 
 @pytest.mark.parametrize(("version", "topics"), [(0, ()), (1, None), (13, None)])
-async def test_all_topics(client: WireClient, broker: Broker, version: int, topics: Any) -> None:
+async def test_all_topics(client: WireClient, broker: Node, version: int, topics: Any) -> None:
     for name in ("a", "b"):
         await broker.create_topic(NewTopic(name=name))
     answer = await client.call("metadata", version, topics=topics)
     assert sorted(topic.name for topic in answer.topics) == ["a", "b"]
 
 
-async def test_bytes_after_a_request_are_ignored(client: WireClient, broker: Broker) -> None:
+async def test_bytes_after_a_request_are_ignored(client: WireClient, broker: Node) -> None:
     """librdkafka asks for all topics with an empty list of four bytes instead of one."""
     await broker.create_topic(NewTopic(name="a"))
     client.writer.write(bytes.fromhex("00000012 0003 000d 00000001 ffff 00 00000000 01 00 00"))
     assert b"a" in await client.receive_frame()
 
 
-async def test_an_empty_list_asks_for_no_topic(client: WireClient, broker: Broker) -> None:
+async def test_an_empty_list_asks_for_no_topic(client: WireClient, broker: Node) -> None:
     await broker.create_topic(NewTopic(name="a"))
     assert (await client.call("metadata", 1, topics=())).topics == ()
 
 
 async def test_a_missing_topic_is_made_if_the_client_allows_it(
-    client: WireClient, broker: Broker
+    client: WireClient, broker: Node
 ) -> None:
     answer = await client.call("metadata", topics=[{"name": "a"}], allow_auto_topic_creation=False)
     assert answer.topics[0].error_code is ErrorCode.unknown_topic_or_partition
@@ -132,7 +132,7 @@ async def test_metadata_of_a_bad_name(client: WireClient, name: str, version: in
     assert answer.topics[0].name == name
 
 
-async def test_metadata_by_id(client: WireClient, broker: Broker) -> None:
+async def test_metadata_by_id(client: WireClient, broker: Node) -> None:
     created, missing = await broker.create_topic(NewTopic(name="a")), uuid4()
     answer = await client.call(
         "metadata", topics=[{"topic_id": created.id, "name": None}, {"topic_id": missing}]
@@ -147,7 +147,7 @@ async def test_metadata_by_id(client: WireClient, broker: Broker) -> None:
 
 
 async def test_authorized_operations_are_told_when_asked_for(
-    client: WireClient, broker: Broker
+    client: WireClient, broker: Node
 ) -> None:
     await broker.create_topic(NewTopic(name="a"))
     answer = await client.call(
@@ -167,7 +167,7 @@ async def test_authorized_operations_are_told_when_asked_for(
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-async def test_topics_are_made(client: WireClient, broker: Broker, version: int) -> None:
+async def test_topics_are_made(client: WireClient, broker: Node, version: int) -> None:
     answer = await client.call(
         "create_topics",
         version,
@@ -185,7 +185,7 @@ async def test_topics_are_made(client: WireClient, broker: Broker, version: int)
         assert answer.topics[0].topic_id == topic.id
 
 
-async def test_defaults_are_the_brokers(client: WireClient, broker: Broker) -> None:
+async def test_defaults_are_the_brokers(client: WireClient, broker: Node) -> None:
     made = await create(client, new_topic("a", -1, replication_factor=-1))
     assert made["a"].num_partitions == broker.config.num_partitions
 
@@ -244,7 +244,7 @@ async def test_defaults_are_the_brokers(client: WireClient, broker: Broker) -> N
     ],
 )
 async def test_what_cannot_be_made_is_refused_by_its_code(
-    client: WireClient, broker: Broker, topic: dict[str, Any], code: ErrorCode
+    client: WireClient, broker: Node, topic: dict[str, Any], code: ErrorCode
 ) -> None:
     await broker.create_topic(NewTopic(name="taken"))
     refused = (await create(client, topic))[topic["name"]]
@@ -254,7 +254,7 @@ async def test_what_cannot_be_made_is_refused_by_its_code(
 
 
 async def test_a_topic_asked_for_twice_is_refused_and_others_are_made(
-    client: WireClient, broker: Broker
+    client: WireClient, broker: Node
 ) -> None:
     made = await create(client, new_topic("a"), new_topic("b"), new_topic("a"))
     assert made["a"].error_code is ErrorCode.invalid_request
@@ -262,13 +262,13 @@ async def test_a_topic_asked_for_twice_is_refused_and_others_are_made(
     assert list(broker.image.topics) == ["b"]
 
 
-async def test_validation_alone_makes_nothing(client: WireClient, broker: Broker) -> None:
+async def test_validation_alone_makes_nothing(client: WireClient, broker: Node) -> None:
     made = await create(client, new_topic("a", 3), validate_only=True)
     assert (made["a"].error_code, made["a"].num_partitions) == (ErrorCode.none, 3)
     assert not broker.image.topics
 
 
-async def test_replicas_can_be_assigned_by_hand(client: WireClient, broker: Broker) -> None:
+async def test_replicas_can_be_assigned_by_hand(client: WireClient, broker: Node) -> None:
     assignments = [{"partition_index": index, "broker_ids": (0,)} for index in (0, 1)]
     made = await create(client, new_topic("a", -1, replication_factor=-1, assignments=assignments))
     assert made["a"].error_code is ErrorCode.none
@@ -279,7 +279,7 @@ async def test_replicas_can_be_assigned_by_hand(client: WireClient, broker: Brok
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-async def test_topics_are_deleted_by_name(client: WireClient, broker: Broker, version: int) -> None:
+async def test_topics_are_deleted_by_name(client: WireClient, broker: Node, version: int) -> None:
     await broker.create_topic(NewTopic(name="a"))
     names = {"topics": [{"name": "a"}]} if version == 6 else {"topic_names": ["a"]}
     answer = await client.call("delete_topics", version, **names)
@@ -289,7 +289,7 @@ async def test_topics_are_deleted_by_name(client: WireClient, broker: Broker, ve
     assert answer.responses[0].error_code is ErrorCode.unknown_topic_or_partition
 
 
-async def test_topics_are_deleted_by_id(client: WireClient, broker: Broker) -> None:
+async def test_topics_are_deleted_by_id(client: WireClient, broker: Node) -> None:
     topic = await broker.create_topic(NewTopic(name="a"))
     by_id = [{"name": None, "topic_id": topic.id}]
     (deleted,) = (await client.call("delete_topics", topics=by_id)).responses
@@ -298,7 +298,7 @@ async def test_topics_are_deleted_by_id(client: WireClient, broker: Broker) -> N
     assert (missing.error_code, missing.name) == (ErrorCode.unknown_topic_id, None)
 
 
-async def test_ambiguous_deletions_are_refused(client: WireClient, broker: Broker) -> None:
+async def test_ambiguous_deletions_are_refused(client: WireClient, broker: Node) -> None:
     a, b, c = [await broker.create_topic(NewTopic(name=name)) for name in "abc"]
     answer = await client.call(
         "delete_topics",
@@ -321,7 +321,7 @@ async def test_ambiguous_deletions_are_refused(client: WireClient, broker: Broke
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_partitions_are_added(client: WireClient, broker: Broker, version: int) -> None:
+async def test_partitions_are_added(client: WireClient, broker: Node, version: int) -> None:
     await broker.create_topic(NewTopic(name="a", partitions=1))
     answer = await client.call(
         "create_partitions", version, topics=[{"name": "a", "count": 3, "assignments": None}]
@@ -348,7 +348,7 @@ async def test_partitions_are_added(client: WireClient, broker: Broker, version:
     ],
 )
 async def test_partitions_that_cannot_be_added(
-    client: WireClient, broker: Broker, asked: dict[str, Any], code: ErrorCode
+    client: WireClient, broker: Node, asked: dict[str, Any], code: ErrorCode
 ) -> None:
     await broker.create_topic(NewTopic(name="a", partitions=2))
     answer = await client.call("create_partitions", topics=[{"assignments": None, **asked}])
@@ -360,7 +360,7 @@ async def test_partitions_that_cannot_be_added(
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_the_cluster_is_described(client: WireClient, broker: Broker, version: int) -> None:
+async def test_the_cluster_is_described(client: WireClient, broker: Node, version: int) -> None:
     answer = await client.call("describe_cluster", version)
     assert (answer.cluster_id, answer.controller_id) == (broker.cluster_id, 0)
     assert [node.broker_id for node in answer.brokers] == [0]
@@ -377,7 +377,7 @@ async def test_other_endpoints_are_not_here(
     assert answer.error_code is code
 
 
-async def test_partitions_are_described_page_by_page(client: WireClient, broker: Broker) -> None:
+async def test_partitions_are_described_page_by_page(client: WireClient, broker: Node) -> None:
     for name, partitions in (("b", 3), ("a", 2), ("c", 1)):
         await broker.create_topic(NewTopic(name=name, partitions=partitions))
     cursor = None
@@ -396,7 +396,7 @@ async def test_partitions_are_described_page_by_page(client: WireClient, broker:
     assert pages == [[("a", [0, 1])], [("b", [0, 1])], [("b", [2]), ("c", [0])]]
 
 
-async def test_described_topics_may_be_missing(client: WireClient, broker: Broker) -> None:
+async def test_described_topics_may_be_missing(client: WireClient, broker: Node) -> None:
     await broker.create_topic(NewTopic(name="a", partitions=1))
     answer = await client.call(
         "describe_topic_partitions", topics=[{"name": "z"}, {"name": "a"}, {"name": "/"}]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import OffsetToCommit, TxnOffsetCommit
 from goqueue.model.log import Isolation
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(autouse=True)
-async def topics(broker: Broker) -> None:
+async def topics(broker: Node) -> None:
     for name in ("a", "b"):
         await broker.create_topic(NewTopic(name=name, partitions=2))
 
@@ -136,7 +136,7 @@ async def producer(client: WireClient) -> TransactionalProducer:
     return made
 
 
-async def values(broker: Broker, isolation: Isolation = Isolation.READ_COMMITTED) -> list[bytes]:
+async def values(broker: Node, isolation: Isolation = Isolation.READ_COMMITTED) -> list[bytes]:
     found: list[bytes] = []
     next_offset, end_offset = 0, broker.partition("a", 0).readable_end(isolation)
     while next_offset < end_offset:
@@ -229,7 +229,7 @@ async def test_two_phase_commit_is_refused(client: WireClient) -> None:
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("newest", [True, False])
 async def test_a_transaction_from_begin_to_end(
-    client: WireClient, broker: Broker, commit: bool, newest: bool
+    client: WireClient, broker: Node, commit: bool, newest: bool
 ) -> None:
     producer = TransactionalProducer(client, newest=newest)
     await producer.begin_id()
@@ -369,7 +369,7 @@ async def test_an_end_may_be_repeated(producer: TransactionalProducer, version: 
 
 
 async def test_a_late_batch_of_an_ended_transaction_is_refused(
-    broker: Broker, producer: TransactionalProducer
+    broker: Node, producer: TransactionalProducer
 ) -> None:
     await producer.send(b"1")
     old_epoch, old_sequence = producer.epoch, producer.sequence
@@ -385,7 +385,7 @@ async def test_a_late_batch_of_an_ended_transaction_is_refused(
 
 
 async def test_a_new_producer_fences_the_old_one_and_aborts_its_transaction(
-    client: WireClient, broker: Broker, producer: TransactionalProducer
+    client: WireClient, broker: Node, producer: TransactionalProducer
 ) -> None:
     await producer.send(b"old")
     await producer.commit_offset(5)
@@ -406,7 +406,7 @@ async def test_a_new_producer_fences_the_old_one_and_aborts_its_transaction(
 
 
 async def test_offsets_that_the_end_of_their_transaction_overtook_are_refused(
-    client: WireClient, broker: Broker, producer: TransactionalProducer
+    client: WireClient, broker: Node, producer: TransactionalProducer
 ) -> None:
     """They would wait for a marker that has come already."""
     assert await producer.commit_offset(5) is ErrorCode.none
@@ -426,7 +426,7 @@ async def test_offsets_that_the_end_of_their_transaction_overtook_are_refused(
 
 class TestShortTransactions:
     async def test_a_transaction_that_takes_too_long_is_aborted(
-        self, client: WireClient, broker: Broker
+        self, client: WireClient, broker: Node
     ) -> None:
         producer = TransactionalProducer(client)
         answer = await client.call(
@@ -514,7 +514,7 @@ async def test_producers_are_described(client: WireClient, producer: Transaction
 
 @pytest.mark.parametrize("version", [1, 2])
 async def test_an_administrator_aborts_a_hanging_transaction(
-    client: WireClient, broker: Broker, producer: TransactionalProducer, version: int
+    client: WireClient, broker: Node, producer: TransactionalProducer, version: int
 ) -> None:
     await producer.send(b"hanging")
     await producer.commit_offset(5)
@@ -543,7 +543,7 @@ async def test_an_administrator_aborts_a_hanging_transaction(
 
 
 async def test_an_idempotent_batch_is_kept_once_and_gaps_are_refused(
-    client: WireClient, broker: Broker
+    client: WireClient, broker: Node
 ) -> None:
     answer = await client.call("init_producer_id", transactional_id=None)
 

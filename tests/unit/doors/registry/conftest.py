@@ -4,10 +4,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http import HttpDoor
 from goqueue.doors.registry import RegistryDoor
 from goqueue.model.broker_config import broker_config
+from goqueue.service.broker_service import BrokerService
 
 
 @pytest.fixture
@@ -16,16 +17,18 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 
 @pytest.fixture
-async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+async def broker(tmp_path: Path) -> AsyncIterator[Node]:
     texts = {"data.dir": str(tmp_path / "data"), "http.port": "0"}
-    opened = await Broker.open(broker_config(texts))
+    opened = await Node.open(broker_config(texts))
     yield opened
     await opened.close()
 
 
 @pytest.fixture
-async def client(broker: Broker) -> AsyncIterator[httpx.AsyncClient]:
-    door = HttpDoor(broker, broker.config, mounts=[RegistryDoor(broker)])
+async def client(broker: Node) -> AsyncIterator[httpx.AsyncClient]:
+    door = HttpDoor(
+        BrokerService(broker), broker.config, mounts=[RegistryDoor(BrokerService(broker))]
+    )
     host, port = await door.start()
     await broker.announce(host, 9092, port)
     async with httpx.AsyncClient(

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.registry.door import FIRST_PARTS
 from goqueue.doors.registry.routing import ROUTES
 
@@ -342,7 +342,7 @@ async def test_no_schema_stalls_the_broker(client: httpx.AsyncClient, schema_typ
             assert error_of(answer) in (413, 42201, 42209), name
 
 
-async def test_the_worker_can_be_lost(client: httpx.AsyncClient, broker: Broker) -> None:
+async def test_the_worker_can_be_lost(client: httpx.AsyncClient, broker: Node) -> None:
     await broker.schemas.worker.close()
     answer = await client.post("/subjects/a/versions", json={"schema": record("x")})
     assert error_of(answer) == 50001

@@ -9,7 +9,7 @@ from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http.groups.fields import (
     MEMBER_ID_MAX_LENGTH,
     GroupInPath,
@@ -35,7 +35,7 @@ class GroupAssignment(msgspec.Struct, frozen=True):
 
 @get("/groups/{group:str}/assignment", tags=["Groups"], responses=errors(400, 404, 409))
 async def group_assignment(
-    broker: NamedDependency[Broker],
+    broker: NamedDependency[Node],
     group: GroupInPath,
     member_id: Annotated[
         str | None,

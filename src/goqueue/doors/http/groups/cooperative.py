@@ -13,7 +13,7 @@ from msgspec import Meta
 from goqueue.broker.hosted_clients.members.cooperative import CooperativeJoin
 from goqueue.broker.hosted_clients.members.members import GroupMembers
 from goqueue.broker.hosted_clients.members.sessions import CooperativeSession, OffsetReset
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http.groups.fields import (
     GROUP_NAME_MAX_LENGTH,
     TOPICS_MAX,
@@ -213,7 +213,7 @@ async def leave_cooperative(
 
 @get("/groups/{group:str}/cooperative", tags=_TAGS, responses=errors(400, 404))
 async def describe_cooperative(
-    broker: NamedDependency[Broker], group: GroupInPath
+    broker: NamedDependency[Node], group: GroupInPath
 ) -> CooperativeGroup:
     """Describe a group of the consumer protocol: epochs, and where its members are heading."""
     if not broker.groups.state.exists:

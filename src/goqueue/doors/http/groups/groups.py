@@ -10,7 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 from msgspec import Meta
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http.groups.fields import GroupInPath, TopicPartitions, show_partitions
 from goqueue.doors.http.groups.positions import GroupPartition, positions_of
 from goqueue.doors.http.openapi import errors
@@ -90,7 +90,7 @@ class GroupDescription(msgspec.Struct, frozen=True, rename="camel"):
 
 @get("/groups", tags=_TAGS, responses=errors(400))
 async def list_groups(
-    broker: NamedDependency[Broker],
+    broker: NamedDependency[Node],
     in_state: StateFilter = None,
     of_type: TypeFilter = None,
 ) -> GroupList:
@@ -109,7 +109,7 @@ async def list_groups(
 
 
 @get("/groups/{group:str}", tags=_TAGS, responses=errors(400, 404))
-async def describe_group(broker: NamedDependency[Broker], group: GroupInPath) -> GroupDescription:
+async def describe_group(broker: NamedDependency[Node], group: GroupInPath) -> GroupDescription:
     """Describe a group: members, assignment, offsets and lag per partition."""
     found = await find_group(broker, group)
     members: list[GroupMember] = []
@@ -132,7 +132,7 @@ async def describe_group(broker: NamedDependency[Broker], group: GroupInPath) ->
 
 
 @delete("/groups/{group:str}", tags=_TAGS, responses=errors(400, 404, 409))
-async def delete_group(broker: NamedDependency[Broker], group: GroupInPath) -> None:
+async def delete_group(broker: NamedDependency[Node], group: GroupInPath) -> None:
     """Delete a group with its offsets. It must have no members."""
     if not broker.groups.state.exists:
         raise GroupRefused(GroupError.GROUP_ID_NOT_FOUND)
@@ -142,7 +142,7 @@ async def delete_group(broker: NamedDependency[Broker], group: GroupInPath) -> N
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (list_groups, describe_group, delete_group)
 
 
-async def find_group(broker: Broker, group: str) -> DescribedGroup | DescribedConsumerGroup:
+async def find_group(broker: Node, group: str) -> DescribedGroup | DescribedConsumerGroup:
     """A group of either protocol, or `GroupRefused`."""
     if not broker.groups.state.exists:
         raise GroupRefused(GroupError.GROUP_ID_NOT_FOUND)
@@ -155,7 +155,7 @@ async def find_group(broker: Broker, group: str) -> DescribedGroup | DescribedCo
 
 
 def held_by(
-    broker: Broker, member: DescribedMember | DescribedConsumerMember
+    broker: Node, member: DescribedMember | DescribedConsumerMember
 ) -> list[TopicPartition]:
     if isinstance(member, DescribedConsumerMember):
         return partitions_named(broker, member.assignment)
@@ -166,7 +166,7 @@ def held_by(
     return [topic_partition(topic, n) for topic, numbers in named.items() for n in numbers]
 
 
-def partitions_named(broker: Broker, partitions: Assignment) -> list[TopicPartition]:
+def partitions_named(broker: Node, partitions: Assignment) -> list[TopicPartition]:
     topics = broker.image.topics_by_id
     return [
         topic_partition(topics[topic_id].name, number)

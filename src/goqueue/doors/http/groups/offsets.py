@@ -11,7 +11,7 @@ from litestar.params import JSONBody, QueryParameter
 from msgspec import Meta
 
 from goqueue.broker.hosted_clients.members.members import GroupMembers
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http.groups.fields import (
     PARTITIONS_MAX,
     Epoch,
@@ -84,7 +84,7 @@ class OffsetList(msgspec.Struct, frozen=True):
 )
 async def commit_offsets(
     members: NamedDependency[GroupMembers],
-    broker: NamedDependency[Broker],
+    broker: NamedDependency[Node],
     group: GroupInPath,
     data: JSONBody[CommitOffsets],
 ) -> CommittedOffsets:
@@ -112,7 +112,7 @@ async def commit_offsets(
 
 @get("/groups/{group:str}/offsets", tags=_TAGS, responses=errors(400, 404))
 async def list_offsets(
-    broker: NamedDependency[Broker],
+    broker: NamedDependency[Node],
     group: GroupInPath,
     topic: Annotated[
         str | None,
@@ -135,7 +135,7 @@ async def list_offsets(
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (commit_offsets, list_offsets)
 
 
-def offsets_to_commit(broker: Broker, given: Sequence[NewOffset]) -> list[OffsetToCommit]:
+def offsets_to_commit(broker: Node, given: Sequence[NewOffset]) -> list[OffsetToCommit]:
     """Refuse offsets of partitions that are not there: nobody would ever read them."""
     topics = broker.image.topics
     for position, each in enumerate(given):

@@ -14,7 +14,7 @@ from msgspec import Meta
 from goqueue.broker.hosted_clients.members.members import GroupMembers
 from goqueue.broker.hosted_clients.members.polling import PolledRecord
 from goqueue.broker.hosted_clients.members.sessions import CooperativeSession
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.groups.fields import (
     GROUP_NAME_MAX_LENGTH,
@@ -69,7 +69,7 @@ class QueuePoll(msgspec.Struct, frozen=True):
     responses=errors(400, 403, 404, 409, 416, 422),
 )
 async def poll(
-    broker: NamedDependency[Broker],
+    broker: NamedDependency[Node],
     members: NamedDependency[GroupMembers],
     closing: NamedDependency[asyncio.Event],
     request: Request[Any, Any, Any],

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.model.errors import GoQueueError
 from goqueue.model.groups.messages import NO_OFFSET, FetchedOffset, OffsetFetch
 from goqueue.model.groups.refusals import check
@@ -27,7 +27,7 @@ class GroupPartition(msgspec.Struct, frozen=True, rename="camel"):
 
 
 async def positions_of(
-    broker: Broker, group: str, owners: Mapping[TopicPartition, str], topic: str | None = None
+    broker: Node, group: str, owners: Mapping[TopicPartition, str], topic: str | None = None
 ) -> list[GroupPartition]:
     """All partitions that have an offset or an owner, in order."""
     fetched = await broker.groups.fetch_offsets(OffsetFetch(group_id=group))
@@ -38,7 +38,7 @@ async def positions_of(
 
 
 def _show(
-    broker: Broker, place: TopicPartition, found: FetchedOffset | None, owner: str | None
+    broker: Node, place: TopicPartition, found: FetchedOffset | None, owner: str | None
 ) -> GroupPartition:
     committed = None if found is None or found.offset == NO_OFFSET else found.offset
     start = end = None

@@ -10,7 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from msgspec import Meta
 
 from goqueue.broker.groups.rebalance_stats import RebalanceReason, RebalanceTally
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http.groups.fields import GroupInPath
 from goqueue.doors.http.groups.groups import find_group
 from goqueue.doors.http.openapi import errors
@@ -54,7 +54,7 @@ class AllRebalances(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @get("/groups/{group:str}/rebalance/stats", tags=_TAGS, responses=errors(400, 404))
-async def group_rebalances(broker: NamedDependency[Broker], group: GroupInPath) -> GroupRebalances:
+async def group_rebalances(broker: NamedDependency[Node], group: GroupInPath) -> GroupRebalances:
     """The rebalances of one group."""
     found = await find_group(broker, group)
     tally = broker.groups.rebalances.group(group)
@@ -62,7 +62,7 @@ async def group_rebalances(broker: NamedDependency[Broker], group: GroupInPath) 
 
 
 @get("/rebalance/stats", tags=_TAGS, responses=errors(400))
-async def all_rebalances(broker: NamedDependency[Broker]) -> AllRebalances:
+async def all_rebalances(broker: NamedDependency[Node]) -> AllRebalances:
     """The rebalances of all groups of this broker."""
     found = await broker.groups.list(ListGroups(states=_REBALANCING))
     return AllRebalances(len(found), _show(broker.groups.rebalances.total))

@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from prometheus_client.metrics_core import Metric
 
 from goqueue import __version__
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http.metrics.families import Families, gauge, gauges
 from goqueue.model.names import NO_LEADER
 from goqueue.state.metadata_image import MetadataImage
 
 
-def read(broker: Broker) -> Families:
+def read(broker: Node) -> Families:
     image, offline_count = broker.image, len(broker.offline_partitions)
 
     def families() -> Iterable[Metric]:

@@ -6,12 +6,12 @@ from prometheus_client.metrics_core import Metric
 
 from goqueue.broker.delays.figures import LATENESS_BOUNDS_MS
 from goqueue.broker.measuring.histograms import HistogramFigures
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http.metrics import bounds
 from goqueue.doors.http.metrics.families import Families, counters, gauge, gauges, histogram
 
 
-def read(broker: Broker) -> Families:
+def read(broker: Node) -> Families:
     stats, now_ms = broker.delays.stats(), broker.clock_ms()
 
     def families() -> Iterable[Metric]:

@@ -14,7 +14,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http.metrics import (
     cluster,
     delays,
@@ -51,7 +51,7 @@ class _Figures(Collector):
 class Exposition:
     """The figures of one broker; two brokers in one process (as in tests) do not mix."""
 
-    def __init__(self, broker: Broker, http: Traffic) -> None:
+    def __init__(self, broker: Node, http: Traffic) -> None:
         self._broker = broker
         self._http = http
         self._ages = Ages()

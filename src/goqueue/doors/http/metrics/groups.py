@@ -9,7 +9,7 @@ from prometheus_client.metrics_core import Metric
 from goqueue.broker.groups.rebalance_stats import RebalanceReason
 from goqueue.broker.measuring.groups import GroupFigures, group_figures
 from goqueue.broker.measuring.histograms import HistogramFigures
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http.metrics import bounds
 from goqueue.doors.http.metrics.ages import Ages, Place
 from goqueue.doors.http.metrics.families import (
@@ -33,7 +33,7 @@ class _Rebalances(NamedTuple):
     durations: HistogramFigures
 
 
-async def read(broker: Broker, pace: Pace, ages: Ages) -> Families:
+async def read(broker: Node, pace: Pace, ages: Ages) -> Families:
     groups: list[GroupFigures] = []
     for figures in group_figures(broker.groups, broker.hosted):
         groups.append(figures)
@@ -132,7 +132,7 @@ def _lags(shown: Sequence[GroupFigures], oldest: Mapping[_Topic, float]) -> Iter
     )
 
 
-def _rebalances(broker: Broker, shown: Sequence[GroupFigures]) -> _Rebalances:
+def _rebalances(broker: Node, shown: Sequence[GroupFigures]) -> _Rebalances:
     stats = broker.groups.rebalances
     return _Rebalances(
         total=Counter(stats.total.by_reason),

@@ -5,7 +5,7 @@ from typing import Final
 
 from prometheus_client.metrics_core import Metric
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.broker.partitions.partition import Partition
 from goqueue.doors.http.metrics import bounds
 from goqueue.doors.http.metrics.families import Families, counters, gauge, gauges
@@ -34,7 +34,7 @@ _REPLICAS: Final[Sequence[tuple[str, str, Callable[[PartitionView], float]]]] = 
 _LABELS: Final = ("topic", "partition")
 
 
-def read(broker: Broker) -> Families:
+def read(broker: Node) -> Families:
     partitions, image = tuple(broker.hosted), broker.image
 
     def families() -> Iterable[Metric]:

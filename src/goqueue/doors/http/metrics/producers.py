@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from prometheus_client.metrics_core import Metric
 
 from goqueue.broker.measuring.transactions import producer_figures, transaction_figures
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http.metrics.families import Families, counter, counters, gauge, gauges
 from goqueue.doors.http.metrics.pace import Pace
 from goqueue.model.control import MarkerType
@@ -23,7 +23,7 @@ _STATES = (
 )
 
 
-async def read(broker: Broker, pace: Pace) -> Families:
+async def read(broker: Node, pace: Pace) -> Families:
     by_state: Counter[TransactionState] = Counter()
     now_ms = broker.clock_ms()
     oldest_ms = now_ms

@@ -8,7 +8,7 @@ from typing import Final
 from prometheus_client.metrics_core import Metric
 
 from goqueue.broker.measuring.queues import QueueFigures, queue_figures
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues.redrive import GROUP as REDRIVE_GROUP
 from goqueue.broker.queues.registry import is_dead_letter_topic
@@ -65,7 +65,7 @@ class _Sum:
             self.unsettled.append(Place(partition, seen.floor))
 
 
-async def read(broker: Broker, pace: Pace, ages: Ages) -> Families:
+async def read(broker: Node, pace: Pace, ages: Ages) -> Families:
     sums: dict[_Key, _Sum] = {}
     redriven: dict[tuple[str, int], int] = {}
     for figures in queue_figures(broker.queues):
@@ -149,7 +149,7 @@ def _by_lane(rows: Iterable[tuple[_Key, Sequence[int]]]) -> Iterator[tuple[Label
             yield (*key, lane.name.lower()), counts[lane]
 
 
-def _dead_letters(broker: Broker, redriven: Mapping[tuple[str, int], int]) -> Families:
+def _dead_letters(broker: Node, redriven: Mapping[tuple[str, int], int]) -> Families:
     counts = broker.queues.dead_letters
     written, sent_back = dict(counts.written), dict(counts.sent_back)
     pending: Counter[str] = Counter()

@@ -5,13 +5,13 @@ from collections.abc import Iterable
 
 from prometheus_client.metrics_core import Metric
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http.metrics.families import Families, Labels, counter, gauges
 from goqueue.model.errors import NotLeader
 from goqueue.model.schemas.formats import SchemaType
 
 
-def read(broker: Broker) -> Families:
+def read(broker: Node) -> Families:
     subjects: list[tuple[Labels, int]] = []
     schemas: list[tuple[Labels, int]] = []
     try:

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from prometheus_client.metrics_core import Metric
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http.metrics.families import Families, counter, histogram
 
 
-def read(broker: Broker) -> Families:
+def read(broker: Node) -> Families:
     flushes = broker.hosted.flush_latencies.figures()
     counts = replace(broker.compactor.counts)
     unarchived_bytes = sum(each.log.unarchived_deleted_bytes for each in broker.hosted)

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 
 from prometheus_client.metrics_core import Metric
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http.metrics.families import Families, counter, counters, gauge
 
 
-async def read(broker: Broker) -> Families:
+async def read(broker: Node) -> Families:
     figures = await broker.tracing.figures()
 
     def families() -> Iterable[Metric]:

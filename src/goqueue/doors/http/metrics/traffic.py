@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from prometheus_client.metrics_core import Metric
 
 from goqueue.broker.measuring.traffic import KafkaTraffic, SqsTraffic
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http.metrics.families import (
     Families,
     counter,
@@ -17,7 +17,7 @@ from goqueue.doors.http.metrics.families import (
 from goqueue.doors.http.traffic import Traffic
 
 
-def read(broker: Broker, http: Traffic) -> Families:
+def read(broker: Node, http: Traffic) -> Families:
     lag = broker.traffic.loop_lag.figures()
     doors = (
         _http(http),

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.groups.fields import TopicPartitions, show_partitions
 from goqueue.doors.http.publishing import MESSAGES_PER_REQUEST_MAX, NewMessage, new_record
@@ -94,7 +94,7 @@ def show_transaction(found: TransactionDescription) -> TransactionStatus:
 
 
 async def records_of(
-    broker: Broker, topic: str, messages: Sequence[NewMessage]
+    broker: Node, topic: str, messages: Sequence[NewMessage]
 ) -> tuple[list[NewRecord], list[int | None]]:
     """Records and the partitions named for them; makes the topic if that is allowed."""
     records = []
@@ -114,7 +114,7 @@ async def records_of(
     return records, [whole(message.partition) for message in messages]
 
 
-def check_place(broker: Broker, place: TopicPartition) -> None:
+def check_place(broker: Node, place: TopicPartition) -> None:
     """404 would deny the path, which is right."""
     count = len(broker.topic(place.topic).partitions)
     if place.partition >= count:

@@ -11,7 +11,7 @@ from litestar.params import JSONBody, PathParameter
 from msgspec import Meta
 
 from goqueue.broker.hosted_clients.producers import refused
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.transactions.fields import PRODUCER_ID_MAX, Producer
 from goqueue.doors.http.whole_numbers import DurationMs, whole
@@ -104,7 +104,7 @@ class TransactionGroupStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 @post("/transactions/groups/{group:str}/commit", tags=_TAGS, status_code=200, responses=_ERRORS)
 async def commit_transaction_group(
-    broker: NamedDependency[Broker], group: GroupInPath, data: JSONBody[CommitMembers]
+    broker: NamedDependency[Node], group: GroupInPath, data: JSONBody[CommitMembers]
 ) -> TransactionGroupEnd:
     """Commit the transactions of all named members at once, and remember the sequence with them.
 
@@ -125,7 +125,7 @@ async def commit_transaction_group(
 
 @post("/transactions/groups/{group:str}/abort", tags=_TAGS, status_code=200, responses=_ERRORS)
 async def abort_transaction_group(
-    broker: NamedDependency[Broker], group: GroupInPath, data: JSONBody[AbortMembers]
+    broker: NamedDependency[Node], group: GroupInPath, data: JSONBody[AbortMembers]
 ) -> TransactionGroupEnd:
     """Abort what is open in the group. What is committed stays so, and is answered as such."""
     members = data.members
@@ -143,7 +143,7 @@ async def abort_transaction_group(
 
 @get("/transactions/groups/{group:str}", tags=_TAGS, responses=errors(400, 404))
 async def describe_transaction_group(
-    broker: NamedDependency[Broker], group: GroupInPath
+    broker: NamedDependency[Node], group: GroupInPath
 ) -> TransactionGroupStatus:
     """What the group committed last, and which of its members have something open."""
     found = await broker.transactions.describe_group(DescribeGroup(group_id=group))

@@ -12,7 +12,7 @@ from litestar.params import QueryParameter
 from msgspec import Meta
 
 from goqueue.broker.hosted_clients.producers import check
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.transactions.fields import (
     ID_MAX_LENGTH,
@@ -51,7 +51,7 @@ class TransactionStats(msgspec.Struct, frozen=True, rename="camel"):
 
 @get("/transactions", tags=_TAGS, responses=errors(400, 422))
 async def list_transactions(
-    broker: NamedDependency[Broker],
+    broker: NamedDependency[Node],
     in_state: Annotated[
         str | None,
         QueryParameter(
@@ -105,7 +105,7 @@ async def list_transactions(
 
 
 @get("/transactions/stats", tags=_TAGS, responses=errors(400))
-async def transaction_stats(broker: NamedDependency[Broker]) -> TransactionStats:
+async def transaction_stats(broker: NamedDependency[Node]) -> TransactionStats:
     """How many transactions there are in each state."""
     listed = await _list(broker, ListTransactions())
     states = Counter(each.state for each in listed)
@@ -138,7 +138,7 @@ _OPEN: Final = frozenset(
 )
 
 
-async def _list(broker: Broker, request: ListTransactions) -> list[ListedTransaction]:
+async def _list(broker: Node, request: ListTransactions) -> list[ListedTransaction]:
     found: list[ListedTransaction] = []
     for answer in await broker.transactions.list(request):
         check(answer.error)

@@ -11,7 +11,7 @@ from litestar.params import JSONBody, PathParameter
 from msgspec import Meta
 
 from goqueue.broker.hosted_clients.producers import HostedProducers
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.groups.fields import TimeoutMs
 from goqueue.doors.http.openapi import errors
@@ -124,7 +124,7 @@ async def producer_heartbeat(
     responses=errors(400, 403, 404, 409, 413, 415, 422),
 )
 async def publish_once(
-    broker: NamedDependency[Broker],
+    broker: NamedDependency[Node],
     producers: NamedDependency[HostedProducers],
     producer: ProducerInPath,
     data: JSONBody[PublishOnce],

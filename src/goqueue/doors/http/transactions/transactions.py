@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from goqueue.broker.hosted_clients.members.members import GroupMembers
 from goqueue.broker.hosted_clients.producers import HostedProducers
-from goqueue.broker.node import Broker
+from goqueue.broker.node import Node
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.groups.fields import GROUP_NAME_MAX_LENGTH, MemberId
 from goqueue.doors.http.groups.fields import Epoch as Generation
@@ -78,7 +78,7 @@ async def begin_transaction(
     responses=errors(400, 403, 404, 409, 413, 415, 422),
 )
 async def publish_in_transaction(
-    broker: NamedDependency[Broker],
+    broker: NamedDependency[Node],
     producers: NamedDependency[HostedProducers],
     data: JSONBody[PublishInTransaction],
 ) -> PublishedMessages:
@@ -104,7 +104,7 @@ async def publish_in_transaction(
     responses=errors(400, 403, 404, 409, 413, 415, 422),
 )
 async def add_partition(
-    broker: NamedDependency[Broker],
+    broker: NamedDependency[Node],
     producers: NamedDependency[HostedProducers],
     data: JSONBody[AddPartition],
 ) -> TransactionStatus:
@@ -116,7 +116,7 @@ async def add_partition(
 
 @post("/transactions/offsets", tags=_TAGS, status_code=200, responses=_ERRORS)
 async def commit_offsets_in_transaction(
-    broker: NamedDependency[Broker],
+    broker: NamedDependency[Node],
     producers: NamedDependency[HostedProducers],
     members: NamedDependency[GroupMembers],
     data: JSONBody[CommitOffsetsInTransaction],

@@ -99,7 +99,7 @@ async def _fetch(
         isolation=isolation_level(request.isolation_level),
     )
     if context.broker.tracing.is_enabled:
-        context.broker.tracing.fetched(wanted, fetched, context.client_id)
+        context.broker.tracing.fetched(wanted, fetched, context.caller.client_id)
     return [*zip(keys, fetched, strict=True), *refused]
 
 

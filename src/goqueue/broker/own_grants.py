@@ -1,0 +1,25 @@
+"""The broker's own work, which no caller asks for: the short list of what it may touch.
+
+Together with `service/access.py` this is the only module that makes rights.
+"""
+
+from enum import Enum
+
+from goqueue.model.rights import ReadableTopic, WritableTopic
+
+
+class OwnWork(Enum):
+    """Why the broker reads or writes by itself; each is for one kind of topic only."""
+
+    DEAD_LETTERS = "copies of messages that could not be delivered"
+    REDRIVE = "dead letters on their way back to where they came from"
+    DELAYED_DELIVERY = "delayed messages that are due"
+    MOVE_TASK = "messages that an SQS move task carries to another queue"
+
+
+def own_write(topic: str, _work: OwnWork) -> WritableTopic:
+    return WritableTopic(topic)
+
+
+def own_read(topic: str, _work: OwnWork) -> ReadableTopic:
+    return ReadableTopic(topic)

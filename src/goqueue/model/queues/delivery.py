@@ -1,0 +1,24 @@
+"""A message as it is handed to a reader of a queue."""
+
+from dataclasses import dataclass
+
+from goqueue.model.queues.lanes import Lane
+from goqueue.model.queues.receipts import Receipt
+from goqueue.model.records import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    topic: str
+    partition: int
+    record: Record
+    delivery_count: int
+    lease_id: int
+    deadline_ms: int
+    lane: Lane
+
+    @property
+    def receipt(self) -> Receipt:
+        return Receipt(
+            self.topic, self.partition, self.record.offset, self.delivery_count, self.lease_id
+        )

@@ -1,0 +1,79 @@
+"""Rights as values: an operation takes the name of what it touches as a type that proves the right.
+
+To the type checker a `WritableTopic` is not a `str`, so that code which did not ask for the right
+does not type-check; at run time it is the name itself and costs nothing. Only `service/access.py`
+makes these values, and `broker/own_grants.py` for the broker's own work; a test of the source tree
+holds everybody else to it.
+"""
+
+from enum import Enum
+from typing import Final, NewType
+
+from goqueue.model.log import FetchPart
+
+
+class Resource(Enum):
+    """By the numbers of Kafka's ACLs; subjects are our own."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    SUBJECT = 100
+
+
+class Verb(Enum):
+    """By the numbers of Kafka's ACLs."""
+
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+
+
+# The one resource of its kind; Kafka's name for it.
+CLUSTER_NAME: Final = "kafka-cluster"
+
+ReadableTopic = NewType("ReadableTopic", str)
+WritableTopic = NewType("WritableTopic", str)
+CreatableTopic = NewType("CreatableTopic", str)
+DeletableTopic = NewType("DeletableTopic", str)
+AlterableTopic = NewType("AlterableTopic", str)
+DescribableTopic = NewType("DescribableTopic", str)
+# Whose settings may be seen, and changed.
+InspectableTopic = NewType("InspectableTopic", str)
+ConfigurableTopic = NewType("ConfigurableTopic", str)
+
+# A part of a fetch whose topic is readable.
+ReadablePart = NewType("ReadablePart", FetchPart)
+
+# Join, commit offsets, take and acknowledge messages.
+ReadableGroup = NewType("ReadableGroup", str)
+DescribableGroup = NewType("DescribableGroup", str)
+DeletableGroup = NewType("DeletableGroup", str)
+InspectableGroup = NewType("InspectableGroup", str)
+ConfigurableGroup = NewType("ConfigurableGroup", str)
+
+WritableTransactionalId = NewType("WritableTransactionalId", str)
+DescribableTransactionalId = NewType("DescribableTransactionalId", str)
+
+ReadableSubject = NewType("ReadableSubject", str)
+WritableSubject = NewType("WritableSubject", str)
+DeletableSubject = NewType("DeletableSubject", str)
+ConfigurableSubject = NewType("ConfigurableSubject", str)
+
+# What concerns the whole cluster; the value is its name.
+DescribableCluster = NewType("DescribableCluster", str)
+AlterableCluster = NewType("AlterableCluster", str)
+InspectableCluster = NewType("InspectableCluster", str)
+ConfigurableCluster = NewType("ConfigurableCluster", str)
+# What only brokers ask of each other, such as writing transaction markers.
+ActingCluster = NewType("ActingCluster", str)
+# Producing with a producer id without a transactional id.
+IdempotentWriter = NewType("IdempotentWriter", str)

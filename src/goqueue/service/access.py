@@ -1,0 +1,224 @@
+"""The one place where it is decided who may do what. Only here are rights made for callers.
+
+While security is off there are no rules, and everyone is a super user.
+"""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple, Protocol
+
+from goqueue.model.caller import Caller
+from goqueue.model.errors import (
+    AccessDenied,
+    ClusterAccessDenied,
+    GroupAccessDenied,
+    SubjectAccessDenied,
+    TopicAccessDenied,
+    TransactionalIdAccessDenied,
+)
+from goqueue.model.log import FetchedPart, FetchPart
+from goqueue.model.rights import (
+    CLUSTER_NAME,
+    ActingCluster,
+    AlterableCluster,
+    AlterableTopic,
+    ConfigurableCluster,
+    ConfigurableGroup,
+    ConfigurableSubject,
+    ConfigurableTopic,
+    CreatableTopic,
+    DeletableGroup,
+    DeletableSubject,
+    DeletableTopic,
+    DescribableCluster,
+    DescribableGroup,
+    DescribableTopic,
+    DescribableTransactionalId,
+    IdempotentWriter,
+    InspectableCluster,
+    InspectableGroup,
+    InspectableTopic,
+    ReadableGroup,
+    ReadablePart,
+    ReadableSubject,
+    ReadableTopic,
+    Resource,
+    Verb,
+    WritableSubject,
+    WritableTopic,
+    WritableTransactionalId,
+)
+
+
+class Rules(Protocol):
+    def allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
+        """Whether the caller may do this; asked for every operation, so it must be quick."""
+        ...
+
+
+_DENIED: Final[dict[Resource, type[AccessDenied]]] = {
+    Resource.TOPIC: TopicAccessDenied,
+    Resource.GROUP: GroupAccessDenied,
+    Resource.CLUSTER: ClusterAccessDenied,
+    Resource.TRANSACTIONAL_ID: TransactionalIdAccessDenied,
+    Resource.SUBJECT: SubjectAccessDenied,
+}
+_WORDS: Final = {
+    Resource.TOPIC: "topic",
+    Resource.GROUP: "group",
+    Resource.CLUSTER: "the cluster",
+    Resource.TRANSACTIONAL_ID: "transactional id",
+    Resource.SUBJECT: "subject",
+}
+
+
+class SortedParts(NamedTuple):
+    """Parts of a fetch: those to read, and the answers of those that are refused.
+
+    Positions are those of the request, so that answers can be put in its order.
+    """
+
+    readable: list[ReadablePart]
+    refused: dict[int, FetchedPart]
+
+
+class Access:
+    def __init__(self, rules: Rules | None = None) -> None:
+        self._rules = rules
+
+    # --- topics ---------------------------------------------------------------------------
+
+    def readable_topic(self, caller: Caller, name: str) -> ReadableTopic:
+        self._check(caller, Resource.TOPIC, name, Verb.READ)
+        return ReadableTopic(name)
+
+    def readable_parts(self, caller: Caller, parts: Iterable[FetchPart]) -> SortedParts:
+        if self._rules is None:
+            return SortedParts([ReadablePart(part) for part in parts], {})
+        readable: list[ReadablePart] = []
+        refused: dict[int, FetchedPart] = {}
+        for position, part in enumerate(parts):
+            try:
+                self._check(caller, Resource.TOPIC, part.topic, Verb.READ)
+                readable.append(ReadablePart(part))
+            except AccessDenied as error:
+                refused[position] = FetchedPart(part.topic, part.index, error)
+        return SortedParts(readable, refused)
+
+    def writable_topic(self, caller: Caller, name: str) -> WritableTopic:
+        self._check(caller, Resource.TOPIC, name, Verb.WRITE)
+        return WritableTopic(name)
+
+    def creatable_topic(self, caller: Caller, name: str) -> CreatableTopic:
+        """May make this topic; the right to make topics at all is enough."""
+        if not self.allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.CREATE):
+            self._check(caller, Resource.TOPIC, name, Verb.CREATE)
+        return CreatableTopic(name)
+
+    def deletable_topic(self, caller: Caller, name: str) -> DeletableTopic:
+        self._check(caller, Resource.TOPIC, name, Verb.DELETE)
+        return DeletableTopic(name)
+
+    def alterable_topic(self, caller: Caller, name: str) -> AlterableTopic:
+        self._check(caller, Resource.TOPIC, name, Verb.ALTER)
+        return AlterableTopic(name)
+
+    def describable_topic(self, caller: Caller, name: str) -> DescribableTopic:
+        self._check(caller, Resource.TOPIC, name, Verb.DESCRIBE)
+        return DescribableTopic(name)
+
+    def inspectable_topic(self, caller: Caller, name: str) -> InspectableTopic:
+        self._check(caller, Resource.TOPIC, name, Verb.DESCRIBE_CONFIGS)
+        return InspectableTopic(name)
+
+    def configurable_topic(self, caller: Caller, name: str) -> ConfigurableTopic:
+        self._check(caller, Resource.TOPIC, name, Verb.ALTER_CONFIGS)
+        return ConfigurableTopic(name)
+
+    # --- groups ---------------------------------------------------------------------------
+
+    def readable_group(self, caller: Caller, name: str) -> ReadableGroup:
+        self._check(caller, Resource.GROUP, name, Verb.READ)
+        return ReadableGroup(name)
+
+    def describable_group(self, caller: Caller, name: str) -> DescribableGroup:
+        self._check(caller, Resource.GROUP, name, Verb.DESCRIBE)
+        return DescribableGroup(name)
+
+    def deletable_group(self, caller: Caller, name: str) -> DeletableGroup:
+        self._check(caller, Resource.GROUP, name, Verb.DELETE)
+        return DeletableGroup(name)
+
+    def inspectable_group(self, caller: Caller, name: str) -> InspectableGroup:
+        self._check(caller, Resource.GROUP, name, Verb.DESCRIBE_CONFIGS)
+        return InspectableGroup(name)
+
+    def configurable_group(self, caller: Caller, name: str) -> ConfigurableGroup:
+        self._check(caller, Resource.GROUP, name, Verb.ALTER_CONFIGS)
+        return ConfigurableGroup(name)
+
+    # --- transactional ids and producers --------------------------------------------------
+
+    def writable_transactional_id(self, caller: Caller, name: str) -> WritableTransactionalId:
+        self._check(caller, Resource.TRANSACTIONAL_ID, name, Verb.WRITE)
+        return WritableTransactionalId(name)
+
+    def describable_transactional_id(self, caller: Caller, name: str) -> DescribableTransactionalId:
+        self._check(caller, Resource.TRANSACTIONAL_ID, name, Verb.DESCRIBE)
+        return DescribableTransactionalId(name)
+
+    def idempotent_writer(self, caller: Caller) -> IdempotentWriter:
+        self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.IDEMPOTENT_WRITE)
+        return IdempotentWriter(CLUSTER_NAME)
+
+    # --- subjects -------------------------------------------------------------------------
+
+    def readable_subject(self, caller: Caller, name: str) -> ReadableSubject:
+        self._check(caller, Resource.SUBJECT, name, Verb.READ)
+        return ReadableSubject(name)
+
+    def writable_subject(self, caller: Caller, name: str) -> WritableSubject:
+        self._check(caller, Resource.SUBJECT, name, Verb.WRITE)
+        return WritableSubject(name)
+
+    def deletable_subject(self, caller: Caller, name: str) -> DeletableSubject:
+        self._check(caller, Resource.SUBJECT, name, Verb.DELETE)
+        return DeletableSubject(name)
+
+    def configurable_subject(self, caller: Caller, name: str) -> ConfigurableSubject:
+        self._check(caller, Resource.SUBJECT, name, Verb.ALTER_CONFIGS)
+        return ConfigurableSubject(name)
+
+    # --- the cluster ----------------------------------------------------------------------
+
+    def describable_cluster(self, caller: Caller) -> DescribableCluster:
+        self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE)
+        return DescribableCluster(CLUSTER_NAME)
+
+    def alterable_cluster(self, caller: Caller) -> AlterableCluster:
+        self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER)
+        return AlterableCluster(CLUSTER_NAME)
+
+    def inspectable_cluster(self, caller: Caller) -> InspectableCluster:
+        self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE_CONFIGS)
+        return InspectableCluster(CLUSTER_NAME)
+
+    def configurable_cluster(self, caller: Caller) -> ConfigurableCluster:
+        self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER_CONFIGS)
+        return ConfigurableCluster(CLUSTER_NAME)
+
+    def acting_cluster(self, caller: Caller) -> ActingCluster:
+        self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.CLUSTER_ACTION)
+        return ActingCluster(CLUSTER_NAME)
+
+    # --- deciding -------------------------------------------------------------------------
+
+    def allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
+        """For lists, from which what the caller may not see is left out."""
+        return self._rules is None or self._rules.allows(caller, resource, name, verb)
+
+    def _check(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> None:
+        if self._rules is None or self._rules.allows(caller, resource, name, verb):
+            return
+        what = _WORDS[resource] if resource is Resource.CLUSTER else f"{_WORDS[resource]} {name!r}"
+        word = verb.name.lower().replace("_", " ")
+        raise _DENIED[resource](f"{caller.principal} is not allowed to {word} {what}")

@@ -1,0 +1,41 @@
+"""All operations of a broker, by what they are about."""
+
+from goqueue.broker.node import Node
+from goqueue.model.broker_config import BrokerConfig
+from goqueue.service.access import Access, Rules
+from goqueue.service.administration import Administration
+from goqueue.service.delays import DelayService
+from goqueue.service.groups import GroupService
+from goqueue.service.log import LogService
+from goqueue.service.publishing import PublishingService
+from goqueue.service.queues import QueueService
+from goqueue.service.routing import Routing
+from goqueue.service.schemas import SchemaService
+from goqueue.service.share_groups import ShareGroupService
+from goqueue.service.topics import TopicService
+from goqueue.service.tracing import TracingService
+from goqueue.service.transactions import TransactionService
+
+
+class BrokerService:
+    """`rules` None: security is off, and everyone may do everything."""
+
+    def __init__(self, node: Node, rules: Rules | None = None) -> None:
+        access = Access(rules)
+        routing = Routing(node)
+        self.node = node
+        self.topics = TopicService(node, access, routing)
+        self.log = LogService(node, access, routing)
+        self.publishing = PublishingService(node, access, routing)
+        self.queues = QueueService(node, access, routing)
+        self.share_groups = ShareGroupService(node, access, routing)
+        self.groups = GroupService(node, access, routing)
+        self.transactions = TransactionService(node, access, routing)
+        self.schemas = SchemaService(node, access, routing)
+        self.delays = DelayService(node, access, routing)
+        self.tracing = TracingService(node, access, routing)
+        self.administration = Administration(node, access, routing)
+
+    @property
+    def config(self) -> BrokerConfig:
+        return self.node.config

@@ -1,0 +1,12 @@
+"""Publishing single records, now or later, for doors that do not speak in batches."""
+
+from goqueue.broker.node import Node
+from goqueue.service.access import Access
+from goqueue.service.routing import Routing
+
+
+class PublishingService:
+    def __init__(self, node: Node, access: Access, routing: Routing) -> None:
+        self._node = node
+        self._access = access
+        self._routing = routing

@@ -1,0 +1,12 @@
+"""Transactional ids: producers, transactions, groups of transactions."""
+
+from goqueue.broker.node import Node
+from goqueue.service.access import Access
+from goqueue.service.routing import Routing
+
+
+class TransactionService:
+    def __init__(self, node: Node, access: Access, routing: Routing) -> None:
+        self._node = node
+        self._access = access
+        self._routing = routing
