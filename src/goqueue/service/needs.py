@@ -24,12 +24,14 @@ class Refused(Enum):
 @dataclass(frozen=True, slots=True)
 class Need:
     """`names` says where the request names what it is about: fields of a Kafka request in dots
-    (`topics.name`), a part of a path or a field of a body; empty for the cluster and for lists."""
+    (`topics.name`), a part of a path or a field of a body, several with commas; empty for the
+    cluster and for lists. `or_cluster`: the same right on the cluster is enough."""
 
     resource: Resource
     verb: Verb
     names: str = ""
     refused: Refused = Refused.WHOLE
+    or_cluster: bool = False
 
 
 # `OPEN` in place of needs: anyone may ask, and the answer tells nothing of what is stored.
