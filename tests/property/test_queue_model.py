@@ -26,7 +26,7 @@ from goqueue.model.queues.messages import (
     QueueKey,
 )
 from goqueue.model.queues.settings import QueueSettings
-from goqueue.state.machine import Outcome, StateRecord
+from goqueue.state.machine import Outcome, StateRecord, Ticket
 from goqueue.state.priority.index import LaneIndex
 from goqueue.state.queues.machine import QueueMachine
 from goqueue.state.queues.marks import FRESH, SETTLED, death_of, delivery_count
@@ -212,7 +212,9 @@ class QueueWorld(RuleBasedStateMachine):
     @rule(data=st.data(), kept=st.integers(0, 5), size=st.integers(1, 1_500))
     def crash_while_acquiring(self, data: st.DataObject, kept: int, size: int) -> None:
         key = data.draw(st.sampled_from(sorted(self.models)))
-        outcome = self.machine.acquire(self.acquisition(key, "ada", size), ticket=0, now_ms=1)
+        outcome = self.machine.acquire(
+            self.acquisition(key, "ada", size), ticket=Ticket(0), now_ms=1
+        )
         self.store(outcome.records[:kept])
         taken = outcome.replies[0].response
         assert isinstance(taken, Acquired)
@@ -233,7 +235,7 @@ class QueueWorld(RuleBasedStateMachine):
             delivery_count=receipt.count,
         )
         request = Acknowledge(queue=receipt.queue, member=None, items=(item,))
-        outcome = self.machine.acknowledge(request, ticket=0, now_ms=self.now_ms)
+        outcome = self.machine.acknowledge(request, ticket=Ticket(0), now_ms=self.now_ms)
         answer = outcome.replies[0].response
         assert isinstance(answer, Acknowledged)
         self.store(outcome.records[:kept])
@@ -258,7 +260,9 @@ class QueueWorld(RuleBasedStateMachine):
         self.now_ms += 1
         self.carry_out(
             self.machine.open_queue(
-                OpenQueue(queue=key, start=start, settings=chosen), ticket=0, now_ms=self.now_ms
+                OpenQueue(queue=key, start=start, settings=chosen),
+                ticket=Ticket(0),
+                now_ms=self.now_ms,
             )
         )
         self.models[key] = self.new_model(chosen, start)
@@ -288,7 +292,7 @@ class QueueWorld(RuleBasedStateMachine):
             self.lanes.trim(self.log_start)
         for key, model in self.models.items():
             request = Skip(queue=key, log_start=self.log_start)
-            self.carry_out(self.machine.skip(request, ticket=0, now_ms=self.now_ms))
+            self.carry_out(self.machine.skip(request, ticket=Ticket(0), now_ms=self.now_ms))
             for offset, message in model.messages.items():
                 if offset < self.log_start:
                     message.state = State.SETTLED
@@ -298,7 +302,7 @@ class QueueWorld(RuleBasedStateMachine):
     def skip(self, data: st.DataObject, size: int) -> None:
         key, span = self.some_span(data, size)
         request = Skip(queue=key, skipped=(span,))
-        self.carry_out(self.machine.skip(request, ticket=0, now_ms=self.now_ms))
+        self.carry_out(self.machine.skip(request, ticket=Ticket(0), now_ms=self.now_ms))
         for offset in range(*span):
             if offset in self.models[key].messages:
                 self.models[key].messages[offset].state = State.SETTLED
@@ -313,11 +317,13 @@ class QueueWorld(RuleBasedStateMachine):
             # Nothing is taken: there is nothing in the one span that may be.
             nothing = OffsetRange(self.log_end, self.log_end + 1)
             request = replace(self.acquisition(key, "ada", 1, (nothing,)), expired=(span,))
-            self.carry_out(self.machine.acquire(request, ticket=0, now_ms=self.now_ms))
+            self.carry_out(self.machine.acquire(request, ticket=Ticket(0), now_ms=self.now_ms))
             mortal.remove(State.LEASED)
         else:
             self.carry_out(
-                self.machine.skip(Skip(queue=key, expired=(span,)), ticket=0, now_ms=self.now_ms)
+                self.machine.skip(
+                    Skip(queue=key, expired=(span,)), ticket=Ticket(0), now_ms=self.now_ms
+                )
             )
         model = self.models[key]
         for offset in range(*span):
@@ -339,7 +345,7 @@ class QueueWorld(RuleBasedStateMachine):
         key = data.draw(st.sampled_from(sorted(self.models)))
         start = max(self.log_end - back, self.log_start)
         request = ResetQueue(queue=key, start=start)
-        self.carry_out(self.machine.reset_queue(request, ticket=0, now_ms=self.now_ms))
+        self.carry_out(self.machine.reset_queue(request, ticket=Ticket(0), now_ms=self.now_ms))
         self.models[key] = self.new_model(self.models[key].settings, start)
         self.forget_dead(key)
 
@@ -347,7 +353,7 @@ class QueueWorld(RuleBasedStateMachine):
     def delete_or_open(self, group: str, chosen: QueueSettings) -> None:
         key = QueueKey(group, TOPIC, 0)
         if key in self.models:
-            self.carry_out(self.machine.delete_queues(DeleteQueues(group=group), ticket=0))
+            self.carry_out(self.machine.delete_queues(DeleteQueues(group=group), ticket=Ticket(0)))
             del self.models[key]
             self.forget_dead(key)
         else:
@@ -362,7 +368,7 @@ class QueueWorld(RuleBasedStateMachine):
     def configure(self, data: st.DataObject, chosen: QueueSettings) -> None:
         key = data.draw(st.sampled_from(sorted(self.models)))
         request = ConfigureQueue(queue=key, settings=chosen)
-        self.carry_out(self.machine.configure_queue(request, ticket=0))
+        self.carry_out(self.machine.configure_queue(request, ticket=Ticket(0)))
         self.models[key].settings = chosen
 
     # --- consumers ------------------------------------------------------------------------
@@ -401,7 +407,7 @@ class QueueWorld(RuleBasedStateMachine):
             ready = {o: m for o, m in ready.items() if wanted.start <= o < wanted.end}
         request = self.acquisition(key, member, size, only)
         hints = self.machine.candidates(request, now_ms=self.now_ms)
-        answer = self.carry_out(self.machine.acquire(request, ticket=0, now_ms=self.now_ms))
+        answer = self.carry_out(self.machine.acquire(request, ticket=Ticket(0), now_ms=self.now_ms))
         assert isinstance(answer, Acquired)
         taken = [offset for span in answer.spans for offset in range(span.start, span.end)]
         assert taken == [offset for span in hints for offset in range(*span)]
@@ -497,7 +503,7 @@ class QueueWorld(RuleBasedStateMachine):
         request = Acknowledge(
             queue=receipt.queue, member=member, items=(item,), is_atomic=is_atomic
         )
-        outcome = self.machine.acknowledge(request, ticket=0, now_ms=self.now_ms)
+        outcome = self.machine.acknowledge(request, ticket=Ticket(0), now_ms=self.now_ms)
         answer = self.carry_out(outcome)
         assert isinstance(answer, Acknowledged)
         model = self.models.get(receipt.queue)
@@ -564,7 +570,7 @@ class QueueWorld(RuleBasedStateMachine):
     @rule(group=st.sampled_from(("g", "h")), member=st.sampled_from(("ada", "bob")))
     def leave(self, group: str, member: str) -> None:
         request = MemberLeft(group=group, member=member)
-        self.carry_out(self.machine.member_left(request, ticket=0, now_ms=self.now_ms))
+        self.carry_out(self.machine.member_left(request, ticket=Ticket(0), now_ms=self.now_ms))
         model = self.models.get(QueueKey(group, TOPIC, 0))
         if model is not None:
             for message in model.messages.values():
@@ -647,7 +653,10 @@ class QueueWorld(RuleBasedStateMachine):
     def figures_are_right(self) -> None:
         for key, model in self.models.items():
             outcome = self.machine.describe(
-                key, ticket=0, readable=OffsetRange(self.log_start, self.log_end), lanes=self.lanes
+                key,
+                ticket=Ticket(0),
+                readable=OffsetRange(self.log_start, self.log_end),
+                lanes=self.lanes,
             )
             figures = outcome.replies[0].response
             assert isinstance(figures, QueueDescription)

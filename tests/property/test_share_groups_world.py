@@ -14,6 +14,7 @@ from goqueue.model.groups.share_messages import (
     ShareGroupHeartbeatResult,
 )
 from goqueue.state.groups.settings import GroupSettings
+from goqueue.state.machine import Ticket
 from tests.unit.state.groups.group_world import GroupWorld, table_of, topic_id, topics
 
 MEMBERS = [f"m{number}" for number in range(5)]
@@ -53,14 +54,14 @@ class ShareGroupWorld(RuleBasedStateMachine):
         )
         (reply,) = self.world.take(
             self.world.machine.share_heartbeat(
-                request, ticket=self.world.tickets, now_ms=self.world.now_ms
+                request, ticket=Ticket(self.world.tickets), now_ms=self.world.now_ms
             )
         )
         assert isinstance(reply.response, ShareGroupHeartbeatResult)
         return reply.response
 
     def described(self) -> DescribedShareGroup:
-        (reply,) = self.world.take(self.world.machine.describe_share_group("g", ticket=0))
+        (reply,) = self.world.take(self.world.machine.describe_share_group("g", ticket=Ticket(0)))
         assert isinstance(reply.response, DescribedShareGroup)
         return reply.response
 

@@ -27,7 +27,7 @@ from goqueue.model.transactions.messages import (
     WriteMarkers,
 )
 from goqueue.model.transactions.states import TransactionState
-from goqueue.state.machine import Outcome, StateRecord
+from goqueue.state.machine import Outcome, StateRecord, Ticket
 from goqueue.state.transactions.groups import is_group_record
 from goqueue.state.transactions.machine import TransactionMachine
 from goqueue.state.transactions.producer_ids import ProducerIds
@@ -138,7 +138,7 @@ class GroupsWorld(RuleBasedStateMachine):
     def start_task(self, name: str) -> None:
         request = InitProducerId(transactional_id=name, timeout_ms=TIMEOUT_MS)
         answer = self.carry_out(
-            self.machine.init_producer_id(request, ticket=0, now_ms=self.now_ms)
+            self.machine.init_producer_id(request, ticket=Ticket(0), now_ms=self.now_ms)
         )
         assert isinstance(answer, ProducerIdAnswer)
         if answer.error is TransactionError.NONE:
@@ -155,7 +155,7 @@ class GroupsWorld(RuleBasedStateMachine):
             producer_epoch=member.producer_epoch,
             partitions=frozenset({PARTITION}),
         )
-        self.carry_out(self.machine.add_partitions(request, ticket=0, now_ms=self.now_ms))
+        self.carry_out(self.machine.add_partitions(request, ticket=Ticket(0), now_ms=self.now_ms))
         state = self.machine.transactions.get(member.transactional_id)
         if (
             state is not None
@@ -171,7 +171,7 @@ class GroupsWorld(RuleBasedStateMachine):
         sequence = max(0, max(self.decided, default=-1) + ahead)
         outcome = self.machine.commit_group(
             CommitGroup(group_id=GROUP, sequence=sequence, members=members),
-            ticket=0,
+            ticket=Ticket(0),
             now_ms=self.now_ms,
         )
         answer = outcome.replies[0].response
@@ -196,7 +196,7 @@ class GroupsWorld(RuleBasedStateMachine):
             sequence=sequence,
             members=None if everybody else self.choose(data),
         )
-        self.carry_out(self.machine.abort_group(request, ticket=0, now_ms=self.now_ms))
+        self.carry_out(self.machine.abort_group(request, ticket=Ticket(0), now_ms=self.now_ms))
 
     def choose(self, data: st.DataObject) -> tuple[GroupMember, ...]:
         """At most one identity of each member, more often the last than an older one."""

@@ -29,7 +29,7 @@ from goqueue.model.transactions.messages import (
     WriteMarkers,
 )
 from goqueue.model.transactions.states import TransactionState
-from goqueue.state.machine import Outcome, StateRecord
+from goqueue.state.machine import Outcome, StateRecord, Ticket
 from goqueue.state.producers.partition import Duplicate, PartitionProducers
 from goqueue.state.producers.verification import ALREADY_ONGOING
 from goqueue.state.transactions.machine import TransactionMachine
@@ -161,7 +161,7 @@ class TransactionsWorld(RuleBasedStateMachine):
         """The client never learns whether its request was seen."""
         client = data.draw(st.sampled_from(self.clients))
         outcome = self.machine.end_transaction(
-            self.end_request(client, commit), ticket=0, now_ms=self.now_ms
+            self.end_request(client, commit), ticket=Ticket(0), now_ms=self.now_ms
         )
         if appended:
             self.carry_out(outcome)
@@ -271,7 +271,7 @@ class TransactionsWorld(RuleBasedStateMachine):
         )
         before = self.machine.transactions.get(client.transactional_id)
         answer = self.carry_out(
-            self.machine.init_producer_id(request, ticket=0, now_ms=self.now_ms)
+            self.machine.init_producer_id(request, ticket=Ticket(0), now_ms=self.now_ms)
         )
         assert isinstance(answer, ProducerIdAnswer)
         if answer.error is OK:
@@ -330,7 +330,9 @@ class TransactionsWorld(RuleBasedStateMachine):
             partitions=frozenset({name}),
             verify_only=verify_only,
         )
-        answer = self.carry_out(self.machine.add_partitions(request, ticket=0, now_ms=self.now_ms))
+        answer = self.carry_out(
+            self.machine.add_partitions(request, ticket=Ticket(0), now_ms=self.now_ms)
+        )
         assert isinstance(answer, AddPartitionsAnswer)
         if answer.errors[name] is OK:
             self.assert_owner(client)
@@ -346,7 +348,9 @@ class TransactionsWorld(RuleBasedStateMachine):
             producer_epoch=client.epoch,
             group_id="g",
         )
-        answer = self.carry_out(self.machine.add_offsets(request, ticket=0, now_ms=self.now_ms))
+        answer = self.carry_out(
+            self.machine.add_offsets(request, ticket=Ticket(0), now_ms=self.now_ms)
+        )
         assert isinstance(answer, AddOffsetsAnswer)
         if answer.error is OK:
             self.assert_owner(client)
@@ -402,7 +406,7 @@ class TransactionsWorld(RuleBasedStateMachine):
         before = self.machine.transactions.get(client.transactional_id)
         answer = self.carry_out(
             self.machine.end_transaction(
-                self.end_request(client, commit), ticket=0, now_ms=self.now_ms
+                self.end_request(client, commit), ticket=Ticket(0), now_ms=self.now_ms
             )
         )
         assert isinstance(answer, ProducerIdAnswer)

@@ -1,17 +1,26 @@
 """What every state machine has in common: records, replies, outcomes, and deadlines as data.
 
-The runtime runs a machine by *decide, append, replay, wait for the commit, answer*: a command
-returns an `Outcome`; the runtime appends its records to the machine's log, replays each into
-the machine, and sends the replies once the records are committed. No other command runs between
-decision and replay.
+The runtime runs a machine by *decide, replay, append, wait for the commit, answer*: a command
+returns an `Outcome`; the runtime replays its records into the machine at once, so that the next
+command decides on what this one did; appends them to the machine's log, together with those of
+other commands of the same turn of the event loop; and sends the replies once they are committed.
 """
 
 import heapq
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
+R = TypeVar("R")
+M_contra = TypeVar("M_contra", contravariant=True)
+Q_contra = TypeVar("Q_contra", contravariant=True)
+
+
+class Ticket(int, Generic[R]):
+    """The number under which a request waits, typed by the answer that it waits for."""
+
+    __slots__ = ()
 
 
 class StateRecord(NamedTuple):
@@ -37,7 +46,7 @@ class Outcome:
     effects: list[object] = field(default_factory=list)
     """What to do elsewhere once the records are committed, such as writing transaction markers."""
 
-    def reply(self, ticket: int, response: object) -> None:
+    def reply(self, ticket: Ticket[R], response: R) -> None:
         self.replies.append(Reply(ticket, response))
 
 
@@ -52,10 +61,6 @@ class Machine(Protocol):
         """Called once after recovery: start the sessions and timeouts of what was replayed."""
         ...
 
-    def snapshot(self) -> Iterable[StateRecord]:
-        """Records that rebuild the durable state from nothing."""
-        ...
-
     def next_deadline_ms(self) -> int | None:
         """When `on_deadline` must be called next, or None."""
         ...
@@ -63,6 +68,22 @@ class Machine(Protocol):
     def on_deadline(self, now_ms: int) -> Outcome:
         """Do a bounded part of what is due; call again while `next_deadline_ms` has come."""
         ...
+
+
+class TimedMethod(Protocol[M_contra, Q_contra, R]):
+    """A machine's command, as the class names it: a request, its ticket, and the time."""
+
+    def __call__(
+        self, machine: M_contra, request: Q_contra, /, *, ticket: Ticket[R], now_ms: int
+    ) -> Outcome: ...
+
+
+class UntimedMethod(Protocol[M_contra, Q_contra, R]):
+    """A command for which the time does not matter."""
+
+    def __call__(
+        self, machine: M_contra, request: Q_contra, /, *, ticket: Ticket[R]
+    ) -> Outcome: ...
 
 
 # Entries of cancelled or moved deadlines stay in the heap until their time; beyond this share (plus

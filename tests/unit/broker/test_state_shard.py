@@ -3,7 +3,7 @@
 import asyncio
 import random
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from goqueue.broker.runtime.table import StateTable
 from goqueue.broker.runtime.topic import StateTopic
 from goqueue.model.broker_config import broker_config
 from goqueue.model.errors import GoQueueError, PartitionOffline
-from goqueue.state.machine import Deadlines, Outcome, StateRecord
+from goqueue.state.machine import Deadlines, Outcome, StateRecord, Ticket
 from tests.unit.broker.conftest import OpenBroker
 
 TOPIC = "__counters"
@@ -28,7 +28,7 @@ class Counters:
         self.totals: dict[bytes, int] = {}
         self._deadlines: Deadlines[bytes] = Deadlines()
 
-    def add(self, name: bytes, amount: int, ticket: int) -> Outcome:
+    def add(self, name: bytes, amount: int, ticket: Ticket[int]) -> Outcome:
         outcome = Outcome()
         total = self.totals.get(name, 0) + amount
         outcome.records.append(StateRecord(name, b"%d" % total if total else None))
@@ -36,12 +36,12 @@ class Counters:
         outcome.effects.append(("changed", name))
         return outcome
 
-    def get(self, name: bytes, ticket: int) -> Outcome:
+    def get(self, name: bytes, ticket: Ticket[int]) -> Outcome:
         outcome = Outcome()
         outcome.reply(ticket, self.totals.get(name, 0))
         return outcome
 
-    def expire_at(self, name: bytes, at_ms: int, ticket: int) -> Outcome:
+    def expire_at(self, name: bytes, at_ms: int, ticket: Ticket[None]) -> Outcome:
         self._deadlines.set(name, at_ms)
         outcome = Outcome()
         outcome.reply(ticket, None)
@@ -55,9 +55,6 @@ class Counters:
 
     def loaded(self, now_ms: int) -> Outcome:
         return Outcome()
-
-    def snapshot(self) -> Iterable[StateRecord]:
-        return [StateRecord(name, b"%d" % total) for name, total in self.totals.items()]
 
     def next_deadline_ms(self) -> int | None:
         return self._deadlines.next_ms()
@@ -82,11 +79,11 @@ class Bench:
     def _perform(self, index: int, effects: Sequence[object]) -> None:
         self.effects += effects
 
-    async def add(self, name: bytes, amount: int) -> object:
+    async def add(self, name: bytes, amount: int) -> int:
         shard = await self.topic.shard_for(name.decode())
         return await shard.execute(lambda machine, ticket, _: machine.add(name, amount, ticket))
 
-    async def get(self, name: bytes) -> object:
+    async def get(self, name: bytes) -> int:
         shard = await self.topic.shard_for(name.decode())
         return await shard.execute(lambda machine, ticket, _: machine.get(name, ticket))
 

@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, cast
+from typing import Final, TypeVar
 
 from goqueue.broker.groups.rebalance_stats import RebalanceStats
 from goqueue.broker.groups.rebalance_watch import WatchedGroupMachine
@@ -14,7 +14,6 @@ from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import (
     CommittedPartition,
     CompleteTransaction,
-    CompleteTransactionResult,
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeatResult,
     DeleteGroupResult,
@@ -43,8 +42,10 @@ from goqueue.model.names import TopicPartition, topic_partition
 from goqueue.state.groups.coordinator import GroupMachine
 from goqueue.state.groups.settings import GroupOverrides, GroupSettings
 from goqueue.state.groups.topics import TopicInfo, Topics
-from goqueue.state.machine import Outcome
+from goqueue.state.machine import Outcome, Ticket
 from goqueue.state.metadata_image import MetadataImage
+
+R = TypeVar("R")
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 # Random part of a member's id: 128 bits cannot be guessed.
@@ -75,7 +76,7 @@ class Groups:
             loaded=self._catch_up,
         )
 
-    def _make(self, _index: int, _partition: Partition) -> GroupMachine:
+    def _make(self, _index: int, _partition: Partition) -> WatchedGroupMachine:
         machine = WatchedGroupMachine(
             settings=self._settings,
             new_id=lambda: secrets.token_hex(MEMBER_ID_BYTES),
@@ -86,7 +87,7 @@ class Groups:
         machine.on_group_settings_changed(self.overrides())
         return machine
 
-    def _catch_up(self, shard: StateShard[GroupMachine]) -> None:
+    def _catch_up(self, shard: StateShard[WatchedGroupMachine]) -> None:
         shard.machine.on_group_settings_changed(self.overrides())
         shard.take(shard.machine.on_topics_changed(topics_of(self._host.image)))
 
@@ -99,32 +100,26 @@ class Groups:
     # --- membership -----------------------------------------------------------------------
 
     async def join(self, request: JoinGroup) -> JoinGroupResult:
-        answer = await self._ask(request.group_id, timed(GroupMachine.join, request))
-        return cast(JoinGroupResult, answer)
+        return await self._ask(request.group_id, timed(GroupMachine.join, request))
 
     async def sync(self, request: SyncGroup) -> SyncGroupResult:
-        answer = await self._ask(request.group_id, timed(GroupMachine.sync, request))
-        return cast(SyncGroupResult, answer)
+        return await self._ask(request.group_id, timed(GroupMachine.sync, request))
 
     async def heartbeat(self, request: Heartbeat) -> HeartbeatResult:
-        answer = await self._ask(request.group_id, timed(GroupMachine.heartbeat, request))
-        return cast(HeartbeatResult, answer)
+        return await self._ask(request.group_id, timed(GroupMachine.heartbeat, request))
 
     async def leave(self, request: LeaveGroup) -> LeaveGroupResult:
-        answer = await self._ask(request.group_id, timed(WatchedGroupMachine.leave, request))
-        return cast(LeaveGroupResult, answer)
+        return await self._ask(request.group_id, timed(WatchedGroupMachine.leave, request))
 
     async def consumer_heartbeat(
         self, request: ConsumerGroupHeartbeat
     ) -> ConsumerGroupHeartbeatResult:
-        command: Command[GroupMachine] = timed(GroupMachine.consumer_heartbeat, request)
-        return cast(ConsumerGroupHeartbeatResult, await self._ask(request.group_id, command))
+        return await self._ask(request.group_id, timed(GroupMachine.consumer_heartbeat, request))
 
     # --- offsets --------------------------------------------------------------------------
 
     async def commit(self, request: OffsetCommit) -> OffsetCommitResult:
-        answer = await self._ask(request.group_id, timed(GroupMachine.commit_offsets, request))
-        result = cast(OffsetCommitResult, answer)
+        result = await self._ask(request.group_id, timed(GroupMachine.commit_offsets, request))
         if self.offsets_committed is not None:
             self.offsets_committed(request, result)
         return result
@@ -136,22 +131,22 @@ class Groups:
         epoch that has ended is refused (KIP-890).
         """
 
-        def command(machine: GroupMachine, ticket: int, now_ms: int) -> Outcome:
+        def command(
+            machine: GroupMachine, ticket: Ticket[OffsetCommitResult], now_ms: int
+        ) -> Outcome:
             if request.producer_epoch < self._ended.get(request.producer_id, -1):
                 outcome = Outcome()
                 outcome.reply(ticket, _fenced(request))
                 return outcome
             return machine.commit_offsets_in_transaction(request, ticket=ticket, now_ms=now_ms)
 
-        return cast(OffsetCommitResult, await self._ask(request.group_id, command))
+        return await self._ask(request.group_id, command)
 
     async def fetch_offsets(self, request: OffsetFetch) -> OffsetFetchResult:
-        answer = await self._ask(request.group_id, untimed(GroupMachine.fetch_offsets, request))
-        return cast(OffsetFetchResult, answer)
+        return await self._ask(request.group_id, untimed(GroupMachine.fetch_offsets, request))
 
     async def delete_offsets(self, request: OffsetDelete) -> OffsetDeleteResult:
-        answer = await self._ask(request.group_id, untimed(GroupMachine.delete_offsets, request))
-        return cast(OffsetDeleteResult, answer)
+        return await self._ask(request.group_id, untimed(GroupMachine.delete_offsets, request))
 
     def offsets_partition(self, group_id: str) -> TopicPartition:
         return topic_partition(OFFSETS_TOPIC, self.state.partition_for(group_id))
@@ -167,7 +162,7 @@ class Groups:
         shard = await self.state.shard(partition.partition)
         self._note_end(producer_id, producer_epoch)
         answer = await shard.execute(untimed(GroupMachine.complete_transaction, request))
-        if cast(CompleteTransactionResult, answer).error is not GroupError.NONE:
+        if answer.error is not GroupError.NONE:
             raise InvalidProducerEpoch(
                 f"{partition} has offsets of a later epoch of producer {producer_id} than "
                 f"{producer_epoch}"
@@ -184,23 +179,20 @@ class Groups:
     async def list(self, request: ListGroups) -> list[ListedGroup]:
         groups: list[ListedGroup] = []
         for shard in await self.state.all_shards():
-            answer = await shard.execute(untimed(GroupMachine.list_groups, request))
-            groups += cast(Sequence[ListedGroup], answer)
+            found = await shard.execute(untimed(GroupMachine.list_groups, request))
+            groups += found
         return groups
 
     async def describe(self, group_id: str) -> DescribedGroup:
-        answer = await self._ask(group_id, untimed(GroupMachine.describe_group, group_id))
-        return cast(DescribedGroup, answer)
+        return await self._ask(group_id, untimed(GroupMachine.describe_group, group_id))
 
     async def describe_consumer(self, group_id: str) -> DescribedConsumerGroup:
-        answer = await self._ask(group_id, untimed(GroupMachine.describe_consumer_group, group_id))
-        return cast(DescribedConsumerGroup, answer)
+        return await self._ask(group_id, untimed(GroupMachine.describe_consumer_group, group_id))
 
     async def delete(self, group_id: str) -> DeleteGroupResult:
         if self.before_delete is not None:
             await self.before_delete(group_id)
-        answer = await self._ask(group_id, untimed(GroupMachine.delete_group, group_id))
-        return cast(DeleteGroupResult, answer)
+        return await self._ask(group_id, untimed(GroupMachine.delete_group, group_id))
 
     def settings_changed(self) -> None:
         """Groups have other settings of their own than before."""
@@ -217,7 +209,7 @@ class Groups:
         for shard in shards:
             shard.take(shard.machine.on_topics_changed(topics))
 
-    async def _ask(self, group_id: str, command: Command[GroupMachine]) -> object:
+    async def _ask(self, group_id: str, command: Command[WatchedGroupMachine, R]) -> R:
         shard = await self.state.shard_for(group_id)
         return await shard.execute(command)
 

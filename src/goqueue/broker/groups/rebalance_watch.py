@@ -10,7 +10,7 @@ from goqueue.model.groups.consumer_protocol import (
     read_assignment,
     read_subscription,
 )
-from goqueue.model.groups.messages import LeaveGroup
+from goqueue.model.groups.messages import LeaveGroup, LeaveGroupResult
 from goqueue.state.groups.classic_group import ClassicGroup
 from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember, MemberState
 from goqueue.state.groups.coordinator import GroupMachine
@@ -26,7 +26,7 @@ from goqueue.state.groups.records import (
     decode_key,
 )
 from goqueue.state.groups.settings import GroupSettings
-from goqueue.state.machine import Outcome, StateRecord
+from goqueue.state.machine import Outcome, StateRecord, Ticket
 
 # Keys are MessagePack arrays that begin with their tag. Offset records, nearly all there are, are
 # known by it without decoding.
@@ -54,7 +54,9 @@ class WatchedGroupMachine(GroupMachine):
         self._reasons: dict[str, RebalanceReason] = {}
         self._timed: frozenset[StateRecord] = frozenset()
 
-    def leave(self, request: LeaveGroup, *, ticket: int, now_ms: int) -> Outcome:
+    def leave(
+        self, request: LeaveGroup, *, ticket: Ticket[LeaveGroupResult], now_ms: int
+    ) -> Outcome:
         if isinstance(self._registry.groups.get(request.group_id), ClassicGroup):
             left = self._left.setdefault(request.group_id, set())
             for member in request.members:

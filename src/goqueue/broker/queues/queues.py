@@ -7,7 +7,7 @@ whoever reads the topic by offset. Three doors lead here: Kafka share groups, SQ
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final, cast
+from typing import Final
 
 from goqueue.broker.partitions.feature_headers import features_of
 from goqueue.broker.partitions.partition import Partition
@@ -61,7 +61,7 @@ class Queues(QueueRegistry):
         key = self.key(group, topic, index)
         request = self._acquire(key, partition, member, max_messages, lease_ms)
         shard = await self.shard(request.queue)
-        return cast(Acquired, await shard.execute(timed(QueueMachine.acquire, request)))
+        return await shard.execute(timed(QueueMachine.acquire, request))
 
     async def take_back(self, group: str, receipt: Receipt) -> Receipt | None:
         """Lease a message again whose lease has ended; None if it is not there to be taken.
@@ -73,7 +73,7 @@ class Queues(QueueRegistry):
         request = self._acquire(key, self.host.partition(topic, index), None, 1)
         request = replace(request, only=(OffsetRange(offset, offset + 1),))
         shard = await self.shard(key)
-        acquired = cast(Acquired, await shard.execute(timed(QueueMachine.acquire, request)))
+        acquired = await shard.execute(timed(QueueMachine.acquire, request))
         if not acquired.spans:
             return None
         return Receipt(topic, index, offset, acquired.spans[0].delivery_count, acquired.lease_id)
@@ -131,8 +131,7 @@ class Queues(QueueRegistry):
         key = self.key(group, topic, index)
         request = Acknowledge(queue=key, member=member, items=tuple(items), is_atomic=is_atomic)
         shard = await self.shard(key)
-        answer = await shard.execute(timed(QueueMachine.acknowledge, request))
-        acknowledged = cast(Acknowledged, answer)
+        acknowledged = await shard.execute(timed(QueueMachine.acknowledge, request))
         trace = self.host.hosted.trace_of(topic, index)
         if trace is not None:
             note_settled(trace, items, acknowledged, group)
@@ -223,8 +222,7 @@ class Queues(QueueRegistry):
             # Read first, into the cache: what cannot be read must not count as delivered.
             ahead = shard.machine.candidates(request, now_ms=self.host.clock_ms())
             await self.reader.read(partition, ahead)
-        answer = await shard.execute(timed(QueueMachine.acquire, request))
-        acquired = cast(Acquired, answer)
+        acquired = await shard.execute(timed(QueueMachine.acquire, request))
         if acquired.error is not QueueError.NONE:
             raise InvalidRequest(f"group {request.queue.group!r} has no queue of {partition.name}")
         leased = {offset: span for span in acquired.spans for offset in range(span.start, span.end)}

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Final, cast
+from typing import Final
 
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues.dead_letters import DeadLetters, dead_letter_topic
@@ -29,6 +29,7 @@ from goqueue.state.queues.messages import (
     ConfigureQueue,
     DeadLetter,
     DeadLetterReport,
+    DeleteAnswer,
     DeleteQueues,
     LeasesEnded,
     MemberLeft,
@@ -111,9 +112,8 @@ class QueueRegistry:
             answer = await shard.execute(untimed(QueueMachine.configure_queue, changed))
         else:
             answer = QueueAnswer(error=QueueError.NONE)
-        found = cast(QueueAnswer, answer)
-        if found.error is not QueueError.NONE:
-            raise InvalidConfig(found.problem or found.error.name.lower())
+        if answer.error is not QueueError.NONE:
+            raise InvalidConfig(answer.problem or answer.error.name.lower())
         self._settings[key] = settings
 
     async def _start_offset(self, topic: str, index: int, start: Start) -> int:
@@ -135,8 +135,7 @@ class QueueRegistry:
             shard = await self.shard(key)
             readable = OffsetRange(partition.log_start_offset, partition.last_stable_offset)
             command = _describe(key, readable, partition.lanes.index)
-            answer = await shard.execute(command)
-            described.append(cast(QueueDescription, answer))
+            described.append(await shard.execute(command))
         return described
 
     def list_queues(self, group: str | None = None) -> list[QueueKey]:
@@ -155,7 +154,7 @@ class QueueRegistry:
         request = ResetQueue(queue=key, start=offset)
         answer = await shard.execute(timed(QueueMachine.reset_queue, request))
         self.fifo.pop(key, None)
-        if cast(QueueAnswer, answer).error is not QueueError.NONE:
+        if answer.error is not QueueError.NONE:
             raise InvalidRequest(f"group {group!r} has no queue of {topic}-{index}")
 
     async def delete(self, *, group: str | None = None, topic: str | None = None) -> None:
@@ -272,13 +271,15 @@ def is_dead_letter_topic(topic: str) -> bool:
     return topic.endswith(".dlq")
 
 
-async def _run(shard: StateShard[QueueMachine], command: Command[QueueMachine]) -> None:
+async def _run(
+    shard: StateShard[QueueMachine], command: Command[QueueMachine, DeleteAnswer]
+) -> None:
     await shard.execute(command)
 
 
 def _describe(
     key: QueueKey, readable: OffsetRange, lanes: LaneIndex | None
-) -> Command[QueueMachine]:
+) -> Command[QueueMachine, QueueDescription]:
     return lambda machine, ticket, _: machine.describe(
         key, ticket=ticket, readable=readable, lanes=lanes
     )

@@ -12,18 +12,28 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.table import StateTable
 from goqueue.model.errors import GoQueueError, NotLeader
 from goqueue.model.records import NewRecord, encode_records
-from goqueue.state.machine import Machine, Outcome, Reply, StateRecord
+from goqueue.state.machine import (
+    Machine,
+    Outcome,
+    Reply,
+    StateRecord,
+    Ticket,
+    TimedMethod,
+    UntimedMethod,
+)
 from goqueue.storage.log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=Machine)
+Q = TypeVar("Q")
+R = TypeVar("R")
 
 SNAPSHOT_RECORDS: Final = 10_000
 SNAPSHOT_INTERVAL_MS: Final = 5 * 60 * 1000
@@ -36,15 +46,15 @@ LOAD_SLICE: Final = 5_000
 
 
 # Decides with the machine, the ticket to answer, and the time.
-Command = Callable[[M, int, int], Outcome]
+Command = Callable[[M, Ticket[R], int], Outcome]
 
 
-def timed(method: Callable[..., Outcome], request: object) -> Command[M]:
+def timed(method: TimedMethod[M, Q, R], request: Q) -> Command[M, R]:
     """A machine's method as a command."""
     return lambda machine, ticket, now_ms: method(machine, request, ticket=ticket, now_ms=now_ms)
 
 
-def untimed(method: Callable[..., Outcome], request: object) -> Command[M]:
+def untimed(method: UntimedMethod[M, Q, R], request: Q) -> Command[M, R]:
     """As `timed`, where the time does not matter."""
     return lambda machine, ticket, _: method(machine, request, ticket=ticket)
 
@@ -71,7 +81,7 @@ class StateShard(Generic[M]):
         self._threads = threads
         self._perform = perform
         self._loop = asyncio.get_running_loop()
-        self._tickets: dict[int, asyncio.Future[object]] = {}
+        self._tickets: dict[int, asyncio.Future[Any]] = {}
         self._next_ticket = 0
         self._unwritten: list[StateRecord] = []
         self._unwritten_replies: list[Reply] = []
@@ -105,13 +115,13 @@ class StateShard(Generic[M]):
         """What it decided may not be in the log: only a new shard can go on from there."""
         return self._error is not None
 
-    async def execute(self, command: Command[M]) -> object:
+    async def execute(self, command: Command[M, R]) -> R:
         """Run `command(machine, ticket, now_ms)` and return the response to its ticket."""
         if self._error is not None:
             raise self._error
-        ticket = self._next_ticket
+        ticket: Ticket[R] = Ticket(self._next_ticket)
         self._next_ticket += 1
-        future: asyncio.Future[object] = self._loop.create_future()
+        future: asyncio.Future[R] = self._loop.create_future()
         self._tickets[ticket] = future
         try:
             self.take(command(self.machine, ticket, self._clock_ms()))

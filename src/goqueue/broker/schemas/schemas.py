@@ -177,7 +177,7 @@ class Schemas:
                 schema_id=new.schema_id,
                 version=new.version,
             )
-            return await self._execute(untimed(SchemaMachine.register, request), Registered)
+            return await self._execute(untimed(SchemaMachine.register, request))
 
     async def look_up(
         self, subject: str, new: NewSchema, *, normalize: bool = False, deleted: bool = False
@@ -278,11 +278,11 @@ class Schemas:
 
     async def delete_version(self, subject: str, number: int, *, is_permanent: bool) -> int:
         request = DeleteVersion(subject, number, is_permanent)
-        return await self._execute(untimed(SchemaMachine.delete_version, request), int)
+        return await self._execute(untimed(SchemaMachine.delete_version, request))
 
     async def delete_subject(self, subject: str, *, is_permanent: bool) -> list[int]:
         request = DeleteSubject(subject, is_permanent)
-        return await self._execute(untimed(SchemaMachine.delete_subject, request), list)
+        return await self._execute(untimed(SchemaMachine.delete_subject, request))
 
     async def set_config(
         self,
@@ -297,32 +297,31 @@ class Schemas:
         if config.alias is not None:
             check_subject(config.alias)
         request = SetConfig(subject, config, cleared)
-        return await self._execute(untimed(SchemaMachine.set_config, request), SubjectConfig)
+        return await self._execute(untimed(SchemaMachine.set_config, request))
 
     async def delete_config(self, subject: str | None) -> SubjectConfig:
         """Returns what was set there."""
         request = SetConfig(subject, None)
-        return await self._execute(untimed(SchemaMachine.set_config, request), SubjectConfig)
+        return await self._execute(untimed(SchemaMachine.set_config, request))
 
     async def set_mode(self, subject: str | None, mode: Mode, *, is_forced: bool = False) -> Mode:
         if subject is not None:
             check_subject(subject)
         request = SetMode(subject, mode, is_forced)
-        return await self._execute(untimed(SchemaMachine.set_mode, request), Mode)
+        return await self._execute(untimed(SchemaMachine.set_mode, request))
 
     async def delete_mode(self, subject: str | None) -> Mode:
         """Returns the mode that was set there."""
         request = SetMode(subject, None)
-        return await self._execute(untimed(SchemaMachine.set_mode, request), Mode)
+        return await self._execute(untimed(SchemaMachine.set_mode, request))
 
     # --- the machine ----------------------------------------------------------------------
 
-    async def _execute(self, command: Command[SchemaMachine], expected: type[Answer]) -> Answer:
+    async def _execute(self, command: Command[SchemaMachine, Answer | RegistryRefusal]) -> Answer:
         shard: StateShard[SchemaMachine] = await self.state.shard_for(SCHEMAS_TOPIC)
         answer = await shard.execute(command)
         if isinstance(answer, RegistryRefusal):
             raise answer
-        assert isinstance(answer, expected)
         return answer
 
     @asynccontextmanager

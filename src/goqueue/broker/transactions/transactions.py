@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.shard import StateShard, timed, untimed
@@ -109,34 +109,30 @@ class Transactions:
                 error=TransactionError.NONE, producer_id=producer_id, producer_epoch=0
             )
         shard = await self.state.shard_for(request.transactional_id)
-        answer = await shard.execute(timed(TransactionMachine.init_producer_id, request))
-        return cast(ProducerIdAnswer, answer)
+        return await shard.execute(timed(TransactionMachine.init_producer_id, request))
 
     async def add_partitions(self, request: AddPartitions) -> AddPartitionsAnswer:
         shard = await self.state.shard_for(request.transactional_id)
-        answer = await shard.execute(timed(TransactionMachine.add_partitions, request))
-        return cast(AddPartitionsAnswer, answer)
+        return await shard.execute(timed(TransactionMachine.add_partitions, request))
 
     async def add_offsets(self, request: AddOffsets) -> AddOffsetsAnswer:
         shard = await self.state.shard_for(request.transactional_id)
-        answer = await shard.execute(timed(TransactionMachine.add_offsets, request))
-        return cast(AddOffsetsAnswer, answer)
+        return await shard.execute(timed(TransactionMachine.add_offsets, request))
 
     async def end(self, request: EndTransaction) -> ProducerIdAnswer:
         await self._producer_ids.refill()
         shard = await self.state.shard_for(request.transactional_id)
-        answer = await shard.execute(timed(TransactionMachine.end_transaction, request))
-        return cast(ProducerIdAnswer, answer)
+        return await shard.execute(timed(TransactionMachine.end_transaction, request))
 
     async def commit_group(self, request: CommitGroup) -> GroupAnswer:
         shard = await self.state.shard_for(group_key(request.group_id))
         answer = await shard.execute(timed(TransactionMachine.commit_group, request))
-        return await self._group_ended(shard, cast(GroupAnswer, answer))
+        return await self._group_ended(shard, answer)
 
     async def abort_group(self, request: AbortGroup) -> GroupAnswer:
         shard = await self.state.shard_for(group_key(request.group_id))
         answer = await shard.execute(timed(TransactionMachine.abort_group, request))
-        return await self._group_ended(shard, cast(GroupAnswer, answer))
+        return await self._group_ended(shard, answer)
 
     async def _group_ended(
         self, shard: StateShard[TransactionMachine], answer: GroupAnswer
@@ -156,23 +152,18 @@ class Transactions:
                 group_id=request.group_id, last_sequence=None, committed_ms=None, open_members=()
             )
         shard = await self.state.shard_for(group_key(request.group_id))
-        answer = await shard.execute(untimed(TransactionMachine.describe_group, request))
-        return cast(GroupDescription, answer)
+        return await shard.execute(untimed(TransactionMachine.describe_group, request))
 
     async def list(self, request: ListTransactions) -> list[ListTransactionsAnswer]:
         """One answer per shard."""
         return [
-            cast(
-                ListTransactionsAnswer,
-                await shard.execute(timed(TransactionMachine.list_transactions, request)),
-            )
+            await shard.execute(timed(TransactionMachine.list_transactions, request))
             for shard in await self.state.all_shards()
         ]
 
     async def describe(self, request: DescribeTransaction) -> TransactionDescription:
         shard = await self.state.shard_for(request.transactional_id)
-        answer = await shard.execute(untimed(TransactionMachine.describe_transaction, request))
-        return cast(TransactionDescription, answer)
+        return await shard.execute(untimed(TransactionMachine.describe_transaction, request))
 
     async def verify(
         self, partition: Partition, records: Buffer, transactional_id: str, *, bumps_epoch: bool

@@ -24,7 +24,7 @@ from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember, Clas
 from goqueue.state.groups.classic_rebalance import ClassicRebalance
 from goqueue.state.groups.records import ClassicGroupKey, ClassicGroupValue, record
 from goqueue.state.groups.registry import Registry, Timer
-from goqueue.state.machine import Outcome
+from goqueue.state.machine import Outcome, Ticket
 
 # New members that were told their id and have not come back with it are remembered for a session.
 # Any client can make them, so there is an end to it; real groups have a handful.
@@ -41,7 +41,9 @@ class ClassicProtocol:
 
     # --- join -----------------------------------------------------------------------------
 
-    def join(self, request: JoinGroup, ticket: int, now_ms: int, out: Outcome) -> None:
+    def join(
+        self, request: JoinGroup, ticket: Ticket[JoinGroupResult], now_ms: int, out: Outcome
+    ) -> None:
         """Join a classic group; a new member may make it, in the place of an empty other one."""
         group = self._registry.groups.get(request.group_id)
         if isinstance(group, ClassicGroup):
@@ -58,7 +60,12 @@ class ClassicProtocol:
         self._join(made, request, ticket, now_ms, out)
 
     def _join(
-        self, group: ClassicGroup, request: JoinGroup, ticket: int, now_ms: int, out: Outcome
+        self,
+        group: ClassicGroup,
+        request: JoinGroup,
+        ticket: Ticket[JoinGroupResult],
+        now_ms: int,
+        out: Outcome,
     ) -> None:
         if not self._has_room(group, request.member_id):
             out.reply(ticket, JoinGroupResult(error=GroupError.GROUP_MAX_SIZE_REACHED))
@@ -77,7 +84,12 @@ class ClassicProtocol:
             self._rejoin(group, member, request, ticket, now_ms, out)
 
     def _join_new(
-        self, group: ClassicGroup, request: JoinGroup, ticket: int, now_ms: int, out: Outcome
+        self,
+        group: ClassicGroup,
+        request: JoinGroup,
+        ticket: Ticket[JoinGroupResult],
+        now_ms: int,
+        out: Outcome,
     ) -> None:
         instance_id = request.group_instance_id
         prefix = request.client.client_id if instance_id is None else instance_id
@@ -107,7 +119,7 @@ class ClassicProtocol:
         group: ClassicGroup,
         request: JoinGroup,
         member_id: str,
-        ticket: int,
+        ticket: Ticket[JoinGroupResult],
         now_ms: int,
         out: Outcome,
     ) -> None:
@@ -139,7 +151,7 @@ class ClassicProtocol:
         group: ClassicGroup,
         member: ClassicMember,
         request: JoinGroup,
-        ticket: int,
+        ticket: Ticket[JoinGroupResult],
         now_ms: int,
         out: Outcome,
     ) -> None:
@@ -163,7 +175,7 @@ class ClassicProtocol:
         member: ClassicMember,
         new_id: str,
         request: JoinGroup,
-        ticket: int,
+        ticket: Ticket[JoinGroupResult],
         now_ms: int,
         out: Outcome,
     ) -> None:
@@ -225,7 +237,12 @@ class ClassicProtocol:
     # --- sync, heartbeat, leave -----------------------------------------------------------
 
     def sync(
-        self, group: ClassicGroup, request: SyncGroup, ticket: int, now_ms: int, out: Outcome
+        self,
+        group: ClassicGroup,
+        request: SyncGroup,
+        ticket: Ticket[SyncGroupResult],
+        now_ms: int,
+        out: Outcome,
     ) -> None:
         if group.is_empty:
             raise Refused(GroupError.UNKNOWN_MEMBER_ID)
@@ -273,7 +290,12 @@ class ClassicProtocol:
         )
 
     def heartbeat(
-        self, group: ClassicGroup, request: Heartbeat, ticket: int, now_ms: int, out: Outcome
+        self,
+        group: ClassicGroup,
+        request: Heartbeat,
+        ticket: Ticket[HeartbeatResult],
+        now_ms: int,
+        out: Outcome,
     ) -> None:
         group.check_member(request.member_id, request.group_instance_id)
         if request.generation_id != group.generation:
@@ -284,7 +306,12 @@ class ClassicProtocol:
         out.reply(ticket, HeartbeatResult(error=error))
 
     def leave(
-        self, group: ClassicGroup, request: LeaveGroup, ticket: int, now_ms: int, out: Outcome
+        self,
+        group: ClassicGroup,
+        request: LeaveGroup,
+        ticket: Ticket[LeaveGroupResult],
+        now_ms: int,
+        out: Outcome,
     ) -> None:
         members_before = len(group.members)
         left = tuple(self._leave_one(group, member, out) for member in request.members)

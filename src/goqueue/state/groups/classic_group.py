@@ -16,7 +16,14 @@ from goqueue.model.groups.consumer_protocol import (
     read_subscription,
 )
 from goqueue.model.groups.errors import GroupError, Refused
-from goqueue.model.groups.messages import Client, GroupKind, JoinedMember, MemberProtocol
+from goqueue.model.groups.messages import (
+    Client,
+    GroupKind,
+    JoinedMember,
+    JoinGroupResult,
+    MemberProtocol,
+    SyncGroupResult,
+)
 from goqueue.state.groups.group import Committer
 from goqueue.state.groups.records import (
     ClassicGroupKey,
@@ -26,7 +33,7 @@ from goqueue.state.groups.records import (
     record,
     tombstone,
 )
-from goqueue.state.machine import StateRecord
+from goqueue.state.machine import StateRecord, Ticket
 
 
 class ClassicState(Enum):
@@ -60,8 +67,8 @@ class ClassicMember:
     assignment: bytes = b""
     # Never had a join answered, so it cannot know its id and cannot send heartbeats.
     is_new: bool = False
-    join_ticket: int | None = None
-    sync_ticket: int | None = None
+    join_ticket: Ticket[JoinGroupResult] | None = None
+    sync_ticket: Ticket[SyncGroupResult] | None = None
 
     def metadata_for(self, protocol_name: str | None) -> bytes:
         for protocol in self.protocols:
@@ -214,7 +221,9 @@ class ClassicGroup:
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 
-    def set_join_ticket(self, member: ClassicMember, ticket: int | None) -> int | None:
+    def set_join_ticket(
+        self, member: ClassicMember, ticket: Ticket[JoinGroupResult] | None
+    ) -> Ticket[JoinGroupResult] | None:
         """Park or unpark a join; returns the ticket that was parked before."""
         before, member.join_ticket = member.join_ticket, ticket
         self._note_join(member)

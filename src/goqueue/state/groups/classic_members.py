@@ -30,7 +30,7 @@ from goqueue.state.groups.consumer import ConsumerProtocol, check_static, taken_
 from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember, MemberState
 from goqueue.state.groups.records import ClassicProtocols, ConsumerMemberValue
 from goqueue.state.groups.registry import Registry, Timer, TimerKind
-from goqueue.state.machine import Outcome
+from goqueue.state.machine import Outcome, Ticket
 
 
 class ClassicMembers:
@@ -39,7 +39,12 @@ class ClassicMembers:
         self._consumer = consumer
 
     def join(
-        self, group: ConsumerGroup, request: JoinGroup, ticket: int, now_ms: int, out: Outcome
+        self,
+        group: ConsumerGroup,
+        request: JoinGroup,
+        ticket: Ticket[JoinGroupResult],
+        now_ms: int,
+        out: Outcome,
     ) -> None:
         is_new = request.member_id == UNKNOWN_MEMBER_ID
         self._consumer.check_room(group, request.member_id)
@@ -119,7 +124,12 @@ class ClassicMembers:
         return updated
 
     def sync(
-        self, group: ConsumerGroup, request: SyncGroup, ticket: int, now_ms: int, out: Outcome
+        self,
+        group: ConsumerGroup,
+        request: SyncGroup,
+        ticket: Ticket[SyncGroupResult],
+        now_ms: int,
+        out: Outcome,
     ) -> None:
         member, classic = self._member(group, request.member_id, request.group_instance_id)
         self._check_generation(member, request.generation_id)
@@ -145,7 +155,12 @@ class ClassicMembers:
         )
 
     def heartbeat(
-        self, group: ConsumerGroup, request: Heartbeat, ticket: int, now_ms: int, out: Outcome
+        self,
+        group: ConsumerGroup,
+        request: Heartbeat,
+        ticket: Ticket[HeartbeatResult],
+        now_ms: int,
+        out: Outcome,
     ) -> None:
         member, _ = self._member(group, request.member_id, request.group_instance_id)
         self._check_generation(member, request.generation_id)
@@ -162,7 +177,12 @@ class ClassicMembers:
         out.reply(ticket, HeartbeatResult(error=error))
 
     def leave(
-        self, group: ConsumerGroup, request: LeaveGroup, ticket: int, now_ms: int, out: Outcome
+        self,
+        group: ConsumerGroup,
+        request: LeaveGroup,
+        ticket: Ticket[LeaveGroupResult],
+        now_ms: int,
+        out: Outcome,
     ) -> None:
         left: list[LeftMember] = []
         leaving: list[str] = []

@@ -10,7 +10,7 @@ from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import JoinGroupResult, SyncGroupResult
 from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember, ClassicState
 from goqueue.state.groups.registry import Registry, Timer
-from goqueue.state.machine import Outcome
+from goqueue.state.machine import Outcome, Ticket
 
 # A rebalance that nobody joined is tried again; members may have asked for a time-out of 0.
 RETRY_FLOOR_MS: Final = 1_000
@@ -175,7 +175,11 @@ class ClassicRebalance:
         group.remove(member.member_id)
 
     def park_join(
-        self, group: ClassicGroup, member: ClassicMember, ticket: int, out: Outcome
+        self,
+        group: ClassicGroup,
+        member: ClassicMember,
+        ticket: Ticket[JoinGroupResult],
+        out: Outcome,
     ) -> None:
         self.answer_join(group, member, GroupError.REBALANCE_IN_PROGRESS, out)
         group.set_join_ticket(member, ticket)

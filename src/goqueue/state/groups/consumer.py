@@ -36,7 +36,7 @@ from goqueue.state.groups.registry import Registry, Timer
 from goqueue.state.groups.share_group import ShareGroup
 from goqueue.state.groups.target_assignment import compute_target
 from goqueue.state.groups.topic_regex import InvalidRegex
-from goqueue.state.machine import Outcome
+from goqueue.state.machine import Outcome, Ticket
 
 
 class ConsumerProtocol:
@@ -48,7 +48,11 @@ class ConsumerProtocol:
     # --- the heartbeat --------------------------------------------------------------------
 
     def heartbeat(
-        self, request: ConsumerGroupHeartbeat, ticket: int, now_ms: int, out: Outcome
+        self,
+        request: ConsumerGroupHeartbeat,
+        ticket: Ticket[ConsumerGroupHeartbeatResult],
+        now_ms: int,
+        out: Outcome,
     ) -> None:
         group = self._registry.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup) and says_nothing_new(group, request):
@@ -62,7 +66,11 @@ class ConsumerProtocol:
             self._regular(request, ticket, now_ms, out)
 
     def _regular(
-        self, request: ConsumerGroupHeartbeat, ticket: int, now_ms: int, out: Outcome
+        self,
+        request: ConsumerGroupHeartbeat,
+        ticket: Ticket[ConsumerGroupHeartbeatResult],
+        now_ms: int,
+        out: Outcome,
     ) -> None:
         joining = request.member_epoch == JOIN_EPOCH
         if request.subscribed_regex:
@@ -283,7 +291,11 @@ class ConsumerProtocol:
     # --- leaving --------------------------------------------------------------------------
 
     def _leave(
-        self, request: ConsumerGroupHeartbeat, ticket: int, now_ms: int, out: Outcome
+        self,
+        request: ConsumerGroupHeartbeat,
+        ticket: Ticket[ConsumerGroupHeartbeatResult],
+        now_ms: int,
+        out: Outcome,
     ) -> None:
         group = self._registry.groups.get(request.group_id)
         if not isinstance(group, ConsumerGroup):

@@ -1,13 +1,17 @@
 """The group coordinator as one machine: its commands, its timers, its replay."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from goqueue.model.groups.errors import GroupError, Refused
 from goqueue.model.groups.messages import (
     CompleteTransaction,
+    CompleteTransactionResult,
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeatResult,
+    DeleteGroupResult,
+    DescribedConsumerGroup,
+    DescribedGroup,
     GroupKind,
     Heartbeat,
     HeartbeatResult,
@@ -15,15 +19,24 @@ from goqueue.model.groups.messages import (
     JoinGroupResult,
     LeaveGroup,
     LeaveGroupResult,
+    ListedGroup,
     ListGroups,
     OffsetCommit,
+    OffsetCommitResult,
     OffsetDelete,
+    OffsetDeleteResult,
     OffsetFetch,
+    OffsetFetchResult,
     SyncGroup,
     SyncGroupResult,
     TxnOffsetCommit,
 )
-from goqueue.model.groups.share_messages import ShareGroupHeartbeat, ShareGroupHeartbeatResult
+from goqueue.model.groups.share_messages import (
+    DescribedShareGroup,
+    OpenedShareGroup,
+    ShareGroupHeartbeat,
+    ShareGroupHeartbeatResult,
+)
 from goqueue.state.groups.admin import Administration
 from goqueue.state.groups.classic import ClassicProtocol
 from goqueue.state.groups.classic_group import ClassicGroup
@@ -40,7 +53,7 @@ from goqueue.state.groups.settings import GroupOverrides, GroupSettings
 from goqueue.state.groups.share import ShareProtocol
 from goqueue.state.groups.share_group import ShareGroup
 from goqueue.state.groups.topics import Topics, topic_changes
-from goqueue.state.machine import Outcome, StateRecord
+from goqueue.state.machine import Outcome, StateRecord, Ticket
 
 # Timers handled per call of `on_deadline`; a mass expiry is spread over several turns.
 DUE_MAX: Final = 500
@@ -53,6 +66,9 @@ class GroupLook(NamedTuple):
     state: str
     members: int
     committed: Mapping[str, Mapping[int, CommittedOffset]]
+
+
+R = TypeVar("R")
 
 
 class GroupMachine:
@@ -174,7 +190,7 @@ class GroupMachine:
 
     # --- commands of the classic protocol -------------------------------------------------
 
-    def join(self, request: JoinGroup, *, ticket: int, now_ms: int) -> Outcome:
+    def join(self, request: JoinGroup, *, ticket: Ticket[JoinGroupResult], now_ms: int) -> Outcome:
         def decide(out: Outcome) -> None:
             _check_group_id(request.group_id)
             settings = self._registry.settings
@@ -194,7 +210,7 @@ class GroupMachine:
 
         return _decided(decide, refuse, ticket)
 
-    def sync(self, request: SyncGroup, *, ticket: int, now_ms: int) -> Outcome:
+    def sync(self, request: SyncGroup, *, ticket: Ticket[SyncGroupResult], now_ms: int) -> Outcome:
         def decide(out: Outcome) -> None:
             _check_group_id(request.group_id)
             group = self._group_with_members(request.group_id)
@@ -205,7 +221,9 @@ class GroupMachine:
 
         return _decided(decide, lambda refused: SyncGroupResult(error=refused.error), ticket)
 
-    def heartbeat(self, request: Heartbeat, *, ticket: int, now_ms: int) -> Outcome:
+    def heartbeat(
+        self, request: Heartbeat, *, ticket: Ticket[HeartbeatResult], now_ms: int
+    ) -> Outcome:
         def decide(out: Outcome) -> None:
             _check_group_id(request.group_id)
             group = self._group_with_members(request.group_id)
@@ -216,7 +234,9 @@ class GroupMachine:
 
         return _decided(decide, lambda refused: HeartbeatResult(error=refused.error), ticket)
 
-    def leave(self, request: LeaveGroup, *, ticket: int, now_ms: int) -> Outcome:
+    def leave(
+        self, request: LeaveGroup, *, ticket: Ticket[LeaveGroupResult], now_ms: int
+    ) -> Outcome:
         def decide(out: Outcome) -> None:
             _check_group_id(request.group_id)
             group = self._group_with_members(request.group_id)
@@ -236,7 +256,11 @@ class GroupMachine:
     # --- commands of the consumer protocol ------------------------------------------------
 
     def consumer_heartbeat(
-        self, request: ConsumerGroupHeartbeat, *, ticket: int, now_ms: int
+        self,
+        request: ConsumerGroupHeartbeat,
+        *,
+        ticket: Ticket[ConsumerGroupHeartbeatResult],
+        now_ms: int,
     ) -> Outcome:
         def refuse(refused: Refused) -> ConsumerGroupHeartbeatResult:
             return ConsumerGroupHeartbeatResult(
@@ -249,7 +273,13 @@ class GroupMachine:
 
     # --- commands of share groups ---------------------------------------------------------
 
-    def share_heartbeat(self, request: ShareGroupHeartbeat, *, ticket: int, now_ms: int) -> Outcome:
+    def share_heartbeat(
+        self,
+        request: ShareGroupHeartbeat,
+        *,
+        ticket: Ticket[ShareGroupHeartbeatResult],
+        now_ms: int,
+    ) -> Outcome:
         def refuse(refused: Refused) -> ShareGroupHeartbeatResult:
             return ShareGroupHeartbeatResult(
                 error=refused.error, error_message=refused.message, member_id=request.member_id
@@ -259,41 +289,51 @@ class GroupMachine:
             lambda out: self._share.heartbeat(request, ticket, now_ms, out), refuse, ticket
         )
 
-    def open_empty_share_group(self, group_id: str, *, may_make: bool, ticket: int) -> Outcome:
+    def open_empty_share_group(
+        self, group_id: str, *, may_make: bool, ticket: Ticket[OpenedShareGroup]
+    ) -> Outcome:
         out = Outcome()
         out.reply(ticket, self._share.open_empty(group_id, may_make=may_make, out=out))
         return out
 
-    def describe_share_group(self, group_id: str, *, ticket: int) -> Outcome:
+    def describe_share_group(
+        self, group_id: str, *, ticket: Ticket[DescribedShareGroup]
+    ) -> Outcome:
         out = Outcome()
         out.reply(ticket, self._share.describe(group_id))
         return out
 
     # --- commands on offsets --------------------------------------------------------------
 
-    def commit_offsets(self, request: OffsetCommit, *, ticket: int, now_ms: int) -> Outcome:
+    def commit_offsets(
+        self, request: OffsetCommit, *, ticket: Ticket[OffsetCommitResult], now_ms: int
+    ) -> Outcome:
         out = Outcome()
         self._offsets.commit(request, ticket, now_ms, out)
         return out
 
     def commit_offsets_in_transaction(
-        self, request: TxnOffsetCommit, *, ticket: int, now_ms: int
+        self, request: TxnOffsetCommit, *, ticket: Ticket[OffsetCommitResult], now_ms: int
     ) -> Outcome:
         out = Outcome()
         self._offsets.commit_in_transaction(request, ticket, now_ms, out)
         return out
 
-    def complete_transaction(self, request: CompleteTransaction, *, ticket: int) -> Outcome:
+    def complete_transaction(
+        self, request: CompleteTransaction, *, ticket: Ticket[CompleteTransactionResult]
+    ) -> Outcome:
         out = Outcome()
         self._offsets.complete_transaction(request, ticket, out)
         return out
 
-    def fetch_offsets(self, request: OffsetFetch, *, ticket: int) -> Outcome:
+    def fetch_offsets(self, request: OffsetFetch, *, ticket: Ticket[OffsetFetchResult]) -> Outcome:
         out = Outcome()
         self._offsets.fetch(request, ticket, out)
         return out
 
-    def delete_offsets(self, request: OffsetDelete, *, ticket: int) -> Outcome:
+    def delete_offsets(
+        self, request: OffsetDelete, *, ticket: Ticket[OffsetDeleteResult]
+    ) -> Outcome:
         out = Outcome()
         self._offsets.delete(request, ticket, out)
         return out
@@ -313,29 +353,31 @@ class GroupMachine:
 
     # --- administration -------------------------------------------------------------------
 
-    def list_groups(self, request: ListGroups, *, ticket: int) -> Outcome:
+    def list_groups(self, request: ListGroups, *, ticket: Ticket[Sequence[ListedGroup]]) -> Outcome:
         out = Outcome()
         out.reply(ticket, self._administration.list_groups(request))
         return out
 
-    def describe_group(self, group_id: str, *, ticket: int) -> Outcome:
+    def describe_group(self, group_id: str, *, ticket: Ticket[DescribedGroup]) -> Outcome:
         out = Outcome()
         out.reply(ticket, self._administration.describe(group_id))
         return out
 
-    def describe_consumer_group(self, group_id: str, *, ticket: int) -> Outcome:
+    def describe_consumer_group(
+        self, group_id: str, *, ticket: Ticket[DescribedConsumerGroup]
+    ) -> Outcome:
         out = Outcome()
         out.reply(ticket, self._administration.describe_consumer(group_id))
         return out
 
-    def delete_group(self, group_id: str, *, ticket: int) -> Outcome:
+    def delete_group(self, group_id: str, *, ticket: Ticket[DeleteGroupResult]) -> Outcome:
         out = Outcome()
         out.reply(ticket, self._administration.delete(group_id, out))
         return out
 
 
 def _decided(
-    decide: Callable[[Outcome], None], refuse: Callable[[Refused], object], ticket: int
+    decide: Callable[[Outcome], None], refuse: Callable[[Refused], R], ticket: Ticket[R]
 ) -> Outcome:
     out = Outcome()
     try:

@@ -40,7 +40,7 @@ from goqueue.state.groups.records import (
 )
 from goqueue.state.groups.registry import Registry, Timer
 from goqueue.state.groups.share_group import ShareGroup
-from goqueue.state.machine import Outcome
+from goqueue.state.machine import Outcome, Ticket
 
 # Offsets looked at in one go by the expiry: some milliseconds of the event loop.
 EXPIRY_CHUNK: Final = 20_000
@@ -69,7 +69,9 @@ class Offsets:
 
     # --- commit ---------------------------------------------------------------------------
 
-    def commit(self, request: OffsetCommit, ticket: int, now_ms: int, out: Outcome) -> None:
+    def commit(
+        self, request: OffsetCommit, ticket: Ticket[OffsetCommitResult], now_ms: int, out: Outcome
+    ) -> None:
         try:
             self._check_commit(request)
         except Refused as refused:
@@ -92,7 +94,11 @@ class Offsets:
         self._commit(request.offsets, entry, expire_ms, ticket, now_ms, out)
 
     def commit_in_transaction(
-        self, request: TxnOffsetCommit, ticket: int, now_ms: int, out: Outcome
+        self,
+        request: TxnOffsetCommit,
+        ticket: Ticket[OffsetCommitResult],
+        now_ms: int,
+        out: Outcome,
     ) -> None:
         try:
             self._check_txn_commit(request)
@@ -115,7 +121,7 @@ class Offsets:
         offsets: Sequence[OffsetToCommit],
         entry: Entry,
         expire_ms: int,
-        ticket: int,
+        ticket: Ticket[OffsetCommitResult],
         now_ms: int,
         out: Outcome,
     ) -> None:
@@ -184,7 +190,9 @@ class Offsets:
         pending = self._table.pending.get(producer_id, {})
         return max((p.producer_epoch for p in pending.values()), default=-1)
 
-    def complete_transaction(self, request: CompleteTransaction, ticket: int, out: Outcome) -> None:
+    def complete_transaction(
+        self, request: CompleteTransaction, ticket: Ticket[CompleteTransactionResult], out: Outcome
+    ) -> None:
         """A marker came. One of an older epoch than the pending offsets is not for them."""
         if request.producer_epoch < self._pending_epoch(request.producer_id):
             error = GroupError.INVALID_PRODUCER_EPOCH
@@ -201,7 +209,7 @@ class Offsets:
 
     # --- fetch ----------------------------------------------------------------------------
 
-    def fetch(self, request: OffsetFetch, ticket: int, out: Outcome) -> None:
+    def fetch(self, request: OffsetFetch, ticket: Ticket[OffsetFetchResult], out: Outcome) -> None:
         group = self.known_group(request.group_id)
         if group is not None:
             try:
@@ -240,7 +248,9 @@ class Offsets:
 
     # --- delete and expire ----------------------------------------------------------------
 
-    def delete(self, request: OffsetDelete, ticket: int, out: Outcome) -> None:
+    def delete(
+        self, request: OffsetDelete, ticket: Ticket[OffsetDeleteResult], out: Outcome
+    ) -> None:
         group = self.known_group(request.group_id)
         try:
             if group is None:

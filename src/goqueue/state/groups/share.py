@@ -27,7 +27,7 @@ from goqueue.state.groups.records import ShareMemberValue
 from goqueue.state.groups.registry import Registry
 from goqueue.state.groups.share_assignor import ShareMemberSpec, simple
 from goqueue.state.groups.share_group import ShareGroup, ShareMember
-from goqueue.state.machine import Outcome
+from goqueue.state.machine import Outcome, Ticket
 
 
 class ShareProtocol:
@@ -40,7 +40,11 @@ class ShareProtocol:
     # --- the heartbeat --------------------------------------------------------------------
 
     def heartbeat(
-        self, request: ShareGroupHeartbeat, ticket: int, now_ms: int, out: Outcome
+        self,
+        request: ShareGroupHeartbeat,
+        ticket: Ticket[ShareGroupHeartbeatResult],
+        now_ms: int,
+        out: Outcome,
     ) -> None:
         group = self._registry.groups.get(request.group_id)
         if isinstance(group, ShareGroup) and _says_nothing_new(group, request):
@@ -54,7 +58,11 @@ class ShareProtocol:
             self._regular(request, ticket, now_ms, out)
 
     def _regular(
-        self, request: ShareGroupHeartbeat, ticket: int, now_ms: int, out: Outcome
+        self,
+        request: ShareGroupHeartbeat,
+        ticket: Ticket[ShareGroupHeartbeatResult],
+        now_ms: int,
+        out: Outcome,
     ) -> None:
         joins = request.member_epoch == JOIN_EPOCH
         member_id = request.member_id
@@ -148,7 +156,9 @@ class ShareProtocol:
 
     # --- leaving --------------------------------------------------------------------------
 
-    def _leave(self, request: ShareGroupHeartbeat, ticket: int, out: Outcome) -> None:
+    def _leave(
+        self, request: ShareGroupHeartbeat, ticket: Ticket[ShareGroupHeartbeatResult], out: Outcome
+    ) -> None:
         group = self._group(request.group_id, may_make=False)
         member = group.member(request.member_id)
         self.remove(group, [member.member_id], out)

@@ -13,7 +13,7 @@ from goqueue.model.queues.messages import (
     QueueKey,
 )
 from goqueue.model.queues.settings import QueueSettings
-from goqueue.state.machine import Outcome, StateRecord
+from goqueue.state.machine import Outcome, StateRecord, Ticket
 from goqueue.state.priority.index import LaneIndex
 from goqueue.state.queues.acquiring import acquire, candidates
 from goqueue.state.queues.describing import describe_queue
@@ -78,7 +78,9 @@ class QueueMachine:
 
     # --- queues ---------------------------------------------------------------------------
 
-    def open_queue(self, request: OpenQueue, *, ticket: int, now_ms: int) -> Outcome:
+    def open_queue(
+        self, request: OpenQueue, *, ticket: Ticket[QueueAnswer], now_ms: int
+    ) -> Outcome:
         outcome = Outcome()
         queue = self._queues.get(request.queue)
         problem = request.settings.problem()
@@ -95,7 +97,7 @@ class QueueMachine:
         outcome.reply(ticket, answer)
         return outcome
 
-    def configure_queue(self, request: ConfigureQueue, *, ticket: int) -> Outcome:
+    def configure_queue(self, request: ConfigureQueue, *, ticket: Ticket[QueueAnswer]) -> Outcome:
         outcome = Outcome()
         queue = self._queues.get(request.queue)
         problem = request.settings.problem()
@@ -111,7 +113,9 @@ class QueueMachine:
         outcome.reply(ticket, answer)
         return outcome
 
-    def reset_queue(self, request: ResetQueue, *, ticket: int, now_ms: int) -> Outcome:
+    def reset_queue(
+        self, request: ResetQueue, *, ticket: Ticket[QueueAnswer], now_ms: int
+    ) -> Outcome:
         turn = Turn(self._holds, now_ms)
         queue = self._queues.get(request.queue)
         if queue is None:
@@ -128,7 +132,7 @@ class QueueMachine:
         turn.wake(queue)
         return turn.answer(ticket, QueueAnswer(error=QueueError.NONE, floor=request.start))
 
-    def delete_queues(self, request: DeleteQueues, *, ticket: int) -> Outcome:
+    def delete_queues(self, request: DeleteQueues, *, ticket: Ticket[DeleteAnswer]) -> Outcome:
         outcome = Outcome()
         if request.group is None and request.topic_id is None:
             outcome.reply(ticket, DeleteAnswer(error=QueueError.INVALID_REQUEST))
@@ -173,7 +177,7 @@ class QueueMachine:
         self,
         key: QueueKey,
         *,
-        ticket: int,
+        ticket: Ticket[QueueDescription],
         readable: OffsetRange | None = None,
         lanes: LaneIndex | None = None,
     ) -> Outcome:
@@ -189,14 +193,16 @@ class QueueMachine:
         queue = self._queues.get(request.queue)
         return [] if queue is None else candidates(queue, self._holds, request, now_ms)
 
-    def acquire(self, request: Acquire, *, ticket: int, now_ms: int) -> Outcome:
+    def acquire(self, request: Acquire, *, ticket: Ticket[Acquired], now_ms: int) -> Outcome:
         turn = Turn(self._holds, now_ms)
         queue = self._queues.get(request.queue)
         if queue is None:
             return turn.answer(ticket, Acquired(error=QueueError.UNKNOWN_QUEUE))
         return turn.answer(ticket, acquire(queue, self._holds, turn, request, self._new_lease_id))
 
-    def acknowledge(self, request: Acknowledge, *, ticket: int, now_ms: int) -> Outcome:
+    def acknowledge(
+        self, request: Acknowledge, *, ticket: Ticket[Acknowledged], now_ms: int
+    ) -> Outcome:
         turn = Turn(self._holds, now_ms)
         queue = self._queues.get(request.queue)
         if queue is None:
@@ -267,7 +273,7 @@ class QueueMachine:
             )
             self._holds.put(renewed)
 
-    def skip(self, request: Skip, *, ticket: int, now_ms: int) -> Outcome:
+    def skip(self, request: Skip, *, ticket: Ticket[Done], now_ms: int) -> Outcome:
         turn = Turn(self._holds, now_ms)
         queue = self._queues.get(request.queue)
         if queue is None:
@@ -279,7 +285,7 @@ class QueueMachine:
             turn.expire(queue, span, also_leased=True)
         return turn.answer(ticket, Done(error=QueueError.NONE))
 
-    def member_left(self, request: MemberLeft, *, ticket: int, now_ms: int) -> Outcome:
+    def member_left(self, request: MemberLeft, *, ticket: Ticket[Done], now_ms: int) -> Outcome:
         turn = Turn(self._holds, now_ms)
         for hold in self._holds.of_member(request.group, request.member):
             hold.queue.counters.released += hold.size

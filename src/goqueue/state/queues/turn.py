@@ -4,10 +4,12 @@ A command may touch a queue several times before anything is replayed, so all of
 one draft per queue.
 """
 
+from typing import TypeVar
+
 from goqueue.model.offsets import OffsetRange
 from goqueue.model.queues.lanes import Lane
 from goqueue.model.queues.messages import QueueKey
-from goqueue.state.machine import Outcome
+from goqueue.state.machine import Outcome, Ticket
 from goqueue.state.queues.draft import Draft
 from goqueue.state.queues.holds import Hold, HoldKind, Holds
 from goqueue.state.queues.marks import (
@@ -20,6 +22,8 @@ from goqueue.state.queues.marks import (
 )
 from goqueue.state.queues.messages import DeadLetter, QueueReady
 from goqueue.state.queues.queue import Queue
+
+R = TypeVar("R")
 
 
 class Turn:
@@ -44,7 +48,7 @@ class Turn:
         self.outcome.effects += [QueueReady(key) for key in sorted(self._woken)]
         return self.outcome
 
-    def answer(self, ticket: int, response: object) -> Outcome:
+    def answer(self, ticket: Ticket[R], response: R) -> Outcome:
         self.outcome.reply(ticket, response)
         return self.finish()
 

@@ -25,7 +25,7 @@ from goqueue.model.schemas.messages import (
     SubjectConfig,
     Version,
 )
-from goqueue.state.machine import Outcome, StateRecord
+from goqueue.state.machine import Outcome, StateRecord, Ticket, UntimedMethod
 from goqueue.state.schemas import records
 from goqueue.state.schemas.catalogue import Catalogue
 
@@ -33,18 +33,21 @@ from goqueue.state.schemas.catalogue import Catalogue
 SCHEMA_ID_MAX: Final = 2**31 - 1
 
 Request = TypeVar("Request")
+Answer = TypeVar("Answer")
 
 
 def _decision(
-    decide: Callable[["SchemaMachine", Outcome, Request], object],
-) -> Callable[..., Outcome]:
+    decide: Callable[["SchemaMachine", Outcome, Request], Answer],
+) -> UntimedMethod["SchemaMachine", Request, Answer | RegistryRefusal]:
     """A command: what `decide` returns or raises is the answer, sent after the records."""
 
     @wraps(decide)
-    def command(self: "SchemaMachine", request: Request, *, ticket: int) -> Outcome:
+    def command(
+        machine: "SchemaMachine", request: Request, /, *, ticket: Ticket[Answer | RegistryRefusal]
+    ) -> Outcome:
         outcome = Outcome()
         try:
-            answer = decide(self, outcome, request)
+            answer: Answer | RegistryRefusal = decide(machine, outcome, request)
         except RegistryRefusal as refusal:
             outcome, answer = Outcome(), refusal
         outcome.reply(ticket, answer)

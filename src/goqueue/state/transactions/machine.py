@@ -6,7 +6,13 @@ from typing import Final
 
 from goqueue.model.names import TopicPartition
 from goqueue.model.transactions.errors import TransactionError
-from goqueue.model.transactions.group_messages import AbortGroup, CommitGroup, DescribeGroup
+from goqueue.model.transactions.group_messages import (
+    AbortGroup,
+    CommitGroup,
+    DescribeGroup,
+    GroupAnswer,
+    GroupDescription,
+)
 from goqueue.model.transactions.group_names import group_of
 from goqueue.model.transactions.messages import (
     AddOffsets,
@@ -17,12 +23,14 @@ from goqueue.model.transactions.messages import (
     EndTransaction,
     InitProducerId,
     ListTransactions,
+    ListTransactionsAnswer,
     MarkerResult,
     MarkersWritten,
     ProducerIdAnswer,
+    TransactionDescription,
 )
 from goqueue.model.transactions.states import TransactionState
-from goqueue.state.machine import Deadlines, Outcome, StateRecord
+from goqueue.state.machine import Deadlines, Outcome, StateRecord, Ticket
 from goqueue.state.transactions.ending import complete, end, fence
 from goqueue.state.transactions.groups import (
     MEMBER_EXPIRATION_MS,
@@ -88,7 +96,9 @@ class TransactionMachine:
 
     # --- commands -------------------------------------------------------------------------
 
-    def init_producer_id(self, request: InitProducerId, *, ticket: int, now_ms: int) -> Outcome:
+    def init_producer_id(
+        self, request: InitProducerId, *, ticket: Ticket[ProducerIdAnswer], now_ms: int
+    ) -> Outcome:
         outcome = Outcome()
         error = check_request(request, self._settings.max_timeout_ms)
         if error is TransactionError.NONE:
@@ -142,7 +152,9 @@ class TransactionMachine:
             return TransactionError.CONCURRENT_TRANSACTIONS
         return begin_epoch(transaction, request, self._next_producer_id, now_ms)
 
-    def add_partitions(self, request: AddPartitions, *, ticket: int, now_ms: int) -> Outcome:
+    def add_partitions(
+        self, request: AddPartitions, *, ticket: Ticket[AddPartitionsAnswer], now_ms: int
+    ) -> Outcome:
         outcome = Outcome()
         if request.verify_only:
             errors = self._verify(request)
@@ -154,7 +166,9 @@ class TransactionMachine:
         )
         return outcome
 
-    def add_offsets(self, request: AddOffsets, *, ticket: int, now_ms: int) -> Outcome:
+    def add_offsets(
+        self, request: AddOffsets, *, ticket: Ticket[AddOffsetsAnswer], now_ms: int
+    ) -> Outcome:
         outcome = Outcome()
         partition = self._offsets_partition(request.group_id)
         error = self._add(request, frozenset({partition}), outcome, now_ms)
@@ -220,7 +234,9 @@ class TransactionMachine:
             return TransactionError.CONCURRENT_TRANSACTIONS
         return transaction
 
-    def end_transaction(self, request: EndTransaction, *, ticket: int, now_ms: int) -> Outcome:
+    def end_transaction(
+        self, request: EndTransaction, *, ticket: Ticket[ProducerIdAnswer], now_ms: int
+    ) -> Outcome:
         """Prepares the end and answers at once; the markers follow."""
         outcome = Outcome()
         transaction = self._transactions.get(request.transactional_id)
@@ -283,32 +299,44 @@ class TransactionMachine:
 
     # --- groups ---------------------------------------------------------------------------
 
-    def commit_group(self, request: CommitGroup, *, ticket: int, now_ms: int) -> Outcome:
+    def commit_group(
+        self, request: CommitGroup, *, ticket: Ticket[GroupAnswer], now_ms: int
+    ) -> Outcome:
         return self._end_group(self._groups.commit(request, now_ms), ticket, now_ms)
 
-    def abort_group(self, request: AbortGroup, *, ticket: int, now_ms: int) -> Outcome:
+    def abort_group(
+        self, request: AbortGroup, *, ticket: Ticket[GroupAnswer], now_ms: int
+    ) -> Outcome:
         return self._end_group(self._groups.abort(request, now_ms), ticket, now_ms)
 
-    def _end_group(self, decision: GroupDecision, ticket: int, now_ms: int) -> Outcome:
+    def _end_group(
+        self, decision: GroupDecision, ticket: Ticket[GroupAnswer], now_ms: int
+    ) -> Outcome:
         outcome = Outcome(records=list(decision.records))
         for prepared in decision.ending:
             self._prepare(prepared, outcome, now_ms)
         outcome.reply(ticket, decision.answer)
         return outcome
 
-    def describe_group(self, request: DescribeGroup, *, ticket: int) -> Outcome:
+    def describe_group(
+        self, request: DescribeGroup, *, ticket: Ticket[GroupDescription]
+    ) -> Outcome:
         outcome = Outcome()
         outcome.reply(ticket, self._groups.describe(request.group_id))
         return outcome
 
     # --- looking --------------------------------------------------------------------------
 
-    def list_transactions(self, request: ListTransactions, *, ticket: int, now_ms: int) -> Outcome:
+    def list_transactions(
+        self, request: ListTransactions, *, ticket: Ticket[ListTransactionsAnswer], now_ms: int
+    ) -> Outcome:
         outcome = Outcome()
         outcome.reply(ticket, list_matching(self._transactions.values(), request, now_ms))
         return outcome
 
-    def describe_transaction(self, request: DescribeTransaction, *, ticket: int) -> Outcome:
+    def describe_transaction(
+        self, request: DescribeTransaction, *, ticket: Ticket[TransactionDescription]
+    ) -> Outcome:
         outcome = Outcome()
         transaction = self._transactions.get(request.transactional_id)
         outcome.reply(ticket, describe_one(request.transactional_id, transaction))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field
+from typing import Any
 
 from goqueue.model.groups.assignment import Assignment, assignment
 from goqueue.model.groups.consumer_protocol import (
@@ -29,11 +30,11 @@ from goqueue.model.groups.messages import (
 from goqueue.state.groups.coordinator import GroupMachine
 from goqueue.state.groups.settings import GroupSettings
 from goqueue.state.groups.topics import Topics
-from goqueue.state.machine import Outcome, Reply
+from goqueue.state.machine import Outcome, Reply, Ticket
 from tests.unit.state.groups.group_world import GroupWorld, topics
 
 Place = tuple[str, int]
-Command = Callable[[GroupMachine, int, int], Outcome]
+Command = Callable[[GroupMachine, Ticket[Any], int], Outcome]
 TOPICS = ("a", "b")
 
 
@@ -70,7 +71,7 @@ class Coordinator:
 
     def ask(self, client: "Client", outcome_of: Command, *, lose_reply: bool) -> None:
         self.world.tickets += 1
-        ticket = self.world.tickets
+        ticket: Ticket[Any] = Ticket(self.world.tickets)
         self.waiting[ticket] = client
         client.ticket = ticket
         client.deaf_to = ticket if lose_reply else None
@@ -84,7 +85,7 @@ class Coordinator:
     def tell(self, outcome_of: Command) -> object:
         """Ask without a client: the answer comes at once and is returned."""
         self.world.tickets += 1
-        ticket = self.world.tickets
+        ticket: Ticket[Any] = Ticket(self.world.tickets)
         replies = self.world.take(outcome_of(self.world.machine, ticket, self.world.now_ms))
         own = [reply for reply in replies if reply.ticket == ticket]
         others = [reply for reply in replies if reply.ticket != ticket]

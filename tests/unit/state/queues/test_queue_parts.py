@@ -18,7 +18,7 @@ from goqueue.model.queues.messages import (
     QueueKey,
 )
 from goqueue.model.queues.settings import QueueSettings
-from goqueue.state.machine import Outcome, StateRecord
+from goqueue.state.machine import Outcome, StateRecord, Ticket
 from goqueue.state.priority.index import LaneIndex
 from goqueue.state.queues.machine import QueueMachine
 from goqueue.state.queues.messages import (
@@ -150,7 +150,7 @@ class Runtime:
         self.machine = self.start()
         self.take(
             self.machine.open_queue(
-                OpenQueue(queue=KEY, start=0, settings=ROOMY), ticket=0, now_ms=1
+                OpenQueue(queue=KEY, start=0, settings=ROOMY), ticket=Ticket(0), now_ms=1
             )
         )
 
@@ -172,14 +172,14 @@ class Runtime:
         request = Acquire(
             queue=KEY, member="m", max_messages=size, readable=OffsetRange(0, end), lanes=lanes
         )
-        answer = self.take(self.machine.acquire(request, ticket=0, now_ms=2))
+        answer = self.take(self.machine.acquire(request, ticket=Ticket(0), now_ms=2))
         assert isinstance(answer, Acquired)
         return answer
 
     def accept(self, *spans: OffsetRange) -> None:
         items = tuple(Acknowledgement(span=span, action=AckAction.ACCEPT) for span in spans)
         request = Acknowledge(queue=KEY, member="m", items=items)
-        answer = self.take(self.machine.acknowledge(request, ticket=0, now_ms=3))
+        answer = self.take(self.machine.acknowledge(request, ticket=Ticket(0), now_ms=3))
         assert isinstance(answer, Acknowledged)
         assert set(answer.errors) == {QueueError.NONE}
 
@@ -190,7 +190,7 @@ class Runtime:
         self.take(self.machine.loaded(4))
 
     def describe(self, end: int) -> QueueDescription:
-        outcome = self.machine.describe(KEY, ticket=0, readable=OffsetRange(0, end))
+        outcome = self.machine.describe(KEY, ticket=Ticket(0), readable=OffsetRange(0, end))
         answer = outcome.replies[0].response
         assert isinstance(answer, QueueDescription)
         return answer
@@ -259,12 +259,12 @@ def test_retention_over_a_huge_span_is_cheap() -> None:
     runtime = Runtime()
     runtime.acquire(10, 100)
     end = 1 << 50
-    runtime.take(runtime.machine.skip(Skip(queue=KEY, log_start=end), ticket=0, now_ms=3))
+    runtime.take(runtime.machine.skip(Skip(queue=KEY, log_start=end), ticket=Ticket(0), now_ms=3))
     assert runtime.describe(end).floor == end
     assert runtime.describe(end).in_flight == 0
     runtime.take(
         runtime.machine.skip(
-            Skip(queue=KEY, skipped=(OffsetRange(end + 5, 2 * end),)), ticket=0, now_ms=3
+            Skip(queue=KEY, skipped=(OffsetRange(end + 5, 2 * end),)), ticket=Ticket(0), now_ms=3
         )
     )
     assert runtime.describe(2 * end).ready == 5
@@ -278,7 +278,7 @@ def test_a_reset_that_was_stored_in_part_is_whole_or_nothing(stored: int) -> Non
     runtime.accept(OffsetRange(1, 2), OffsetRange(2_000, 2_001), OffsetRange(4_000, 4_001))
     before = runtime.describe(5_000)
     request = ResetQueue(queue=KEY, start=0)
-    runtime.take(runtime.machine.reset_queue(request, ticket=0, now_ms=9), stored=stored)
+    runtime.take(runtime.machine.reset_queue(request, ticket=Ticket(0), now_ms=9), stored=stored)
     runtime.restart()
     after = runtime.describe(5_000)
     if stored == 0:
@@ -297,7 +297,7 @@ def test_a_deletion_that_was_stored_in_part_is_finished(stored: int) -> None:
     runtime = Runtime()
     runtime.acquire(5_000, 5_000)
     runtime.accept(OffsetRange(0, 1), OffsetRange(2_000, 2_001))
-    outcome = runtime.machine.delete_queues(DeleteQueues(group="g"), ticket=0)
+    outcome = runtime.machine.delete_queues(DeleteQueues(group="g"), ticket=Ticket(0))
     runtime.take(outcome, stored=stored)
     assert runtime.table
     runtime.restart()
@@ -315,7 +315,7 @@ def test_an_acknowledgement_stored_in_part_loses_nothing_else(stored: int) -> No
         Acknowledgement(span=OffsetRange(1_600, 3_000), action=AckAction.ACCEPT),
     )
     request = Acknowledge(queue=KEY, member="m", items=items)
-    runtime.take(runtime.machine.acknowledge(request, ticket=0, now_ms=3), stored=stored)
+    runtime.take(runtime.machine.acknowledge(request, ticket=Ticket(0), now_ms=3), stored=stored)
     runtime.restart()
     again = {o for s in runtime.acquire(4_000, 4_000).spans for o in range(s.start, s.end)}
     assert not again & {*range(10), *range(1_500, 1_600)}

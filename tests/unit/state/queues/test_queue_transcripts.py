@@ -21,7 +21,7 @@ from goqueue.model.queues.messages import (
     QueueKey,
 )
 from goqueue.model.queues.settings import QueueSettings
-from goqueue.state.machine import Outcome, StateRecord
+from goqueue.state.machine import Outcome, StateRecord, Ticket
 from goqueue.state.priority.index import LaneIndex
 from goqueue.state.queues.machine import QueueMachine
 from goqueue.state.queues.marks import FRESH, SETTLED, death_of, delivery_count
@@ -158,24 +158,24 @@ class Conversation:
         request = OpenQueue(
             queue=KEY, start=int(options.get("start", "0")), settings=self.settings(options)
         )
-        return self.machine.open_queue(request, ticket=1, now_ms=self.now_ms)
+        return self.machine.open_queue(request, ticket=Ticket(1), now_ms=self.now_ms)
 
     def do_configure(self, _: list[str], options: dict[str, str]) -> Outcome:
         request = ConfigureQueue(queue=KEY, settings=self.settings(options))
-        return self.machine.configure_queue(request, ticket=1)
+        return self.machine.configure_queue(request, ticket=Ticket(1))
 
     def do_reset(self, words: list[str], _: dict[str, str]) -> Outcome:
         request = ResetQueue(queue=KEY, start=int(words[0]))
-        return self.machine.reset_queue(request, ticket=1, now_ms=self.now_ms)
+        return self.machine.reset_queue(request, ticket=Ticket(1), now_ms=self.now_ms)
 
     def do_delete(self, _: list[str], options: dict[str, str]) -> Outcome:
         topic = UUID(int=int(options["topic"])) if "topic" in options else None
         request = DeleteQueues(group=options.get("group"), topic_id=topic)
-        return self.machine.delete_queues(request, ticket=1)
+        return self.machine.delete_queues(request, ticket=Ticket(1))
 
     def do_describe(self, _: list[str], __: dict[str, str]) -> Outcome:
         return self.machine.describe(
-            KEY, ticket=1, readable=OffsetRange(0, self.end), lanes=self.lanes
+            KEY, ticket=Ticket(1), readable=OffsetRange(0, self.end), lanes=self.lanes
         )
 
     # --- messages -------------------------------------------------------------------------
@@ -194,7 +194,7 @@ class Conversation:
             skipped=tuple(span(s) for s in options.get("skipped", "").split(",") if s),
             expired=tuple(span(s) for s in options.get("expired", "").split(",") if s),
         )
-        return self.machine.acquire(request, ticket=1, now_ms=self.now_ms)
+        return self.machine.acquire(request, ticket=Ticket(1), now_ms=self.now_ms)
 
     def acknowledge(self, words: list[str], options: dict[str, str]) -> Outcome:
         """`member action offsets [action offsets ...]`"""
@@ -215,7 +215,7 @@ class Conversation:
             items=items,
             is_atomic="atomic" in options,
         )
-        return self.machine.acknowledge(request, ticket=1, now_ms=self.now_ms)
+        return self.machine.acknowledge(request, ticket=Ticket(1), now_ms=self.now_ms)
 
     do_ack = acknowledge
 
@@ -226,11 +226,11 @@ class Conversation:
             skipped=tuple(span(s) for s in options.get("skipped", "").split(",") if s),
             expired=tuple(span(s) for s in options.get("expired", "").split(",") if s),
         )
-        return self.machine.skip(request, ticket=1, now_ms=self.now_ms)
+        return self.machine.skip(request, ticket=Ticket(1), now_ms=self.now_ms)
 
     def do_leave(self, words: list[str], _: dict[str, str]) -> Outcome:
         request = MemberLeft(group="g", member=words[0])
-        return self.machine.member_left(request, ticket=1, now_ms=self.now_ms)
+        return self.machine.member_left(request, ticket=Ticket(1), now_ms=self.now_ms)
 
     def do_report(self, words: list[str], options: dict[str, str]) -> Outcome:
         report = DeadLetterReport(

@@ -21,7 +21,7 @@ from goqueue.model.schemas.messages import (
     SetMode,
     SubjectConfig,
 )
-from goqueue.state.machine import Outcome, StateRecord
+from goqueue.state.machine import Outcome, StateRecord, Ticket
 from goqueue.state.schemas import Catalogue, RefusalKind, RegistryRefusal, SchemaMachine
 
 
@@ -34,7 +34,7 @@ class Log:
 
     def run(self, command: Callable[..., Outcome], request: object) -> Any:
         """The answer; a refusal is raised, and must not have written anything."""
-        outcome = command(self.machine, request, ticket=7)
+        outcome = command(self.machine, request, ticket=Ticket(7))
         for record in outcome.records:
             self.machine.replay(record)
             self.entries.pop(record.key, None)

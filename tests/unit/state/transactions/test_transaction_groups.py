@@ -22,7 +22,7 @@ from goqueue.model.transactions.group_names import (
     shard_key,
 )
 from goqueue.model.transactions.messages import AddPartitions, InitProducerId, ProducerIdAnswer
-from goqueue.state.machine import Outcome
+from goqueue.state.machine import Outcome, Ticket
 from goqueue.state.transactions.groups import MEMBER_EXPIRATION_MS
 from goqueue.state.transactions.machine import TransactionMachine
 from goqueue.state.transactions.producer_ids import ProducerIds
@@ -46,13 +46,15 @@ def carry_out(machine: TransactionMachine, outcome: Outcome) -> object:
 
 def commit(machine: TransactionMachine, sequence: int, *, now_ms: int, keep_ms: int) -> object:
     request = CommitGroup(group_id="g", sequence=sequence, members=(), keep_ms=keep_ms)
-    answer = carry_out(machine, machine.commit_group(request, ticket=0, now_ms=now_ms))
+    answer = carry_out(machine, machine.commit_group(request, ticket=Ticket(0), now_ms=now_ms))
     assert isinstance(answer, GroupAnswer)
     return answer.outcome
 
 
 def last_sequence(machine: TransactionMachine) -> int | None:
-    found = carry_out(machine, machine.describe_group(DescribeGroup(group_id="g"), ticket=0))
+    found = carry_out(
+        machine, machine.describe_group(DescribeGroup(group_id="g"), ticket=Ticket(0))
+    )
     assert isinstance(found, GroupDescription)
     return found.last_sequence
 
@@ -83,7 +85,7 @@ def test_a_member_that_is_named_twice_is_committed_once() -> None:
     machine = new_machine()
     name = member_id("g", "0.0")
     init = InitProducerId(transactional_id=name, timeout_ms=1_000)
-    identity = carry_out(machine, machine.init_producer_id(init, ticket=0, now_ms=0))
+    identity = carry_out(machine, machine.init_producer_id(init, ticket=Ticket(0), now_ms=0))
     assert isinstance(identity, ProducerIdAnswer)
     member = GroupMember(name, identity.producer_id, identity.producer_epoch)
     begin = AddPartitions(
@@ -93,9 +95,9 @@ def test_a_member_that_is_named_twice_is_committed_once() -> None:
         partitions=frozenset({PARTITION}),
         verify_only=False,
     )
-    carry_out(machine, machine.add_partitions(begin, ticket=0, now_ms=0))
+    carry_out(machine, machine.add_partitions(begin, ticket=Ticket(0), now_ms=0))
     request = CommitGroup(group_id="g", sequence=0, members=(member, member))
-    outcome = machine.commit_group(request, ticket=0, now_ms=0)
+    outcome = machine.commit_group(request, ticket=Ticket(0), now_ms=0)
     carry_out(machine, outcome)
     assert len(outcome.effects) == 1
 
@@ -104,7 +106,7 @@ def test_idle_members_go_after_an_hour() -> None:
     machine = new_machine()
     for name in ("other", member_id("g", "0.0")):
         request = InitProducerId(transactional_id=name, timeout_ms=1_000)
-        carry_out(machine, machine.init_producer_id(request, ticket=0, now_ms=0))
+        carry_out(machine, machine.init_producer_id(request, ticket=Ticket(0), now_ms=0))
     assert machine.next_deadline_ms() == MEMBER_EXPIRATION_MS
     carry_out(machine, machine.on_deadline(MEMBER_EXPIRATION_MS))
     assert list(machine.transactions) == ["other"]
@@ -134,7 +136,7 @@ def test_names_of_members() -> None:
 
 def init(machine: TransactionMachine, member: str, *, now_ms: int) -> TransactionError:
     request = InitProducerId(transactional_id=member_id("g", member), timeout_ms=1_000)
-    answer = carry_out(machine, machine.init_producer_id(request, ticket=0, now_ms=now_ms))
+    answer = carry_out(machine, machine.init_producer_id(request, ticket=Ticket(0), now_ms=now_ms))
     assert isinstance(answer, ProducerIdAnswer)
     return answer.error
 
@@ -145,10 +147,10 @@ def test_a_closed_group_takes_no_late_members(commits: bool) -> None:
     assert init(machine, "0.0", now_ms=0) is TransactionError.NONE
     if commits:
         ending = CommitGroup(group_id="g", sequence=0, members=(), closes=True, keep_ms=1_000)
-        outcome = machine.commit_group(ending, ticket=0, now_ms=0)
+        outcome = machine.commit_group(ending, ticket=Ticket(0), now_ms=0)
     else:
         abort = AbortGroup(group_id="g", sequence=0, closes=True, keep_ms=1_000)
-        outcome = machine.abort_group(abort, ticket=0, now_ms=0)
+        outcome = machine.abort_group(abort, ticket=Ticket(0), now_ms=0)
     carry_out(machine, outcome)
     assert last_sequence(machine) == (0 if commits else None)
     for member in ("0.0", "1.0"):

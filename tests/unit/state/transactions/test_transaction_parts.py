@@ -6,6 +6,7 @@ from goqueue.model.names import topic_partition
 from goqueue.model.transactions.errors import TransactionError
 from goqueue.model.transactions.messages import InitProducerId
 from goqueue.model.transactions.states import TransactionState
+from goqueue.state.machine import Ticket
 from goqueue.state.transactions.machine import DUE_PER_CALL, TransactionMachine
 from goqueue.state.transactions.producer_ids import ProducerIds
 from goqueue.state.transactions.transaction import (
@@ -105,7 +106,7 @@ def test_many_ids_due_at_once_are_taken_in_bounded_parts() -> None:
     )
     for number in range(DUE_PER_CALL + 1):
         request = InitProducerId(transactional_id=f"t{number}", timeout_ms=1_000)
-        for record in machine.init_producer_id(request, ticket=0, now_ms=0).records:
+        for record in machine.init_producer_id(request, ticket=Ticket(0), now_ms=0).records:
             machine.replay(record)
     due_ms = machine.next_deadline_ms()
     assert due_ms == 604_800_000

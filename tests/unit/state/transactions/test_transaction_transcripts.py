@@ -26,7 +26,7 @@ from goqueue.model.transactions.messages import (
     TransactionDescription,
     WriteMarkers,
 )
-from goqueue.state.machine import Outcome, StateRecord
+from goqueue.state.machine import Outcome, StateRecord, Ticket
 from goqueue.state.transactions.machine import TransactionMachine
 from goqueue.state.transactions.producer_ids import ProducerIds
 from goqueue.state.transactions.transaction import from_record, to_record
@@ -91,7 +91,7 @@ class Conversation:
             producer_id=producer_id,
             producer_epoch=epoch,
         )
-        return self.machine.init_producer_id(request, ticket=1, now_ms=self.now_ms)
+        return self.machine.init_producer_id(request, ticket=Ticket(1), now_ms=self.now_ms)
 
     def do_add(self, words: list[str], _: dict[str, str], verify_only: bool = False) -> Outcome:
         transactional_id, owner, *partitions = words
@@ -103,7 +103,7 @@ class Conversation:
             partitions=frozenset(partition(p) for p in partitions),
             verify_only=verify_only,
         )
-        return self.machine.add_partitions(request, ticket=1, now_ms=self.now_ms)
+        return self.machine.add_partitions(request, ticket=Ticket(1), now_ms=self.now_ms)
 
     def do_verify(self, words: list[str], options: dict[str, str]) -> Outcome:
         return self.do_add(words, options, verify_only=True)
@@ -116,7 +116,7 @@ class Conversation:
             producer_epoch=epoch,
             group_id=words[2],
         )
-        return self.machine.add_offsets(request, ticket=1, now_ms=self.now_ms)
+        return self.machine.add_offsets(request, ticket=Ticket(1), now_ms=self.now_ms)
 
     def do_commit(self, words: list[str], options: dict[str, str], commit: bool = True) -> Outcome:
         producer_id, epoch = identity(words[1])
@@ -127,7 +127,7 @@ class Conversation:
             commit=commit,
             bumps_epoch=options["version"] == "2",
         )
-        return self.machine.end_transaction(request, ticket=1, now_ms=self.now_ms)
+        return self.machine.end_transaction(request, ticket=Ticket(1), now_ms=self.now_ms)
 
     def do_abort(self, words: list[str], options: dict[str, str]) -> Outcome:
         return self.do_commit(words, options, commit=False)
@@ -178,11 +178,11 @@ class Conversation:
             running_longer_than_ms=int(options.get("longer", "-1")),
             id_pattern=options.get("pattern"),
         )
-        return self.machine.list_transactions(request, ticket=1, now_ms=self.now_ms)
+        return self.machine.list_transactions(request, ticket=Ticket(1), now_ms=self.now_ms)
 
     def do_describe(self, words: list[str], _: dict[str, str]) -> Outcome:
         request = DescribeTransaction(transactional_id=words[0].strip("'"))
-        return self.machine.describe_transaction(request, ticket=1)
+        return self.machine.describe_transaction(request, ticket=Ticket(1))
 
 
 def describe_record(record: StateRecord) -> str:

@@ -7,7 +7,7 @@ what is in the answer may be acquired.
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues.queues import Queues
@@ -228,8 +228,8 @@ async def _execute(requests: Iterable[tuple[_Part, Acquire]]) -> list[Acquired]:
         part.shard.execute(timed(QueueMachine.acquire, request)) for part, request in requests
     ]
     if len(commands) == 1:
-        return [cast(Acquired, await commands[0])]
-    return cast(list[Acquired], await asyncio.gather(*commands))
+        return [await commands[0]]
+    return await asyncio.gather(*commands)
 
 
 def _ranges(

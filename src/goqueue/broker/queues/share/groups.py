@@ -68,13 +68,11 @@ class ShareGroups:
 
     async def heartbeat(self, request: ShareGroupHeartbeat) -> ShareGroupHeartbeatResult:
         shard = await self._groups.state.shard_for(request.group_id)
-        answer = await shard.execute(timed(GroupMachine.share_heartbeat, request))
-        return cast(ShareGroupHeartbeatResult, answer)
+        return await shard.execute(timed(GroupMachine.share_heartbeat, request))
 
     async def describe(self, group_id: str) -> DescribedShareGroup:
         shard = await self._groups.state.shard_for(group_id)
-        answer = await shard.execute(untimed(GroupMachine.describe_share_group, group_id))
-        return cast(DescribedShareGroup, answer)
+        return await shard.execute(untimed(GroupMachine.describe_share_group, group_id))
 
     def _member_left(self, group_id: str, member_id: str) -> None:
         self._spawn(self._queues.member_left(group_id, member_id))
@@ -173,12 +171,11 @@ class ShareGroups:
     async def check_empty(self, group_id: str, *, may_make: bool) -> OpenedShareGroup:
         """Offsets may be changed only while the group has no members."""
         shard = await self._groups.state.shard_for(group_id)
-        answer = await shard.execute(
+        return await shard.execute(
             lambda machine, ticket, _: machine.open_empty_share_group(
                 group_id, may_make=may_make, ticket=ticket
             )
         )
-        return cast(OpenedShareGroup, answer)
 
     async def alter_offset(self, group_id: str, topic: str, index: int, offset: int) -> None:
         """Begin anew at `offset`. The caller has made sure that the group is empty."""
