@@ -17,9 +17,11 @@ from goqueue.broker.node import Node
 from goqueue.doors.http.metrics import Exposition
 from goqueue.doors.http.traffic import Traffic
 from goqueue.model.broker_config import broker_config
+from goqueue.model.caller import ANONYMOUS, Caller, Door
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
 from goqueue.model.records import NewRecord
 from goqueue.model.topics import NewTopic
+from goqueue.service.broker_service import BrokerService
 
 TOPIC: Final = "wide"
 PARTITIONS_PER_GROUP: Final = 50
@@ -28,6 +30,7 @@ TURN_SECONDS: Final = 0.001
 WAIT_MAX_SECONDS: Final = 0.05
 # The broker flushes everything a second after it was written; that is not what is measured.
 SETTLE_SECONDS: Final = 3.0
+_SCRAPER: Final = Caller(principal=ANONYMOUS, door=Door.HTTP)
 
 
 async def fill(broker: Node, partitions: int, groups: int) -> None:
@@ -56,14 +59,14 @@ async def measure(partitions: int, groups: int) -> float:
         broker = await Node.open(broker_config({"data.dir": folder}))
         await fill(broker, partitions, groups)
         await asyncio.sleep(SETTLE_SECONDS)
-        exposition = Exposition(broker, Traffic([]))
+        exposition = Exposition(BrokerService(broker), Traffic([]))
         waits: list[float] = []
         longest = 0.0
         waiting = asyncio.create_task(longest_wait(waits))
         for _ in range(SCRAPES):
             waits.clear()
             started = perf_counter()
-            text = await exposition.render()
+            text = await exposition.render(_SCRAPER)
             seconds = perf_counter() - started
             longest = max(longest, *waits)
             lines = text.count(b"\n")

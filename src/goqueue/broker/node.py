@@ -12,7 +12,6 @@ from goqueue.broker.delays.delays import Delays
 from goqueue.broker.delays.intake import DelayIntake, DelaysNotOpen
 from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.groups.groups import Groups
-from goqueue.broker.measuring.traffic import DoorTraffic
 from goqueue.broker.partitions import fetching
 from goqueue.broker.partitions import single_records as record_access
 from goqueue.broker.partitions.compaction import Compactor
@@ -54,6 +53,7 @@ from goqueue.model.log import (
     RecordPage,
     StoredPartitionSize,
 )
+from goqueue.model.measuring.traffic import DoorTraffic
 from goqueue.model.names import NodeId, TopicPartition
 from goqueue.model.records import NewRecord
 from goqueue.model.topic_config import TopicConfig

@@ -6,6 +6,7 @@ makes these values, and `broker/own_grants.py` for the broker's own work; a test
 holds everybody else to it.
 """
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Final, NewType
 
@@ -49,6 +50,27 @@ DescribableTopic = NewType("DescribableTopic", str)
 # Whose settings may be seen, and changed.
 InspectableTopic = NewType("InspectableTopic", str)
 ConfigurableTopic = NewType("ConfigurableTopic", str)
+
+
+class _Allowed:
+    """Those among many names, in lists that cannot be asked about one by one before."""
+
+    __slots__ = ("_allows",)
+
+    def __init__(self, allows: Callable[[str], bool]) -> None:
+        self._allows = allows
+
+    def __contains__(self, name: str) -> bool:
+        return self._allows(name)
+
+
+class ReadableTopics(_Allowed):
+    __slots__ = ()
+
+
+class ReadableSubjects(_Allowed):
+    __slots__ = ()
+
 
 # A part of a fetch whose topic is readable.
 ReadablePart = NewType("ReadablePart", FetchPart)

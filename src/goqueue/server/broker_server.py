@@ -8,7 +8,6 @@ import socket
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from goqueue.broker.measuring.loop_lag import LoopLagProbe
 from goqueue.broker.node import Node
 from goqueue.doors.http import HttpDoor
 from goqueue.doors.http.mounting import Mount
@@ -17,6 +16,7 @@ from goqueue.doors.registry import RegistryDoor
 from goqueue.doors.sqs import SqsDoor
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.errors import GoQueueError
+from goqueue.server.loop_lag import LoopLagProbe
 from goqueue.service.broker_service import BrokerService
 
 log = logging.getLogger(__name__)

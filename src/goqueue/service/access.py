@@ -4,6 +4,7 @@ While security is off there are no rules, and everyone is a super user.
 """
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from goqueue.model.caller import Caller
@@ -40,7 +41,9 @@ from goqueue.model.rights import (
     ReadableGroup,
     ReadablePart,
     ReadableSubject,
+    ReadableSubjects,
     ReadableTopic,
+    ReadableTopics,
     Resource,
     Verb,
     WritableSubject,
@@ -51,7 +54,10 @@ from goqueue.model.rights import (
 
 class Rules(Protocol):
     def allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
-        """Whether the caller may do this; asked for every operation, so it must be quick."""
+        """Whether the caller may do this; asked for every operation, so it must be quick.
+
+        May be asked from threads, too.
+        """
         ...
 
 
@@ -90,6 +96,10 @@ class Access:
     def readable_topic(self, caller: Caller, name: str) -> ReadableTopic:
         self._check(caller, Resource.TOPIC, name, Verb.READ)
         return ReadableTopic(name)
+
+    def readable_topics(self, caller: Caller) -> ReadableTopics:
+        """For what tells of many topics, from which that of others is left out."""
+        return ReadableTopics(partial(self._may_read, caller, Resource.TOPIC))
 
     def readable_parts(self, caller: Caller, parts: Iterable[FetchPart]) -> SortedParts:
         if self._rules is None:
@@ -176,6 +186,10 @@ class Access:
         self._check(caller, Resource.SUBJECT, name, Verb.READ)
         return ReadableSubject(name)
 
+    def readable_subjects(self, caller: Caller) -> ReadableSubjects:
+        """As `readable_topics`."""
+        return ReadableSubjects(partial(self._may_read, caller, Resource.SUBJECT))
+
     def writable_subject(self, caller: Caller, name: str) -> WritableSubject:
         self._check(caller, Resource.SUBJECT, name, Verb.WRITE)
         return WritableSubject(name)
@@ -215,6 +229,9 @@ class Access:
     def allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
         """For lists, from which what the caller may not see is left out."""
         return self._rules is None or self._rules.allows(caller, resource, name, verb)
+
+    def _may_read(self, caller: Caller, resource: Resource, name: str) -> bool:
+        return self.allows(caller, resource, name, Verb.READ)
 
     def _check(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> None:
         if self._rules is None or self._rules.allows(caller, resource, name, verb):

@@ -1,6 +1,12 @@
-"""The stories of messages."""
+"""What happened to messages that are traced, of topics that the caller may read."""
 
 from goqueue.broker.node import Node
+from goqueue.broker.tracing.recorder import CALLER
+from goqueue.model.caller import Caller, Door
+from goqueue.model.records import NewRecord
+from goqueue.model.tracing.figures import TracingFigures
+from goqueue.model.tracing.query import FoundSpans, FoundTraces, SpanQuery
+from goqueue.model.tracing.spans import MessagePlace
 from goqueue.service.access import Access
 from goqueue.service.routing import Routing
 
@@ -10,3 +16,53 @@ class TracingService:
         self._node = node
         self._access = access
         self._routing = routing
+
+    # --- what is noted --------------------------------------------------------------------
+
+    @property
+    def is_enabled(self) -> bool:
+        return self._node.tracing.is_enabled
+
+    @staticmethod
+    def asked_by(caller: Caller) -> None:
+        """What this task does from here on is done for the caller, and spans say so.
+
+        Kafka's clients have names; for others stands the door.
+        """
+        CALLER.set(caller.client_id or (None if caller.door is Door.KAFKA else caller.door.value))
+
+    def traceparent(self, caller: Caller, topic: str, partition: int, offset: int) -> str | None:
+        """Of a message that the caller just published; None if it is not traced."""
+        writable = self._access.writable_topic(caller, topic)
+        return self._node.tracing.traceparent(writable, partition, offset)
+
+    def traceparent_of_delayed(
+        self, caller: Caller, topic: str, partition: int, delayed_id: str, record: NewRecord
+    ) -> str | None:
+        """As `traceparent`, of a message that waits."""
+        writable = self._access.writable_topic(caller, topic)
+        return self._node.tracing.traceparent_of_delayed(writable, partition, delayed_id, record)
+
+    # --- queries --------------------------------------------------------------------------
+
+    async def recent(self, caller: Caller, limit: int) -> FoundTraces:
+        return await self.search(caller, SpanQuery(), limit)
+
+    async def search(self, caller: Caller, query: SpanQuery, limit: int) -> FoundTraces:
+        """The newest traces with an event that matches."""
+        readable = self._access.readable_topics(caller)
+        return await self._node.tracing.search(readable, query, limit)
+
+    async def trace(self, caller: Caller, trace_id: str) -> FoundSpans:
+        """All that happened in a trace, by time."""
+        readable = self._access.readable_topics(caller)
+        return await self._node.tracing.trace(readable, trace_id)
+
+    async def of_message(self, caller: Caller, place: MessagePlace) -> FoundSpans:
+        """All that happened to one message, wherever it was copied to, by time."""
+        self._access.readable_topic(caller, place.topic)
+        readable = self._access.readable_topics(caller)
+        return await self._node.tracing.of_message(readable, place)
+
+    async def figures(self, caller: Caller) -> TracingFigures:
+        return await self._node.tracing.figures(self._access.describable_cluster(caller))

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.broker.groups.rebalance_stats import RebalanceReason, RebalanceStats
-from goqueue.broker.measuring.histograms import LATENCY_BOUNDS_SECONDS, Histogram, Histograms
-from goqueue.broker.measuring.loop_lag import INTERVAL_SECONDS, LoopLagProbe
 from goqueue.broker.partitions.flushing import Flusher
 from goqueue.model.errors import PartitionOffline
+from goqueue.model.measuring.histograms import LATENCY_BOUNDS_SECONDS, Histogram, Histograms
+from goqueue.server.loop_lag import INTERVAL_SECONDS, LoopLagProbe
 
 
 @given(st.lists(st.floats(0, 100) | st.sampled_from(LATENCY_BOUNDS_SECONDS)))

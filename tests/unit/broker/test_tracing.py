@@ -23,8 +23,11 @@ from goqueue.model.queues.messages import AckAction
 from goqueue.model.records import COMPRESSION_CODES, NewRecord, encode_records
 from goqueue.model.topics import NewTopic
 from goqueue.model.tracing.query import SpanQuery
-from goqueue.model.tracing.spans import Event, Place, Span
+from goqueue.model.tracing.spans import Event, MessagePlace, Span
+from goqueue.service.broker_service import BrokerService
+from goqueue.service.tracing import TracingService
 from goqueue.state.tracing.sampling import Sampler
+from tests.callers import ANYONE
 from tests.unit.broker.conftest import OpenBroker
 
 ALL = {"tracing__sampling__rate": "1"}
@@ -53,6 +56,10 @@ async def make_topic(broker: Node, **config: str) -> None:
     await broker.create_topic(NewTopic(name="t", partitions=1, config=texts))
 
 
+def traces(broker: Node) -> TracingService:
+    return BrokerService(broker).tracing
+
+
 def record(*headers: tuple[str, bytes], value: bytes = b"v") -> NewRecord:
     return NewRecord(value=value, headers=headers)
 
@@ -75,7 +82,7 @@ async def fetch(broker: Node, offset: int = 0, consumer: str = "reader") -> None
 
 
 async def spans_of(broker: Node, offset: int, topic: str = "t") -> list[Span]:
-    return (await broker.tracing.of_message(Place(topic, 0, offset))).spans
+    return (await traces(broker).of_message(ANYONE, MessagePlace(topic, 0, offset))).spans
 
 
 async def events_of(broker: Node, offset: int) -> list[str]:
@@ -165,7 +172,7 @@ def test_a_sample_is_the_same_for_publishing_and_reading(open_broker: OpenBroker
             await fetch(broker)
             published = SpanQuery(event="publish.received")
             for query in (published, SpanQuery(event="consume.fetched")):
-                found = await broker.tracing.search(query, 1_000)
+                found = await traces(broker).search(ANYONE, query, 1_000)
                 assert {each.offset for each in found.traces} == expected
 
     run(scenario)
@@ -180,7 +187,7 @@ def test_a_trace_is_taken_over_from_the_header(open_broker: OpenBroker, compress
             plain, taken_over = (await spans_of(broker, 0))[0], (await spans_of(broker, 1))[0]
             assert plain.trace_id != TRACE
             assert (taken_over.trace_id, taken_over.parent_id) == (TRACE, PARENT)
-            assert [s.offset for s in (await broker.tracing.trace(TRACE)).spans] == [1] * 4
+            assert [s.offset for s in (await traces(broker).trace(ANYONE, TRACE)).spans] == [1] * 4
 
     run(scenario)
 
@@ -213,7 +220,7 @@ def test_only_what_unpacks_to_little_is_looked_into(
             await fetch(broker)
             assert await events_of(broker, 0) == [*PUBLISHED, Event.CONSUME_FETCHED]
             assert await events_of(broker, 1) == []
-            assert (await broker.tracing.figures()).left_out_messages
+            assert (await traces(broker).figures(ANYONE)).left_out_messages
 
     run(scenario)
 
@@ -230,10 +237,10 @@ def test_a_system_without_room_for_threads_loses_spans_and_nothing_else(
             with monkeypatch.context() as patch:
                 patch.setattr("goqueue.broker.tracing.export.threading.Thread.start", start)
                 assert await produce(broker, [record()]) == 0
-            [file] = (await broker.tracing.figures()).exports
+            [file] = (await traces(broker).figures(ANYONE)).exports
             assert file.dropped
             await produce(broker, [record()])
-            assert (await broker.tracing.figures()).exports[0].dropped == file.dropped
+            assert (await traces(broker).figures(ANYONE)).exports[0].dropped == file.dropped
 
     run(scenario)
 
@@ -245,7 +252,7 @@ def test_a_producer_that_sampled_is_followed_within_bounds(open_broker: OpenBrok
             await produce(broker, [record(), record(SAMPLED), record(NOT_SAMPLED)])
             await produce(broker, [record()])
             await fetch(broker)
-            found = (await broker.tracing.trace(TRACE)).spans
+            found = (await traces(broker).trace(ANYONE, TRACE)).spans
             assert [(span.event, span.offset) for span in found] == [
                 *((event, 1) for event in PUBLISHED),
                 (Event.CONSUME_FETCHED, 1),
@@ -253,12 +260,12 @@ def test_a_producer_that_sampled_is_followed_within_bounds(open_broker: OpenBrok
             assert await events_of(broker, 0) == []
             for _ in range(5):
                 await produce(broker, [record(SAMPLED)])
-            assert len({s.offset for s in (await broker.tracing.trace(TRACE)).spans}) <= 5
+            assert len({s.offset for s in (await traces(broker).trace(ANYONE, TRACE)).spans}) <= 5
         async with open_broker(**NONE, tracing__follow__producers="false") as broker:
             assert broker.partition("t", 0).trace is None
-            before = (await broker.tracing.figures()).recorded_spans
+            before = (await traces(broker).figures(ANYONE)).recorded_spans
             await produce(broker, [record(SAMPLED)])
-            assert (await broker.tracing.figures()).recorded_spans == before
+            assert (await traces(broker).figures(ANYONE)).recorded_spans == before
 
     run(scenario)
 
@@ -268,10 +275,10 @@ def test_a_read_of_very_many_that_are_followed_notes_some(open_broker: OpenBroke
         async with open_broker(**NONE, tracing__follow__max__per__second="5000") as broker:
             await make_topic(broker)
             await produce(broker, [record(SAMPLED)] * (ADOPTED_MAX + 1))
-            before = await broker.tracing.figures()
+            before = await traces(broker).figures(ANYONE)
             assert before.recorded_spans == len(PUBLISHED) * (ADOPTED_MAX + 1)
             await fetch(broker)
-            after = await broker.tracing.figures()
+            after = await traces(broker).figures(ANYONE)
             assert after.recorded_spans - before.recorded_spans == ADOPTED_MAX
             assert after.left_out_messages - before.left_out_messages == 1
 
@@ -306,7 +313,7 @@ def test_what_waits_for_the_disk_is_persisted_when_it_is_there(open_broker: Open
             assign(data, 0, 1, 0)
             trace.appended(data, 1, 2, high_watermark=1, started_us=1, admitted_us=2)
             trace.failed("the disk is gone")
-            failed = (await broker.tracing.search(SpanQuery(status="failed"), 10)).traces
+            failed = (await traces(broker).search(ANYONE, SpanQuery(status="failed"), 10)).traces
             assert [each.status for each in failed] == ["failed"]
 
     run(scenario)
@@ -317,7 +324,7 @@ def test_too_much_is_thinned_out_and_counted(open_broker: OpenBroker) -> None:
         async with open_broker(**ALL, tracing__max__messages__per__second="10") as broker:
             await make_topic(broker)
             await produce(broker, [record()] * 1_000)
-            figures = await broker.tracing.figures()
+            figures = await traces(broker).figures(ANYONE)
             assert 0 < figures.recorded_spans <= 4 * 20
             assert figures.left_out_messages >= 980
             assert figures.throttle_level > 0
@@ -332,7 +339,7 @@ def test_a_message_after_a_busy_time_is_traced_as_before_it(
         async with open_broker(**ALL, tracing__max__messages__per__second="10") as broker:
             await make_topic(broker)
             await produce(broker, [record()] * 5_000)
-            assert (await broker.tracing.figures()).throttle_level > 5
+            assert (await traces(broker).figures(ANYONE)).throttle_level > 5
             for module in ("partitions.partition", "tracing.partition"):
                 later = f"goqueue.broker.{module}.now_us"
                 monkeypatch.setattr(later, lambda: now_us() + 60_000_000)
@@ -404,8 +411,8 @@ def test_a_message_dies_and_is_sent_back_in_one_trace(open_broker: OpenBroker) -
                 2,
                 "g",
             )
-            assert routed.linked == Place("t.dlq", 0, 0)
-            assert spans[10].linked == Place("t", 0, 1)
+            assert routed.linked == MessagePlace("t.dlq", 0, 0)
+            assert spans[10].linked == MessagePlace("t", 0, 1)
             by_id = {span.span_id: span for span in spans}
             for fetched, nacked in (spans[4:6], spans[6:8]):
                 assert nacked.parent_id is not None
@@ -510,9 +517,9 @@ def test_a_delayed_message_keeps_its_trace(
             assert spans[0].offset is None
             assert (spans[0].trace_id == TRACE) == bool(headers)
             assert {span.delayed_id for span in spans} == {str(soon)}
-            found = await broker.tracing.search(SpanQuery(event="delay.cancelled"), 10)
+            found = await traces(broker).search(ANYONE, SpanQuery(event="delay.cancelled"), 10)
             [cancelled] = found.traces
-            told = (await broker.tracing.trace(cancelled.trace_id)).spans
+            told = (await traces(broker).trace(ANYONE, cancelled.trace_id)).spans
             assert [span.event for span in told] == [Event.DELAY_SCHEDULED, Event.DELAY_CANCELLED]
 
     run(scenario)
@@ -525,7 +532,7 @@ def test_delays_that_kafka_producers_ask_for(open_broker: OpenBroker) -> None:
             await broker.delays.open()
             delayed = record(("goqueue-delay-ms", b"20"), SAMPLED)
             await produce(broker, [record(), delayed])
-            while not (found := (await broker.tracing.trace(TRACE)).spans)[1:]:
+            while not (found := (await traces(broker).trace(ANYONE, TRACE)).spans)[1:]:
                 await asyncio.sleep(0.005)
             assert [span.event for span in found] == [Event.DELAY_SCHEDULED, Event.DELAY_READY]
             assert found[1].offset == 2

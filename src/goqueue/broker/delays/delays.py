@@ -15,10 +15,10 @@ from goqueue.broker.delays.delivery import DelayDelivery
 from goqueue.broker.delays.figures import DelayFigures, DelayStats, TopicDelayStats, TopicFigures
 from goqueue.broker.delays.intake import DelayIntake, DelaysNotOpen, DelayTarget
 from goqueue.broker.delays.shard import DelayShard
+from goqueue.broker.delays.tracing import note_cancelled, note_scheduled
 from goqueue.broker.partitions.feature_headers import features_of
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.topic import Host
-from goqueue.broker.tracing.delays import note_cancelled, note_scheduled
 from goqueue.broker.transactions.producer_ids import ProducerIdSource
 from goqueue.model.batch import HEADER_BYTES
 from goqueue.model.delays import LIST_MAX, DelayedId, DelayedMessage, DelayedPage

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from goqueue.broker.delays.shard import DelayShard
+from goqueue.broker.delays.tracing import delivering
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.topic import Host
-from goqueue.broker.tracing.delays import delivering
 from goqueue.model.batch import HEADER_BYTES, read_header
 from goqueue.model.errors import (
     CorruptBatch,

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from goqueue.broker.delays.shard import DelayShard
+from goqueue.broker.delays.tracing import note_scheduled
 from goqueue.broker.partitions.feature_headers import features_of
 from goqueue.broker.partitions.intake import PlacedBatch
 from goqueue.broker.partitions.partition import Partition
-from goqueue.broker.tracing.delays import note_scheduled
 from goqueue.model.batch import BatchHeader, read_header
 from goqueue.model.errors import GoQueueError, InvalidRecord
 from goqueue.model.header_names import DELAY_MS, DELIVER_AT

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from goqueue.broker.measuring.histograms import Histogram
+from goqueue.model.measuring.histograms import Histogram
 
 # Beyond this many groups the ones that did not rebalance for longest are forgotten.
 GROUPS_MAX: Final = 10_000

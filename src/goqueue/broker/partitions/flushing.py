@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import Final, Protocol
 
-from goqueue.broker.measuring.histograms import Histogram
 from goqueue.model.errors import PartitionOffline
+from goqueue.model.measuring.histograms import Histogram
 
 # fdatasync releases the interpreter; a few at once keep one slow file from delaying the others.
 FLUSH_THREADS: Final = 4

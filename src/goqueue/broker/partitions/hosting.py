@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from goqueue.broker.measuring.histograms import Histogram
 from goqueue.broker.partitions.flushing import Flusher
 from goqueue.broker.partitions.lane_ledger import LaneLedger
 from goqueue.broker.partitions.partition import Partition
@@ -21,6 +20,7 @@ from goqueue.model.errors import (
     UnknownPartition,
     UnknownTopic,
 )
+from goqueue.model.measuring.histograms import Histogram
 from goqueue.model.names import NodeId, TopicPartition, topic_partition
 from goqueue.model.topic_config import TopicConfig
 from goqueue.model.topics import PartitionView, TopicView

@@ -6,7 +6,7 @@ from typing import Final
 
 from goqueue.broker.partitions.feature_headers import features_of
 from goqueue.broker.queues.host import QueueHost
-from goqueue.broker.tracing.queues import burying
+from goqueue.broker.queues.tracing import burying
 from goqueue.model.errors import InvalidRecord, TopicExists
 from goqueue.model.header_names import (
     DEAD_LETTER_COUNT,

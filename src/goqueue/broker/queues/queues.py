@@ -15,8 +15,8 @@ from goqueue.broker.partitions.waiting import FetchWaiter
 from goqueue.broker.queues.fifo_order import FifoOrder
 from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.queues.registry import QueueRegistry
+from goqueue.broker.queues.tracing import note_deliveries, note_expired, note_settled
 from goqueue.broker.runtime.shard import StateShard, timed
-from goqueue.broker.tracing.queues import note_deliveries, note_expired, note_settled
 from goqueue.model.errors import GoQueueError, InvalidRequest
 from goqueue.model.header_names import PREFIX
 from goqueue.model.offsets import OffsetRange

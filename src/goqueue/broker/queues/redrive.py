@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from goqueue.broker.queues.dead_letters import dead_letter_topic
 from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.queues.queues import Queues
-from goqueue.broker.tracing.queues import sending_back
+from goqueue.broker.queues.tracing import sending_back
 from goqueue.model.errors import UnknownTopic
 from goqueue.model.header_names import DEAD_LETTER_PREFIX, DEAD_LETTER_TOPIC
 from goqueue.model.queues.delivery import Delivery

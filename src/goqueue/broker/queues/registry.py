@@ -11,10 +11,10 @@ from goqueue.broker.queues.dead_letters import DeadLetters, dead_letter_topic
 from goqueue.broker.queues.fifo_order import FifoOrder
 from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.queues.reading import QueueReader
+from goqueue.broker.queues.tracing import note_timeouts
 from goqueue.broker.queues.waiting import QueueWaiting
 from goqueue.broker.runtime.shard import Command, StateShard, timed, untimed
 from goqueue.broker.runtime.topic import StateTopic
-from goqueue.broker.tracing.queues import note_timeouts
 from goqueue.model.errors import GoQueueError, InvalidConfig, InvalidRequest
 from goqueue.model.log import Isolation
 from goqueue.model.offsets import OffsetRange

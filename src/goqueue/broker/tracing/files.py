@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import FileIO
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from goqueue.broker.tracing.export import as_lines
-from goqueue.model.tracing.query import SpanQuery
+from goqueue.model.tracing.query import FoundSpans, SpanQuery
 from goqueue.model.tracing.spans import Event, Span
 
 _NAME: Final = re.compile(r"spans-(\d{12})\.jsonl")
@@ -30,13 +30,6 @@ _SLICE_LINES: Final = 500
 _BREATH_SECONDS: Final = 0.0005
 
 _decoder = msgspec.json.Decoder(Span)
-
-
-class FoundSpans(NamedTuple):
-    """`is_complete`: everything was looked through."""
-
-    spans: list[Span]
-    is_complete: bool
 
 
 class SpanFiles:

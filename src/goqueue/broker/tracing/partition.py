@@ -26,7 +26,7 @@ from goqueue.broker.tracing.recorder import (
 )
 from goqueue.model.batch import BatchHeader, Buffer, read_header
 from goqueue.model.errors import CorruptBatch, GoQueueError
-from goqueue.model.tracing.spans import FAILURES, Event, EventName, Place, Span, TraceContext
+from goqueue.model.tracing.spans import FAILURES, Event, EventName, MessagePlace, Span, TraceContext
 from goqueue.state.tracing.contexts import RecentOffsets
 from goqueue.state.tracing.identity import message_context, partition_key
 from goqueue.state.tracing.sampling import Sampler
@@ -330,7 +330,7 @@ class PartitionTrace:
             if each is None:
                 continue
             self.recorder.contexts.adopt(self.key, offset, each.context)
-            here = Place(self.topic, self.index, offset)
+            here = MessagePlace(self.topic, self.index, offset)
             time_us = now_us()
             self.recorder.record(
                 Span(

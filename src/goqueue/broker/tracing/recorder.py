@@ -12,7 +12,7 @@ from random import getrandbits
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from goqueue.model.broker_config import BrokerConfig
-from goqueue.model.tracing.spans import Event, Place, Span, TraceContext
+from goqueue.model.tracing.spans import Event, MessagePlace, Span, TraceContext
 from goqueue.state.tracing.contexts import ContextTable, DeliveryTable
 from goqueue.state.tracing.ring import SpanRing
 from goqueue.state.tracing.sampling import Budget, Throttle
@@ -38,7 +38,7 @@ class Continuation(NamedTuple):
     event: Event
     time_us: int
     # Where it was before; None for a message that was delayed.
-    origin: Place | None = None
+    origin: MessagePlace | None = None
     group: str | None = None
     delivery_count: int | None = None
     reason: str | None = None

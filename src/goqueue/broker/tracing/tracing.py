@@ -8,31 +8,35 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from goqueue.broker.partitions.partition import Partition
-from goqueue.broker.tracing.delays import context_of_delayed
 from goqueue.broker.tracing.export import ExportThread, console_export
-from goqueue.broker.tracing.files import FoundSpans, SpanFiles
+from goqueue.broker.tracing.files import SpanFiles
 from goqueue.broker.tracing.otlp import check_endpoint, otlp_export
 from goqueue.broker.tracing.partition import PartitionTrace, ReadBatch
+from goqueue.broker.tracing.reading import context_of_delayed
 from goqueue.broker.tracing.recorder import REMEMBERED_MESSAGES, TraceRecorder
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import OffsetCommit, OffsetCommitResult
 from goqueue.model.log import FetchedPart, FetchPart
 from goqueue.model.records import NewRecord
+from goqueue.model.rights import DescribableCluster, ReadableTopics, WritableTopic
 from goqueue.model.topic_config import TopicConfig
 from goqueue.model.topics import INTERNAL_TOPICS, TopicView
+from goqueue.model.tracing.figures import ExportFigures, TracingFigures
 from goqueue.model.tracing.query import (
+    FoundSpans,
+    FoundTraces,
     SpanQuery,
-    TraceSummary,
     distinct,
     in_order,
     journey,
+    readable_spans,
     summarise,
 )
-from goqueue.model.tracing.spans import Event, Place, Span, TraceContext
+from goqueue.model.tracing.spans import Event, MessagePlace, Span, TraceContext
 from goqueue.model.tracing.traceparent import TraceParent
 from goqueue.state.metadata_image import MetadataImage
 from goqueue.state.tracing.identity import partition_key
@@ -45,35 +49,6 @@ FOLDER: Final = "traces"
 _RELOADED_AT_ONCE: Final = 500
 # Events after which a message belongs to a trace that its offset does not tell.
 _ADOPTING: Final = (Event.PUBLISH_RECEIVED, Event.DELAY_READY, Event.DLQ_ROUTED, Event.DLQ_REDRIVEN)
-
-
-class FoundTraces(NamedTuple):
-    """The newest first. `is_complete`: nothing older was left out."""
-
-    traces: list[TraceSummary]
-    is_complete: bool
-
-
-class ExportFigures(NamedTuple):
-    name: str
-    exported: int
-    dropped: int
-
-
-class TracingFigures(NamedTuple):
-    """Counts are since the start."""
-
-    is_enabled: bool
-    sampling_rate: float
-    # Each step halves what is sampled, while there is more than the bound allows.
-    throttle_level: int
-    recorded_spans: int
-    left_out_messages: int
-    ring_spans: int
-    ring_size: int
-    file_count: int
-    file_bytes: int
-    exports: list[ExportFigures]
 
 
 class Tracing:
@@ -191,29 +166,29 @@ class Tracing:
             if trace is not None and done.error is GroupError.NONE:
                 trace.committed_by(request.group_id, request.member_id, wanted.offset)
 
-    def traceparent(self, topic: str, partition: int, offset: int) -> str | None:
+    def traceparent(self, topic: WritableTopic, partition: int, offset: int) -> str | None:
         """Of a message that was just stored, for its producer; None if it is not traced."""
         trace = self._find(topic, partition)
         return _header(None if trace is None else self._recorder.contexts.get(trace.key, offset))
 
     def traceparent_of_delayed(
-        self, topic: str, partition: int, delayed_id: str, record: NewRecord
+        self, topic: WritableTopic, partition: int, delayed_id: str, record: NewRecord
     ) -> str | None:
         trace = self._find(topic, partition)
         return _header(None if trace is None else context_of_delayed(trace, delayed_id, record))
 
     # --- queries --------------------------------------------------------------------------
 
-    async def recent(self, limit: int) -> FoundTraces:
-        return await self.search(SpanQuery(), limit)
+    async def search(self, readable: ReadableTopics, query: SpanQuery, limit: int) -> FoundTraces:
+        """The newest traces with a span that matches, each with all that is readable of it."""
+        newest = list(self._newest())
+        return await asyncio.to_thread(self._search, readable, newest, query, limit)
 
-    async def search(self, query: SpanQuery, limit: int) -> FoundTraces:
-        """The newest traces with a span that matches, each as a whole."""
-        return await asyncio.to_thread(self._search, list(self._newest()), query, limit)
-
-    def _search(self, ring: Sequence[Span], query: SpanQuery, limit: int) -> FoundTraces:
+    def _search(
+        self, readable: ReadableTopics, ring: Sequence[Span], query: SpanQuery, limit: int
+    ) -> FoundTraces:
         ids: dict[str, None] = {}
-        for span in ring:
+        for span in readable_spans(ring, readable):
             if query.matches(span):
                 ids[span.trace_id] = None
                 if len(ids) > limit:
@@ -222,39 +197,49 @@ class Tracing:
         if is_complete:
             found = self._files.search(query)
             is_complete = found.is_complete
-            ids.update(dict.fromkeys(span.trace_id for span in found.spans))
-        spans, _ = self._spans_of(ring, set(list(ids)[: limit + 1]))
+            stored = (span for span in readable_spans(found.spans, readable) if query.matches(span))
+            ids.update(dict.fromkeys(span.trace_id for span in stored))
+        spans, _ = self._spans_of(readable, ring, set(list(ids)[: limit + 1]))
         summaries = summarise(spans)
         return FoundTraces(summaries[:limit], is_complete and len(summaries) <= limit)
 
-    async def trace(self, trace_id: str) -> FoundSpans:
+    async def trace(self, readable: ReadableTopics, trace_id: str) -> FoundSpans:
         """All spans of a trace, by time."""
-        return await asyncio.to_thread(self._spans_of, list(self._newest()), {trace_id})
+        newest = list(self._newest())
+        return await asyncio.to_thread(self._spans_of, readable, newest, {trace_id})
 
-    async def of_message(self, place: Place) -> FoundSpans:
+    async def of_message(self, readable: ReadableTopics, place: MessagePlace) -> FoundSpans:
         """What happened to one message, wherever it was copied to, by time."""
-        return await asyncio.to_thread(self._journey, list(self._newest()), place)
+        newest = list(self._newest())
+        return await asyncio.to_thread(self._journey, readable, newest, place)
 
-    def _journey(self, ring: Sequence[Span], place: Place) -> FoundSpans:
+    def _journey(
+        self, readable: ReadableTopics, ring: Sequence[Span], place: MessagePlace
+    ) -> FoundSpans:
         query = SpanQuery(topic=place.topic, partition=place.partition, offset=place.offset)
-        ids = {span.trace_id for span in ring if query.matches(span)}
+        seen = readable_spans(ring, readable)
+        ids = {span.trace_id for span in seen if query.matches(span)}
         if not ids:
-            ids = {span.trace_id for span in self._files.search(query).spans}
-        spans, is_complete = self._spans_of(ring, ids)
+            stored = readable_spans(self._files.search(query).spans, readable)
+            ids = {span.trace_id for span in stored if query.matches(span)}
+        spans, is_complete = self._spans_of(readable, ring, ids)
         return FoundSpans(journey(spans, place), is_complete)
 
     def _newest(self) -> Iterator[Span]:
         """Copied by those who go through it in a thread, as the event loop adds to it."""
         return self._recorder.ring.newest_first()
 
-    def _spans_of(self, ring: Sequence[Span], trace_ids: set[str]) -> FoundSpans:
+    def _spans_of(
+        self, readable: ReadableTopics, ring: Sequence[Span], trace_ids: set[str]
+    ) -> FoundSpans:
         if not trace_ids:
             return FoundSpans([], True)
         stored = self._files.of_traces(trace_ids)
         in_ring = [span for span in ring if span.trace_id in trace_ids]
-        return FoundSpans(in_order(distinct([*stored.spans, *in_ring])), stored.is_complete)
+        spans = readable_spans(distinct([*stored.spans, *in_ring]), readable)
+        return FoundSpans(in_order(spans), stored.is_complete)
 
-    async def figures(self) -> TracingFigures:
+    async def figures(self, _cluster: DescribableCluster) -> TracingFigures:
         recorder = self._recorder
         paths, size_bytes = await asyncio.to_thread(
             lambda: (self._files.paths(), self._files.size_bytes)

@@ -35,7 +35,6 @@ class HttpDoor:
     ) -> None:
         broker = service.node
         self._service = service
-        self._broker = broker
         self._mounts = mounts
         self._host = config.host
         self._port = config.http_port
@@ -79,7 +78,7 @@ class HttpDoor:
             self._service,
             bodies=self._bodies,
             readiness=self._readiness,
-            exposition=Exposition(self._broker, self._traffic),
+            exposition=Exposition(self._service, self._traffic),
             closing=self._closing,
         )
 

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Final
 
-from goqueue.broker.tracing.recorder import CALLER
 from goqueue.doors.http.asgi import Application, Message, Receive, Scope, Send
 from goqueue.doors.http.body import BodyReader
 from goqueue.doors.http.errors import Answer, answer, answer_to
 from goqueue.doors.http.mounting import Mount
 from goqueue.doors.http.publishing import given_traceparent, publish
 from goqueue.doors.http.traffic import REQUESTS_IN_FLIGHT_MAX, Traffic
+from goqueue.doors.web.callers import caller_in
+from goqueue.model.caller import Door
 from goqueue.service.broker_service import BrokerService
 
 _PREFIX: Final = "/topics/"
@@ -59,7 +60,6 @@ class Entry:
             )
             return
         traffic.in_flight += 1
-        CALLER.set("http")
         started = perf_counter()
         route = _UNMATCHED
         try:
@@ -68,6 +68,7 @@ class Entry:
                     route = mount.name
                     await self._mounted_answer(mount, scope, receive, send)
                     return
+            self._service.tracing.asked_by(caller_in(scope, Door.HTTP))
             path: str = scope["path"]
             if method == "POST" and path.endswith(_SUFFIX) and path.startswith(_PREFIX):
                 name = path[len(_PREFIX) : -len(_SUFFIX)]

@@ -61,6 +61,7 @@ STATUS_OF: Final[Mapping[type[model.GoQueueError], int]] = {
     model.UnknownDelayedMessage: 404,
     model.TooLateToCancel: 409,
     model.PolicyViolation: 403,
+    model.AccessDenied: 403,
     model.NotLeader: 503,
     model.FencedLeaderEpoch: 503,
     model.UnknownLeaderEpoch: 503,

@@ -12,7 +12,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter, QueryParameter
 
 from goqueue.broker.node import Node
-from goqueue.broker.tracing.queues import note_read
+from goqueue.broker.tracing.reading import note_read
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.long_poll import LONG_POLL_MAX_MS, or_gone
 from goqueue.doors.http.openapi import errors

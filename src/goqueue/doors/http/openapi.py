@@ -37,7 +37,7 @@ described here, 422 one of the right form whose content is refused, 503 one to s
 
 _MEANINGS: Final[Mapping[int, str]] = {
     400: "Not of the documented form",
-    403: "Not allowed on a topic that belongs to the broker",
+    403: "The caller may not do this, or nobody may: the topic belongs to the broker",
     404: "No such topic or partition",
     409: "It exists already, or was changed at the same time",
     413: "Larger than `http.request.max.bytes`, or than the topic's `max.message.bytes`",

@@ -22,6 +22,7 @@ from goqueue.doors.http.whole_numbers import (
 from goqueue.model.errors import GoQueueError, InvalidRecord, UnknownPartition, UnknownTopic
 from goqueue.model.header_names import PRIORITY, TTL_MS
 from goqueue.model.records import Header, NewRecord
+from goqueue.model.rights import WritableTopic
 from goqueue.model.tracing.traceparent import HEADER as TRACEPARENT
 from goqueue.model.tracing.traceparent import parse_traceparent
 
@@ -165,10 +166,10 @@ def _trace_headers(
         return ()
     for record, place in zip(records, stored, strict=True):
         if place.offset is not None:
-            found = broker.tracing.traceparent(topic, place.partition, place.offset)
+            found = broker.tracing.traceparent(WritableTopic(topic), place.partition, place.offset)
         else:
             found = broker.tracing.traceparent_of_delayed(
-                topic, place.partition, place.id or "", record
+                WritableTopic(topic), place.partition, place.id or "", record
             )
         if found is not None:
             return ((_TRACEPARENT, found.encode()),)

@@ -10,14 +10,16 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter, QueryParameter
 from msgspec import Meta
 
-from goqueue.broker.node import Node
-from goqueue.broker.tracing.files import FoundSpans
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.topics import TopicInPath
+from goqueue.model.caller import Caller
+from goqueue.model.rights import Resource, Verb
 from goqueue.model.settings import INT32_MAX
-from goqueue.model.tracing.query import SpanQuery, TraceSummary
-from goqueue.model.tracing.spans import EventName, Place, Span, Status
+from goqueue.model.tracing.query import FoundSpans, SpanQuery, TraceSummary
+from goqueue.model.tracing.spans import EventName, MessagePlace, Span, Status
+from goqueue.service.broker_service import BrokerService
+from goqueue.service.needs import Need, Refused
 
 LIMIT_DEFAULT: Final = 50
 LIMIT_MAX: Final = 1_000
@@ -25,6 +27,9 @@ _TAGS: Final = ["Traces"]
 # Text with a pattern: an optional number would take `null`, and lose its limits in the document.
 _NUMBER: Final = r"^[0-9]{1,15}$"
 _OFFSET_MAX: Final = 10**15 - 1
+
+# What happened to messages of topics that the caller may not read.
+_LEFT_OUT: Final = {"needs": (Need(Resource.TOPIC, Verb.READ, refused=Refused.LEFT_OUT),)}
 
 Limit = Annotated[
     int, QueryParameter(ge=1, le=LIMIT_MAX, description="Traces in the answer at most.")
@@ -74,16 +79,21 @@ class TraceStats(msgspec.Struct, frozen=True, rename="camel"):
     exporters: list[ExporterStats]
 
 
-@get("/traces", tags=_TAGS, responses=errors(400))
-async def recent_traces(broker: NamedDependency[Node], limit: Limit = LIMIT_DEFAULT) -> TraceList:
+@get("/traces", tags=_TAGS, opt=_LEFT_OUT, responses=errors(400))
+async def recent_traces(
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    limit: Limit = LIMIT_DEFAULT,
+) -> TraceList:
     """The newest traces, one line each."""
-    found = await broker.tracing.recent(limit)
+    found = await service.tracing.recent(caller, limit)
     return TraceList(found.traces, found.is_complete)
 
 
-@get("/traces/search", tags=_TAGS, responses=errors(400))
+@get("/traces/search", tags=_TAGS, opt=_LEFT_OUT, responses=errors(400))
 async def search_traces(
-    broker: NamedDependency[Node],
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
     topic: Annotated[str | None, QueryParameter(max_length=249)] = None,
     partition: Annotated[str | None, QueryParameter(pattern=_NUMBER)] = None,
     offset: Annotated[str | None, QueryParameter(pattern=_NUMBER)] = None,
@@ -123,14 +133,21 @@ async def search_traces(
         from_us=None if since is None else int(since) * 1_000,
         to_us=None if until is None else int(until) * 1_000,
     )
-    found = await broker.tracing.search(query, limit)
+    found = await service.tracing.search(caller, query, limit)
     return TraceList(found.traces, found.is_complete)
 
 
-@get("/traces/stats", tags=_TAGS, responses=errors())
-async def trace_stats(broker: NamedDependency[Node]) -> TraceStats:
+@get(
+    "/traces/stats",
+    tags=_TAGS,
+    opt={"needs": (Need(Resource.CLUSTER, Verb.DESCRIBE),)},
+    responses=errors(403),
+)
+async def trace_stats(
+    service: NamedDependency[BrokerService], caller: NamedDependency[Caller]
+) -> TraceStats:
     """What is traced, and what was lost of it."""
-    figures = await broker.tracing.figures()
+    figures = await service.tracing.figures(caller)
     return TraceStats(
         enabled=figures.is_enabled,
         sampling_rate=figures.sampling_rate,
@@ -145,31 +162,35 @@ async def trace_stats(broker: NamedDependency[Node]) -> TraceStats:
     )
 
 
-@get("/traces/{trace_id:str}", tags=_TAGS, responses=errors(400, 404))
+@get("/traces/{trace_id:str}", tags=_TAGS, opt=_LEFT_OUT, responses=errors(400, 404))
 async def get_trace(
-    broker: NamedDependency[Node],
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
     trace_id: Annotated[
         str, PathParameter(max_length=100, description="32 digits from 0 to f, as W3C has them.")
     ],
 ) -> TraceDetail:
     """Everything that happened in a trace, by time."""
-    return _detail(await broker.tracing.trace(trace_id.lower()), f"trace {trace_id!r}")
+    found = await service.tracing.trace(caller, trace_id.lower())
+    return _detail(found, f"trace {trace_id!r}")
 
 
 @get(
     "/traces/messages/{name:str}/{partition:int}/{offset:int}",
     tags=_TAGS,
-    responses=errors(400, 404),
+    opt={"needs": (Need(Resource.TOPIC, Verb.READ, names="name"),)},
+    responses=errors(400, 403, 404),
 )
 async def get_message_trace(
-    broker: NamedDependency[Node],
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
     name: TopicInPath,
     partition: Annotated[int, PathParameter(ge=0, le=INT32_MAX)],
     offset: Annotated[int, PathParameter(ge=0, le=_OFFSET_MAX)],
 ) -> TraceDetail:
     """Everything that happened to one message, also as a dead letter and after its return."""
-    place = Place(name, partition, offset)
-    return _detail(await broker.tracing.of_message(place), f"message {place}")
+    place = MessagePlace(name, partition, offset)
+    return _detail(await service.tracing.of_message(caller, place), f"message {place}")
 
 
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (

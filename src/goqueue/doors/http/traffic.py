@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sized
 from typing import Final
 
-from goqueue.broker.measuring.histograms import Histogram
+from goqueue.model.measuring.histograms import Histogram
 
 # Long polls stand among them, so it is large; each holds a task and a few KB.
 REQUESTS_IN_FLIGHT_MAX: Final = 4_096

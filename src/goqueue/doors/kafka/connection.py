@@ -13,7 +13,6 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Final, cast
 
-from goqueue.broker.tracing.recorder import CALLER
 from goqueue.doors.kafka.frame_reader import FrameReader
 from goqueue.doors.kafka.open_connections import OpenConnections
 from goqueue.doors.kafka.operation import (
@@ -256,14 +255,15 @@ class Connection(asyncio.BufferedProtocol):
             request = schema.read_request(exchange.body, position)
         # The handler holds the parts of the frame that it needs.
         exchange.body = None
+        caller = self._caller_of(header.client_id or "")
+        self._services.service.tracing.asked_by(caller)
         context = RequestContext(
             services=self._services,
             version=version,
             correlation_id=header.correlation_id,
-            caller=self._caller_of(header.client_id or ""),
+            caller=caller,
             connection=self,
         )
-        CALLER.set(header.client_id)
         message = await operation.handle(context, request)
         if message is None:
             return None

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
-from goqueue.broker.measuring.traffic import ConnectionCounts
+from goqueue.model.measuring.traffic import ConnectionCounts
 
 T = TypeVar("T")
 

@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from goqueue.broker.measuring.traffic import KafkaTraffic
 from goqueue.broker.node import Node
 from goqueue.doors.kafka.fetch_sessions import FetchSessions
 from goqueue.doors.kafka.share_sessions import ShareSessions
@@ -12,6 +11,7 @@ from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.caller import Caller
 from goqueue.model.groups.messages import Client
+from goqueue.model.measuring.traffic import KafkaTraffic
 from goqueue.service.broker_service import BrokerService
 from goqueue.service.needs import Need
 

@@ -35,6 +35,8 @@ CODE_OF: Final[Mapping[RefusalKind, int]] = {
 }
 _STORE_FAILED: Final = 50001
 _BUSY: Final = 503
+# As Confluent's security plugin refuses.
+_DENIED: Final = 40301
 
 
 class HttpRefusal(Exception):
@@ -66,6 +68,8 @@ def answer_to(error: Exception) -> ErrorAnswer:
         code = CODE_OF[error.kind]
     elif isinstance(error, model.Overloaded | model.ShuttingDown):
         code = _BUSY
+    elif isinstance(error, model.AccessDenied):
+        code = _DENIED
     elif isinstance(error, model.GoQueueError):
         # Storage failed, or this broker does not lead the registry's partition now.
         code = _STORE_FAILED

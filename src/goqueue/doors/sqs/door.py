@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import msgspec
 
-from goqueue.broker.tracing.recorder import CALLER
 from goqueue.doors.sqs import query_protocol
 from goqueue.doors.sqs.actions import ACTIONS, Action
 from goqueue.doors.sqs.addresses import DEFAULT_REGION, region_of
@@ -84,9 +83,9 @@ class SqsDoor:
         return False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        CALLER.set("sqs")
         head = _head(scope["headers"])
         caller = caller_in(scope, Door.SQS)
+        self._session.service.tracing.asked_by(caller)
         request_id = new_message_id()
         started = perf_counter()
         if head.target:

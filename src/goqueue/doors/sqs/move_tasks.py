@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from goqueue.broker.node import Node
-from goqueue.broker.tracing.queues import sending_back
+from goqueue.broker.queues.tracing import sending_back
 from goqueue.doors.sqs.catalogue import DOOR, GROUP, Catalogue, Queue
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_value
 from goqueue.doors.sqs.refusals import refusal

@@ -1,11 +1,13 @@
 """Finding spans, and telling from them what happened."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
-from goqueue.model.tracing.spans import EventName, Place, Span, Status
+from goqueue.model.rights import ReadableTopics
+from goqueue.model.tracing.spans import EventName, MessagePlace, Span, Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,20 @@ class TraceSummary(msgspec.Struct, frozen=True, rename="camel"):
     spans: int
 
 
+class FoundSpans(NamedTuple):
+    """`is_complete`: everything was looked through."""
+
+    spans: list[Span]
+    is_complete: bool
+
+
+class FoundTraces(NamedTuple):
+    """The newest first. `is_complete`: nothing older was left out."""
+
+    traces: list[TraceSummary]
+    is_complete: bool
+
+
 def in_order(spans: Iterable[Span]) -> list[Span]:
     """As things happened: publishing begins when it is received, all else counts when done."""
     return sorted(spans, key=lambda span: (span.moment_us, span.time_us))
@@ -67,6 +83,16 @@ def in_order(spans: Iterable[Span]) -> list[Span]:
 def distinct(spans: Iterable[Span]) -> list[Span]:
     """Each span once: what is in the ring may be in a file, too."""
     return list({span.span_id: span for span in spans}.values())
+
+
+def readable_spans(spans: Iterable[Span], readable: ReadableTopics) -> Iterator[Span]:
+    """Without those of other topics, and without links to them."""
+    for span in spans:
+        if span.topic not in readable:
+            continue
+        if span.linked is not None and span.linked.topic not in readable:
+            span = msgspec.structs.replace(span, linked=None)
+        yield span
 
 
 def summarise(spans: Iterable[Span]) -> list[TraceSummary]:
@@ -93,7 +119,7 @@ def _summary(trace_id: str, spans: Sequence[Span]) -> TraceSummary:
     )
 
 
-def journey(spans: Iterable[Span], place: Place) -> list[Span]:
+def journey(spans: Iterable[Span], place: MessagePlace) -> list[Span]:
     """What happened to one message, also where it was copied to, among the spans of its trace.
 
     A producer may send many messages in one trace, so that the trace id alone is not enough.
@@ -114,5 +140,5 @@ def journey(spans: Iterable[Span], place: Place) -> list[Span]:
                 delayed_ids.add(span.delayed_id)
 
 
-def _concerns(span: Span, places: set[Place], delayed_ids: set[str]) -> bool:
+def _concerns(span: Span, places: set[MessagePlace], delayed_ids: set[str]) -> bool:
     return span.place in places or span.linked in places or span.delayed_id in delayed_ids

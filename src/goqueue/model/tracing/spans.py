@@ -59,7 +59,7 @@ FAILURES: Final = frozenset(
 )
 
 
-class Place(msgspec.Struct, frozen=True, order=True):
+class MessagePlace(msgspec.Struct, frozen=True, order=True):
     """Where a message is. Dead letters and what is sent back from them are at several."""
 
     topic: str
@@ -103,11 +103,13 @@ class Span(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     reason: str | None = None
     delayed_id: str | None = None
     # The other place of a message that was copied: its dead letter, or what was sent back.
-    linked: Place | None = None
+    linked: MessagePlace | None = None
 
     @property
-    def place(self) -> Place | None:
-        return None if self.offset is None else Place(self.topic, self.partition, self.offset)
+    def place(self) -> MessagePlace | None:
+        return (
+            None if self.offset is None else MessagePlace(self.topic, self.partition, self.offset)
+        )
 
     @property
     def end_us(self) -> int:

@@ -281,7 +281,7 @@ async def test_others_have_their_turn_during_a_scrape(
     monkeypatch.setattr(ages, "LOOKS_MAX", 0)
     counting = asyncio.create_task(count_turns())
     try:
-        await Exposition(broker, Traffic([])).render()
+        await Exposition(BrokerService(broker), Traffic([])).render(ANYONE)
     finally:
         counting.cancel()
     assert turns >= 30 + 20
@@ -297,11 +297,11 @@ async def test_garbage_collection_is_put_off_during_a_scrape(
         return b""
 
     monkeypatch.setattr(exposition, "generate_latest", generate)
-    shown = Exposition(broker, Traffic([]))
+    shown = Exposition(BrokerService(broker), Traffic([]))
     for was_enabled in (True, False):
         (gc.enable if was_enabled else gc.disable)()
         try:
-            await shown.render()
+            await shown.render(ANYONE)
             assert gc.isenabled() is was_enabled
         finally:
             gc.enable()

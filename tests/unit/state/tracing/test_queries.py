@@ -12,7 +12,7 @@ from goqueue.model.tracing.query import (
     journey,
     summarise,
 )
-from goqueue.model.tracing.spans import Event, EventName, Place, Span, Status, TraceContext
+from goqueue.model.tracing.spans import Event, EventName, MessagePlace, Span, Status, TraceContext
 from goqueue.state.tracing.contexts import (
     ContextTable,
     DeliveryTable,
@@ -21,7 +21,7 @@ from goqueue.state.tracing.contexts import (
 )
 from goqueue.state.tracing.ring import SpanRing
 
-places = st.builds(Place, st.sampled_from(["a", "b"]), st.integers(0, 1), st.integers(0, 3))
+places = st.builds(MessagePlace, st.sampled_from(["a", "b"]), st.integers(0, 1), st.integers(0, 3))
 spans = st.builds(
     Span,
     trace_id=st.sampled_from(["1" * 32, "2" * 32, "3" * 32]),
@@ -100,7 +100,7 @@ def test_summaries_tell_all_traces_newest_first(given_spans: list[Span]) -> None
 
 
 @given(st.lists(spans, max_size=15), places)
-def test_a_journey_is_all_that_hangs_together(given_spans: list[Span], place: Place) -> None:
+def test_a_journey_is_all_that_hangs_together(given_spans: list[Span], place: MessagePlace) -> None:
     found = journey(given_spans, place)
     assert found == in_order(found)
     rest = [span for span in given_spans if span not in found]

@@ -9,7 +9,7 @@ from goqueue.broker.hosted_clients.members.commits import Commits
 from goqueue.broker.hosted_clients.members.host import MemberHost, by_topic
 from goqueue.broker.hosted_clients.members.sessions import MemberSession, OffsetReset
 from goqueue.broker.partitions.committed_records import committed_records
-from goqueue.broker.tracing.queues import note_read
+from goqueue.broker.tracing.reading import note_read
 from goqueue.model.errors import Conflict, GoQueueError, OffsetOutOfRange
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import NO_OFFSET, OffsetFetch

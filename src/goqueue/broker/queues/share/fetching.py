@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues.queues import Queues
 from goqueue.broker.queues.share.reading import Look, ShareReader
+from goqueue.broker.queues.tracing import note_acquired, note_expired
 from goqueue.broker.runtime.shard import StateShard, timed
-from goqueue.broker.tracing.queues import note_acquired, note_expired
 from goqueue.model.errors import GoQueueError
 from goqueue.model.log import Isolation
 from goqueue.model.offsets import OffsetRange

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from prometheus_client.metrics_core import Metric
 
 from goqueue.broker.delays.figures import LATENESS_BOUNDS_MS
-from goqueue.broker.measuring.histograms import HistogramFigures
 from goqueue.broker.node import Node
 from goqueue.doors.http.metrics import bounds
 from goqueue.doors.http.metrics.families import Families, counters, gauge, gauges, histogram
+from goqueue.model.measuring.histograms import HistogramFigures
 
 
 def read(broker: Node) -> Families:

@@ -14,7 +14,6 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from goqueue.broker.node import Node
 from goqueue.doors.http.metrics import (
     cluster,
     delays,
@@ -32,6 +31,10 @@ from goqueue.doors.http.metrics.families import Families
 from goqueue.doors.http.metrics.pace import Pace
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.traffic import Traffic
+from goqueue.model.caller import Caller
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.broker_service import BrokerService
+from goqueue.service.needs import Need
 
 # Litestar adds the character set; a second one would make Prometheus 3 refuse the answer.
 MEDIA_TYPE: Final = "text/plain; version=0.0.4"
@@ -51,8 +54,8 @@ class _Figures(Collector):
 class Exposition:
     """The figures of one broker; two brokers in one process (as in tests) do not mix."""
 
-    def __init__(self, broker: Node, http: Traffic) -> None:
-        self._broker = broker
+    def __init__(self, service: BrokerService, http: Traffic) -> None:
+        self._service = service
         self._http = http
         self._ages = Ages()
         self._process = CollectorRegistry(auto_describe=False)
@@ -62,15 +65,16 @@ class Exposition:
         # Several at once would only slow each other down, and everything else.
         self._turn = asyncio.Lock()
 
-    async def render(self) -> bytes:
+    async def render(self, caller: Caller) -> bytes:
         async with self._turn, _without_collections():
-            figures = _Figures([*await self._read(), self._process.collect])
+            figures = _Figures([*await self._read(caller), self._process.collect])
             registry = CollectorRegistry(auto_describe=False)
             registry.register(figures)
             return await asyncio.to_thread(generate_latest, registry)
 
-    async def _read(self) -> list[Families]:
-        broker, pace = self._broker, Pace()
+    async def _read(self, caller: Caller) -> list[Families]:
+        broker, pace = self._service.node, Pace()
+        of_tracing = await self._service.tracing.figures(caller)
         return [
             cluster.read(broker),
             partitions.read(broker),
@@ -80,7 +84,7 @@ class Exposition:
             delays.read(broker),
             storage.read(broker),
             schemas.read(broker),
-            await tracing.read(broker),
+            tracing.read(of_tracing),
             traffic.read(broker, self._http),
         ]
 
@@ -102,10 +106,18 @@ async def _without_collections() -> AsyncIterator[None]:
             gc.enable()
 
 
-@get("/metrics", tags=["Operations"], media_type="text/plain", responses=errors(400))
-async def metrics(exposition: NamedDependency[Exposition]) -> Response[bytes]:
+@get(
+    "/metrics",
+    tags=["Operations"],
+    opt={"needs": (Need(Resource.CLUSTER, Verb.DESCRIBE),)},
+    media_type="text/plain",
+    responses=errors(400, 403),
+)
+async def metrics(
+    exposition: NamedDependency[Exposition], caller: NamedDependency[Caller]
+) -> Response[bytes]:
     """Figures for Prometheus."""
-    return Response(await exposition.render(), media_type=MEDIA_TYPE)
+    return Response(await exposition.render(caller), media_type=MEDIA_TYPE)
 
 
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (metrics,)

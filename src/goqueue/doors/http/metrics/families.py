@@ -10,7 +10,7 @@ from prometheus_client.metrics_core import (
     Metric,
 )
 
-from goqueue.broker.measuring.histograms import HistogramFigures
+from goqueue.model.measuring.histograms import HistogramFigures
 
 # What makes the families of figures that were read; runs in a thread.
 Families = Callable[[], Iterable[Metric]]

@@ -8,7 +8,6 @@ from prometheus_client.metrics_core import Metric
 
 from goqueue.broker.groups.rebalance_stats import RebalanceReason
 from goqueue.broker.measuring.groups import GroupFigures, group_figures
-from goqueue.broker.measuring.histograms import HistogramFigures
 from goqueue.broker.node import Node
 from goqueue.doors.http.metrics import bounds
 from goqueue.doors.http.metrics.ages import Ages, Place
@@ -21,6 +20,7 @@ from goqueue.doors.http.metrics.families import (
     histogram,
 )
 from goqueue.doors.http.metrics.pace import Pace
+from goqueue.model.measuring.histograms import HistogramFigures
 
 _Topic = tuple[str, str]
 

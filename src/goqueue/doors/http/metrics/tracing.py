@@ -4,13 +4,11 @@ from collections.abc import Iterable
 
 from prometheus_client.metrics_core import Metric
 
-from goqueue.broker.node import Node
 from goqueue.doors.http.metrics.families import Families, counter, counters, gauge
+from goqueue.model.tracing.figures import TracingFigures
 
 
-async def read(broker: Node) -> Families:
-    figures = await broker.tracing.figures()
-
+def read(figures: TracingFigures) -> Families:
     def families() -> Iterable[Metric]:
         yield gauge("goqueue_tracing_enabled", "1 if messages are traced.", figures.is_enabled)
         yield counter("goqueue_tracing_spans_recorded", "Spans recorded.", figures.recorded_spans)

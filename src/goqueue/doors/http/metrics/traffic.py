@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 from prometheus_client.metrics_core import Metric
 
-from goqueue.broker.measuring.traffic import KafkaTraffic, SqsTraffic
 from goqueue.broker.node import Node
 from goqueue.doors.http.metrics.families import (
     Families,
@@ -15,6 +14,7 @@ from goqueue.doors.http.metrics.families import (
     histograms,
 )
 from goqueue.doors.http.traffic import Traffic
+from goqueue.model.measuring.traffic import KafkaTraffic, SqsTraffic
 
 
 def read(broker: Node, http: Traffic) -> Families:

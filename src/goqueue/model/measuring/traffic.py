@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from goqueue.broker.measuring.histograms import Histogram, Histograms
+from goqueue.model.measuring.histograms import Histogram, Histograms
 
 
 @dataclass(slots=True)

@@ -4,18 +4,18 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
-from goqueue.broker.tracing.batches import parent_of
 from goqueue.broker.tracing.partition import PartitionTrace
+from goqueue.broker.tracing.reading import context_of_record
 from goqueue.broker.tracing.recorder import CALLER, CONTINUED, Continuation, now_us
 from goqueue.model.batch import Buffer
 from goqueue.model.offsets import OffsetRange as Offsets
 from goqueue.model.queues.errors import QueueError
 from goqueue.model.queues.messages import AckAction, Acknowledged, Acknowledgement
 from goqueue.model.records import Record
-from goqueue.model.tracing.spans import Event, Place, TraceContext
+from goqueue.model.tracing.spans import Event, MessagePlace, TraceContext
 from goqueue.state.queues.messages import AcquiredSpan, DeadLetter
 from goqueue.state.tracing.contexts import Taken
-from goqueue.state.tracing.identity import delivery_span_id, message_context
+from goqueue.state.tracing.identity import delivery_span_id
 
 _EVENTS: Final = {
     AckAction.ACCEPT: Event.CONSUME_ACKED,
@@ -24,38 +24,6 @@ _EVENTS: Final = {
     AckAction.REJECT: Event.CONSUME_REJECTED,
     AckAction.RENEW: Event.VISIBILITY_EXTENDED,
 }
-
-
-def context_of_record(trace: PartitionTrace, record: Record) -> TraceContext | None:
-    """The trace of a message whose headers are at hand; None if it is not traced."""
-    if not trace.traced(record.offset, record.offset + 1):
-        return None
-    return _context_from(trace, record)
-
-
-def _context_from(trace: PartitionTrace, record: Record) -> TraceContext:
-    table = trace.recorder.contexts
-    context = table.get(trace.key, record.offset)
-    if context is None:
-        context = message_context(trace.key, record.offset, parent_of(record.headers))
-        table.keep(trace.key, record.offset, context)
-    return context
-
-
-def note_read(
-    trace: PartitionTrace | None,
-    records: Sequence[Record],
-    consumer: str | None,
-    group: str | None = None,
-) -> None:
-    """Single messages were read by offset."""
-    if trace is None or not records:
-        return
-    wanted = set(trace.traced(records[0].offset, records[-1].offset + 1))
-    for record in records:
-        if record.offset in wanted:
-            context = _context_from(trace, record)
-            trace.note_read(context, record.offset, consumer, group)
 
 
 def note_deliveries(
@@ -197,7 +165,7 @@ def burying(
             context,
             Event.DLQ_ROUTED,
             time_us,
-            origin=Place(trace.topic, trace.index, record.offset),
+            origin=MessagePlace(trace.topic, trace.index, record.offset),
             group=death.queue.group,
             delivery_count=death.delivery_count,
             reason=death.reason.name.lower(),
@@ -234,7 +202,7 @@ def sending_back(traces: Traces, letters: Sequence[Letter]) -> Iterator[None]:
         if context is None:
             continued.append(None)
         else:
-            origin = Place(letter.topic, letter.partition, letter.record.offset)
+            origin = MessagePlace(letter.topic, letter.partition, letter.record.offset)
             continued.append(Continuation(context, Event.DLQ_REDRIVEN, time_us, origin=origin))
     with _continued(continued):
         yield

@@ -4,7 +4,7 @@ import asyncio
 import time
 from typing import Final
 
-from goqueue.broker.measuring.histograms import Histogram
+from goqueue.model.measuring.histograms import Histogram
 
 # Ten looks a second cost some 30 µs, and a stall of 100 ms or more is never missed.
 INTERVAL_SECONDS: Final = 0.1

@@ -8,24 +8,13 @@ decides as it does for others. From then on its trace goes with the offset it wa
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from goqueue.broker.tracing.batches import parent_of
 from goqueue.broker.tracing.partition import PartitionTrace
+from goqueue.broker.tracing.reading import context_of_delayed
 from goqueue.broker.tracing.recorder import CALLER, CONTINUED, Continuation, now_us
 from goqueue.model.delays import delayed_id
 from goqueue.model.records import NewRecord
-from goqueue.model.tracing.spans import Event, Span, TraceContext
+from goqueue.model.tracing.spans import Event, Span
 from goqueue.state.delays.pending import Entry
-from goqueue.state.tracing.identity import delayed_context
-from goqueue.state.tracing.sampling import MILLION
-
-
-def context_of_delayed(
-    trace: PartitionTrace, waits_as: str, record: NewRecord
-) -> TraceContext | None:
-    parent = parent_of(record.headers)
-    context, chance = delayed_context(trace.key, waits_as, parent)
-    is_asked = trace.recorder.follows_producers and parent is not None and parent.is_sampled
-    return context if is_asked or chance * MILLION < trace.ppm << 64 else None
 
 
 def note_scheduled(

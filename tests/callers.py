@@ -1,0 +1,5 @@
+"""Who asks in tests that are not about rights."""
+
+from goqueue.model.caller import ANONYMOUS, Caller, Door
+
+ANYONE = Caller(principal=ANONYMOUS, door=Door.HTTP)
