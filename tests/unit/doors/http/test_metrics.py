@@ -15,6 +15,8 @@ from goqueue.doors.http.traffic import Traffic
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
 from goqueue.model.records import NewRecord
 from goqueue.model.topics import NewTopic
+from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
 
 pytestmark = pytest.mark.anyio
 
