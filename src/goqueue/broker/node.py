@@ -5,17 +5,18 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
+from typing import cast
 from uuid import UUID
 
 from goqueue.broker.coordinator_settings import group_settings, transaction_settings
 from goqueue.broker.delays.delays import Delays
-from goqueue.broker.delays.intake import DelayIntake, DelaysNotOpen
 from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.groups.groups import Groups
-from goqueue.broker.partitions import fetching
 from goqueue.broker.partitions import single_records as record_access
 from goqueue.broker.partitions.compaction import Compactor
 from goqueue.broker.partitions.hosting import HostedPartitions
+from goqueue.broker.partitions.leading import LedPartitions
+from goqueue.broker.partitions.log import Log
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.partitions.retention import apply_retention_forever
 from goqueue.broker.queues.queues import Queues
@@ -29,20 +30,15 @@ from goqueue.broker.transactions.producer_ids import ProducerIdSource
 from goqueue.broker.transactions.transactions import Transactions
 from goqueue.metadata.local import LocalStore
 from goqueue.metadata.store import Delete, MetadataStore, Put
-from goqueue.model.batch import Buffer, is_transactional
+from goqueue.model.batch import Buffer
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.errors import (
-    InvalidRecord,
-    InvalidRequiredAcks,
-    PolicyViolation,
     TopicExists,
     UnknownTopic,
     UnknownTopicId,
 )
 from goqueue.model.groups.messages import OffsetCommitResult, TxnOffsetCommit
 from goqueue.model.log import (
-    Appended,
-    EpochEnd,
     FetchedPart,
     FetchPart,
     Isolation,
@@ -56,6 +52,12 @@ from goqueue.model.log import (
 from goqueue.model.measuring.traffic import DoorTraffic
 from goqueue.model.names import NodeId, TopicPartition
 from goqueue.model.records import NewRecord
+from goqueue.model.rights import (
+    DescribableTopic,
+    ReadablePart,
+    WritableTopic,
+    WritableTransactionalId,
+)
 from goqueue.model.topic_config import TopicConfig
 from goqueue.model.topics import INTERNAL_TOPICS, NewTopic, TopicView
 from goqueue.model.transactions.errors import TransactionError, TransactionRefused
@@ -101,6 +103,7 @@ class Node:
             producer_expiration_ms=config.producer_id_expiration_ms,
             make_trace=self.tracing.trace_of,
         )
+        self.led = LedPartitions(self.hosted, lambda: self.image)
         self.groups = Groups(
             self, partitions=config.offsets_topic_num_partitions, settings=group_settings(config)
         )
@@ -117,6 +120,14 @@ class Node:
         self.delays = Delays(self, producer_ids, partitions=config.delayed_topic_num_partitions)
         self.schemas = Schemas(self, schema_max_bytes=config.schema_max_bytes)
         self.validation = Validation(self.schemas, self.hosted.readers, self._known_config)
+        self.log = Log(
+            self.led,
+            fetch_max_bytes=config.fetch_max_bytes,
+            stories=self.tracing,
+            transactions=self.transactions,
+            delays=self.delays,
+            validation=self.validation,
+        )
         self.group_configs = GroupConfigs(store, self._follower, config)
         self.groups.overrides = self.group_configs.overrides
         self.groups.offsets_committed = self.tracing.offsets_committed
@@ -273,7 +284,8 @@ class Node:
     # --- data -----------------------------------------------------------------------------
 
     def partition(self, topic: str, index: int) -> Partition:
-        return self.hosted.find(self.image, topic, index)
+        """As the rooms of the broker find what they work on."""
+        return self.led.find(topic, index)
 
     async def produce(
         self,
@@ -287,44 +299,16 @@ class Node:
         bumps_epoch: bool = False,
         is_checked: bool = False,
     ) -> Produced:
-        """Append, then wait as `acks` asks. The append comes first: call order is log order.
-
-        Only the first batch of a transaction in a partition waits before it, for the transaction
-        coordinator. `bumps_epoch`: the client speaks transaction version 2 (KIP-890).
-        `is_checked`: the records fit the topic's schemas, or need not.
-        """
-        if acks not in (-1, 0, 1):
-            raise InvalidRequiredAcks(f"acks {acks} is not one of -1 (all), 0 and 1")
-        partition = self.partition(topic, index)
-        if topic in INTERNAL_TOPICS:
-            raise PolicyViolation(f"topic {topic!r} is written by the broker only")
-        guard = None
-        if transactional_id is not None:
-            guard = await self.transactions.verify(
-                partition, records, transactional_id, bumps_epoch=bumps_epoch
-            )
-        elif is_transactional(records):
-            raise InvalidRecord("a transactional batch was sent without a transactional id")
-        intake = self.delays.intake(partition)
-        if partition.config.validates_schemas and not is_checked:
-            async with self.validation.turn(partition):
-                await self.validation.check_batch(partition, records)
-                appended = await self._append(partition, records, guard, intake)
-        else:
-            appended = await self._append(partition, records, guard, intake)
-        if acks != 0:
-            await partition.wait_committed(appended.last_offset + 1, timeout_ms)
-            await intake.committed(flushed=partition.config.fsync_policy == "always")
-        return Produced(*appended, partition.log_start_offset)
-
-    async def _append(
-        self, partition: Partition, records: Buffer, guard: int | None, intake: DelayIntake
-    ) -> Appended:
-        try:
-            return partition.append(records, guard=guard, divert=intake.divert)
-        except DelaysNotOpen:
-            await self.delays.open()
-            return partition.append(records, guard=guard, divert=intake.divert)
+        return await self.log.produce(
+            cast(WritableTopic, topic),
+            index,
+            records,
+            acks=acks,
+            timeout_ms=timeout_ms,
+            transactional_id=cast(WritableTransactionalId | None, transactional_id),
+            bumps_epoch=bumps_epoch,
+            is_checked=is_checked,
+        )
 
     async def fetch(
         self,
@@ -335,12 +319,11 @@ class Node:
         max_bytes: int,
         isolation: Isolation,
     ) -> list[FetchedPart]:
-        return await fetching.fetch(
-            self.partition,
-            wanted,
+        return await self.log.fetch(
+            cast(Sequence[ReadablePart], wanted),
             max_wait_ms=max_wait_ms,
             min_bytes=min_bytes,
-            max_bytes=min(max_bytes, self.config.fetch_max_bytes),
+            max_bytes=max_bytes,
             isolation=isolation,
         )
 
@@ -353,24 +336,13 @@ class Node:
         isolation: Isolation = Isolation.READ_UNCOMMITTED,
         leader_epoch: int = -1,
     ) -> ListedOffset:
-        partition = self.partition(topic, index)
-        partition.check_leader_epoch(leader_epoch)
-        return await partition.list_offset(timestamp, isolation=isolation)
-
-    async def delete_records(self, topic: str, index: int, before_offset: int) -> int:
-        """Move the log start; returns the new one."""
-        partition = self.partition(topic, index)
-        if topic in INTERNAL_TOPICS:
-            raise PolicyViolation(f"records of {topic!r} are deleted by the broker only")
-        return partition.delete_records(before_offset)
-
-    def offset_for_leader_epoch(
-        self, topic: str, index: int, epoch: int, current_epoch: int
-    ) -> EpochEnd:
-        partition = self.partition(topic, index)
-        partition.check_online()
-        partition.check_leader_epoch(current_epoch)
-        return partition.end_of_epoch(epoch)
+        return await self.log.list_offset(
+            cast(DescribableTopic, topic),
+            index,
+            timestamp,
+            isolation=isolation,
+            leader_epoch=leader_epoch,
+        )
 
     def log_dirs(self) -> LogDirView:
         stats = self._disk.statvfs(self._directory.path)
@@ -384,15 +356,7 @@ class Node:
             ),
         )
 
-    # --- coordinators ---------------------------------------------------------------------
-
-    def coordinator_of(self, key: str, *, transactional: bool) -> NodeId:
-        """The broker that looks after a group or a transactional id."""
-        state = self.transactions.state if transactional else self.groups.state
-        topic = self.image.topics.get(state.name)
-        if topic is None:
-            return self.node_id  # whoever is asked first makes the topic
-        return topic.partitions[state.partition_for(key)].leader
+    # --- transactions ---------------------------------------------------------------------
 
     async def commit_transaction_offsets(
         self, request: TxnOffsetCommit, *, transactional_id: str, adds_offsets: bool

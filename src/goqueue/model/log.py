@@ -96,3 +96,14 @@ class RecordPage:
     next_offset: int
     high_watermark: int
     log_start_offset: int
+
+
+class ProducerView(NamedTuple):
+    """One producer as DescribeProducers shows it (-1 where there is nothing)."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    transaction_first_offset: int

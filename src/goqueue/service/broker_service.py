@@ -24,8 +24,8 @@ class BrokerService:
         access = Access(rules)
         routing = Routing(node)
         self.node = node
-        self.topics = TopicService(node, access, routing)
-        self.log = LogService(node, access, routing)
+        self.topics = TopicService(node, access)
+        self.log = LogService(node, access)
         self.publishing = PublishingService(node, access, routing)
         self.queues = QueueService(node, access, routing)
         self.share_groups = ShareGroupService(node, access, routing)

@@ -1,12 +1,126 @@
-"""Topics read and written by offset: produce, fetch, look up offsets, delete records."""
+"""Topics read and written by offset: produce, fetch, look up offsets, delete records.
+
+Produce and fetch are not coroutines of their own: what they return is the broker's, so that the
+doorway costs next to nothing where it is used most.
+"""
+
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from goqueue.broker.node import Node
+from goqueue.model.batch import Buffer
+from goqueue.model.caller import Caller
+from goqueue.model.log import (
+    EpochEnd,
+    FetchedPart,
+    FetchPart,
+    Isolation,
+    ListedOffset,
+    Produced,
+    ProducerView,
+)
 from goqueue.service.access import Access
-from goqueue.service.routing import Routing
 
 
 class LogService:
-    def __init__(self, node: Node, access: Access, routing: Routing) -> None:
-        self._node = node
+    def __init__(self, node: Node, access: Access) -> None:
+        self._log = node.log
         self._access = access
-        self._routing = routing
+
+    def produce(
+        self,
+        caller: Caller,
+        topic: str,
+        index: int,
+        records: Buffer,
+        *,
+        acks: int,
+        timeout_ms: int,
+        transactional_id: str | None = None,
+        bumps_epoch: bool = False,
+    ) -> Coroutine[Any, Any, Produced]:
+        """Append a batch, then wait as `acks` asks."""
+        access = self._access
+        return self._log.produce(
+            access.writable_topic(caller, topic),
+            index,
+            records,
+            acks=acks,
+            timeout_ms=timeout_ms,
+            transactional_id=(
+                None
+                if transactional_id is None
+                else access.writable_transactional_id(caller, transactional_id)
+            ),
+            bumps_epoch=bumps_epoch,
+        )
+
+    def fetch(
+        self,
+        caller: Caller,
+        parts: Sequence[FetchPart],
+        *,
+        max_wait_ms: int,
+        min_bytes: int,
+        max_bytes: int,
+        isolation: Isolation,
+    ) -> Coroutine[Any, Any, list[FetchedPart]]:
+        """Batches as they are stored, answered in the order asked for."""
+        readable, refused = self._access.readable_parts(caller, parts)
+        fetching = self._log.fetch(
+            readable,
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
+            isolation=isolation,
+            consumer=caller.client_id,
+        )
+        return _with_refused(fetching, refused) if refused else fetching
+
+    async def list_offset(
+        self,
+        caller: Caller,
+        topic: str,
+        index: int,
+        timestamp: int,
+        *,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+        leader_epoch: int = -1,
+    ) -> ListedOffset:
+        """The offset at a time, or at either end of a partition."""
+        return await self._log.list_offset(
+            self._access.describable_topic(caller, topic),
+            index,
+            timestamp,
+            isolation=isolation,
+            leader_epoch=leader_epoch,
+        )
+
+    def offset_for_leader_epoch(
+        self, caller: Caller, topic: str, index: int, epoch: int, *, current_epoch: int
+    ) -> EpochEnd:
+        """Where the records of a leader's epoch end."""
+        return self._log.offset_for_leader_epoch(
+            self._access.describable_topic(caller, topic), index, epoch, current_epoch=current_epoch
+        )
+
+    async def delete_records(
+        self, caller: Caller, topic: str, index: int, before_offset: int
+    ) -> int:
+        """Move the log start; returns the new one."""
+        right = self._access.deletable_topic(caller, topic)
+        return await self._log.delete_records(right, index, before_offset)
+
+    def producers(self, caller: Caller, topic: str, index: int) -> list[ProducerView]:
+        """Who writes to a partition, and which transactions are open there."""
+        return self._log.producers(self._access.readable_topic(caller, topic), index)
+
+
+async def _with_refused(
+    fetching: Coroutine[Any, Any, list[FetchedPart]], refused: dict[int, FetchedPart]
+) -> list[FetchedPart]:
+    """The answers of the readable parts, with the refused ones where the request had them."""
+    answers = await fetching
+    for position in sorted(refused):
+        answers.insert(position, refused[position])
+    return answers

@@ -3,8 +3,11 @@
 A cluster of one leads everything: what is not here is nowhere.
 """
 
+from typing import Any
+
 from goqueue.broker.node import Node
 from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.runtime.topic import StateTopic
 from goqueue.model.names import NodeId
 
 
@@ -14,10 +17,16 @@ class Routing:
 
     def led_partition(self, topic: str, index: int) -> Partition:
         """The partition if this broker leads it, or an error that makes clients look again."""
-        return self._node.partition(topic, index)
+        return self._node.led.find(topic, index)
 
     def group_coordinator(self, group: str) -> NodeId:
-        return self._node.coordinator_of(group, transactional=False)
+        return self._coordinator(self._node.groups.state, group)
 
     def transaction_coordinator(self, transactional_id: str) -> NodeId:
-        return self._node.coordinator_of(transactional_id, transactional=True)
+        return self._coordinator(self._node.transactions.state, transactional_id)
+
+    def _coordinator(self, state: StateTopic[Any], key: str) -> NodeId:
+        topic = self._node.image.topics.get(state.name)
+        if topic is None:
+            return self._node.node_id  # whoever is asked first makes the topic
+        return topic.partitions[state.partition_for(key)].leader

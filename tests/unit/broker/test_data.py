@@ -25,6 +25,8 @@ from goqueue.model.errors import (
 from goqueue.model.log import FetchedPart, FetchPart, Isolation
 from goqueue.model.records import COMPRESSION_CODES, NewRecord, decode_records, encode_records
 from goqueue.model.topics import NewTopic
+from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
 from tests.unit.broker.conftest import OpenBroker
 
 DAY_MS = 86_400_000
@@ -36,7 +38,9 @@ def batch(*values: bytes, key: bytes | None = b"k", **options: int) -> bytearray
 
 
 async def produce(broker: Node, records: bytes | bytearray, acks: int = -1) -> int:
-    produced = await broker.produce("t", 0, records, acks=acks, timeout_ms=5_000)
+    produced = await BrokerService(broker).log.produce(
+        ANYONE, "t", 0, records, acks=acks, timeout_ms=5_000
+    )
     return produced.base_offset
 
 
@@ -50,7 +54,8 @@ async def fetch(
     leader_epoch: int = -1,
 ) -> FetchedPart:
     part = FetchPart("t", 0, offset, 1_000_000, leader_epoch)
-    [found] = await broker.fetch(
+    [found] = await BrokerService(broker).log.fetch(
+        ANYONE,
         [part],
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
@@ -166,8 +171,11 @@ def test_the_first_batch_is_sent_though_larger_than_the_limits(open_broker: Open
             await broker.create_topic(NewTopic(name="t", partitions=2))
             for index in range(2):
                 large = batch(b"x" * 50_000)
-                await broker.produce("t", index, large, acks=1, timeout_ms=1_000)
-            parts = await broker.fetch(
+                await BrokerService(broker).log.produce(
+                    ANYONE, "t", index, large, acks=1, timeout_ms=1_000
+                )
+            parts = await BrokerService(broker).log.fetch(
+                ANYONE,
                 [FetchPart("t", 0, 0, 100), FetchPart("t", 1, 0, 100)],
                 max_wait_ms=0,
                 min_bytes=1,
@@ -233,7 +241,9 @@ def test_append_time_and_compression_are_the_topics(open_broker: OpenBroker) -> 
             config = {"message.timestamp.type": "LogAppendTime", "compression.type": "zstd"}
             await broker.create_topic(NewTopic(name="t", partitions=1, config=config))
             before_ms = broker.clock_ms()
-            produced = await broker.produce("t", 0, batch(b"x"), acks=1, timeout_ms=1_000)
+            produced = await BrokerService(broker).log.produce(
+                ANYONE, "t", 0, batch(b"x"), acks=1, timeout_ms=1_000
+            )
             found = await fetch(broker, 0)
             header = check_batch(found.data)
             [record] = decode_records(found.data)
@@ -287,7 +297,7 @@ def test_offsets_are_listed_and_records_deleted(open_broker: OpenBroker) -> None
                 await broker.publish("t", [record])
 
             async def listed(timestamp: int) -> tuple[int, int]:
-                found = await broker.list_offset("t", 0, timestamp)
+                found = await BrokerService(broker).log.list_offset(ANYONE, "t", 0, timestamp)
                 return found.offset, found.timestamp_ms
 
             assert await listed(-1) == (3, -1)
@@ -295,12 +305,13 @@ def test_offsets_are_listed_and_records_deleted(open_broker: OpenBroker) -> None
             assert await listed(-3) == (1, 3000)
             assert await listed(1500) == (1, 3000)
             assert await listed(3001) == (-1, -1)
-            assert await broker.delete_records("t", 0, 2) == 2
+            log = BrokerService(broker).log
+            assert await log.delete_records(ANYONE, "t", 0, 2) == 2
             assert await listed(-2) == (2, -1)
             assert isinstance((await fetch(broker, 1)).error, OffsetOutOfRange)
             with pytest.raises(OffsetOutOfRange):
-                await broker.delete_records("t", 0, 4)
-            assert await broker.delete_records("t", 0, -1) == 3
+                await log.delete_records(ANYONE, "t", 0, 4)
+            assert await log.delete_records(ANYONE, "t", 0, -1) == 3
         async with open_broker() as broker:
             assert broker.partition("t", 0).log_start_offset == 3
 

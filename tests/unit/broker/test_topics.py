@@ -20,6 +20,8 @@ from goqueue.model.errors import (
 )
 from goqueue.model.records import NewRecord
 from goqueue.model.topics import NewTopic
+from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
 from tests.unit.broker.conftest import OpenBroker
 
 
@@ -240,8 +242,9 @@ def test_internal_topics_are_not_for_users(open_broker: OpenBroker) -> None:
                 await broker.delete_topic("__consumer_offsets")
             with pytest.raises(PolicyViolation):
                 await broker.publish("__consumer_offsets", [NewRecord(value=b"x", key=b"k")])
+            log = BrokerService(broker).log
             with pytest.raises(PolicyViolation):
-                await broker.delete_records("__consumer_offsets", 0, 0)
+                await log.delete_records(ANYONE, "__consumer_offsets", 0, 0)
 
     asyncio.run(scenario())
 

@@ -12,11 +12,11 @@ from goqueue.model.errors import (
     OutOfOrderSequence,
     TransactionCoordinatorFenced,
 )
+from goqueue.model.log import ProducerView
 from goqueue.state.producers.partition import (
     AbortedTransaction,
     Duplicate,
     PartitionProducers,
-    ProducerView,
 )
 from goqueue.state.producers.snapshot import SnapshotCorrupt
 from goqueue.state.producers.verification import ALREADY_ONGOING

@@ -1,4 +1,7 @@
-"""The partitions that live on this node: opened, found, reconfigured and deleted."""
+"""The partitions that lie on this node, led here or not: opened, looked after, deleted.
+
+Operations that a caller asked for find their partition in `LedPartitions`.
+"""
 
 import asyncio
 import logging
@@ -15,10 +18,7 @@ from goqueue.broker.tracing.partition import PartitionTrace
 from goqueue.model.errors import (
     DataDirectoryError,
     GoQueueError,
-    NotLeader,
     PartitionOffline,
-    UnknownPartition,
-    UnknownTopic,
 )
 from goqueue.model.measuring.histograms import Histogram
 from goqueue.model.names import NodeId, TopicPartition, topic_partition
@@ -89,20 +89,10 @@ class HostedPartitions:
         partition = self._partitions.get((topic, index))
         return None if partition is None else partition.trace
 
-    def find(self, image: MetadataImage, topic: str, index: int) -> Partition:
-        partition = self._partitions.get((topic, index))
-        if partition is not None:
-            return partition
+    def check_opened(self, topic: str, index: int) -> None:
+        """Raise why a partition that should lie here does not, if its log could not be opened."""
         if (topic, index) in self._unopened:
             raise self._unopened[topic, index]
-        view = image.topics.get(topic)
-        if view is None:
-            raise UnknownTopic(f"there is no topic {topic!r}")
-        if not 0 <= index < len(view.partitions):
-            raise UnknownPartition(
-                f"topic {topic!r} has {len(view.partitions)} partitions, no partition {index}"
-            )
-        raise NotLeader(f"{topic}-{index} is not led by this broker")
 
     # --- following the metadata -----------------------------------------------------------
 
@@ -201,6 +191,7 @@ class HostedPartitions:
         self._partitions[key] = partition = Partition(
             *opened,
             leader_epoch=view.leader_epoch,
+            is_led=view.leader == self._node_id,
             flusher=self._flusher,
             readers=self.readers,
             clock_ms=self._clock_ms,

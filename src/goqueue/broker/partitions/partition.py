@@ -38,6 +38,7 @@ EARLIEST_TIMESTAMP = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL_TIMESTAMP = -4
 LATEST_TIERED_TIMESTAMP = -5
+EARLIEST_PENDING_UPLOAD_TIMESTAMP = -6
 
 NO_OFFSET = -1
 
@@ -52,6 +53,7 @@ class Partition:
         lanes: LaneLedger,
         *,
         leader_epoch: int,
+        is_led: bool,
         flusher: Flusher,
         readers: Executor,
         clock_ms: Callable[[], int],
@@ -60,6 +62,8 @@ class Partition:
         self.ledger = ledger
         self.lanes = lanes
         self.leader_epoch = leader_epoch
+        # Whether this node leads it; a copy of another's is only looked after.
+        self.is_led = is_led
         self.waiters: dict[FetchWaiter, None] = {}
         # Called when the high watermark moved, and when the partition went offline.
         self.commit_listeners: list[Callable[[], None]] = []
@@ -344,7 +348,7 @@ class Partition:
         if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
             epoch, _ = log.epochs.covering(log.log_start_offset)
             return ListedOffset(log.log_start_offset, NO_TIMESTAMP, epoch)
-        if timestamp == LATEST_TIERED_TIMESTAMP:
+        if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
             return ListedOffset(NO_OFFSET, NO_TIMESTAMP, -1)
         loop = asyncio.get_running_loop()
         if timestamp == MAX_TIMESTAMP:

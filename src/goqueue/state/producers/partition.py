@@ -13,6 +13,7 @@ from goqueue.model.errors import (
     OutOfOrderSequence,
     TransactionCoordinatorFenced,
 )
+from goqueue.model.log import ProducerView
 from goqueue.state.producers.producer import (
     NO_OFFSET,
     SEQUENCE_MASK,
@@ -28,7 +29,6 @@ __all__ = [
     "AbortedTransaction",
     "Duplicate",
     "PartitionProducers",
-    "ProducerView",
 ]
 
 # Kafka's default for `producer.id.expiration.ms`: a day without a batch.
@@ -50,17 +50,6 @@ class AbortedTransaction(NamedTuple):
     first_offset: int
     last_offset: int
     last_stable_offset: int
-
-
-class ProducerView(NamedTuple):
-    """One producer as DescribeProducers shows it (-1 where there is nothing)."""
-
-    producer_id: int
-    producer_epoch: int
-    last_sequence: int
-    last_timestamp_ms: int
-    coordinator_epoch: int
-    transaction_first_offset: int
 
 
 class PartitionProducers:

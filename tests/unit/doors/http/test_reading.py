@@ -6,6 +6,8 @@ import pytest
 
 from goqueue.broker.node import Node
 from goqueue.model.records import NewRecord
+from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
 from tests.unit.doors.http.answers import error_code, error_message
 
 pytestmark = pytest.mark.anyio
@@ -207,7 +209,7 @@ async def test_beyond_the_end(client: httpx.AsyncClient, offset: str) -> None:
 
 @pytest.mark.usefixtures("ten")
 async def test_before_the_beginning(client: httpx.AsyncClient, broker: Node) -> None:
-    await broker.delete_records("orders", 0, 4)
+    await BrokerService(broker).log.delete_records(ANYONE, "orders", 0, 4)
 
     assert error_code(await client.get(f"{PATH}?offset=3"), 416) == "offset_out_of_range"
     page = await client.get(PATH)

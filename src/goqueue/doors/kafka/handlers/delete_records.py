@@ -8,6 +8,8 @@ from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError, PolicyViolation
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
     from kio.schema.delete_records.v2.request import DeleteRecordsRequest
@@ -30,7 +32,9 @@ async def handle(context: RequestContext, request: "DeleteRecordsRequest") -> Me
 
 async def _deleted(context: RequestContext, topic: str, index: int, before_offset: int) -> Message:
     try:
-        start_offset = await context.broker.delete_records(topic, index, before_offset)
+        start_offset = await context.service.log.delete_records(
+            context.caller, topic, index, before_offset
+        )
     except PolicyViolation:
         # Kafka's name for a topic that only the broker writes.
         code = ErrorCode.invalid_topic_exception
@@ -44,4 +48,11 @@ async def _deleted(context: RequestContext, topic: str, index: int, before_offse
     }
 
 
-OPERATION = Operation(api_key=21, name="DeleteRecords", min_version=0, max_version=2, handle=handle)
+OPERATION = Operation(
+    api_key=21,
+    name="DeleteRecords",
+    min_version=0,
+    max_version=2,
+    handle=handle,
+    needs=(Need(Resource.TOPIC, Verb.DELETE, names="topics.name", refused=Refused.EACH),),
+)

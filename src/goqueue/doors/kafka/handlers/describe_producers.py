@@ -8,6 +8,8 @@ from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
     from kio.schema.describe_producers.v0.request import DescribeProducersRequest
@@ -29,7 +31,7 @@ async def handle(context: RequestContext, request: "DescribeProducersRequest") -
 
 def _described(context: RequestContext, topic: str, index: int) -> Message:
     try:
-        partition = context.broker.partition(topic, index)
+        producers = context.service.log.producers(context.caller, topic, index)
     except GoQueueError as error:
         return {
             "partition_index": index,
@@ -49,11 +51,16 @@ def _described(context: RequestContext, topic: str, index: int) -> Message:
                 "coordinator_epoch": producer.coordinator_epoch,
                 "current_txn_start_offset": producer.transaction_first_offset,
             }
-            for producer in partition.ledger.producers.describe()
+            for producer in producers
         ],
     }
 
 
 OPERATION = Operation(
-    api_key=61, name="DescribeProducers", min_version=0, max_version=0, handle=handle
+    api_key=61,
+    name="DescribeProducers",
+    min_version=0,
+    max_version=0,
+    handle=handle,
+    needs=(Need(Resource.TOPIC, Verb.READ, names="topics.name", refused=Refused.EACH),),
 )

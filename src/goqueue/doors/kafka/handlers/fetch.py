@@ -19,6 +19,8 @@ from goqueue.doors.kafka.wire.reading import Malformed
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError, UnknownTopicId
 from goqueue.model.log import FetchedPart, FetchPart, Isolation
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
     from kio.schema.fetch.v18.request import FetchRequest
@@ -91,15 +93,14 @@ async def _fetch(
     if not wanted:
         return refused
     max_bytes = min(request.max_bytes, context.services.config.fetch_max_bytes)
-    fetched = await context.broker.fetch(
+    fetched = await context.service.log.fetch(
+        context.caller,
         wanted,
         max_wait_ms=max(0, request.max_wait // _MILLISECOND),
         min_bytes=min(request.min_bytes, max_bytes),
         max_bytes=max_bytes,
         isolation=isolation_level(request.isolation_level),
     )
-    if context.broker.tracing.is_enabled:
-        context.broker.tracing.fetched(wanted, fetched, context.caller.client_id)
     return [*zip(keys, fetched, strict=True), *refused]
 
 
@@ -115,7 +116,7 @@ def _name(context: RequestContext, key: PartitionKey) -> str:
         return key.topic
     if key.topic_id is None:
         raise UnknownTopicId("topic id is empty")
-    return str(context.broker.topic_by_id(key.topic_id).name)
+    return context.service.topics.name_of(key.topic_id)
 
 
 def _with_news(plan: FetchPlan, answered: list[_Answered]) -> Iterator[_Answered]:
@@ -166,5 +167,18 @@ def _answer(index: int, part: FetchedPart) -> Message:
 
 
 OPERATION = Operation(
-    api_key=1, name="Fetch", min_version=4, max_version=18, handle=handle, waits=True
+    api_key=1,
+    name="Fetch",
+    min_version=4,
+    max_version=18,
+    handle=handle,
+    needs=(
+        Need(
+            Resource.TOPIC,
+            Verb.READ,
+            names="topics.topic, topics.topic_id",
+            refused=Refused.EACH,
+        ),
+    ),
+    waits=True,
 )

@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Final
 
 from kio.schema.errors import ErrorCode
 
+from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
+from goqueue.model.coordinators import CoordinatorKind
+from goqueue.model.errors import AccessDenied
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
     from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 
-_GROUP: Final = 0
-_TRANSACTION: Final = 1
-# The state of a share group's partition (KIP-932): `group:topic id:partition`.
-_SHARE: Final = 2
 _FIRST_VERSION_WITH_SHARE: Final = 6
 _SHARE_KEY: Final = re.compile(r".+:[A-Za-z0-9_-]{22}:\d{1,10}", re.ASCII | re.DOTALL)
 _FIRST_VERSION_WITH_MANY_KEYS: Final = 4
@@ -29,16 +30,18 @@ async def handle(context: RequestContext, request: "FindCoordinatorRequest") -> 
 
 
 def _found(context: RequestContext, key_type: int, key: str) -> Message:
-    if key_type == _SHARE and context.version >= _FIRST_VERSION_WITH_SHARE:
-        if not _SHARE_KEY.fullmatch(key):
-            message = "a share coordinator's key is group:topic id:partition"
-            return _refused(key, ErrorCode.invalid_request, message)
-    elif key_type not in (_GROUP, _TRANSACTION):
+    kind = _kind(key_type, context.version)
+    if kind is None:
         return _refused(key, ErrorCode.invalid_request, f"coordinator type {key_type} is unknown")
-    if key_type == _TRANSACTION and not key:
+    if kind is CoordinatorKind.SHARE and not _SHARE_KEY.fullmatch(key):
+        message = "a share coordinator's key is group:topic id:partition"
+        return _refused(key, ErrorCode.invalid_request, message)
+    if kind is CoordinatorKind.TRANSACTION and not key:
         return _refused(key, ErrorCode.invalid_request, "the transactional id is empty")
-    leader = context.broker.coordinator_of(key, transactional=key_type == _TRANSACTION)
-    broker = context.broker.image.brokers.get(leader)
+    try:
+        broker = context.service.administration.coordinator(context.caller, kind, key)
+    except AccessDenied as error:
+        return _refused(key, error_code(error), error.message)
     if broker is None:
         return _refused(key, ErrorCode.coordinator_not_available, "no broker leads it now")
     return {
@@ -49,6 +52,15 @@ def _found(context: RequestContext, key_type: int, key: str) -> Message:
         "error_code": ErrorCode.none,
         "error_message": None,
     }
+
+
+def _kind(number: int, version: int) -> CoordinatorKind | None:
+    try:
+        kind = CoordinatorKind(number)
+    except ValueError:
+        return None
+    knows_share = version >= _FIRST_VERSION_WITH_SHARE
+    return kind if knows_share or kind is not CoordinatorKind.SHARE else None
 
 
 def _refused(key: str, code: ErrorCode, message: str) -> Message:
@@ -63,5 +75,20 @@ def _refused(key: str, code: ErrorCode, message: str) -> Message:
 
 
 OPERATION = Operation(
-    api_key=10, name="FindCoordinator", min_version=0, max_version=6, handle=handle
+    api_key=10,
+    name="FindCoordinator",
+    min_version=0,
+    max_version=6,
+    handle=handle,
+    # Which of them depends on the kind that is asked for.
+    needs=(
+        Need(Resource.GROUP, Verb.DESCRIBE, names="key, coordinator_keys", refused=Refused.EACH),
+        Need(
+            Resource.TRANSACTIONAL_ID,
+            Verb.DESCRIBE,
+            names="key, coordinator_keys",
+            refused=Refused.EACH,
+        ),
+        Need(Resource.CLUSTER, Verb.CLUSTER_ACTION, refused=Refused.EACH),
+    ),
 )

@@ -12,14 +12,14 @@ from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.log import Isolation, ListedOffset
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
     from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest
 
 # Special "times", and the version that brought them (KIP-734, 405, 1005, 1023).
 _FIRST_VERSIONS: Final[Mapping[int, int]] = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11}
-# The earliest offset that is not in tiered storage yet; there is no tiered storage here.
-_EARLIEST_PENDING_UPLOAD: Final = -6
 _NOT_FOUND: Final = ListedOffset(-1, -1, -1)
 
 
@@ -49,10 +49,8 @@ async def _listed(
     if timestamp < 0 and context.version < _FIRST_VERSIONS.get(timestamp, context.version + 1):
         return _answer(index, _NOT_FOUND, ErrorCode.unsupported_version)
     try:
-        if timestamp == _EARLIEST_PENDING_UPLOAD:
-            context.broker.partition(topic, index)
-            return _answer(index, _NOT_FOUND, ErrorCode.none)
-        listed = await context.broker.list_offset(
+        listed = await context.service.log.list_offset(
+            context.caller,
             topic,
             index,
             timestamp,
@@ -74,4 +72,11 @@ def _answer(index: int, listed: ListedOffset, code: ErrorCode) -> Message:
     }
 
 
-OPERATION = Operation(api_key=2, name="ListOffsets", min_version=1, max_version=11, handle=handle)
+OPERATION = Operation(
+    api_key=2,
+    name="ListOffsets",
+    min_version=1,
+    max_version=11,
+    handle=handle,
+    needs=(Need(Resource.TOPIC, Verb.DESCRIBE, names="topics.name", refused=Refused.EACH),),
+)

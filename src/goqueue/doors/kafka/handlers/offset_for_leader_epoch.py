@@ -8,6 +8,8 @@ from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
     from kio.schema.offset_for_leader_epoch.v4.request import (
@@ -30,8 +32,12 @@ async def handle(context: RequestContext, request: "OffsetForLeaderEpochRequest"
 
 def _end(context: RequestContext, topic: str, part: "OffsetForLeaderPartition") -> Message:
     try:
-        epoch, end_offset = context.broker.offset_for_leader_epoch(
-            topic, part.partition, part.leader_epoch, part.current_leader_epoch
+        epoch, end_offset = context.service.log.offset_for_leader_epoch(
+            context.caller,
+            topic,
+            part.partition,
+            part.leader_epoch,
+            current_epoch=part.current_leader_epoch,
         )
     except GoQueueError as error:
         return {"partition": part.partition, "error_code": error_code(error)}
@@ -44,5 +50,10 @@ def _end(context: RequestContext, topic: str, part: "OffsetForLeaderPartition") 
 
 
 OPERATION = Operation(
-    api_key=23, name="OffsetForLeaderEpoch", min_version=2, max_version=4, handle=handle
+    api_key=23,
+    name="OffsetForLeaderEpoch",
+    min_version=2,
+    max_version=4,
+    handle=handle,
+    needs=(Need(Resource.TOPIC, Verb.DESCRIBE, names="topics.topic", refused=Refused.EACH),),
 )

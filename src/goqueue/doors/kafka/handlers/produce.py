@@ -21,7 +21,9 @@ from goqueue.model.errors import (
     UnknownTopicId,
 )
 from goqueue.model.log import Produced
+from goqueue.model.rights import Resource, Verb
 from goqueue.model.transactions.errors import TransactionError, TransactionRefused
+from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
     from kio.schema.produce.v13.request import PartitionProduceData, ProduceRequest
@@ -85,8 +87,9 @@ async def _append(
             topic_id = named["topic_id"]
             if topic_id is None:
                 raise UnknownTopicId("topic id is empty")
-            name = context.broker.topic_by_id(topic_id).name
-        return await context.broker.produce(
+            name = context.service.topics.name_of(topic_id)
+        return await context.service.log.produce(
+            context.caller,
             name,
             part.index,
             records,
@@ -157,6 +160,20 @@ OPERATION = Operation(
     min_version=3,
     max_version=13,
     handle=handle,
+    needs=(
+        Need(
+            Resource.TOPIC,
+            Verb.WRITE,
+            names="topic_data.name, topic_data.topic_id",
+            refused=Refused.EACH,
+        ),
+        Need(
+            Resource.TRANSACTIONAL_ID,
+            Verb.WRITE,
+            names="transactional_id",
+            refused=Refused.EACH,
+        ),
+    ),
     # librdkafka takes a broker without version 0 for one that cannot compress (KAFKA-18659).
     advertised_min_version=0,
     overlaps=True,

@@ -1,0 +1,33 @@
+"""The partitions that this node leads: what operations of callers read and write.
+
+`HostedPartitions` has all that lie on this node, for upkeep. An operation that a caller asked for
+takes its partition from here, so that a copy whose leader is elsewhere never answers.
+"""
+
+from collections.abc import Callable
+
+from goqueue.broker.partitions.hosting import HostedPartitions
+from goqueue.broker.partitions.partition import Partition
+from goqueue.model.errors import NotLeader, UnknownPartition, UnknownTopic
+from goqueue.state.metadata_image import MetadataImage
+
+
+class LedPartitions:
+    def __init__(self, hosted: HostedPartitions, image: Callable[[], MetadataImage]) -> None:
+        self._hosted = hosted
+        self._image = image
+
+    def find(self, topic: str, index: int) -> Partition:
+        """The partition, or an error that says what is there instead."""
+        partition = self._hosted.get(topic, index)
+        if partition is not None and partition.is_led:
+            return partition
+        self._hosted.check_opened(topic, index)
+        view = self._image().topics.get(topic)
+        if view is None:
+            raise UnknownTopic(f"there is no topic {topic!r}")
+        if not 0 <= index < len(view.partitions):
+            raise UnknownPartition(
+                f"topic {topic!r} has {len(view.partitions)} partitions, no partition {index}"
+            )
+        raise NotLeader(f"{topic}-{index} is not led by this broker")

@@ -1,0 +1,196 @@
+"""Topics read and written by offset: what callers do with the partitions that this node leads."""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from goqueue.broker.delays.intake import DelayIntake, DelaysNotOpen
+from goqueue.broker.partitions import fetching
+from goqueue.broker.partitions.leading import LedPartitions
+from goqueue.broker.partitions.partition import Partition
+from goqueue.model.batch import Buffer, is_transactional
+from goqueue.model.errors import InvalidRecord, InvalidRequiredAcks, PolicyViolation
+from goqueue.model.log import (
+    Appended,
+    EpochEnd,
+    FetchedPart,
+    FetchPart,
+    Isolation,
+    ListedOffset,
+    Produced,
+    ProducerView,
+)
+from goqueue.model.rights import (
+    DeletableTopic,
+    DescribableTopic,
+    ReadablePart,
+    ReadableTopic,
+    WritableTopic,
+    WritableTransactionalId,
+)
+from goqueue.model.topics import INTERNAL_TOPICS
+
+
+class TransactionGuard(Protocol):
+    """The part of transactions that an append waits for."""
+
+    async def verify(
+        self, partition: Partition, records: Buffer, transactional_id: str, *, bumps_epoch: bool
+    ) -> int | None: ...
+
+
+class DelayDesk(Protocol):
+    """The part of delays that takes delayed records out of a batch."""
+
+    def intake(self, partition: Partition) -> DelayIntake: ...
+    async def open(self) -> None: ...
+
+
+class SchemaCheck(Protocol):
+    """The part of validation that a batch must pass."""
+
+    def turn(self, partition: Partition) -> AbstractAsyncContextManager[None]: ...
+    async def check_batch(self, partition: Partition, batch: Buffer) -> None: ...
+
+
+class FetchStories(Protocol):
+    """The part of tracing that is told who got which batches."""
+
+    @property
+    def is_enabled(self) -> bool: ...
+    def fetched(
+        self, wanted: Sequence[FetchPart], parts: Sequence[FetchedPart], consumer: str | None
+    ) -> None: ...
+
+
+class Log:
+    def __init__(
+        self,
+        led: LedPartitions,
+        *,
+        fetch_max_bytes: int,
+        stories: FetchStories,
+        transactions: TransactionGuard,
+        delays: DelayDesk,
+        validation: SchemaCheck,
+    ) -> None:
+        self._led = led
+        self._fetch_max_bytes = fetch_max_bytes
+        self._stories = stories
+        self._transactions = transactions
+        self._delays = delays
+        self._validation = validation
+
+    # --- writing --------------------------------------------------------------------------
+
+    async def produce(
+        self,
+        topic: WritableTopic,
+        index: int,
+        records: Buffer,
+        *,
+        acks: int,
+        timeout_ms: int,
+        transactional_id: WritableTransactionalId | None = None,
+        bumps_epoch: bool = False,
+        is_checked: bool = False,
+    ) -> Produced:
+        """Append, then wait as `acks` asks. The append comes first: call order is log order.
+
+        Only the first batch of a transaction in a partition waits before it, for the transaction
+        coordinator. `bumps_epoch`: the client speaks transaction version 2 (KIP-890).
+        `is_checked`: the records fit the topic's schemas, or need not.
+        """
+        if acks not in (-1, 0, 1):
+            raise InvalidRequiredAcks(f"acks {acks} is not one of -1 (all), 0 and 1")
+        partition = self._led.find(topic, index)
+        if topic in INTERNAL_TOPICS:
+            raise PolicyViolation(f"topic {topic!r} is written by the broker only")
+        guard = None
+        if transactional_id is not None:
+            guard = await self._transactions.verify(
+                partition, records, transactional_id, bumps_epoch=bumps_epoch
+            )
+        elif is_transactional(records):
+            raise InvalidRecord("a transactional batch was sent without a transactional id")
+        intake = self._delays.intake(partition)
+        if partition.config.validates_schemas and not is_checked:
+            async with self._validation.turn(partition):
+                await self._validation.check_batch(partition, records)
+                appended = await self._append(partition, records, guard, intake)
+        else:
+            appended = await self._append(partition, records, guard, intake)
+        if acks != 0:
+            await partition.wait_committed(appended.last_offset + 1, timeout_ms)
+            await intake.committed(flushed=partition.config.fsync_policy == "always")
+        return Produced(*appended, partition.log_start_offset)
+
+    async def _append(
+        self, partition: Partition, records: Buffer, guard: int | None, intake: DelayIntake
+    ) -> Appended:
+        try:
+            return partition.append(records, guard=guard, divert=intake.divert)
+        except DelaysNotOpen:
+            await self._delays.open()
+            return partition.append(records, guard=guard, divert=intake.divert)
+
+    async def delete_records(self, topic: DeletableTopic, index: int, before_offset: int) -> int:
+        """Move the log start; returns the new one."""
+        partition = self._led.find(topic, index)
+        if topic in INTERNAL_TOPICS:
+            raise PolicyViolation(f"records of {topic!r} are deleted by the broker only")
+        return partition.delete_records(before_offset)
+
+    # --- reading --------------------------------------------------------------------------
+
+    async def fetch(
+        self,
+        parts: Sequence[ReadablePart],
+        *,
+        max_wait_ms: int,
+        min_bytes: int,
+        max_bytes: int,
+        isolation: Isolation,
+        consumer: str | None = None,
+    ) -> list[FetchedPart]:
+        """Batches as they are stored, in the order asked for.
+
+        `consumer`: who gets all of them, for the stories of the messages; None if the caller takes
+        single messages out of them, and notes those.
+        """
+        fetched = await fetching.fetch(
+            self._led.find,
+            parts,
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=min(max_bytes, self._fetch_max_bytes),
+            isolation=isolation,
+        )
+        if consumer is not None and self._stories.is_enabled:
+            self._stories.fetched(parts, fetched, consumer)
+        return fetched
+
+    async def list_offset(
+        self,
+        topic: DescribableTopic,
+        index: int,
+        timestamp: int,
+        *,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+        leader_epoch: int = -1,
+    ) -> ListedOffset:
+        partition = self._led.find(topic, index)
+        partition.check_leader_epoch(leader_epoch)
+        return await partition.list_offset(timestamp, isolation=isolation)
+
+    def offset_for_leader_epoch(
+        self, topic: DescribableTopic, index: int, epoch: int, *, current_epoch: int
+    ) -> EpochEnd:
+        partition = self._led.find(topic, index)
+        partition.check_online()
+        partition.check_leader_epoch(current_epoch)
+        return partition.end_of_epoch(epoch)
+
+    def producers(self, topic: ReadableTopic, index: int) -> list[ProducerView]:
+        """Who writes to a partition, and which transactions are open there."""
+        return self._led.find(topic, index).ledger.producers.describe()
