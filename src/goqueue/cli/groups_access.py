@@ -8,7 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from goqueue.client.admin import KafkaAdmin
-    from goqueue.client.group_facts import Place
+    from goqueue.client.group_facts import PartitionKey
     from goqueue.client.groups import GroupAdmin
 
 Result = TypeVar("Result")
@@ -32,7 +32,7 @@ def with_groups(
 
 async def ends_of(
     admin: "KafkaAdmin", topics: set[str]
-) -> dict["Place", tuple[int | None, int | None]]:
+) -> dict["PartitionKey", tuple[int | None, int | None]]:
     """First and next offset of every partition of those topics that are there."""
     present = sorted(topics & set(await admin.topic_names()))
     if not present:

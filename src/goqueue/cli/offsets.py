@@ -15,7 +15,7 @@ from goqueue.cli.output import print_rows
 if TYPE_CHECKING:
     from goqueue.cli.offsets_plan import PlannedOffset, ResetTarget
     from goqueue.client.admin import KafkaAdmin
-    from goqueue.client.group_facts import Place
+    from goqueue.client.group_facts import PartitionKey
     from goqueue.client.groups import GroupAdmin
 
 offsets = typer.Typer(help="Work with the offsets of consumer groups.", no_args_is_help=True)
@@ -196,9 +196,9 @@ async def _check_stopped(groups: "GroupAdmin", group: str) -> None:
 async def _plan(
     admin: "KafkaAdmin",
     group: str,
-    committed: dict["Place", int],
+    committed: dict["PartitionKey", int],
     target: "ResetTarget | None",
-    given: dict["Place", int] | None,
+    given: dict["PartitionKey", int] | None,
     wanted: dict[str, frozenset[int] | None],
 ) -> list["PlannedOffset"]:
     from goqueue.cli.offsets_plan import PartitionState, plan, plan_given
@@ -219,11 +219,11 @@ async def _plan(
 
 def _places(
     group: str,
-    committed: dict["Place", int],
-    given: dict["Place", int] | None,
+    committed: dict["PartitionKey", int],
+    given: dict["PartitionKey", int] | None,
     wanted: dict[str, frozenset[int] | None],
-    ends: dict["Place", tuple[int | None, int | None]],
-) -> list["Place"]:
+    ends: dict["PartitionKey", tuple[int | None, int | None]],
+) -> list["PartitionKey"]:
     """The partitions to move; what was named must be there."""
     if given is not None:
         named = [place for place in given if not wanted or _is_wanted(place, wanted)]
@@ -250,13 +250,13 @@ def _places(
 
 
 async def _times(
-    admin: "KafkaAdmin", target: "ResetTarget | None", places: list["Place"]
-) -> dict["Place", int]:
+    admin: "KafkaAdmin", target: "ResetTarget | None", places: list["PartitionKey"]
+) -> dict["PartitionKey", int]:
     from goqueue.cli.offsets_plan import ResetKind
 
     if target is None or target.kind is not ResetKind.TIME:
         return {}
-    found: dict[Place, int] = {}
+    found: dict[PartitionKey, int] = {}
     for topic in {topic for topic, _ in places}:
         for partition, offset in (await admin.offsets_at(topic, target.value)).items():
             found[topic, partition] = offset
@@ -310,7 +310,7 @@ def _target(text: str) -> "ResetTarget":
         raise typer.BadParameter(str(error), param_hint="--to") from error
 
 
-def _file(path: Path) -> dict["Place", int]:
+def _file(path: Path) -> dict["PartitionKey", int]:
     from goqueue.cli.offsets_file import read_offsets
 
     try:
@@ -321,7 +321,7 @@ def _file(path: Path) -> dict["Place", int]:
         raise CommandFailed(f"{path}: {error}") from error
 
 
-def _is_wanted(place: "Place", wanted: dict[str, frozenset[int] | None]) -> bool:
+def _is_wanted(place: "PartitionKey", wanted: dict[str, frozenset[int] | None]) -> bool:
     topic, partition = place
     if not wanted:
         return True

@@ -22,7 +22,6 @@ from kio.schema.describe_configs.v4.response import DescribeConfigsResponse
 from kio.schema.describe_log_dirs.v4.request import DescribeLogDirsRequest
 from kio.schema.describe_log_dirs.v4.response import DescribeLogDirsResponse
 from kio.schema.errors import ErrorCode
-from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 from kio.schema.find_coordinator.v6.response import FindCoordinatorResponse
 from kio.schema.incremental_alter_configs.v1.request import (
     AlterableConfig,
@@ -30,39 +29,40 @@ from kio.schema.incremental_alter_configs.v1.request import (
     IncrementalAlterConfigsRequest,
 )
 from kio.schema.incremental_alter_configs.v1.response import IncrementalAlterConfigsResponse
-from kio.schema.list_offsets.v7.request import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
 from kio.schema.list_offsets.v7.response import ListOffsetsResponse
-from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.metadata.v12.response import MetadataResponse, MetadataResponseTopic
-from kio.schema.types import BrokerId, TopicName
-from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
+from kio.schema.types import TopicName
+from kio.static.primitive import i8, i16, i32, i32Timedelta
 
 from goqueue.client.addresses import parse_addresses
 from goqueue.client.connection import Connection
 from goqueue.client.errors import BrokerUnreachable, RequestRefused
-from goqueue.client.log_ranges import EARLIEST, LATEST
+from goqueue.client.group_facts import PartitionKey
+from goqueue.client.log_ranges import EARLIEST, LATEST, READ_UNCOMMITTED
+from goqueue.client.questions import (
+    TOPIC_RESOURCE,
+    Address,
+    broker_addresses,
+    coordinator_in,
+    coordinator_request,
+    metadata_request,
+    offsets_in,
+    offsets_request,
+    words,
+)
 from goqueue.client.topic_facts import PartitionFacts, TopicFacts, TopicSetting
 
 # How long the broker may work on one change; our own time-out is longer.
 _CHANGE_TIMEOUT: Final = i32Timedelta.parse(datetime.timedelta(seconds=30))
-_TOPIC_RESOURCE: Final = i8(2)
 # Kafka's numbers for the operations of IncrementalAlterConfigs (KIP-339).
 _SET: Final = i8(0)
 _DELETE: Final = i8(1)
 # Where a value comes from, in DescribeConfigs' numbers (KIP-226).
 _SOURCE_TOPIC: Final = 1
 _SOURCE_DEFAULT: Final = 5
-_ANY_REPLICA: Final = BrokerId(-1)
-# What a coordinator is asked for.
-_GROUP_KEY: Final = i8(0)
-_TRANSACTION_KEY: Final = i8(1)
 
-# (topic, partition) -> offset or size
-_ByPartition = dict[tuple[str, int], int]
+# Offsets or sizes.
+_ByPartition = dict[PartitionKey, int]
 
 
 class KafkaAdmin:
@@ -98,22 +98,16 @@ class KafkaAdmin:
 
     async def brokers(self) -> list[Connection]:
         """Connections to all brokers of the cluster."""
-        found = await self._metadata(())
-        for node in found.brokers:
-            if int(node.node_id) not in self._by_node:
-                self._by_node[int(node.node_id)] = await Connection.open(node.host, int(node.port))
+        for node, address in broker_addresses(await self._metadata(())).items():
+            if node not in self._by_node:
+                self._by_node[node] = await Connection.open(*address)
         return list(self._by_node.values())
 
     async def coordinator(self, key: str, *, transactional: bool = False) -> Connection:
         """A connection to the broker that looks after a group or a transactional id."""
-        response = await self._any_broker.call(
-            FindCoordinatorRequest(
-                key_type=_TRANSACTION_KEY if transactional else _GROUP_KEY, coordinator_keys=(key,)
-            ),
-            FindCoordinatorResponse,
-        )
-        found = response.coordinators[0]
-        _check(found.error_code, found.error_message, f"coordinator of {key!r}")
+        asked = coordinator_request(key, transactional=transactional)
+        response = await self._any_broker.call(asked, FindCoordinatorResponse)
+        found = coordinator_in(response, key)
         node = int(found.node_id)
         if node not in self._by_node:
             self._by_node[node] = await Connection.open(found.host, int(found.port))
@@ -130,7 +124,7 @@ class KafkaAdmin:
         found = await self._metadata(names)
         for topic in found.topics:
             _check(topic.error_code, None, f"topic {topic.name!r}")
-        nodes = {int(node.node_id): (node.host, int(node.port)) for node in found.brokers}
+        nodes = broker_addresses(found)
         await self._connect(nodes, found.topics)
         starts = await self._offsets(found.topics, EARLIEST)
         ends = await self._offsets(found.topics, LATEST)
@@ -144,7 +138,7 @@ class KafkaAdmin:
         """Per partition the first offset whose record is that young; none where all are older."""
         found = await self._metadata([topic])
         _check(found.topics[0].error_code, None, f"topic {topic!r}")
-        nodes = {int(node.node_id): (node.host, int(node.port)) for node in found.brokers}
+        nodes = broker_addresses(found)
         await self._connect(nodes, found.topics)
         offsets = await self._offsets(found.topics, timestamp_ms)
         return {partition: offset for (_, partition), offset in offsets.items() if offset >= 0}
@@ -154,7 +148,7 @@ class KafkaAdmin:
             DescribeConfigsRequest(
                 resources=(
                     DescribeConfigsResource(
-                        resource_type=_TOPIC_RESOURCE, resource_name=topic, configuration_keys=None
+                        resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=None
                     ),
                 )
             ),
@@ -244,7 +238,7 @@ class KafkaAdmin:
             IncrementalAlterConfigsRequest(
                 resources=(
                     AlterConfigsResource(
-                        resource_type=_TOPIC_RESOURCE, resource_name=topic, configs=tuple(changes)
+                        resource_type=TOPIC_RESOURCE, resource_name=topic, configs=tuple(changes)
                     ),
                 ),
                 validate_only=False,
@@ -255,22 +249,10 @@ class KafkaAdmin:
         _check(result.error_code, result.error_message, f"topic {topic!r}")
 
     async def _metadata(self, names: Sequence[str] | None) -> MetadataResponse:
-        wanted = (
-            None
-            if names is None
-            else tuple(MetadataRequestTopic(topic_id=None, name=TopicName(name)) for name in names)
-        )
-        return await self._any_broker.call(
-            MetadataRequest(
-                topics=wanted,
-                allow_auto_topic_creation=False,
-                include_topic_authorized_operations=False,
-            ),
-            MetadataResponse,
-        )
+        return await self._any_broker.call(metadata_request(names), MetadataResponse)
 
     async def _connect(
-        self, nodes: Mapping[int, tuple[str, int]], topics: Sequence[MetadataResponseTopic]
+        self, nodes: Mapping[int, Address], topics: Sequence[MetadataResponseTopic]
     ) -> None:
         leaders = {int(p.leader_id) for topic in topics for p in topic.partitions}
         for node in leaders & nodes.keys() - self._by_node.keys():
@@ -279,33 +261,20 @@ class KafkaAdmin:
     async def _offsets(
         self, topics: Sequence[MetadataResponseTopic], timestamp: int
     ) -> _ByPartition:
-        by_leader: dict[int, list[ListOffsetsTopic]] = defaultdict(list)
+        by_leader: dict[int, dict[PartitionKey, int]] = defaultdict(dict)
         for topic in topics:
-            partitions: dict[int, list[ListOffsetsPartition]] = defaultdict(list)
             for partition in topic.partitions:
-                partitions[int(partition.leader_id)].append(
-                    ListOffsetsPartition(
-                        partition_index=partition.partition_index, timestamp=i64(timestamp)
-                    )
-                )
-            for leader, wanted in partitions.items():
-                by_leader[leader].append(
-                    ListOffsetsTopic(name=TopicName(topic.name or ""), partitions=tuple(wanted))
-                )
+                key = (str(topic.name), int(partition.partition_index))
+                by_leader[int(partition.leader_id)][key] = timestamp
         offsets: _ByPartition = {}
-        for leader, connection in self._by_node.items():
-            if leader not in by_leader:
+        for leader, wanted in by_leader.items():
+            if leader not in self._by_node:
                 continue
-            response = await connection.call(
-                ListOffsetsRequest(
-                    replica_id=_ANY_REPLICA, isolation_level=i8(0), topics=tuple(by_leader[leader])
-                ),
-                ListOffsetsResponse,
-            )
-            for answered in response.topics:
-                for listed in answered.partitions:
-                    if listed.error_code is ErrorCode.none:
-                        offsets[answered.name, int(listed.partition_index)] = int(listed.offset)
+            asked = offsets_request(wanted, isolation=READ_UNCOMMITTED)
+            response = await self._by_node[leader].call(asked, ListOffsetsResponse)
+            for key, (code, offset) in offsets_in(response).items():
+                if code is ErrorCode.none:
+                    offsets[key] = offset
         return offsets
 
     async def _sizes(self) -> _ByPartition:
@@ -354,5 +323,5 @@ def _check(code: ErrorCode, message: str | None, subject: str) -> None:
         ErrorCode.unknown_topic_or_partition: f"there is no {subject}; see `goqueue topics list`",
         ErrorCode.topic_already_exists: f"{subject} exists already",
     }
-    reason = plain.get(code) or message or code.name.replace("_", " ")
+    reason = plain.get(code) or message or words(code)
     raise RequestRefused(reason, int(code))

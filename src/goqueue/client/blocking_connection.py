@@ -1,6 +1,5 @@
 """A connection for code without an event loop, such as Spark's workers: call, and wait."""
 
-import os
 import socket
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -9,11 +8,14 @@ from typing import Final, NoReturn, Self
 from kio.static.protocol import RequestPayload
 
 from goqueue.client.addresses import parse_addresses
-from goqueue.client.connection import CONNECT_TIMEOUT_SECONDS, RESPONSE_TIMEOUT_SECONDS
 from goqueue.client.errors import BrokerUnreachable
 from goqueue.client.framing import (
+    CONNECT_TIMEOUT_SECONDS,
     FRAME_LENGTH,
+    RESPONSE_TIMEOUT_SECONDS,
     Response,
+    not_answered,
+    not_connected,
     parse_response,
     request_frame,
     response_length,
@@ -33,14 +35,8 @@ class BlockingConnection:
         self._buffer = bytearray()
         try:
             self._socket = socket.create_connection((host, port), CONNECT_TIMEOUT_SECONDS)
-        except TimeoutError as error:
-            raise BrokerUnreachable(
-                f"no broker answers at {self.address} within {CONNECT_TIMEOUT_SECONDS:g} s"
-            ) from error
         except OSError as error:
-            number = error.errno or 0
-            reason = os.strerror(number) if number > 0 else error.strerror or str(error)
-            raise BrokerUnreachable(f"no broker answers at {self.address}: {reason}") from error
+            raise not_connected(self.address, error) from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
         self._socket.settimeout(RESPONSE_TIMEOUT_SECONDS)
@@ -98,11 +94,7 @@ class BlockingConnection:
 
     def _fail(self, error: Exception) -> NoReturn:
         self.close()
-        if isinstance(error, TimeoutError):
-            raise BrokerUnreachable(
-                f"the broker at {self.address} did not answer within {RESPONSE_TIMEOUT_SECONDS:g} s"
-            ) from error
-        raise BrokerUnreachable(f"the broker at {self.address} closed the connection") from error
+        raise not_answered(self.address, error) from error
 
 
 def connect_any(bootstrap_servers: str) -> BlockingConnection:

@@ -1,6 +1,7 @@
-"""Kafka requests and responses as bytes: what goes between the length field and the next frame."""
+"""Kafka requests and responses as bytes, and what failures of a connection mean; no socket here."""
 
 import io
+import os
 import struct
 from typing import Final, TypeVar
 
@@ -14,6 +15,10 @@ Response = TypeVar("Response", bound=ResponsePayload)
 
 # As large as a broker may be asked to answer; beyond, the other side does not speak Kafka.
 RESPONSE_MAX_BYTES: Final = 104_857_600
+
+CONNECT_TIMEOUT_SECONDS: Final = 5.0
+# Longer than the time-out that is sent along with a request.
+RESPONSE_TIMEOUT_SECONDS: Final = 35.0
 
 FRAME_LENGTH: Final = struct.Struct(">i")
 _CLIENT_ID: Final = "goqueue"
@@ -53,3 +58,22 @@ def parse_response(
     if header.correlation_id != correlation_id:
         raise BrokerUnreachable(f"the broker at {address} answered out of order")
     return response
+
+
+def not_connected(address: str, error: OSError) -> BrokerUnreachable:
+    if isinstance(error, TimeoutError):
+        return BrokerUnreachable(
+            f"no broker answers at {address} within {CONNECT_TIMEOUT_SECONDS:g} s"
+        )
+    # asyncio's own text for a refused connection repeats the address, not the reason.
+    number = error.errno or 0
+    reason = os.strerror(number) if number > 0 else error.strerror or str(error)
+    return BrokerUnreachable(f"no broker answers at {address}: {reason}")
+
+
+def not_answered(address: str, error: Exception) -> BrokerUnreachable:
+    if isinstance(error, TimeoutError):
+        return BrokerUnreachable(
+            f"the broker at {address} did not answer within {RESPONSE_TIMEOUT_SECONDS:g} s"
+        )
+    return BrokerUnreachable(f"the broker at {address} closed the connection")

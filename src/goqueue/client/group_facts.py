@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 # (topic, partition)
-Place = tuple[str, int]
+PartitionKey = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class MemberFacts:
     instance_id: str | None
     client_id: str
     host: str
-    partitions: tuple[Place, ...]
+    partitions: tuple[PartitionKey, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,4 +46,4 @@ class TransactionFacts:
     producer_epoch: int | None = None
     timeout_ms: int | None = None
     started_ms: int | None = None
-    partitions: tuple[Place, ...] = ()
+    partitions: tuple[PartitionKey, ...] = ()

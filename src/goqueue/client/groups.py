@@ -36,7 +36,7 @@ from goqueue.client.group_facts import (
     GroupFacts,
     GroupListing,
     MemberFacts,
-    Place,
+    PartitionKey,
 )
 from goqueue.model.groups.consumer_protocol import MalformedProtocol, read_assignment
 
@@ -135,7 +135,7 @@ class GroupAdmin:
         )
         _check(response.results[0].error_code, group)
 
-    async def offsets(self, group: str) -> dict[Place, CommittedFacts]:
+    async def offsets(self, group: str) -> dict[PartitionKey, CommittedFacts]:
         coordinator = await self._admin.coordinator(group)
         wanted = OffsetFetchRequestGroup(group_id=GroupId(group), topics=None)
         response = await coordinator.call(OffsetFetchRequest(groups=(wanted,)), OffsetFetchResponse)
@@ -150,13 +150,13 @@ class GroupAdmin:
             if part.error_code is ErrorCode.none and part.committed_offset >= 0
         }
 
-    async def commit(self, group: str, offsets: Mapping[Place, int]) -> None:
+    async def commit(self, group: str, offsets: Mapping[PartitionKey, int]) -> None:
         """Set offsets of a group without members."""
         coordinator = await self._admin.coordinator(group)
         response = await coordinator.call(commit_request(group, offsets), OffsetCommitResponse)
         check_commit(group, response)
 
-    async def delete_offsets(self, group: str, places: Iterable[Place]) -> None:
+    async def delete_offsets(self, group: str, places: Iterable[PartitionKey]) -> None:
         coordinator = await self._admin.coordinator(group)
         response = await coordinator.call(
             OffsetDeleteRequest(
@@ -180,7 +180,7 @@ class GroupAdmin:
                 _check(part.error_code, group)
 
 
-def commit_request(group: str, offsets: Mapping[Place, int]) -> OffsetCommitRequest:
+def commit_request(group: str, offsets: Mapping[PartitionKey, int]) -> OffsetCommitRequest:
     return OffsetCommitRequest(
         group_id=GroupId(group),
         member_id="",
@@ -207,7 +207,7 @@ def check_commit(group: str, response: OffsetCommitResponse) -> None:
             _check(part.error_code, group)
 
 
-def _embedded(assignment: bytes) -> tuple[Place, ...]:
+def _embedded(assignment: bytes) -> tuple[PartitionKey, ...]:
     try:
         partitions = read_assignment(assignment).partitions
     except MalformedProtocol:
@@ -215,7 +215,7 @@ def _embedded(assignment: bytes) -> tuple[Place, ...]:
     return tuple((topic, number) for topic, numbers in partitions.items() for number in numbers)
 
 
-def _by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
+def _by_topic(places: Iterable[PartitionKey]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for topic, partition in sorted(places):
         found.setdefault(topic, []).append(partition)

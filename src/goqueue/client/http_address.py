@@ -5,18 +5,20 @@ The broker tells it as the read-only setting `advertised.http.url`.
 
 from typing import Final
 
-from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.schema.describe_configs.v4.response import DescribeConfigsResponse
-from kio.schema.errors import ErrorCode
-from kio.schema.metadata.v12.request import MetadataRequest
 from kio.schema.metadata.v12.response import MetadataResponse
-from kio.static.primitive import i8
 
 from goqueue.client.blocking_connection import BlockingConnection, connect_any
 from goqueue.client.errors import BrokerUnreachable
+from goqueue.client.questions import (
+    BROKER_RESOURCE,
+    broker_addresses,
+    metadata_request,
+    setting_in,
+    setting_request,
+)
 
 HTTP_URL_SETTING: Final = "advertised.http.url"
-_BROKER_RESOURCE: Final = i8(4)
 
 
 def find_http_url(bootstrap_servers: str) -> str:
@@ -26,30 +28,15 @@ def find_http_url(bootstrap_servers: str) -> str:
 
 
 def _ask(connection: BlockingConnection) -> str:
-    no_topics = MetadataRequest(
-        topics=(), allow_auto_topic_creation=False, include_topic_authorized_operations=False
-    )
-    cluster = connection.call(no_topics, MetadataResponse)
-    for node in cluster.brokers:
+    cluster = connection.call(metadata_request(()), MetadataResponse)
+    for node, address in broker_addresses(cluster).items():
         # Each broker describes only itself.
-        with BlockingConnection(node.host, int(node.port)) as broker:
-            url = _described(broker, str(int(node.node_id)))
+        with BlockingConnection(*address) as broker:
+            asked = setting_request(BROKER_RESOURCE, str(node), HTTP_URL_SETTING)
+            url = setting_in(broker.call(asked, DescribeConfigsResponse), HTTP_URL_SETTING)
         if url:
             return url
     raise BrokerUnreachable(
         f"the broker at {connection.address} does not tell where it answers HTTP; "
         "name the address yourself, such as http.url or schema.registry.url=http://host:8080"
     )
-
-
-def _described(broker: BlockingConnection, node_id: str) -> str | None:
-    asked = DescribeConfigsResource(
-        resource_type=_BROKER_RESOURCE,
-        resource_name=node_id,
-        configuration_keys=(HTTP_URL_SETTING,),
-    )
-    response = broker.call(DescribeConfigsRequest(resources=(asked,)), DescribeConfigsResponse)
-    result = response.results[0]
-    if result.error_code is not ErrorCode.none:
-        return None
-    return next((entry.value for entry in result.configs if entry.name == HTTP_URL_SETTING), None)

@@ -9,30 +9,22 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Final, TypeVar
 
 from kio.schema.errors import ErrorCode
-from kio.schema.list_offsets.v7.request import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
 from kio.schema.list_offsets.v7.response import ListOffsetsResponse
-from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.metadata.v12.response import MetadataResponse, MetadataResponseTopic
-from kio.schema.types import BrokerId, TopicName
-from kio.static.primitive import i8, i32, i64
 
-from goqueue.client.blocking_connection import BlockingConnection, connect_any
+from goqueue.client.blocking_cluster import BlockingCluster, LeaderMoved
+from goqueue.client.blocking_connection import BlockingConnection
 from goqueue.client.errors import BrokerUnreachable, RequestRefused
-from goqueue.client.group_facts import Place
+from goqueue.client.group_facts import PartitionKey
+from goqueue.client.questions import offsets_in, offsets_request, words
 from goqueue.model.errors import UnknownTopic
 
 # A broker that is started again answers after about a second; a leader is chosen within five.
 PATIENCE_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 0.2
-_ANY_REPLICA: Final = BrokerId(-1)
 
 # The broker that was asked does not lead the partition, or not yet.
 LEADER_ERRORS: Final = frozenset(
@@ -49,10 +41,6 @@ LEADER_ERRORS: Final = frozenset(
 _Answer = TypeVar("_Answer")
 
 
-class LeaderMoved(BrokerUnreachable):
-    """Ask again: another broker leads the partition, or will soon."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogTopic:
     name: str
@@ -61,7 +49,7 @@ class LogTopic:
     """Partition -> number of the broker that leads it."""
 
 
-class LogCluster:
+class LogCluster(BlockingCluster):
     def __init__(
         self,
         bootstrap_servers: str,
@@ -70,31 +58,11 @@ class LogCluster:
         was_reached: bool = False,
     ) -> None:
         """`was_reached`: somebody else has found the brokers running, so be patient at once."""
-        self._bootstrap_servers = bootstrap_servers
+        super().__init__(bootstrap_servers)
         self._patience_seconds = patience_seconds
-        self._entrance: BlockingConnection | None = None
-        self._nodes: dict[int, tuple[str, int]] = {}
-        self._by_node: dict[int, BlockingConnection] = {}
-        self._leaders: dict[Place, int] = {}
+        self._leaders: dict[PartitionKey, int] = {}
         self._was_reached = was_reached
         self._is_asking = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        for connection in [*self._by_node.values(), *([self._entrance] if self._entrance else [])]:
-            connection.close()
-        self._by_node.clear()
-        self._entrance = None
 
     def topics(self, names: Iterable[str] | None = None) -> dict[str, LogTopic]:
         """The named topics, of which none may be missing; all but internal ones for None."""
@@ -116,14 +84,16 @@ class LogCluster:
             if wanted is not None or not topic.is_internal
         }
 
-    def offsets(self, wanted: Mapping[Place, int], *, isolation: int) -> dict[Place, int]:
+    def offsets(
+        self, wanted: Mapping[PartitionKey, int], *, isolation: int
+    ) -> dict[PartitionKey, int]:
         """Offsets at EARLIEST, LATEST or a time in ms; -1 where all records are older.
 
         The latest of read-committed readers is the last stable offset (KIP-98).
         """
         return self.patiently(lambda: self._offsets(wanted, isolation)) if wanted else {}
 
-    def leader(self, place: Place) -> BlockingConnection:
+    def leader(self, place: PartitionKey) -> BlockingConnection:
         """A connection to the broker that leads the partition; do not keep it."""
         if place not in self._leaders:
             topic = self.topics([place[0]])[place[0]]
@@ -132,12 +102,7 @@ class LogCluster:
                     f"topic {place[0]!r} has {len(topic.leaders)} partitions and no partition "
                     f"{place[1]}"
                 )
-        node = self._leaders[place]
-        if node not in self._by_node:
-            if node not in self._nodes:
-                raise LeaderMoved(f"no broker leads {place[0]}-{place[1]} at the moment")
-            self._by_node[node] = BlockingConnection(*self._nodes[node])
-        return self._by_node[node]
+        return self.node(self._leaders[place], f"{place[0]}-{place[1]}")
 
     def forget(self) -> None:
         """Learn leaders anew, over new connections."""
@@ -171,25 +136,12 @@ class LogCluster:
                 return answer
 
     def _metadata(self, names: list[str] | None) -> MetadataResponse:
-        wanted = (
-            None
-            if names is None
-            else tuple(MetadataRequestTopic(topic_id=None, name=TopicName(name)) for name in names)
-        )
-        response = self._any_broker().call(
-            MetadataRequest(
-                topics=wanted,
-                allow_auto_topic_creation=False,
-                include_topic_authorized_operations=False,
-            ),
-            MetadataResponse,
-        )
-        self._nodes = {int(node.node_id): (node.host, int(node.port)) for node in response.brokers}
+        response = self.metadata(names)
         for topic in response.topics:
             if topic.error_code in LEADER_ERRORS:
                 raise LeaderMoved(f"topic {topic.name!r} has no leaders at the moment")
             if topic.error_code not in (ErrorCode.none, ErrorCode.unknown_topic_or_partition):
-                reason = topic.error_code.name.replace("_", " ")
+                reason = words(topic.error_code)
                 raise RequestRefused(f"topic {topic.name!r}: {reason}", int(topic.error_code))
         return response
 
@@ -202,51 +154,27 @@ class LogCluster:
         self._leaders |= {(name, partition): node for partition, node in leaders.items()}
         return LogTopic(name=name, id=topic.topic_id or uuid.UUID(int=0), leaders=leaders)
 
-    def _any_broker(self) -> BlockingConnection:
-        if self._entrance is None:
-            self._entrance = connect_any(self._bootstrap_servers)
-        return self._entrance
-
-    def _offsets(self, wanted: Mapping[Place, int], isolation: int) -> dict[Place, int]:
-        by_leader: dict[BlockingConnection, list[Place]] = defaultdict(list)
+    def _offsets(
+        self, wanted: Mapping[PartitionKey, int], isolation: int
+    ) -> dict[PartitionKey, int]:
+        by_leader: dict[BlockingConnection, list[PartitionKey]] = defaultdict(list)
         for place in sorted(wanted):
             by_leader[self.leader(place)].append(place)
-        found: dict[Place, int] = {}
+        found: dict[PartitionKey, int] = {}
         for connection, places in by_leader.items():
-            response = connection.call(
-                ListOffsetsRequest(
-                    replica_id=_ANY_REPLICA,
-                    isolation_level=i8(isolation),
-                    topics=tuple(
-                        ListOffsetsTopic(
-                            name=TopicName(topic),
-                            partitions=tuple(
-                                ListOffsetsPartition(
-                                    partition_index=i32(partition),
-                                    timestamp=i64(wanted[topic, partition]),
-                                )
-                                for name, partition in places
-                                if name == topic
-                            ),
-                        )
-                        for topic in sorted({place[0] for place in places})
-                    ),
-                ),
-                ListOffsetsResponse,
-            )
-            for topic in response.topics:
-                for part in topic.partitions:
-                    place = (str(topic.name), int(part.partition_index))
-                    _check(part.error_code, place)
-                    found[place] = int(part.offset)
+            asked = offsets_request({place: wanted[place] for place in places}, isolation=isolation)
+            answered = offsets_in(connection.call(asked, ListOffsetsResponse))
+            for place, (code, offset) in answered.items():
+                _check(code, place)
+                found[place] = offset
         return found
 
 
-def _check(code: ErrorCode, place: Place) -> None:
+def _check(code: ErrorCode, place: PartitionKey) -> None:
     subject = f"{place[0]}-{place[1]}"
     if code in LEADER_ERRORS:
         raise LeaderMoved(f"the leader of {subject} has moved")
     if code is ErrorCode.unknown_topic_or_partition:
         raise UnknownTopic(f"topic {place[0]!r} has no partition {place[1]}, or was deleted")
     if code is not ErrorCode.none:
-        raise RequestRefused(f"{subject}: {code.name.replace('_', ' ')}", int(code))
+        raise RequestRefused(f"{subject}: {words(code)}", int(code))

@@ -4,7 +4,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Final
 
-from goqueue.client.group_facts import Place
+from goqueue.client.group_facts import PartitionKey
 
 # In place of a time, in ListOffsets.
 EARLIEST: Final = -2
@@ -27,5 +27,5 @@ class LogRange:
     end: int
 
     @property
-    def place(self) -> Place:
+    def place(self) -> PartitionKey:
         return self.topic, self.partition

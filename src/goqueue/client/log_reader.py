@@ -10,11 +10,12 @@ from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v16.request import FetchPartition, FetchRequest, FetchTopic
 from kio.static.primitive import i8, i32, i32Timedelta, i64
 
+from goqueue.client.blocking_cluster import LeaderMoved
 from goqueue.client.blocking_connection import BlockingConnection
 from goqueue.client.errors import BrokerUnreachable, RequestRefused
 from goqueue.client.fetch_answer import FetchAnswer, read_fetch_answer
-from goqueue.client.group_facts import Place
-from goqueue.client.log_cluster import LEADER_ERRORS, LeaderMoved, LogCluster
+from goqueue.client.group_facts import PartitionKey
+from goqueue.client.log_cluster import LEADER_ERRORS, LogCluster
 from goqueue.client.log_ranges import DEFAULT_FETCH_BYTES, READ_COMMITTED, LogRange
 from goqueue.model.batch import BatchHeader, Buffer, check_batch
 from goqueue.model.control import MarkerType, decode_marker
@@ -149,7 +150,7 @@ class _Fetches:
         return answer
 
 
-def _whole_batches(content: Buffer, place: Place) -> tuple[list[LocatedBatch], int | None]:
+def _whole_batches(content: Buffer, place: PartitionKey) -> tuple[list[LocatedBatch], int | None]:
     """The batches and the offset after the last; a batch cut off at the end is left out."""
     located = []
     position = 0

@@ -8,7 +8,7 @@ from kio.schema.describe_log_dirs.v4.response import DescribeLogDirsResponse
 from kio.schema.types import TopicName
 from kio.static.primitive import i32
 
-from goqueue.client.group_facts import Place
+from goqueue.client.group_facts import PartitionKey
 from goqueue.client.log_cluster import LogCluster
 from goqueue.client.log_ranges import EARLIEST, LATEST, READ_UNCOMMITTED
 
@@ -16,7 +16,9 @@ from goqueue.client.log_ranges import EARLIEST, LATEST, READ_UNCOMMITTED
 _TYPICAL_RECORD_BYTES: Final = 1024.0
 
 
-def mean_record_bytes(cluster: LogCluster, places: Iterable[Place]) -> dict[Place, float]:
+def mean_record_bytes(
+    cluster: LogCluster, places: Iterable[PartitionKey]
+) -> dict[PartitionKey, float]:
     """Bytes in the log per offset; a compacted log has fewer records than offsets."""
     wanted = list(places)
     first = cluster.offsets(dict.fromkeys(wanted, EARLIEST), isolation=READ_UNCOMMITTED)
@@ -30,7 +32,7 @@ def mean_record_bytes(cluster: LogCluster, places: Iterable[Place]) -> dict[Plac
     }
 
 
-def _size(cluster: LogCluster, place: Place) -> int:
+def _size(cluster: LogCluster, place: PartitionKey) -> int:
     topic, partition = place
     response = cluster.leader(place).call(
         DescribeLogDirsRequest(

@@ -25,7 +25,7 @@ from goqueue.client.blocking_connection import BlockingConnection
 from goqueue.client.errors import BrokerUnreachable, RequestRefused
 from goqueue.client.patience import Patience
 from goqueue.client.record_block import RecordBlock, build_batch, next_sequence
-from goqueue.client.writing_cluster import WritableTopic, WritingCluster
+from goqueue.client.writing_cluster import TopicToWrite, WritingCluster
 
 _ALL_REPLICAS: Final = i16(-1)
 # How long the broker may wait for replicas; the connection's own time-out is longer.
@@ -118,7 +118,7 @@ class LogWriter:
             return None
         return ProducerIdentity(self._transactional_id, self._producer_id, self._producer_epoch)
 
-    def topic(self, name: str) -> WritableTopic:
+    def topic(self, name: str) -> TopicToWrite:
         while True:
             try:
                 found = self._cluster.topic(name)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from goqueue.client.group_facts import Place
+from goqueue.client.group_facts import PartitionKey
 from goqueue.client.log_cluster import LogCluster, LogTopic
 from goqueue.client.log_ranges import EARLIEST
 from goqueue.spark.source.options import SourceOptions, parse_source_options
@@ -27,7 +27,9 @@ class Logs(LogCluster):
         leaders = dict.fromkeys(range(len(self._ends)), 1)
         return {"orders": LogTopic(name="orders", id=TOPIC_ID, leaders=leaders)}
 
-    def offsets(self, wanted: Mapping[Place, int], *, isolation: int) -> dict[Place, int]:
+    def offsets(
+        self, wanted: Mapping[PartitionKey, int], *, isolation: int
+    ) -> dict[PartitionKey, int]:
         return {place: self._ends[place[1]][at != EARLIEST] for place, at in wanted.items()}
 
 

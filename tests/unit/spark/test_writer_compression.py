@@ -7,7 +7,7 @@ import pytest
 
 from goqueue.client.log_writer import LogWriter
 from goqueue.client.record_block import RecordBlock
-from goqueue.client.writing_cluster import WritableTopic
+from goqueue.client.writing_cluster import TopicToWrite
 from goqueue.spark.sink.options import parse_options
 from goqueue.spark.sink.task import TaskWriter
 
@@ -21,8 +21,8 @@ class Kept(LogWriter):
         super().__init__("127.0.0.1:1")
         self.blocks: list[RecordBlock] = []
 
-    def topic(self, name: str) -> WritableTopic:
-        return WritableTopic(name, (1,), 1_048_588)
+    def topic(self, name: str) -> TopicToWrite:
+        return TopicToWrite(name, (1,), 1_048_588)
 
     def send(self, blocks: Sequence[RecordBlock]) -> None:
         self.blocks += blocks

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from goqueue.client.group_facts import Place
+from goqueue.client.group_facts import PartitionKey
 from goqueue.model.errors import InvalidRequest
 from goqueue.spark.pipelines.replay_records import Ranges
 from goqueue.spark.source.stream_planning import limited
@@ -28,8 +28,8 @@ class ReplayPlan:
     # What was asked for, to notice a change.
     request: dict[str, Any]
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
-    next_offsets: dict[Place, int]
-    end_offsets: dict[Place, int]
+    next_offsets: dict[PartitionKey, int]
+    end_offsets: dict[PartitionKey, int]
     part_number: int = 0
     # The part that is being sent.
     pending: Ranges = field(default_factory=dict)
@@ -107,5 +107,5 @@ class ReplayPlan:
         return plan
 
 
-def _listed(by_place: Mapping[Place, object]) -> list[tuple[str, int, object]]:
+def _listed(by_place: Mapping[PartitionKey, object]) -> list[tuple[str, int, object]]:
     return [(topic, partition, value) for (topic, partition), value in sorted(by_place.items())]

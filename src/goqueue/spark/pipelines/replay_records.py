@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from goqueue.client.group_facts import Place
+from goqueue.client.group_facts import PartitionKey
 from goqueue.client.log_cluster import LogCluster
 from goqueue.client.log_ranges import EARLIEST, LATEST, READ_COMMITTED
 from goqueue.model.errors import OffsetOutOfRange
@@ -31,7 +31,7 @@ from goqueue.spark.source.range_planning import log_ends, places_of
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-Ranges = dict[Place, tuple[int, int]]
+Ranges = dict[PartitionKey, tuple[int, int]]
 
 # They have had their effect on the record; a second time they would delay it again. The priority
 # is a column of its own.
@@ -139,8 +139,11 @@ class ReplayRecords:
         return {place: (start[place], end[place]) for place in start if place in end}
 
     def _log_start(
-        self, cluster: LogCluster, earliest: Mapping[Place, int], latest: Mapping[Place, int]
-    ) -> Mapping[Place, int]:
+        self,
+        cluster: LogCluster,
+        earliest: Mapping[PartitionKey, int],
+        latest: Mapping[PartitionKey, int],
+    ) -> Mapping[PartitionKey, int]:
         if self._start.kind is not PositionKind.TIME:
             return self._given("from", self._start, earliest, latest, earliest)
         times = dict.fromkeys(earliest, self._start.time_ms)
@@ -181,10 +184,10 @@ class ReplayRecords:
         self,
         name: str,
         position: LogPosition,
-        earliest: Mapping[Place, int],
-        latest: Mapping[Place, int],
-        otherwise: Mapping[Place, int],
-    ) -> Mapping[Place, int]:
+        earliest: Mapping[PartitionKey, int],
+        latest: Mapping[PartitionKey, int],
+        otherwise: Mapping[PartitionKey, int],
+    ) -> Mapping[PartitionKey, int]:
         """Offsets as the user gave them; partitions that are not mentioned are not sent."""
         if position.kind is not PositionKind.OFFSETS:
             return otherwise
@@ -210,7 +213,7 @@ def _within(ranges: Ranges) -> str:
     return " OR ".join(parts)
 
 
-def _json(by_place: Mapping[Place, object], *, partitions: bool = False) -> str:
+def _json(by_place: Mapping[PartitionKey, object], *, partitions: bool = False) -> str:
     found: dict[str, dict[str, object]] = {}
     for (topic, partition), value in sorted(by_place.items()):
         found.setdefault(topic, {})[str(partition)] = value

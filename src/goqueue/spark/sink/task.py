@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from goqueue.client.log_writer import LogWriter
 from goqueue.client.record_block import COMPRESSIONS, RecordBlock, compressor
-from goqueue.client.writing_cluster import WritableTopic
+from goqueue.client.writing_cluster import TopicToWrite
 from goqueue.model.batch import HEADER_BYTES
 from goqueue.spark.sink.columns import InvalidRow, Rows
 from goqueue.spark.sink.encoding import (
@@ -76,7 +76,7 @@ class TaskWriter:
             shares = shares[served:] + [each for each in shares[:served] if not each.is_done]
 
     def _spread(
-        self, topic: WritableTopic, columns: RowColumns, wanted: Numbers, rows: Numbers
+        self, topic: TopicToWrite, columns: RowColumns, wanted: Numbers, rows: Numbers
     ) -> "Iterator[_Share]":
         count = topic.partition_count
         highest = int(wanted[rows].max(initial=-1))
@@ -144,7 +144,7 @@ class _Share:
 
     __slots__ = ("at", "partition", "rows", "topic")
 
-    def __init__(self, topic: WritableTopic, partition: int, rows: Numbers) -> None:
+    def __init__(self, topic: TopicToWrite, partition: int, rows: Numbers) -> None:
         self.topic = topic
         self.partition = partition
         self.rows = rows

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
-from goqueue.client.group_facts import Place
+from goqueue.client.group_facts import PartitionKey
 from goqueue.client.log_ranges import EARLIEST
 from goqueue.model.settings import INT64_MAX
 from goqueue.spark.option_names import InvalidOption
@@ -30,7 +30,7 @@ class PositionKind(Enum):
 @dataclass(frozen=True, slots=True)
 class LogPosition:
     kind: PositionKind
-    by_place: Mapping[Place, int] = field(default_factory=dict)
+    by_place: Mapping[PartitionKey, int] = field(default_factory=dict)
     time_ms: int = 0
 
 
@@ -96,8 +96,8 @@ def parse_partitions(name: str, text: str) -> dict[str, list[int]]:
     return parsed
 
 
-def _by_place(name: str, text: str, expected: str) -> dict[Place, int]:
-    found: dict[Place, int] = {}
+def _by_place(name: str, text: str, expected: str) -> dict[PartitionKey, int]:
+    found: dict[PartitionKey, int] = {}
     for topic, partitions in _json_object(name, text, expected).items():
         if not isinstance(partitions, dict):
             raise InvalidOption(f"{name}: topic {topic!r} needs an object; write {expected}")
@@ -121,5 +121,5 @@ def _json_object(name: str, text: str, expected: str) -> dict[str, Any]:
     return parsed
 
 
-def place_text(place: Place) -> str:
+def place_text(place: PartitionKey) -> str:
     return f"{place[0]}-{place[1]}"

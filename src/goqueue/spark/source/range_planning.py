@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
-from goqueue.client.group_facts import Place
+from goqueue.client.group_facts import PartitionKey
 from goqueue.client.log_cluster import LogCluster, LogTopic
 from goqueue.client.log_ranges import EARLIEST, LATEST, LogRange
 from goqueue.model.errors import OffsetOutOfRange, UnknownTopic
@@ -13,7 +13,7 @@ from goqueue.spark.option_names import InvalidOption
 from goqueue.spark.source.log_position import LogPosition, PositionKind
 from goqueue.spark.source.options import SourceOptions, TopicChoice
 
-Offsets = Mapping[Place, int]
+Offsets = Mapping[PartitionKey, int]
 
 
 def chosen_topics(cluster: LogCluster, choice: TopicChoice) -> dict[str, LogTopic]:
@@ -40,13 +40,13 @@ def chosen_topics(cluster: LogCluster, choice: TopicChoice) -> dict[str, LogTopi
     }
 
 
-def places_of(topics: Mapping[str, LogTopic]) -> list[Place]:
+def places_of(topics: Mapping[str, LogTopic]) -> list[PartitionKey]:
     return [(name, partition) for name, topic in topics.items() for partition in topic.leaders]
 
 
 def log_ends(
-    cluster: LogCluster, places: Iterable[Place], isolation: int
-) -> tuple[dict[Place, int], dict[Place, int]]:
+    cluster: LogCluster, places: Iterable[PartitionKey], isolation: int
+) -> tuple[dict[PartitionKey, int], dict[PartitionKey, int]]:
     """The first and the next offset of each partition, as a reader of this isolation sees them."""
     wanted = list(places)
     return (
@@ -57,7 +57,7 @@ def log_ends(
 
 def resolve_start(
     cluster: LogCluster, options: SourceOptions, earliest: Offsets, latest: Offsets
-) -> dict[Place, int]:
+) -> dict[PartitionKey, int]:
     """The offset to begin at in each partition."""
     found = _resolve(cluster, "startingOffsets", options, options.start, earliest, latest)
     for place, offset in found.items():
@@ -72,7 +72,7 @@ def resolve_start(
 
 def resolve_end(
     cluster: LogCluster, options: SourceOptions, earliest: Offsets, latest: Offsets
-) -> dict[Place, int]:
+) -> dict[PartitionKey, int]:
     """The offset that is no longer read in each partition."""
     found = _resolve(cluster, "endingOffsets", options, options.end, earliest, latest)
     for place, offset in found.items():
@@ -88,7 +88,7 @@ def _resolve(
     position: LogPosition,
     earliest: Offsets,
     latest: Offsets,
-) -> dict[Place, int]:
+) -> dict[PartitionKey, int]:
     match position.kind:
         case PositionKind.EARLIEST:
             return dict(earliest)
@@ -120,7 +120,7 @@ def _resolve(
     }
 
 
-def _check_places(name: str, given: Iterable[Place], there: Iterable[Place]) -> None:
+def _check_places(name: str, given: Iterable[PartitionKey], there: Iterable[PartitionKey]) -> None:
     unknown = sorted(set(given) - set(there))
     if unknown:
         raise InvalidOption(
@@ -136,7 +136,7 @@ def _check_places(name: str, given: Iterable[Place], there: Iterable[Place]) -> 
 
 def _out_of_range(
     name: str,
-    place: Place,
+    place: PartitionKey,
     offset: int,
     earliest: Offsets,
     latest: Offsets,

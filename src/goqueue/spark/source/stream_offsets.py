@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from goqueue.client.group_facts import Place
+from goqueue.client.group_facts import PartitionKey
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOffsets:
-    next_offsets: Mapping[Place, int]
+    next_offsets: Mapping[PartitionKey, int]
     topic_ids: Mapping[str, uuid.UUID]
 
     def to_json(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, ReadMaxRows, ReadMinRows
 
-from goqueue.client.group_facts import Place
+from goqueue.client.group_facts import PartitionKey
 from goqueue.client.log_cluster import LogCluster, LogTopic
 from goqueue.client.log_ranges import EARLIEST, LogRange
 from goqueue.client.log_sizes import mean_record_bytes
@@ -94,7 +94,7 @@ class StreamPlanner:
         )
 
     def _clipped(
-        self, place: Place, wanted: tuple[int, int], there: tuple[int, int]
+        self, place: PartitionKey, wanted: tuple[int, int], there: tuple[int, int]
     ) -> tuple[int, int]:
         """What is there of the wanted offsets; less than that is a loss of data."""
         (start, end), (earliest, latest) = wanted, there
@@ -122,7 +122,9 @@ class StreamPlanner:
             elif current != known_id:
                 self._lost(f"topic {topic!r} was deleted and made again")
 
-    def _starts(self, reached: Mapping[Place, int], end: StreamOffsets) -> dict[Place, int]:
+    def _starts(
+        self, reached: Mapping[PartitionKey, int], end: StreamOffsets
+    ) -> dict[PartitionKey, int]:
         """Where the next batch begins: new partitions at the first offset that they have."""
         new = [place for place in end.next_offsets if place not in reached]
         try:
@@ -134,7 +136,7 @@ class StreamPlanner:
         return {**reached, **first}
 
     def _rows_of(
-        self, max_bytes: int, start: Mapping[Place, int], goal: Mapping[Place, int]
+        self, max_bytes: int, start: Mapping[PartitionKey, int], goal: Mapping[PartitionKey, int]
     ) -> int:
         """The log is not read to plan it, so bytes are reckoned by the mean size of a record."""
         behind = [place for place in goal if goal[place] > start[place]]
@@ -148,7 +150,7 @@ class StreamPlanner:
             raise DataLoss(f"{what}; {_WHAT_TO_DO}")
 
 
-def _already_read(reached: StreamOffsets, end: StreamOffsets) -> dict[Place, int]:
+def _already_read(reached: StreamOffsets, end: StreamOffsets) -> dict[PartitionKey, int]:
     """The offsets of partitions that are not new, and not of a topic made again."""
     return {
         place: reached.next_offsets[place]
@@ -159,8 +161,8 @@ def _already_read(reached: StreamOffsets, end: StreamOffsets) -> dict[Place, int
 
 
 def limited(
-    start: Mapping[Place, int], goal: Mapping[Place, int], max_rows: int
-) -> dict[Place, int]:
+    start: Mapping[PartitionKey, int], goal: Mapping[PartitionKey, int], max_rows: int
+) -> dict[PartitionKey, int]:
     """At most `max_rows` in all, shared out by how far each partition is behind."""
     total = _size(start, goal)
     if total <= max_rows:
@@ -173,7 +175,7 @@ def limited(
     return end
 
 
-def _size(start: Mapping[Place, int], end: Mapping[Place, int]) -> int:
+def _size(start: Mapping[PartitionKey, int], end: Mapping[PartitionKey, int]) -> int:
     return sum(end[place] - start[place] for place in end)
 
 

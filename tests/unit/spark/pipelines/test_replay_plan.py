@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goqueue.client.group_facts import Place
+from goqueue.client.group_facts import PartitionKey
 from goqueue.spark.pipelines.replay_plan import ReplayChanged, ReplayPlan
 
 REQUEST = {"filter": ""}
@@ -21,14 +21,14 @@ ranges = st.dictionaries(
 @given(wanted=ranges, sizes=st.lists(st.integers(1, 30), min_size=1), crashes=st.integers(0, 9))
 def test_every_offset_once(
     tmp_path_factory: pytest.TempPathFactory,
-    wanted: dict[Place, tuple[int, int]],
+    wanted: dict[PartitionKey, tuple[int, int]],
     sizes: list[int],
     crashes: int,
 ) -> None:
     path = tmp_path_factory.mktemp("plan") / "replay.json"
     plan = ReplayPlan.begin(REQUEST, wanted)
     plan.save(path)
-    sent: dict[tuple[str, int], set[tuple[Place, int]]] = {}
+    sent: dict[tuple[str, int], set[tuple[PartitionKey, int]]] = {}
     step = 0
     while not plan.is_done:
         if not plan.pending:
