@@ -1,6 +1,7 @@
 """Messages traced through a real broker: published, read, queued, delayed, dead-lettered."""
 
 import asyncio
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -546,6 +547,19 @@ def test_an_otlp_endpoint_that_is_no_url_is_refused_at_the_start(open_broker: Op
             InvalidConfig, match=r"tracing\.otlp\.endpoint: 'localhost:4318' is not"
         ):
             async with open_broker(tracing__otlp__endpoint="localhost:4318"):
+                pass
+
+    run(scenario)
+
+
+def test_an_otlp_endpoint_without_its_packages_is_refused_at_the_start(
+    open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http", None)
+
+    async def scenario() -> None:
+        with pytest.raises(InvalidConfig, match=r"run `pip install 'goqueue\[otlp\]'`"):
+            async with open_broker(tracing__otlp__endpoint="http://localhost:4318/v1/traces"):
                 pass
 
     run(scenario)

