@@ -10,6 +10,7 @@ from uuid import UUID
 
 from goqueue.broker.coordinator_settings import group_settings, transaction_settings
 from goqueue.broker.delays.delays import Delays
+from goqueue.broker.delays.waiting import WaitingMessages
 from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.groups.groups import Groups
 from goqueue.broker.partitions import single_records as record_access
@@ -19,8 +20,11 @@ from goqueue.broker.partitions.leading import LedPartitions
 from goqueue.broker.partitions.log import Log
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.partitions.retention import apply_retention_forever
+from goqueue.broker.queues.moves import MoveTaskRunner
 from goqueue.broker.queues.queues import Queues
 from goqueue.broker.queues.share.groups import ShareGroups
+from goqueue.broker.queues.sqs_catalogue import SqsCatalogue
+from goqueue.broker.queues.sqs_entries import SqsEntries
 from goqueue.broker.schemas.schemas import Schemas
 from goqueue.broker.schemas.validation import Validation
 from goqueue.broker.topics.following import MetadataFollower
@@ -29,7 +33,7 @@ from goqueue.broker.tracing.tracing import Tracing
 from goqueue.broker.transactions.producer_ids import ProducerIdSource
 from goqueue.broker.transactions.transactions import Transactions
 from goqueue.metadata.local import LocalStore
-from goqueue.metadata.store import Delete, MetadataStore, Put
+from goqueue.metadata.store import MetadataStore, Put
 from goqueue.model.batch import Buffer
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.errors import (
@@ -118,6 +122,11 @@ class Node:
         self.compactor = Compactor(self.hosted, clock_ms=clock_ms)
         self.queues = Queues(self, partitions=config.queue_state_num_partitions)
         self.delays = Delays(self, producer_ids, partitions=config.delayed_topic_num_partitions)
+        sqs_entries = SqsEntries(store, self._follower)
+        self.sqs_catalogue = SqsCatalogue(
+            self, self.queues, WaitingMessages(self.delays), sqs_entries
+        )
+        self.moves = MoveTaskRunner(self, self.queues, self.sqs_catalogue, sqs_entries)
         self.schemas = Schemas(self, schema_max_bytes=config.schema_max_bytes)
         self.validation = Validation(self.schemas, self.hosted.readers, self._known_config)
         self.log = Log(
@@ -171,6 +180,7 @@ class Node:
         await self.queues.state.start()
         await self.schemas.start()
         await self.delays.start()
+        self.moves.resume()
         interval_ms = self.config.retention_check_interval_ms
         retaining = apply_retention_forever(self.hosted, self.groups, interval_ms)
         self._upkeep.append(asyncio.create_task(retaining))
@@ -188,6 +198,7 @@ class Node:
         await self._follower.applied(done.revision)
 
     async def close(self) -> None:
+        await self.moves.close()
         await self.delays.close()
         await self.schemas.close()
         self.share_groups.close()
@@ -255,12 +266,6 @@ class Node:
 
     async def delete_topic(self, name: str) -> None:
         await self.topics.delete(name)
-
-    async def keep_door_entry(self, door: str, name: str, value: bytes | None) -> None:
-        """Store what a front door wants kept, or remove it; it is read in `image.door_entries`."""
-        key = keys.door_key(door, name)
-        done = await self._store.transact([], [Delete(key) if value is None else Put(key, value)])
-        await self._follower.applied(done.revision)
 
     async def _prepare(self, changes: ImageChanges, image: MetadataImage) -> None:
         """Before a change is seen: whoever finds a topic in the image finds its partitions, too."""

@@ -7,11 +7,13 @@ from goqueue.service.administration import Administration
 from goqueue.service.delays import DelayService
 from goqueue.service.groups import GroupService
 from goqueue.service.log import LogService
+from goqueue.service.moves import MoveService
 from goqueue.service.publishing import PublishingService
 from goqueue.service.queues import QueueService
 from goqueue.service.routing import Routing
 from goqueue.service.schemas import SchemaService
 from goqueue.service.share_groups import ShareGroupService
+from goqueue.service.sqs_queues import SqsQueueService
 from goqueue.service.topics import TopicService
 from goqueue.service.tracing import TracingService
 from goqueue.service.transactions import TransactionService
@@ -28,6 +30,8 @@ class BrokerService:
         self.log = LogService(node, access)
         self.publishing = PublishingService(node, access, routing)
         self.queues = QueueService(node, access, routing)
+        self.sqs_queues = SqsQueueService(node, access, routing)
+        self.moves = MoveService(node, access, routing)
         self.share_groups = ShareGroupService(node, access, routing)
         self.groups = GroupService(node, access, routing)
         self.transactions = TransactionService(node, access, routing)

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from goqueue.doors.sqs.addresses import queue_name
 from goqueue.doors.sqs.answers import Batch, Done, DoneEntry
 from goqueue.doors.sqs.batches import check_entries, failed
-from goqueue.doors.sqs.catalogue import GROUP, Queue
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_parameter, missing
 from goqueue.doors.sqs.receiving import VISIBILITY_MAX_SECONDS
 from goqueue.doors.sqs.refusals import refusal
@@ -15,17 +15,19 @@ from goqueue.doors.sqs.requests import (
     ChangeVisibilityBatch,
     DeleteMessage,
     DeleteMessageBatch,
+    QueueRequest,
 )
 from goqueue.doors.sqs.session import Call, Session
 from goqueue.model.queues.errors import QueueError
 from goqueue.model.queues.messages import AckAction, Acknowledgement
 from goqueue.model.queues.receipts import InvalidReceipt, Receipt, parse_receipt
+from goqueue.model.queues.sqs_queue import SQS_GROUP, SqsQueue
 
 _Step = tuple[Receipt, Acknowledgement]
 
 
-async def delete_message(session: Session, _call: Call, request: DeleteMessage) -> Done:
-    queue = session.catalogue.at(request.queue_url)
+async def delete_message(session: Session, call: Call, request: DeleteMessage) -> Done:
+    queue = await _queue(session, call, request)
     step = _deletion(queue, request.receipt_handle)
     [error] = await _delete(session, queue, [step])
     if error is not None:
@@ -33,8 +35,8 @@ async def delete_message(session: Session, _call: Call, request: DeleteMessage) 
     return Done()
 
 
-async def delete_message_batch(session: Session, _call: Call, request: DeleteMessageBatch) -> Batch:
-    queue = session.catalogue.at(request.queue_url)
+async def delete_message_batch(session: Session, call: Call, request: DeleteMessageBatch) -> Batch:
+    queue = await _queue(session, call, request)
     ids = check_entries("DeleteMessageBatch", request.entries)
     steps: list[_Step | SqsError] = []
     for entry in request.entries:
@@ -47,9 +49,9 @@ async def delete_message_batch(session: Session, _call: Call, request: DeleteMes
 
 
 async def change_message_visibility(
-    session: Session, _call: Call, request: ChangeVisibility
+    session: Session, call: Call, request: ChangeVisibility
 ) -> Done:
-    queue = session.catalogue.at(request.queue_url)
+    queue = await _queue(session, call, request)
     step = _change(queue, request.receipt_handle, request.visibility_timeout)
     [error] = await _change_visibility(session, queue, [step])
     if error is not None:
@@ -58,9 +60,9 @@ async def change_message_visibility(
 
 
 async def change_message_visibility_batch(
-    session: Session, _call: Call, request: ChangeVisibilityBatch
+    session: Session, call: Call, request: ChangeVisibilityBatch
 ) -> Batch:
-    queue = session.catalogue.at(request.queue_url)
+    queue = await _queue(session, call, request)
     ids = check_entries("ChangeMessageVisibilityBatch", request.entries)
     steps: list[_Step | SqsError] = []
     for entry in request.entries:
@@ -88,10 +90,15 @@ def _report(
     return Batch(successful=successful, failed=failures)
 
 
+async def _queue(session: Session, call: Call, request: QueueRequest) -> SqsQueue:
+    name = queue_name(request.queue_url)
+    return await session.service.sqs_queues.for_receiving(call.caller, name)
+
+
 # --- receipts -----------------------------------------------------------------------------
 
 
-def _receipt(queue: Queue, handle: str | None) -> Receipt:
+def _receipt(queue: SqsQueue, handle: str | None) -> Receipt:
     if not handle:
         raise missing("ReceiptHandle")
     try:
@@ -110,12 +117,12 @@ def _not_a_receipt(handle: str) -> SqsError:
     )
 
 
-def _deletion(queue: Queue, handle: str | None) -> _Step:
+def _deletion(queue: SqsQueue, handle: str | None) -> _Step:
     receipt = _receipt(queue, handle)
     return receipt, receipt.acknowledgement(AckAction.ACCEPT)
 
 
-def _change(queue: Queue, handle: str | None, timeout_s: int | None) -> _Step:
+def _change(queue: SqsQueue, handle: str | None, timeout_s: int | None) -> _Step:
     receipt = _receipt(queue, handle)
     if timeout_s is None:
         raise missing("VisibilityTimeout")
@@ -134,10 +141,9 @@ def _change(queue: Queue, handle: str | None, timeout_s: int | None) -> _Step:
 
 
 async def _acknowledge(
-    session: Session, queue: Queue, steps: Sequence[_Step]
+    session: Session, queue: SqsQueue, steps: Sequence[_Step]
 ) -> list[QueueError | SqsError]:
     """What the engine says of each, or why it could not be asked."""
-    await session.catalogue.open(queue)
     by_partition: dict[int, list[int]] = {}
     for position, (receipt, _) in enumerate(steps):
         by_partition.setdefault(receipt.partition, []).append(position)
@@ -146,7 +152,7 @@ async def _acknowledge(
     async def ask(index: int, positions: Sequence[int]) -> None:
         items = [steps[position][1] for position in positions]
         try:
-            answer = await session.broker.queues.acknowledge(GROUP, queue.name, index, items)
+            answer = await session.broker.queues.acknowledge(SQS_GROUP, queue.name, index, items)
         except Exception as error:
             for position in positions:
                 answers[position] = refusal(error)
@@ -163,7 +169,9 @@ async def _acknowledge(
     return answers
 
 
-async def _delete(session: Session, queue: Queue, steps: Sequence[_Step]) -> list[SqsError | None]:
+async def _delete(
+    session: Session, queue: SqsQueue, steps: Sequence[_Step]
+) -> list[SqsError | None]:
     answers = await _acknowledge(session, queue, steps)
     errors: list[SqsError | None] = []
     for (receipt, _), answer in zip(steps, answers, strict=True):
@@ -178,7 +186,7 @@ async def _delete(session: Session, queue: Queue, steps: Sequence[_Step]) -> lis
     return errors
 
 
-def _deletion_error(queue: Queue, receipt: Receipt, answer: QueueError) -> SqsError | None:
+def _deletion_error(queue: SqsQueue, receipt: Receipt, answer: QueueError) -> SqsError | None:
     """Deleting is idempotent; on a standard queue also with a receipt that was replaced since."""
     if answer in (QueueError.NONE, QueueError.RECEIPT_SETTLED):
         return None
@@ -189,7 +197,7 @@ def _deletion_error(queue: Queue, receipt: Receipt, answer: QueueError) -> SqsEr
     return _not_a_receipt(str(receipt))
 
 
-async def _delete_expired(session: Session, queue: Queue, receipt: Receipt) -> None:
+async def _delete_expired(session: Session, queue: SqsQueue, receipt: Receipt) -> None:
     """The newest receipt of a message deletes it even after its time (see DeleteMessage).
 
     The engine no longer knows that receipt, so it must be one that we remember giving out.
@@ -197,10 +205,10 @@ async def _delete_expired(session: Session, queue: Queue, receipt: Receipt) -> N
     last = session.deliveries.last_lease(queue.topic.id, receipt.partition, receipt.offset)
     if last != receipt.lease_id:
         return
-    taken = await session.broker.queues.take_back(GROUP, receipt)
+    taken = await session.broker.queues.take_back(SQS_GROUP, receipt)
     if taken is not None:
         await session.broker.queues.acknowledge(
-            GROUP, queue.name, receipt.partition, [taken.acknowledgement(AckAction.ACCEPT)]
+            SQS_GROUP, queue.name, receipt.partition, [taken.acknowledgement(AckAction.ACCEPT)]
         )
         session.deliveries.deleted(queue.topic.id, receipt.partition, receipt.offset)
 
@@ -209,7 +217,7 @@ _UNAVAILABLE: Final = "Message does not exist or is not available for visibility
 
 
 async def _change_visibility(
-    session: Session, queue: Queue, steps: Sequence[_Step]
+    session: Session, queue: SqsQueue, steps: Sequence[_Step]
 ) -> list[SqsError | None]:
     errors: list[SqsError | None] = []
     answers = await _acknowledge(session, queue, steps)

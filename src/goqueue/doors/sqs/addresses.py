@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from goqueue.doors.sqs.errors import ErrorKind, SqsError
+from goqueue.doors.sqs.errors import ErrorKind, SqsError, missing
 
 ACCOUNT: Final = "000000000000"
 DEFAULT_REGION: Final = "us-east-1"
@@ -11,10 +11,6 @@ DEFAULT_REGION: Final = "us-east-1"
 # AWS4-HMAC-SHA256 Credential=<key>/<date>/<region>/sqs/aws4_request, …
 _SCOPE: Final = re.compile(rb"Credential=[^/,]*/\d{8}/(?P<region>[a-z0-9-]{1,32})/")
 _URL: Final = re.compile(r"(?:https?://[^/]+)?/(?P<account>\d{1,20})/(?P<name>[^/?#]{1,249})")
-_ARN: Final = re.compile(
-    r"arn:(?P<partition>[a-z-]{1,20}):sqs:(?P<region>[a-z0-9-]{0,32})"
-    r":(?P<account>\d{1,20}):(?P<name>[^:/]{1,249})"
-)
 
 
 def region_of(authorization: bytes) -> str:
@@ -31,16 +27,13 @@ def queue_url(host: str, name: str) -> str:
     return f"http://{host}/{ACCOUNT}/{name}"
 
 
-def name_in_url(url: str) -> str:
+def queue_name(url: str | None) -> str:
+    """The queue that a request means by its QueueUrl."""
+    if not url:
+        raise missing("QueueUrl")
     found = _URL.fullmatch(url)
     if found is None:
         raise SqsError(
             ErrorKind.INVALID_ADDRESS, f"The address {url} is not valid for this endpoint."
         )
     return found["name"]
-
-
-def name_in_arn(arn: str) -> str | None:
-    """None for what is no ARN of a queue."""
-    found = _ARN.fullmatch(arn)
-    return found["name"] if found else None

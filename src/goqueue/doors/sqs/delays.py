@@ -6,16 +6,15 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from goqueue.broker.node import Node
-from goqueue.doors.sqs.catalogue import Queue
 from goqueue.model.delays import DelayedMessage
-from goqueue.model.errors import TooLateToCancel, UnknownDelayedMessage
 from goqueue.model.partitioner import partition_for_key
+from goqueue.model.queues.sqs_queue import SqsQueue
 from goqueue.model.records import NewRecord
 
 PAGE: Final = 1_000
 
 
-async def schedule(broker: Node, queue: Queue, records: Sequence[tuple[NewRecord, int]]) -> None:
+async def schedule(broker: Node, queue: SqsQueue, records: Sequence[tuple[NewRecord, int]]) -> None:
     """Each with its due time. To the partitions that publishing would choose."""
     partitions = len(queue.topic.partitions)
     sticky = random.randrange(partitions)
@@ -29,11 +28,7 @@ async def schedule(broker: Node, queue: Queue, records: Sequence[tuple[NewRecord
     )
 
 
-def delayed_count(broker: Node, queue: Queue) -> int:
-    return next((t.pending for t in broker.delays.stats().topics if t.topic == queue.name), 0)
-
-
-async def delayed_messages(broker: Node, queue: Queue) -> AsyncIterator[list[DelayedMessage]]:
+async def delayed_messages(broker: Node, queue: SqsQueue) -> AsyncIterator[list[DelayedMessage]]:
     """All of them in pages, by due time."""
     after: str | None = None
     while True:
@@ -42,16 +37,3 @@ async def delayed_messages(broker: Node, queue: Queue) -> AsyncIterator[list[Del
         after = page.next_after
         if after is None:
             return
-
-
-async def cancel_delayed(broker: Node, queue: Queue) -> None:
-    """What is on its way already comes all the same."""
-
-    async def cancel(message: DelayedMessage) -> None:
-        try:
-            await broker.delays.cancel(queue.name, str(message.id))
-        except (TooLateToCancel, UnknownDelayedMessage):
-            return
-
-    async for messages in delayed_messages(broker, queue):
-        await asyncio.gather(*map(cancel, messages))

@@ -62,14 +62,14 @@ class SqsDoor:
         self._held_bytes = 0
 
     async def start(self) -> None:
-        self._session.moves.load()
+        """Nothing of its own to begin."""
 
     def close(self) -> None:
         """Answer what waits; called before the broker closes."""
         self._session.closing.set()
 
     async def stop(self) -> None:
-        await self._session.moves.close()
+        """Nothing of its own to end."""
 
     def takes(self, scope: Scope) -> bool:
         if scope["method"] != "POST":

@@ -6,12 +6,12 @@ from typing import Final
 from uuid import UUID
 
 from goqueue.broker.node import Node
-from goqueue.doors.sqs.catalogue import Queue
 from goqueue.doors.sqs.deduplication import WINDOW_MS, DeduplicationWindow
 from goqueue.doors.sqs.delays import delayed_messages
 from goqueue.doors.sqs.errors import ErrorKind, SqsError
 from goqueue.doors.sqs.message_headers import SystemFacts, sequence_number, system_facts
 from goqueue.doors.sqs.new_messages import PreparedMessage
+from goqueue.model.queues.sqs_queue import SqsQueue
 from goqueue.model.records import NewRecord, Record
 
 # One read of the log when the window is found again.
@@ -40,7 +40,7 @@ class FifoSender:
         self._counter = 0
         self._loading: asyncio.Task[None] | None = None
 
-    async def load(self, queue: Queue) -> None:
+    async def load(self, queue: SqsQueue) -> None:
         """Find the window again in the log; the first send after a start waits for it."""
         if self._loading is None:
             self._loading = asyncio.create_task(self._read_history(queue))
@@ -50,7 +50,7 @@ class FifoSender:
             failed, self._loading = self._loading, None
             failed.result()
 
-    async def _read_history(self, queue: Queue) -> None:
+    async def _read_history(self, queue: SqsQueue) -> None:
         since_ms = self._broker.clock_ms() - WINDOW_MS
         found: list[tuple[int, SystemFacts]] = []
 
@@ -85,7 +85,7 @@ class FifoSender:
             key = _key(queue, facts.group_id, facts.deduplication_id)
             self._window.take(key, TakenMessage(facts.message_id, number, None), sent_ms)
 
-    def take(self, queue: Queue, message: PreparedMessage) -> tuple[TakenMessage, bool]:
+    def take(self, queue: SqsQueue, message: PreparedMessage) -> tuple[TakenMessage, bool]:
         """The message under this id, and whether it is this one, to be stored now."""
         now_ms = self._broker.clock_ms()
         assert message.deduplication_id is not None
@@ -101,7 +101,11 @@ class FifoSender:
         return taken, True
 
     def settle(
-        self, queue: Queue, message: PreparedMessage, taken: TakenMessage, error: Exception | None
+        self,
+        queue: SqsQueue,
+        message: PreparedMessage,
+        taken: TakenMessage,
+        error: Exception | None,
     ) -> None:
         """Tell those who wait; a message that was not stored may be sent again."""
         stored, taken.stored = taken.stored, None
@@ -126,6 +130,6 @@ class FifoSender:
         return sequence_number(self._last_ms, self._counter)
 
 
-def _key(queue: Queue, group_id: str | None, deduplication_id: str) -> str:
+def _key(queue: SqsQueue, group_id: str | None, deduplication_id: str) -> str:
     # The separator cannot be part of either id.
     return f"{group_id}\n{deduplication_id}" if queue.is_group_scoped else deduplication_id

@@ -2,67 +2,83 @@
 
 import base64
 from typing import Final
-from uuid import uuid4
 
 import msgspec
 
-from goqueue.doors.sqs.addresses import name_in_arn
-from goqueue.doors.sqs.answers import MovedSoFar, MoveTask, MoveTasks, TaskHandle
-from goqueue.doors.sqs.catalogue import GROUP, Queue
+from goqueue.doors.sqs.answers import MovedSoFar, MoveTasks, TaskHandle
+from goqueue.doors.sqs.answers import MoveTask as ListedTask
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_parameter, invalid_value, missing
-from goqueue.doors.sqs.move_tasks import LISTED_MAX, StoredTask
-from goqueue.doors.sqs.queue_actions import sources_of
 from goqueue.doors.sqs.requests import CancelMoveTask, ListMoveTasks, StartMoveTask
 from goqueue.doors.sqs.session import Call, Session
+from goqueue.model.errors import GoQueueError, InvalidRecord, RecordTooLarge, UnknownTopic
+from goqueue.model.queues.arns import name_in_arn
+from goqueue.model.queues.moves import (
+    MoveStatus,
+    MoveTask,
+    NewMove,
+    UnknownMoveDestination,
+    UnknownMoveSource,
+    UnknownOrigin,
+)
 
 # API reference, StartMessageMoveTask: messages per second.
 RATE_MAX: Final = 500
+# API reference, ListMessageMoveTasks.
+LISTED_MAX: Final = 10
+
+# Why tasks failed, by the code of the broker's error; any other made the queue unavailable.
+_FAILURES: Final = {
+    UnknownTopic.code: ErrorKind.QUEUE_DOES_NOT_EXIST,
+    UnknownOrigin.code: ErrorKind.UNSUPPORTED_OPERATION,
+    InvalidRecord.code: ErrorKind.INVALID_PARAMETER_VALUE,
+    RecordTooLarge.code: ErrorKind.INVALID_PARAMETER_VALUE,
+    GoQueueError.code: ErrorKind.INTERNAL_FAILURE,
+}
 
 
 async def start_message_move_task(
-    session: Session, _call: Call, request: StartMoveTask
+    session: Session, call: Call, request: StartMoveTask
 ) -> TaskHandle:
-    source = _queue_of(session, "SourceArn", request.source_arn)
-    if not sources_of(session, source.name):
-        raise invalid_value("Source queue must be configured as a Dead Letter Queue.")
-    destination = None
-    if request.destination_arn:
-        destination = _queue_of(session, "DestinationArn", request.destination_arn)
     rate = request.max_number_of_messages_per_second
     if rate is not None and not 1 <= rate <= RATE_MAX:
         raise invalid_parameter(
             "MaxNumberOfMessagesPerSecond", rate, f"Must be between 1 and {RATE_MAX}."
         )
-    await session.catalogue.open(source)
-    described = await session.broker.queues.describe(GROUP, source.name)
-    task = StoredTask(
-        id=uuid4().hex,
-        source=source.name,
+    destination = None
+    if request.destination_arn:
+        destination = _name("DestinationArn", request.destination_arn)
+    new = NewMove(
+        source=_name("SourceArn", request.source_arn),
         source_arn=request.source_arn or "",
-        destination=destination.name if destination else None,
+        destination=destination,
         destination_arn=request.destination_arn,
         rate=rate,
-        started_ms=session.broker.clock_ms(),
-        to_move=sum(part.ready + part.waiting for part in described),
     )
-    await session.moves.start(task)
+    try:
+        task = await session.service.moves.start(call.caller, new)
+    except UnknownMoveSource:
+        raise _not_there("SourceArn") from None
+    except UnknownMoveDestination:
+        raise _not_there("DestinationArn") from None
     return TaskHandle(task_handle=_handle(task))
 
 
 async def list_message_move_tasks(
-    session: Session, _call: Call, request: ListMoveTasks
+    session: Session, call: Call, request: ListMoveTasks
 ) -> MoveTasks:
-    source = _queue_of(session, "SourceArn", request.source_arn)
     count = 1 if request.max_results is None else request.max_results
     if not 1 <= count <= LISTED_MAX:
         raise invalid_parameter("MaxResults", count, f"Must be between 1 and {LISTED_MAX}.")
-    return MoveTasks(
-        results=[_listed(task) for task in session.moves.of_source(source.name)[:count]]
-    )
+    source = _name("SourceArn", request.source_arn)
+    try:
+        tasks = session.service.moves.list_tasks(call.caller, source)
+    except UnknownMoveSource:
+        raise _not_there("SourceArn") from None
+    return MoveTasks(results=[_listed(task) for task in tasks[:count]])
 
 
 async def cancel_message_move_task(
-    session: Session, _call: Call, request: CancelMoveTask
+    session: Session, call: Call, request: CancelMoveTask
 ) -> MovedSoFar:
     if not request.task_handle:
         raise missing("TaskHandle")
@@ -72,17 +88,15 @@ async def cancel_message_move_task(
         )
     except (ValueError, msgspec.MsgspecError):
         raise invalid_value("Value for parameter TaskHandle is invalid.") from None
-    _queue_of(session, "SourceArn", arn)
-    task = session.moves.find(task_id)
-    if task is None:
-        raise SqsError(ErrorKind.RESOURCE_NOT_FOUND, "Task does not exist.")
-    if task.status != "RUNNING":
-        raise SqsError(ErrorKind.UNSUPPORTED_OPERATION, "Only active tasks can be cancelled.")
-    moved = await session.moves.cancel(task_id)
+    source = _name("SourceArn", arn)
+    try:
+        moved = await session.service.moves.cancel(call.caller, source, task_id)
+    except UnknownMoveSource:
+        raise _not_there("SourceArn") from None
     return MovedSoFar(approximate_number_of_messages_moved=moved)
 
 
-def _queue_of(session: Session, parameter: str, arn: str | None) -> Queue:
+def _name(parameter: str, arn: str | None) -> str:
     if not arn:
         raise missing(parameter)
     name = name_in_arn(arn)
@@ -91,29 +105,37 @@ def _queue_of(session: Session, parameter: str, arn: str | None) -> Queue:
             f"You must use this format to specify the {parameter}: "
             "arn:<partition>:<service>:<region>:<account-id>:<resource-id>"
         )
-    try:
-        return session.catalogue.find(name)
-    except SqsError:
-        raise SqsError(
-            ErrorKind.RESOURCE_NOT_FOUND,
-            f"The resource that you specified for the {parameter} parameter doesn't exist.",
-        ) from None
+    return name
 
 
-def _handle(task: StoredTask) -> str:
+def _not_there(parameter: str) -> SqsError:
+    return SqsError(
+        ErrorKind.RESOURCE_NOT_FOUND,
+        f"The resource that you specified for the {parameter} parameter doesn't exist.",
+    )
+
+
+def _handle(task: MoveTask) -> str:
     return base64.b64encode(msgspec.json.encode((task.id, task.source_arn))).decode()
 
 
-def _listed(task: StoredTask) -> MoveTask:
+def _listed(task: MoveTask) -> ListedTask:
     unset = msgspec.UNSET
-    return MoveTask(
-        task_handle=_handle(task) if task.status == "RUNNING" else unset,
-        status=task.status,
+    return ListedTask(
+        task_handle=_handle(task) if task.status is MoveStatus.RUNNING else unset,
+        status=task.status.value,
         source_arn=task.source_arn,
         destination_arn=task.destination_arn or unset,
         max_number_of_messages_per_second=task.rate or unset,
         approximate_number_of_messages_moved=task.moved,
         approximate_number_of_messages_to_move=task.to_move,
-        failure_reason=task.failure or unset,
+        failure_reason=_failure(task.failure) if task.failure else unset,
         started_timestamp=task.started_ms,
     )
+
+
+def _failure(code: str) -> str:
+    """Tasks of older data folders have the answer itself, which begins with a capital."""
+    if code[0].isupper():
+        return code
+    return _FAILURES.get(code, ErrorKind.SERVICE_UNAVAILABLE).query_code

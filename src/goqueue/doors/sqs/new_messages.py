@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from goqueue.doors.sqs.catalogue import Queue
 from goqueue.doors.sqs.digests import attributes_digest, body_digest
 from goqueue.doors.sqs.errors import (
     ErrorKind,
@@ -31,6 +30,7 @@ from goqueue.doors.sqs.message_headers import (
     new_message_id,
 )
 from goqueue.doors.sqs.requests import AttributeMap, AttributeValue, NewMessage
+from goqueue.model.queues.sqs_queue import SqsQueue
 from goqueue.model.records import Header, NewRecord
 
 DELAY_MAX_SECONDS: Final = 900
@@ -73,7 +73,7 @@ class PreparedMessage:
         )
 
 
-def prepare(queue: Queue, message: NewMessage) -> PreparedMessage:
+def prepare(queue: SqsQueue, message: NewMessage) -> PreparedMessage:
     if not message.message_body:
         raise missing("MessageBody")
     body = message.message_body.encode()
@@ -121,7 +121,7 @@ def attributes_size(attributes: AttributeMap) -> int:
     return size
 
 
-def _check_size(queue: Queue, size_bytes: int) -> None:
+def _check_size(queue: SqsQueue, size_bytes: int) -> None:
     if size_bytes > queue.message_max_bytes:
         raise invalid_value(
             "One or more parameters are invalid. Reason: Message must be shorter than "
@@ -129,7 +129,7 @@ def _check_size(queue: Queue, size_bytes: int) -> None:
         )
 
 
-def _delay_seconds(queue: Queue, given: int | None) -> int:
+def _delay_seconds(queue: SqsQueue, given: int | None) -> int:
     if given is None:
         return queue.delay_seconds
     if queue.is_fifo and given:
@@ -145,7 +145,7 @@ def _delay_seconds(queue: Queue, given: int | None) -> int:
     return queue.delay_seconds if queue.is_fifo else given
 
 
-def _deduplication_id(queue: Queue, message: NewMessage, body: bytes) -> str | None:
+def _deduplication_id(queue: SqsQueue, message: NewMessage, body: bytes) -> str | None:
     """Check both ids; returns the given one, or that of the content where the queue says so."""
     group, given = message.message_group_id, message.message_deduplication_id
     for name, value in (("MessageGroupId", group), ("MessageDeduplicationId", given)):

@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from goqueue.doors.sqs.addresses import ACCOUNT, queue_arn
+from goqueue.doors.sqs.addresses import ACCOUNT, queue_arn, queue_name
 from goqueue.doors.sqs.answers import Message, Messages
-from goqueue.doors.sqs.catalogue import GROUP, IN_FLIGHT_MAX, Queue
 from goqueue.doors.sqs.digests import attributes_digest, body_digest
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_parameter
 from goqueue.doors.sqs.message_headers import (
@@ -22,6 +21,7 @@ from goqueue.doors.sqs.session import Call, Session
 from goqueue.model.header_names import DEAD_LETTER_TOPIC
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.messages import AckAction
+from goqueue.model.queues.sqs_queue import IN_FLIGHT_MAX, SQS_GROUP, SqsQueue
 from goqueue.model.records import Record
 
 MESSAGES_MAX: Final = 10
@@ -45,7 +45,8 @@ _NO_NAMES: Final[frozenset[str]] = frozenset()
 
 
 async def receive_message(session: Session, call: Call, request: ReceiveMessage) -> Messages:
-    queue = session.catalogue.at(request.queue_url)
+    name = queue_name(request.queue_url)
+    queue = await session.service.sqs_queues.for_receiving(call.caller, name)
     limit = _within("MaxNumberOfMessages", request.max_number_of_messages, 1, 1, MESSAGES_MAX)
     wait_s = _within(
         "WaitTimeSeconds", request.wait_time_seconds, queue.wait_seconds, 0, WAIT_MAX_SECONDS
@@ -58,7 +59,6 @@ async def receive_message(session: Session, call: Call, request: ReceiveMessage)
         )
         # The shortest lease there is, for 0: visible again at once.
         lease_ms = max(lease_s * 1000, 1)
-    await session.catalogue.open(queue)
     found = await _receive(session, queue, limit, lease_ms)
     if not found and wait_s:
         found = await _wait(session, call, queue, limit, lease_ms, wait_s)
@@ -74,10 +74,10 @@ async def receive_message(session: Session, call: Call, request: ReceiveMessage)
 
 
 async def _receive(
-    session: Session, queue: Queue, limit: int, lease_ms: int | None, wait_ms: int = 0
+    session: Session, queue: SqsQueue, limit: int, lease_ms: int | None, wait_ms: int = 0
 ) -> list[Delivery]:
     return await session.broker.queues.receive(
-        GROUP,
+        SQS_GROUP,
         queue.name,
         max_messages=limit,
         lease_ms=lease_ms,
@@ -87,7 +87,7 @@ async def _receive(
 
 
 async def _wait(
-    session: Session, call: Call, queue: Queue, limit: int, lease_ms: int | None, wait_s: int
+    session: Session, call: Call, queue: SqsQueue, limit: int, lease_ms: int | None, wait_s: int
 ) -> list[Delivery]:
     """A long poll. When nobody waits for the answer any more, nothing is taken."""
     receiving = asyncio.create_task(_receive(session, queue, limit, lease_ms, wait_s * 1000))
@@ -106,19 +106,19 @@ async def _wait(
         await asyncio.gather(receiving, leaving, return_exceptions=True)
 
 
-async def _put_back(session: Session, queue: Queue, found: Sequence[Delivery]) -> None:
+async def _put_back(session: Session, queue: SqsQueue, found: Sequence[Delivery]) -> None:
     for delivery in found:
         await session.broker.queues.acknowledge(
-            GROUP,
+            SQS_GROUP,
             queue.name,
             delivery.partition,
             [delivery.receipt.acknowledgement(AckAction.RELEASE)],
         )
 
 
-async def _check_in_flight(session: Session, queue: Queue) -> None:
+async def _check_in_flight(session: Session, queue: SqsQueue) -> None:
     """An empty answer to a short poll may mean that too much is in flight."""
-    described = await session.broker.queues.describe(GROUP, queue.name)
+    described = await session.broker.queues.describe(SQS_GROUP, queue.name)
     if all(part.in_flight >= part.settings.max_in_flight for part in described):
         raise SqsError(
             ErrorKind.OVER_LIMIT,
@@ -133,7 +133,7 @@ async def _check_in_flight(session: Session, queue: Queue) -> None:
 def _message(
     session: Session,
     call: Call,
-    queue: Queue,
+    queue: SqsQueue,
     delivery: Delivery,
     wanted: frozenset[str],
     names: Sequence[str],
@@ -170,7 +170,7 @@ def _message(
 
 
 def _system_attributes(
-    call: Call, queue: Queue, delivery: Delivery, facts: SystemFacts, first_ms: int
+    call: Call, queue: SqsQueue, delivery: Delivery, facts: SystemFacts, first_ms: int
 ) -> dict[str, str]:
     record = delivery.record
     found = {

@@ -4,17 +4,18 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from goqueue.doors.sqs.addresses import queue_name
 from goqueue.doors.sqs.answers import Batch, Sent, SentEntry
 from goqueue.doors.sqs.batches import check_entries, failed
-from goqueue.doors.sqs.catalogue import Queue
 from goqueue.doors.sqs.delays import schedule
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_value
 from goqueue.doors.sqs.fifo_sending import FifoSender, TakenMessage
 from goqueue.doors.sqs.new_messages import PreparedMessage, attributes_size, prepare
-from goqueue.doors.sqs.queue_attributes import MESSAGE_SIZE_MAX_BYTES
 from goqueue.doors.sqs.refusals import refusal
 from goqueue.doors.sqs.requests import SendEntry, SendMessage, SendMessageBatch
 from goqueue.doors.sqs.session import Call, Session
+from goqueue.model.queues.attributes import MESSAGE_SIZE_MAX_BYTES
+from goqueue.model.queues.sqs_queue import SqsQueue
 
 # The sequence number of a stored message on a FIFO queue, else None; or why it was not stored.
 _Outcome = tuple[PreparedMessage, TakenMessage | None] | SqsError
@@ -22,8 +23,8 @@ _Outcome = tuple[PreparedMessage, TakenMessage | None] | SqsError
 _ACTION: Final = "SendMessageBatch"
 
 
-async def send_message(session: Session, _call: Call, request: SendMessage) -> Sent:
-    queue = session.catalogue.at(request.queue_url)
+async def send_message(session: Session, call: Call, request: SendMessage) -> Sent:
+    queue = session.service.sqs_queues.for_sending(call.caller, queue_name(request.queue_url))
     [outcome] = await _store(session, queue, [prepare(queue, request)])
     if isinstance(outcome, SqsError):
         raise outcome
@@ -37,8 +38,8 @@ async def send_message(session: Session, _call: Call, request: SendMessage) -> S
     )
 
 
-async def send_message_batch(session: Session, _call: Call, request: SendMessageBatch) -> Batch:
-    queue = session.catalogue.at(request.queue_url)
+async def send_message_batch(session: Session, call: Call, request: SendMessageBatch) -> Batch:
+    queue = session.service.sqs_queues.for_sending(call.caller, queue_name(request.queue_url))
     ids = check_entries(_ACTION, request.entries)
     _check_total_size(request.entries)
     outcomes: dict[int, _Outcome] = {}
@@ -90,7 +91,7 @@ def _check_total_size(entries: Sequence[SendEntry]) -> None:
 
 
 async def _store(
-    session: Session, queue: Queue, messages: Sequence[PreparedMessage]
+    session: Session, queue: SqsQueue, messages: Sequence[PreparedMessage]
 ) -> list[_Outcome]:
     """Each message by itself is stored, or refused because it does not fit the queue's schema."""
     validation = session.broker.validation
@@ -107,7 +108,7 @@ async def _store(
 
 
 async def _store_fit(
-    session: Session, queue: Queue, messages: Sequence[PreparedMessage]
+    session: Session, queue: SqsQueue, messages: Sequence[PreparedMessage]
 ) -> list[_Outcome]:
     if queue.is_fifo:
         return await _store_once(session, queue, messages)
@@ -125,7 +126,7 @@ async def _store_fit(
 
 
 async def _append(
-    session: Session, queue: Queue, messages: Sequence[tuple[PreparedMessage, str | None]]
+    session: Session, queue: SqsQueue, messages: Sequence[tuple[PreparedMessage, str | None]]
 ) -> None:
     """Store messages with their sequence numbers; all are delayed, or none is."""
     if not messages:
@@ -140,7 +141,7 @@ async def _append(
 
 
 async def _store_once(
-    session: Session, queue: Queue, messages: Sequence[PreparedMessage]
+    session: Session, queue: SqsQueue, messages: Sequence[PreparedMessage]
 ) -> list[_Outcome]:
     sender = session.fifo_sender(queue)
     await sender.load(queue)
@@ -172,7 +173,7 @@ async def _store_once(
 
 async def _store_group(
     session: Session,
-    queue: Queue,
+    queue: SqsQueue,
     sender: FifoSender,
     group: Sequence[tuple[PreparedMessage, TakenMessage]],
 ) -> None:

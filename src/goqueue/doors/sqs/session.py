@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from goqueue.doors.sqs.catalogue import Catalogue, Queue
 from goqueue.doors.sqs.fifo_sending import FifoSender
-from goqueue.doors.sqs.move_tasks import MoveTaskRunner
 from goqueue.model.caller import Caller
+from goqueue.model.queues.sqs_queue import SqsQueue
 from goqueue.service.broker_service import BrokerService
 
 # Deliveries whose first receive is remembered for ApproximateFirstReceiveTimestamp; some tens of
@@ -68,15 +67,12 @@ class Session:
 
     def __init__(self, service: BrokerService) -> None:
         self.service = service
-        broker = self.broker = service.node
-        self.catalogue = Catalogue(broker)
+        self.broker = service.node
         self.deliveries = DeliveryMemory()
-        self.moves = MoveTaskRunner(broker, self.catalogue)
-        self.purged_ms: dict[UUID, int] = {}
         self.closing = asyncio.Event()
         self._fifo_senders: dict[str, FifoSender] = {}
 
-    def fifo_sender(self, queue: Queue) -> FifoSender:
+    def fifo_sender(self, queue: SqsQueue) -> FifoSender:
         sender = self._fifo_senders.get(queue.name)
         if sender is None or sender.topic_id != queue.topic.id:
             topics = self.broker.image.topics

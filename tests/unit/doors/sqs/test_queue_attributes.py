@@ -2,8 +2,10 @@ import json
 
 import pytest
 
-from goqueue.doors.sqs.errors import ErrorKind, SqsError
-from goqueue.doors.sqs.queue_attributes import (
+from goqueue.doors.sqs.errors import ErrorKind
+from goqueue.doors.sqs.refusals import refusal
+from goqueue.model.errors import InvalidRequest
+from goqueue.model.queues.attributes import (
     RedrivePolicy,
     check_attributes,
     check_name,
@@ -25,14 +27,14 @@ def test_good_names(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "x" * 81, "a.fifo", "ä", "a\n"])
 def test_bad_names(name: str) -> None:
-    with pytest.raises(SqsError) as caught:
+    with pytest.raises(InvalidRequest) as caught:
         check_name(name, {})
-    assert caught.value.kind is ErrorKind.INVALID_PARAMETER_VALUE
+    assert refusal(caught.value).kind is ErrorKind.INVALID_PARAMETER_VALUE
 
 
 @pytest.mark.parametrize("name", ["a", "a.fifo.x", ".fifo", "x" * 76 + ".fifo"])
 def test_bad_fifo_names(name: str) -> None:
-    with pytest.raises(SqsError, match=r"must end with \.fifo"):
+    with pytest.raises(InvalidRequest, match=r"must end with \.fifo"):
         check_name(name, {"FifoQueue": "true"})
 
 
@@ -53,22 +55,22 @@ def test_bad_fifo_names(name: str) -> None:
     ],
 )
 def test_bad_values(attribute: str, value: str) -> None:
-    with pytest.raises(SqsError, match=attribute) as caught:
+    with pytest.raises(InvalidRequest, match=attribute) as caught:
         check_attributes("q", {attribute: value}, is_new=True)
-    assert caught.value.kind is ErrorKind.INVALID_ATTRIBUTE_VALUE
+    assert refusal(caught.value).kind is ErrorKind.INVALID_ATTRIBUTE_VALUE
 
 
 @pytest.mark.parametrize(
     "attribute", ["Nonsense", "QueueArn", "CreatedTimestamp", "FifoQueue", "DeduplicationScope"]
 )
 def test_attributes_that_a_standard_queue_does_not_have(attribute: str) -> None:
-    with pytest.raises(SqsError, match=f"Unknown Attribute {attribute}"):
+    with pytest.raises(InvalidRequest, match=f"Unknown Attribute {attribute}"):
         check_attributes("q", {attribute: "true"}, is_new=True)
 
 
 def test_high_throughput_needs_the_scope_of_groups() -> None:
     high = {"FifoThroughputLimit": "perMessageGroupId", "DeduplicationScope": "queue"}
-    with pytest.raises(SqsError, match="DeduplicationScope"):
+    with pytest.raises(InvalidRequest, match="DeduplicationScope"):
         check_attributes("q.fifo", high, is_new=True)
 
 
@@ -94,9 +96,9 @@ def test_redrive_policy() -> None:
     ],
 )
 def test_bad_redrive_policies(text: str) -> None:
-    with pytest.raises(SqsError, match="RedrivePolicy") as caught:
+    with pytest.raises(InvalidRequest, match="RedrivePolicy") as caught:
         parse_redrive_policy(text)
-    assert caught.value.kind is ErrorKind.INVALID_PARAMETER_VALUE
+    assert refusal(caught.value).kind is ErrorKind.INVALID_PARAMETER_VALUE
 
 
 def test_redrive_allow_policy() -> None:
@@ -120,5 +122,5 @@ def test_redrive_allow_policy() -> None:
     ],
 )
 def test_bad_redrive_allow_policies(text: str) -> None:
-    with pytest.raises(SqsError, match="RedriveAllowPolicy"):
+    with pytest.raises(InvalidRequest, match="RedriveAllowPolicy"):
         parse_redrive_allow_policy(text)

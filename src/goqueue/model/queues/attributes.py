@@ -1,6 +1,6 @@
-"""The attributes of a queue: which there are, what they may be, which of them are topic settings.
+"""The attributes of a queue as SQS has them: which there are, and what they may be.
 
-Limits and defaults are those of the API reference (CreateQueue, SetQueueAttributes).
+Limits, defaults and words are those of the SQS API reference (CreateQueue, SetQueueAttributes).
 """
 
 import json
@@ -8,8 +8,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from goqueue.doors.sqs.addresses import name_in_arn
-from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_parameter, invalid_value
+from goqueue.model.errors import InvalidRequest
+from goqueue.model.queues.arns import name_in_arn
+from goqueue.model.queues.refusals import InvalidAttribute, UnknownAttribute
 
 FIFO_SUFFIX: Final = ".fifo"
 MESSAGE_SIZE_MAX_BYTES: Final = 1_048_576
@@ -36,6 +37,10 @@ FIFO_ONLY: Final = (
 )
 
 
+def invalid_parameter(name: str, value: object, reason: str) -> InvalidRequest:
+    return InvalidRequest(f"Value {value} for parameter {name} is invalid. Reason: {reason}")
+
+
 class RedrivePolicy(NamedTuple):
     target: str
     max_receive_count: int
@@ -44,9 +49,7 @@ class RedrivePolicy(NamedTuple):
 def _number(minimum: int, maximum: int) -> Callable[[str, str], None]:
     def check(name: str, text: str) -> None:
         if not text.isdecimal() or not minimum <= int(text) <= maximum:
-            raise SqsError(
-                ErrorKind.INVALID_ATTRIBUTE_VALUE, f"Invalid value for the parameter {name}."
-            )
+            raise InvalidAttribute(f"Invalid value for the parameter {name}.")
 
     return check
 
@@ -54,9 +57,7 @@ def _number(minimum: int, maximum: int) -> Callable[[str, str], None]:
 def _choice(*choices: str) -> Callable[[str, str], None]:
     def check(name: str, text: str) -> None:
         if text not in choices:
-            raise SqsError(
-                ErrorKind.INVALID_ATTRIBUTE_VALUE, f"Invalid value for the parameter {name}."
-            )
+            raise InvalidAttribute(f"Invalid value for the parameter {name}.")
 
     return check
 
@@ -117,12 +118,12 @@ def check_name(name: str, attributes: Mapping[str, str]) -> None:
     """The naming rules of CreateQueue."""
     if attributes.get("FifoQueue") == "true":
         if not _FIFO_NAME.fullmatch(name):
-            raise invalid_value(
+            raise InvalidRequest(
                 "The name of a FIFO queue can only include alphanumeric characters, hyphens, or "
                 "underscores, must end with .fifo suffix and be 1 to 80 in length"
             )
     elif not _STANDARD_NAME.fullmatch(name):
-        raise invalid_value(
+        raise InvalidRequest(
             "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length"
         )
 
@@ -133,10 +134,9 @@ def check_attributes(name: str, attributes: Mapping[str, str], *, is_new: bool) 
     for attribute, text in attributes.items():
         check = _CHECKS.get(attribute)
         if check is None or (attribute in FIFO_ONLY and not is_fifo):
-            raise SqsError(ErrorKind.INVALID_ATTRIBUTE_NAME, f"Unknown Attribute {attribute}.")
+            raise UnknownAttribute(f"Unknown Attribute {attribute}.")
         if attribute == "FifoQueue" and not is_new and text != "true":
-            raise SqsError(
-                ErrorKind.INVALID_ATTRIBUTE_VALUE,
+            raise InvalidAttribute(
                 "Invalid value for the parameter FifoQueue. Reason: Modifying queue type is not "
                 "supported.",
             )
@@ -144,8 +144,7 @@ def check_attributes(name: str, attributes: Mapping[str, str], *, is_new: bool) 
     parse_redrive_policy(attributes.get("RedrivePolicy", ""))
     parse_redrive_allow_policy(attributes.get("RedriveAllowPolicy", ""))
     if attributes.get("KmsMasterKeyId") and attributes.get("SqsManagedSseEnabled") == "true":
-        raise SqsError(
-            ErrorKind.INVALID_ATTRIBUTE_NAME,
+        raise UnknownAttribute(
             "You can use one type of server-side encryption (SSE) at one time. You can either "
             "enable KMS SSE or SQS SSE.",
         )
@@ -153,7 +152,7 @@ def check_attributes(name: str, attributes: Mapping[str, str], *, is_new: bool) 
         attributes.get("FifoThroughputLimit") == "perMessageGroupId"
         and attributes.get("DeduplicationScope", "messageGroup") != "messageGroup"
     ):
-        raise invalid_value(
+        raise InvalidRequest(
             "The perMessageGroupId value of FifoThroughputLimit is allowed only when the value of "
             "DeduplicationScope is messageGroup."
         )

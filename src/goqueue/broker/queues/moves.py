@@ -1,0 +1,229 @@
+"""Runs move tasks: dead letters go back to their sources, or to one queue, at a bounded rate.
+
+Tasks are kept in the metadata store, where every broker sees them; one that ran when its broker
+ended goes on with the next start. A message is sent before it is deleted, so that a crash between
+the two moves it twice and loses none.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+from uuid import uuid4
+
+import msgspec
+
+from goqueue.broker.own_grants import OwnWork, own_read, own_write
+from goqueue.broker.partitions.hosting import HostedPartitions
+from goqueue.broker.queues.queues import Queues
+from goqueue.broker.queues.sqs_catalogue import SqsCatalogue
+from goqueue.broker.queues.sqs_entries import SqsEntries
+from goqueue.broker.queues.tracing import sending_back
+from goqueue.model.errors import GoQueueError
+from goqueue.model.header_names import DEAD_LETTER_PREFIX, DEAD_LETTER_TOPIC
+from goqueue.model.log import Published
+from goqueue.model.queues.delivery import Delivery
+from goqueue.model.queues.messages import AckAction
+from goqueue.model.queues.moves import MoveStatus, MoveTask, UnknownOrigin
+from goqueue.model.queues.sqs_queue import SQS_GROUP, SqsQueue
+from goqueue.model.records import NewRecord
+from goqueue.model.rights import DescribableTopic, ReadableTopic, WritableTopic
+from goqueue.state.machine import StateRecord
+from goqueue.state.queues.moves import MoveTasks
+
+log = logging.getLogger(__name__)
+
+_PREFIX: Final = "move-tasks/"
+STEP_MESSAGES: Final = 100
+# A dead letter under way is hidden from others for this long.
+LEASE_MS: Final = 60_000
+
+
+class MoveHost(Protocol):
+    """The part of the broker that move tasks stand on."""
+
+    clock_ms: Callable[[], int]
+    hosted: HostedPartitions
+
+    async def publish(
+        self, topic: str, records: Sequence[NewRecord], *, is_checked: bool = False
+    ) -> list[Published]: ...
+
+
+class MoveTaskRunner:
+    def __init__(
+        self, host: MoveHost, queues: Queues, catalogue: SqsCatalogue, entries: SqsEntries
+    ) -> None:
+        self._host = host
+        self._queues = queues
+        self._catalogue = catalogue
+        self._entries = entries
+        self._running: dict[str, asyncio.Task[None]] = {}
+        # What running tasks moved, also what is not noted yet.
+        self._moved: dict[str, int] = {}
+        # A decision and what it stores: one at a time.
+        self._changing = asyncio.Lock()
+
+    # --- lifetime -------------------------------------------------------------------------
+
+    def resume(self) -> None:
+        """Go on with the tasks that ran when the broker ended."""
+        for task in self._tasks().running():
+            self._run(task)
+
+    async def close(self) -> None:
+        """Stop without an end: the tasks go on after the next start."""
+        running = list(self._running.values())
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    # --- tasks ----------------------------------------------------------------------------
+
+    async def start(
+        self,
+        source: ReadableTopic,
+        source_arn: str,
+        *,
+        destination: WritableTopic | None,
+        destination_arn: str | None,
+        rate: int | None,
+    ) -> MoveTask:
+        await self._catalogue.open(source)
+        described = await self._queues.describe(SQS_GROUP, source)
+        task = MoveTask(
+            id=uuid4().hex,
+            source=source,
+            source_arn=source_arn,
+            destination=destination,
+            destination_arn=destination_arn,
+            rate=rate,
+            started_ms=self._host.clock_ms(),
+            to_move=sum(part.ready + part.waiting for part in described),
+        )
+        async with self._changing:
+            await self._keep(self._tasks().start(task))
+        self._run(task)
+        return task
+
+    def list_tasks(self, source: DescribableTopic) -> list[MoveTask]:
+        """The newest first, with what was moved so far."""
+        return [
+            msgspec.structs.replace(task, moved=self._moved.get(task.id, task.moved))
+            for task in self._tasks().of_source(source)
+        ]
+
+    async def cancel(self, source: ReadableTopic, task_id: str) -> int:
+        """Returns how many were moved."""
+        async with self._changing:
+            tasks = self._tasks()
+            task = tasks.find_of_source(source, task_id)
+            # Refused here if it is over; else nothing is moved any more once it is stopped.
+            tasks.cancel(task_id, task.moved)
+            running = self._running.pop(task_id, None)
+            moved = self._moved.get(task_id, task.moved)
+            if running is not None:
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
+                moved = self._moved.pop(task_id, moved)
+            await self._keep(self._tasks().end(task_id, MoveStatus.CANCELLED, moved))
+            return self._tasks().find(task_id).moved
+
+    def _tasks(self) -> MoveTasks:
+        return MoveTasks(
+            StateRecord(name.encode(), value) for name, value in self._entries.under(_PREFIX)
+        )
+
+    async def _keep(self, records: Sequence[StateRecord]) -> None:
+        """The metadata image replays what is stored; `_tasks` shows it on return."""
+        if records:
+            await self._entries.keep({_PREFIX + key.decode(): value for key, value in records})
+
+    # --- moving ---------------------------------------------------------------------------
+
+    def _run(self, task: MoveTask) -> None:
+        self._moved[task.id] = task.moved
+        running = asyncio.create_task(self._carry_out(task))
+        self._running[task.id] = running
+        running.add_done_callback(lambda _: self._running.pop(task.id, None))
+
+    async def _carry_out(self, task: MoveTask) -> None:
+        try:
+            await self._move_all(task)
+        except GoQueueError as error:
+            await self._end(task, MoveStatus.FAILED, error.code)
+        except Exception:
+            log.exception("move task %s failed", task.id)
+            await self._end(task, MoveStatus.FAILED, GoQueueError.code)
+        else:
+            await self._end(task, MoveStatus.COMPLETED)
+
+    async def _end(self, task: MoveTask, status: MoveStatus, failure: str | None = None) -> None:
+        try:
+            await self._keep(self._tasks().end(task.id, status, self._moved[task.id], failure))
+        except GoQueueError as error:
+            log.warning(
+                "move task %s ended as %s, which could not be kept: %s", task.id, status, error
+            )
+        else:
+            self._moved.pop(task.id, None)
+
+    async def _move_all(self, task: MoveTask) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            source = await self._catalogue.open(own_read(task.source, OwnWork.MOVE_TASK))
+            found = await self._queues.receive(
+                SQS_GROUP,
+                source.name,
+                max_messages=min(STEP_MESSAGES, task.rate or STEP_MESSAGES),
+                lease_ms=LEASE_MS,
+                fifo=source.is_fifo,
+            )
+            if not found:
+                return
+            if task.rate is not None:
+                due = max(due, loop.time()) + len(found) / task.rate
+            await self._move(task, source, found)
+            self._moved[task.id] += len(found)
+            await self._keep(self._tasks().note(task.id, self._moved[task.id]))
+            await asyncio.sleep(max(0.0, due - loop.time()))
+
+    async def _move(self, task: MoveTask, source: SqsQueue, found: Sequence[Delivery]) -> None:
+        by_target: dict[str, list[Delivery]] = {}
+        moved: list[Delivery] = []
+        try:
+            for delivery in found:
+                by_target.setdefault(task.destination or _origin(delivery), []).append(delivery)
+            for target, deliveries in by_target.items():
+                queue = self._catalogue.find(own_write(target, OwnWork.MOVE_TASK))
+                with sending_back(self._host.hosted, deliveries):
+                    copies = [_copy(delivery) for delivery in deliveries]
+                    await self._host.publish(queue.name, copies, is_checked=True)
+                moved += deliveries
+                self._queues.dead_letters.sent_back[source.name] += len(deliveries)
+        finally:
+            for delivery in found:
+                action = AckAction.ACCEPT if delivery in moved else AckAction.RELEASE
+                await self._queues.acknowledge(
+                    SQS_GROUP,
+                    source.name,
+                    delivery.partition,
+                    [delivery.receipt.acknowledgement(action)],
+                )
+
+
+def _origin(delivery: Delivery) -> str:
+    for name, value in delivery.record.headers:
+        if name == DEAD_LETTER_TOPIC and value:
+            return value.decode("utf-8", "replace")
+    raise UnknownOrigin("a message did not come here as a dead letter")
+
+
+def _copy(delivery: Delivery) -> NewRecord:
+    record = delivery.record
+    return NewRecord(
+        key=record.key,
+        value=record.value,
+        headers=tuple(h for h in record.headers if not h[0].startswith(DEAD_LETTER_PREFIX)),
+    )

@@ -1,0 +1,333 @@
+"""The queues of SQS on this broker. Every topic is one; what SQS knows of it besides is an entry.
+
+Creating, configuring, purging and deleting queues, one change at a time; the queue engine is told
+the settings that follow from them.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Final, Protocol
+from uuid import UUID
+
+import msgspec
+
+from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.queues.queues import Queues
+from goqueue.broker.queues.sqs_entries import SqsEntries
+from goqueue.broker.topics.topics import TopicAdmin
+from goqueue.model.broker_config import BrokerConfig
+from goqueue.model.configs import ConfigChange
+from goqueue.model.delays import DelayedMessage
+from goqueue.model.errors import (
+    TooLateToCancel,
+    TopicExists,
+    UnknownDelayedMessage,
+    UnknownTopic,
+)
+from goqueue.model.queues.attributes import (
+    DEFAULTS,
+    FIFO_SUFFIX,
+    MESSAGE_SIZE_MAX_BYTES,
+    REMOVED_WHEN,
+    check_attributes,
+    check_name,
+    invalid_parameter,
+    parse_redrive_allow_policy,
+    parse_redrive_policy,
+)
+from goqueue.model.queues.refusals import PurgedJustNow, QueueDiffers, UnknownAttribute
+from goqueue.model.queues.sqs_queue import (
+    FROM_TOPIC,
+    IN_FLIGHT_MAX,
+    SQS_GROUP,
+    QueueCounts,
+    QueueEntry,
+    SqsQueue,
+    topic_settings,
+)
+from goqueue.model.queues.tags import check_tags
+from goqueue.model.rights import (
+    ConfigurableTopic,
+    CreatableTopic,
+    DeletableTopic,
+    DescribableTopic,
+    ReadableTopic,
+    WritableTopic,
+)
+from goqueue.model.topic_config import TopicConfig
+from goqueue.model.topics import NewTopic, TopicView
+from goqueue.state.metadata_image import MetadataImage
+
+_ENTRY_PREFIX: Final = "queues/"
+# A batch of the largest size with ten times the headers, attributes and framing around it.
+BATCH_OVERHEAD_BYTES: Final = 65_536
+# Queues whose attributes are at hand; some tens of megabytes.
+CACHED_QUEUES_MAX: Final = 10_000
+# API reference, PurgeQueue: one every 60 seconds.
+PURGE_PAUSE_MS: Final = 60_000
+
+# Whoever may do any of these with a topic may know what queue it is.
+KnownTopic = (
+    DescribableTopic
+    | ReadableTopic
+    | WritableTopic
+    | CreatableTopic
+    | ConfigurableTopic
+    | DeletableTopic
+)
+
+
+class CatalogueHost(Protocol):
+    """The part of the broker that the catalogue stands on."""
+
+    clock_ms: Callable[[], int]
+    config: BrokerConfig
+    topics: TopicAdmin
+
+    @property
+    def image(self) -> MetadataImage: ...
+    def topic_config(self, topic: TopicView) -> TopicConfig: ...
+    def partition(self, topic: str, index: int) -> Partition: ...
+
+
+class WaitingMessages(Protocol):
+    """The messages of a queue that are not in its topic yet, because they are delayed."""
+
+    def count(self, topic: str) -> int: ...
+    def pages(self, topic: str) -> AsyncIterator[list[DelayedMessage]]: ...
+    async def cancel(self, topic: str, message_id: str) -> None: ...
+
+
+class SqsCatalogue:
+    def __init__(
+        self, host: CatalogueHost, queues: Queues, delayed: WaitingMessages, entries: SqsEntries
+    ) -> None:
+        self._host = host
+        self._queues = queues
+        self._delayed = delayed
+        self._entries = entries
+        self._known: dict[str, SqsQueue] = {}
+        # Those that the engine has with the settings that they have now.
+        self._open: dict[str, SqsQueue] = {}
+        self._purged_ms: dict[UUID, int] = {}
+        # Entries are read, changed and stored: one at a time.
+        self._changing = asyncio.Lock()
+
+    # --- finding --------------------------------------------------------------------------
+
+    def names(self) -> list[str]:
+        topics = self._host.image.topics.values()
+        return sorted(topic.name for topic in topics if not topic.is_internal)
+
+    def find(self, topic: KnownTopic) -> SqsQueue:
+        return self._find(topic)
+
+    def sources_of(self, target: str) -> list[str]:
+        """The queues whose dead letters go to `target`."""
+        found = []
+        for name in self.names():
+            redrive = self._find(name).redrive
+            if redrive is not None and redrive.target == target:
+                found.append(name)
+        return found
+
+    async def open(self, topic: ReadableTopic | DescribableTopic | DeletableTopic) -> SqsQueue:
+        """The queue, known to the engine with its settings as they are now."""
+        queue = self._find(topic)
+        await self._tell_engine(queue)
+        return queue
+
+    async def counts(self, topic: DescribableTopic) -> QueueCounts:
+        queue = await self.open(topic)
+        parts = await self._queues.describe(SQS_GROUP, queue.name)
+        return QueueCounts(
+            visible=sum(part.ready + part.waiting for part in parts),
+            in_flight=sum(part.in_flight for part in parts),
+            delayed=self._delayed.count(queue.name),
+        )
+
+    def _find(self, name: str) -> SqsQueue:
+        image = self._host.image
+        topic = image.topics.get(name)
+        if topic is None or topic.is_internal:
+            self._known.pop(name, None)
+            self._open.pop(name, None)
+            raise UnknownTopic(f"there is no queue {name!r}")
+        stored = self._entries.get(_ENTRY_PREFIX + name)
+        known = self._known.get(name)
+        if known is not None and known.made_from == (topic, stored, image.broker_configs):
+            return known
+        entry = None if stored is None else msgspec.json.decode(stored, type=QueueEntry)
+        if entry is not None and entry.topic_id != topic.id:
+            # Left by a topic of the same name that was deleted through another door.
+            entry = None
+        config = self._host.topic_config(topic)
+        queue = SqsQueue(topic, config, entry, (topic, stored, image.broker_configs))
+        if len(self._known) >= CACHED_QUEUES_MAX:
+            self._known.clear()
+            self._open.clear()
+        self._known[name] = queue
+        return queue
+
+    async def _tell_engine(self, queue: SqsQueue) -> None:
+        if self._open.get(queue.name) is queue:
+            return
+        settings = queue.settings(self._queues.settings_of(queue.topic))
+        await self._queues.open(SQS_GROUP, queue.name, start="earliest", settings=settings)
+        self._open[queue.name] = queue
+
+    # --- changing -------------------------------------------------------------------------
+
+    async def create(
+        self, topic: CreatableTopic, attributes: Mapping[str, str], tags: Mapping[str, str]
+    ) -> SqsQueue:
+        check_name(topic, attributes)
+        check_attributes(topic, attributes, is_new=True)
+        check_tags(tags)
+        async with self._changing:
+            self._check_redrive(topic, attributes)
+            if topic not in self._host.image.topics:
+                await self._create_topic(topic, attributes)
+            queue = self._find(topic)
+            if queue.entry is None:
+                # New, or a topic that becomes a queue of SQS as well.
+                await self._change(queue, attributes, dict(tags))
+            else:
+                _check_same(queue, attributes)
+        queue = self._find(topic)
+        await self._tell_engine(queue)
+        return queue
+
+    async def set_attributes(self, topic: ConfigurableTopic, attributes: Mapping[str, str]) -> None:
+        queue = self._find(topic)
+        check_attributes(topic, attributes, is_new=False)
+        if "FifoQueue" in attributes and not queue.is_fifo:
+            raise UnknownAttribute("Unknown Attribute FifoQueue.")
+        async with self._changing:
+            self._check_redrive(topic, attributes)
+            await self._change(self._find(topic), attributes, None)
+        await self._tell_engine(self._find(topic))
+
+    async def change_policy(self, topic: ConfigurableTopic, change: Callable[[str], str]) -> None:
+        """`change` makes the new text of the queue's policy from the old one."""
+        async with self._changing:
+            queue = self._find(topic)
+            policy = change(queue.attributes.get("Policy", ""))
+            await self._change(queue, {"Policy": policy}, None)
+
+    async def set_tags(self, topic: ConfigurableTopic, tags: Mapping[str, str | None]) -> None:
+        """Add or replace tags; None removes one."""
+        async with self._changing:
+            queue = self._find(topic)
+            merged: dict[str, str | None] = {**queue.tags, **tags}
+            kept = {tag: value for tag, value in merged.items() if value is not None}
+            check_tags(kept)
+            await self._change(queue, {}, kept)
+
+    async def delete(self, topic: DeletableTopic) -> None:
+        async with self._changing:
+            queue = self._find(topic)
+            await self._entries.keep({_ENTRY_PREFIX + queue.name: None})
+            await self._host.topics.delete(topic)
+
+    async def purge(self, topic: DeletableTopic) -> None:
+        """Nothing of what is there now is delivered any more; readers by offset keep it."""
+        queue = self._find(topic)
+        now_ms = self._host.clock_ms()
+        self._purged_ms = {
+            topic_id: at_ms
+            for topic_id, at_ms in self._purged_ms.items()
+            if now_ms < at_ms + PURGE_PAUSE_MS
+        }
+        if queue.topic.id in self._purged_ms:
+            raise PurgedJustNow(
+                f"Only one PurgeQueue operation on {queue.name} is allowed every 60 seconds."
+            )
+        self._purged_ms[queue.topic.id] = now_ms
+        await self._tell_engine(queue)
+        await self._cancel_delayed(queue)
+        for part in queue.topic.partitions:
+            partition = self._host.partition(queue.name, part.index)
+            await self._queues.reset(SQS_GROUP, queue.name, part.index, partition.high_watermark)
+
+    async def _cancel_delayed(self, queue: SqsQueue) -> None:
+        """What is on its way already comes all the same."""
+
+        async def cancel(message: DelayedMessage) -> None:
+            try:
+                await self._delayed.cancel(queue.name, str(message.id))
+            except (TooLateToCancel, UnknownDelayedMessage):
+                return
+
+        async for messages in self._delayed.pages(queue.name):
+            await asyncio.gather(*map(cancel, messages))
+
+    async def _create_topic(self, topic: CreatableTopic, attributes: Mapping[str, str]) -> None:
+        partitions = self._host.config.num_partitions
+        config = topic_settings({**DEFAULTS, **attributes})
+        config["max.message.bytes"] = str(MESSAGE_SIZE_MAX_BYTES + BATCH_OVERHEAD_BYTES)
+        config["queue.max.in.flight"] = str(-(-IN_FLIGHT_MAX // partitions))
+        try:
+            await self._host.topics.create(
+                NewTopic(name=topic, partitions=partitions, config=config)
+            )
+        except TopicExists:
+            # Another door was quicker; it becomes the queue's topic all the same.
+            return
+
+    async def _change(
+        self, queue: SqsQueue, attributes: Mapping[str, str], tags: dict[str, str] | None
+    ) -> None:
+        now_s = self._host.clock_ms() // 1000
+        entry = queue.entry or QueueEntry(
+            topic_id=queue.topic.id, created_s=now_s, modified_s=now_s
+        )
+        own = dict(entry.attributes)
+        for name, text in attributes.items():
+            if REMOVED_WHEN.get(name) == text:
+                own.pop(name, None)
+            elif name not in FROM_TOPIC:
+                own[name] = text
+        changed = topic_settings(attributes)
+        if any(queue.topic.config.get(name) != text for name, text in changed.items()):
+            await self._host.topics.alter_config(
+                queue.name, [ConfigChange(name=name, value=text) for name, text in changed.items()]
+            )
+        entry = msgspec.structs.replace(
+            entry,
+            attributes=own,
+            tags=entry.tags if tags is None else tags,
+            modified_s=now_s if attributes else entry.modified_s,
+        )
+        await self._entries.keep({_ENTRY_PREFIX + queue.name: msgspec.json.encode(entry)})
+
+    def _check_redrive(self, name: str, attributes: Mapping[str, str]) -> None:
+        """The dead-letter queue must be there, be of the same type, and allow it."""
+        text = attributes.get("RedrivePolicy", "")
+        policy = parse_redrive_policy(text)
+        if policy is None:
+            return
+        problem = self._redrive_problem(name, policy.target)
+        if problem is not None:
+            raise invalid_parameter("RedrivePolicy", text, problem)
+
+    def _redrive_problem(self, source: str, target: str) -> str | None:
+        try:
+            queue = self._find(target)
+        except UnknownTopic:
+            return "Dead letter target does not exist."
+        if queue.is_fifo != source.endswith(FIFO_SUFFIX):
+            return "Dead-letter queue must be same type of queue as the source."
+        allowed = parse_redrive_allow_policy(queue.attributes.get("RedriveAllowPolicy", ""))
+        if not allowed.allows(source):
+            return "Queue is not allowed to use the dead-letter queue: see its RedriveAllowPolicy."
+        return None
+
+
+def _check_same(queue: SqsQueue, attributes: Mapping[str, str]) -> None:
+    for name, text in attributes.items():
+        if queue.attributes.get(name, REMOVED_WHEN.get(name)) != text:
+            raise QueueDiffers(
+                "A queue already exists with the same name and a different value for attribute "
+                f"{name}"
+            )

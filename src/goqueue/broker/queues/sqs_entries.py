@@ -1,0 +1,37 @@
+"""What is kept for SQS in the metadata store: of its queues and of move tasks.
+
+The keys and their form are those of the data folders there are: `/doors/sqs/<name>`.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from goqueue.broker.topics.following import MetadataFollower
+from goqueue.metadata.store import Delete, MetadataStore, Op, Put
+from goqueue.state.metadata_keys import DoorKey, door_key
+
+_DOOR: Final = "sqs"
+
+
+class SqsEntries:
+    def __init__(self, store: MetadataStore, follower: MetadataFollower) -> None:
+        self._store = store
+        self._follower = follower
+
+    def get(self, name: str) -> bytes | None:
+        return self._follower.image.door_entries.get(DoorKey(_DOOR, name))
+
+    def under(self, prefix: str) -> Iterator[tuple[str, bytes]]:
+        """Entries whose names begin so, with the rest of each name."""
+        for key, value in self._follower.image.door_entries.items():
+            if key.door == _DOOR and key.name.startswith(prefix):
+                yield key.name.removeprefix(prefix), value
+
+    async def keep(self, changes: Mapping[str, bytes | None]) -> None:
+        """Store all changes together; None removes. Returns once `get` shows them."""
+        operations: list[Op] = []
+        for name, value in changes.items():
+            key = door_key(_DOOR, name)
+            operations.append(Delete(key) if value is None else Put(key, value))
+        done = await self._store.transact([], operations)
+        await self._follower.applied(done.revision)

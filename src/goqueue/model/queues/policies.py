@@ -1,0 +1,96 @@
+"""The policy of a queue, which is kept and not applied: statements added and removed."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from goqueue.model.queues.attributes import invalid_parameter
+from goqueue.model.queues.refusals import OverLimit
+
+# API reference, AddPermission.
+ACTIONS_MAX: Final = 7
+STATEMENTS_MAX: Final = 20
+_ACTIONS: Final = frozenset(
+    {
+        "*",
+        "SendMessage",
+        "ReceiveMessage",
+        "DeleteMessage",
+        "ChangeMessageVisibility",
+        "GetQueueAttributes",
+        "GetQueueUrl",
+        "ListDeadLetterSourceQueues",
+        "PurgeQueue",
+        "SendMessageBatch",
+        "DeleteMessageBatch",
+        "ChangeMessageVisibilityBatch",
+    }
+)
+
+
+class Permission(NamedTuple):
+    label: str
+    accounts: Sequence[str]
+    actions: Sequence[str]
+
+
+def check_permission(permission: Permission) -> None:
+    if len(permission.actions) > ACTIONS_MAX:
+        raise OverLimit(
+            f"{len(permission.actions)} Actions were found, maximum allowed is {ACTIONS_MAX}."
+        )
+    for action in permission.actions:
+        if action not in _ACTIONS:
+            raise invalid_parameter(
+                "ActionName",
+                f"SQS:{action}",
+                "Please refer to the appropriate WSDL for a list of valid actions. ",
+            )
+
+
+def with_statement(text: str, arn: str, permission: Permission) -> str:
+    """The policy `text` of the queue `arn` with one statement more."""
+    policy = _policy(text, arn)
+    if any(statement.get("Sid") == permission.label for statement in policy["Statement"]):
+        raise invalid_parameter("Label", permission.label, "Already exists.")
+    if len(policy["Statement"]) >= STATEMENTS_MAX:
+        raise OverLimit(
+            f"{STATEMENTS_MAX} statements are in the policy, which is the maximum allowed."
+        )
+    accounts = [f"arn:aws:iam::{account}:root" for account in permission.accounts]
+    actions = [f"SQS:{action}" for action in permission.actions]
+    policy["Statement"].append(
+        {
+            "Sid": permission.label,
+            "Effect": "Allow",
+            "Principal": {"AWS": _one_or_many(accounts)},
+            "Action": _one_or_many(actions),
+            "Resource": arn,
+        }
+    )
+    return json.dumps(policy)
+
+
+def without_statement(text: str, arn: str, label: str) -> str:
+    """Empty once the last statement is gone."""
+    policy = _policy(text, arn)
+    kept = [s for s in policy["Statement"] if s.get("Sid") != label]
+    if len(kept) == len(policy["Statement"]):
+        raise invalid_parameter("Label", label, "can't find label.")
+    return json.dumps({**policy, "Statement": kept}) if kept else ""
+
+
+def _policy(text: str, arn: str) -> dict[str, Any]:
+    policy: dict[str, Any] = {
+        "Version": "2008-10-17",
+        "Id": f"{arn}/SQSDefaultPolicy",
+        "Statement": [],
+    }
+    policy.update(json.loads(text or "{}"))
+    if not isinstance(policy["Statement"], list):
+        policy["Statement"] = [policy["Statement"]]
+    return policy
+
+
+def _one_or_many(items: list[str]) -> str | list[str]:
+    return items[0] if len(items) == 1 else items

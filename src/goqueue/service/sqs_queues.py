@@ -1,0 +1,105 @@
+"""Queues as SQS sees them: every topic is one. Found, made, configured, purged and deleted."""
+
+from collections.abc import Callable, Mapping
+
+from goqueue.broker.node import Node
+from goqueue.model.caller import Caller
+from goqueue.model.queues.attributes import parse_redrive_policy
+from goqueue.model.queues.policies import (
+    Permission,
+    check_permission,
+    with_statement,
+    without_statement,
+)
+from goqueue.model.queues.sqs_queue import SQS_GROUP, QueueCounts, SqsQueue
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.access import Access
+from goqueue.service.routing import Routing
+
+
+class SqsQueueService:
+    def __init__(self, node: Node, access: Access, routing: Routing) -> None:
+        self._catalogue = node.sqs_catalogue
+        self._access = access
+        self._routing = routing
+
+    # --- finding --------------------------------------------------------------------------
+
+    def find(self, caller: Caller, name: str) -> SqsQueue:
+        return self._catalogue.find(self._access.describable_topic(caller, name))
+
+    def for_sending(self, caller: Caller, name: str) -> SqsQueue:
+        return self._catalogue.find(self._access.writable_topic(caller, name))
+
+    async def for_receiving(self, caller: Caller, name: str) -> SqsQueue:
+        """The queue, ready to be received from."""
+        self._access.readable_group(caller, SQS_GROUP)
+        return await self._catalogue.open(self._access.readable_topic(caller, name))
+
+    def names(self, caller: Caller) -> list[str]:
+        return [name for name in self._catalogue.names() if self._is_seen(caller, name)]
+
+    def sources_of(self, caller: Caller, name: str) -> list[str]:
+        """The queues whose dead letters go to this one."""
+        self.find(caller, name)
+        return [
+            source for source in self._catalogue.sources_of(name) if self._is_seen(caller, source)
+        ]
+
+    async def counts(self, caller: Caller, name: str) -> QueueCounts:
+        return await self._catalogue.counts(self._access.describable_topic(caller, name))
+
+    def _is_seen(self, caller: Caller, name: str) -> bool:
+        return self._access.allows(caller, Resource.TOPIC, name, Verb.DESCRIBE)
+
+    # --- changing -------------------------------------------------------------------------
+
+    async def create(
+        self,
+        caller: Caller,
+        name: str,
+        attributes: Mapping[str, str],
+        tags: Mapping[str, str],
+    ) -> SqsQueue:
+        topic = self._access.creatable_topic(caller, name)
+        self._check_dead_letters(caller, attributes)
+        return await self._catalogue.create(topic, attributes, tags)
+
+    async def set_attributes(
+        self, caller: Caller, name: str, attributes: Mapping[str, str]
+    ) -> None:
+        topic = self._access.configurable_topic(caller, name)
+        self._check_dead_letters(caller, attributes)
+        await self._catalogue.set_attributes(topic, attributes)
+
+    def _check_dead_letters(self, caller: Caller, attributes: Mapping[str, str]) -> None:
+        """The broker will write dead letters by itself: whoever says where must be allowed to."""
+        policy = parse_redrive_policy(attributes.get("RedrivePolicy", ""))
+        if policy is not None:
+            self._access.writable_topic(caller, policy.target)
+
+    async def add_permission(
+        self, caller: Caller, name: str, arn: str, permission: Permission
+    ) -> None:
+        def add(text: str) -> str:
+            check_permission(permission)
+            return with_statement(text, arn, permission)
+
+        await self._change_policy(caller, name, add)
+
+    async def remove_permission(self, caller: Caller, name: str, arn: str, label: str) -> None:
+        await self._change_policy(caller, name, lambda text: without_statement(text, arn, label))
+
+    async def _change_policy(self, caller: Caller, name: str, change: Callable[[str], str]) -> None:
+        topic = self._access.configurable_topic(caller, name)
+        await self._catalogue.change_policy(topic, change)
+
+    async def set_tags(self, caller: Caller, name: str, tags: Mapping[str, str | None]) -> None:
+        """Add or replace tags; None removes one."""
+        await self._catalogue.set_tags(self._access.configurable_topic(caller, name), tags)
+
+    async def purge(self, caller: Caller, name: str) -> None:
+        await self._catalogue.purge(self._access.deletable_topic(caller, name))
+
+    async def delete(self, caller: Caller, name: str) -> None:
+        await self._catalogue.delete(self._access.deletable_topic(caller, name))
