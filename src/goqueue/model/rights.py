@@ -8,7 +8,7 @@ holds everybody else to it.
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Final, NewType
+from typing import Final, NamedTuple, NewType
 
 from goqueue.model.log import FetchPart
 
@@ -88,7 +88,17 @@ DescribableTransactionalId = NewType("DescribableTransactionalId", str)
 ReadableSubject = NewType("ReadableSubject", str)
 WritableSubject = NewType("WritableSubject", str)
 DeletableSubject = NewType("DeletableSubject", str)
-ConfigurableSubject = NewType("ConfigurableSubject", str)
+
+
+class SchemaScope(NamedTuple):
+    """Where settings of the schema registry count: under one subject, or with None under all."""
+
+    subject: str | None
+
+
+# Settings that may be seen, and changed.
+ReadableScope = NewType("ReadableScope", SchemaScope)
+ConfigurableScope = NewType("ConfigurableScope", SchemaScope)
 
 # What concerns the whole cluster; the value is its name.
 DescribableCluster = NewType("DescribableCluster", str)

@@ -10,10 +10,10 @@ from typing import Final, Protocol
 
 from goqueue.broker.node import Node
 from goqueue.doors.http import HttpDoor
-from goqueue.doors.http.mounting import Mount
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.doors.registry import RegistryDoor
 from goqueue.doors.sqs import SqsDoor
+from goqueue.doors.web.mounting import Mount
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.errors import GoQueueError
 from goqueue.server.loop_lag import LoopLagProbe

@@ -24,7 +24,7 @@ from goqueue.model.rights import (
     AlterableTopic,
     ConfigurableCluster,
     ConfigurableGroup,
-    ConfigurableSubject,
+    ConfigurableScope,
     ConfigurableTopic,
     CreatableTopic,
     DeletableGroup,
@@ -40,11 +40,13 @@ from goqueue.model.rights import (
     InspectableTopic,
     ReadableGroup,
     ReadablePart,
+    ReadableScope,
     ReadableSubject,
     ReadableSubjects,
     ReadableTopic,
     ReadableTopics,
     Resource,
+    SchemaScope,
     Verb,
     WritableSubject,
     WritableTopic,
@@ -199,9 +201,21 @@ class Access:
         self._check(caller, Resource.SUBJECT, name, Verb.DELETE)
         return DeletableSubject(name)
 
-    def configurable_subject(self, caller: Caller, name: str) -> ConfigurableSubject:
-        self._check(caller, Resource.SUBJECT, name, Verb.ALTER_CONFIGS)
-        return ConfigurableSubject(name)
+    def readable_scope(self, caller: Caller, subject: str | None) -> ReadableScope:
+        """Settings of a subject, or of all; to be seen."""
+        if subject is None:
+            self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE_CONFIGS)
+        else:
+            self._check(caller, Resource.SUBJECT, subject, Verb.READ)
+        return ReadableScope(SchemaScope(subject))
+
+    def configurable_scope(self, caller: Caller, subject: str | None) -> ConfigurableScope:
+        """Settings of a subject, or of all; to be changed."""
+        if subject is None:
+            self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER_CONFIGS)
+        else:
+            self._check(caller, Resource.SUBJECT, subject, Verb.ALTER_CONFIGS)
+        return ConfigurableScope(SchemaScope(subject))
 
     # --- the cluster ----------------------------------------------------------------------
 

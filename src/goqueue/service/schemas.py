@@ -1,12 +1,260 @@
-"""The schema registry."""
+"""The schema registry.
+
+A subject may be an alias of another one; the caller then needs the right to both. Who registers or
+compares a schema needs to read the subjects that it refers to.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+from uuid import UUID
 
 from goqueue.broker.node import Node
+from goqueue.model.caller import Caller
+from goqueue.model.rights import ReadableSubject
+from goqueue.model.schemas.messages import (
+    Mode,
+    NewSchema,
+    Registered,
+    RegistryFigures,
+    ShownSchema,
+    ShownVersion,
+    SubjectConfig,
+    Version,
+)
+from goqueue.model.schemas.mismatch import Mismatch
 from goqueue.service.access import Access
 from goqueue.service.routing import Routing
+
+Right = TypeVar("Right", bound=str)
 
 
 class SchemaService:
     def __init__(self, node: Node, access: Access, routing: Routing) -> None:
-        self._node = node
+        self._schemas = node.schemas
+        self._reading = node.schemas.reading
+        self._cluster_id = node.cluster_id
         self._access = access
         self._routing = routing
+
+    @property
+    def schema_max_bytes(self) -> int:
+        return self._schemas.schema_max_bytes
+
+    @property
+    def cluster_id(self) -> str:
+        return self._cluster_id
+
+    # --- subjects and their versions ------------------------------------------------------
+
+    async def subjects(
+        self, caller: Caller, prefix: str, *, deleted: bool, deleted_only: bool
+    ) -> list[str]:
+        return await self._reading.subjects(
+            self._access.readable_subjects(caller),
+            prefix,
+            deleted=deleted,
+            deleted_only=deleted_only,
+        )
+
+    async def versions(self, caller: Caller, subject: str, *, deleted: bool) -> list[Version]:
+        readable = await self._readable(caller, subject)
+        return await self._reading.versions(readable, deleted=deleted)
+
+    async def version(
+        self,
+        caller: Caller,
+        subject: str,
+        number: int | None,
+        *,
+        deleted: bool = False,
+        text_format: str | None = None,
+    ) -> ShownVersion:
+        """With None as number, the latest."""
+        readable = await self._readable(caller, subject)
+        return await self._reading.version(
+            readable, number, deleted=deleted, text_format=text_format
+        )
+
+    async def latest_with_metadata(
+        self,
+        caller: Caller,
+        subject: str,
+        wanted: Sequence[tuple[str, str]],
+        *,
+        deleted: bool = False,
+        text_format: str | None = None,
+    ) -> ShownVersion:
+        """The newest version whose metadata has all the given properties."""
+        readable = await self._readable(caller, subject)
+        return await self._reading.latest_with_metadata(
+            readable, wanted, deleted=deleted, text_format=text_format
+        )
+
+    async def referrers(self, caller: Caller, subject: str, number: int | None) -> list[int]:
+        """Ids of the schemas in use that refer to a version."""
+        readable = await self._readable(caller, subject)
+        return await self._reading.referrers(
+            readable, number, self._access.readable_subjects(caller)
+        )
+
+    async def register(
+        self, caller: Caller, subject: str, new: NewSchema, *, normalize: bool = False
+    ) -> Registered:
+        """The schema's id and version under the subject, given to it now or before."""
+        writable = await self._unaliased(self._access.writable_subject, caller, subject)
+        self._check_references(caller, new)
+        return await self._schemas.register(writable, new, normalize=normalize)
+
+    async def look_up(
+        self,
+        caller: Caller,
+        subject: str,
+        new: NewSchema,
+        *,
+        normalize: bool = False,
+        deleted: bool = False,
+        text_format: str | None = None,
+    ) -> ShownVersion:
+        """The version of the subject that has this schema; raises if there is none."""
+        readable = await self._readable(caller, subject)
+        self._check_references(caller, new)
+        return await self._schemas.look_up(
+            readable, new, normalize=normalize, deleted=deleted, text_format=text_format
+        )
+
+    async def check_version(
+        self,
+        caller: Caller,
+        subject: str,
+        number: int | None,
+        new: NewSchema,
+        *,
+        normalize: bool = False,
+    ) -> Mismatch | None:
+        """Whether the schema is compatible with that version; with None, with the latest."""
+        readable = await self._readable(caller, subject)
+        self._check_references(caller, new)
+        return await self._schemas.check_version(readable, number, new, normalize=normalize)
+
+    async def check(
+        self, caller: Caller, subject: str, new: NewSchema, *, normalize: bool = False
+    ) -> Mismatch | None:
+        """Whether the schema could be registered."""
+        readable = await self._readable(caller, subject)
+        self._check_references(caller, new)
+        return await self._schemas.check(readable, new, normalize=normalize)
+
+    async def delete_version(
+        self, caller: Caller, subject: str, number: int | None, *, is_permanent: bool
+    ) -> int:
+        """Returns the number; with None, it is the latest that goes."""
+        deletable = await self._unaliased(self._access.deletable_subject, caller, subject)
+        return await self._schemas.delete_version(deletable, number, is_permanent=is_permanent)
+
+    async def delete_subject(
+        self, caller: Caller, subject: str, *, is_permanent: bool
+    ) -> list[int]:
+        """Returns the numbers of its versions."""
+        deletable = await self._unaliased(self._access.deletable_subject, caller, subject)
+        return await self._schemas.delete_subject(deletable, is_permanent=is_permanent)
+
+    # --- schemas --------------------------------------------------------------------------
+
+    async def schemas(
+        self,
+        caller: Caller,
+        prefix: str,
+        page: tuple[int, int],
+        *,
+        deleted: bool,
+        latest_only: bool,
+    ) -> list[Registered]:
+        """By subject and version, from the first to the last position of the page."""
+        readable = self._access.readable_subjects(caller)
+        return await self._reading.schemas(
+            readable, prefix, page, deleted=deleted, latest_only=latest_only
+        )
+
+    async def schema(
+        self,
+        caller: Caller,
+        schema_id: int,
+        *,
+        subject: str | None = None,
+        text_format: str | None = None,
+    ) -> ShownSchema:
+        """With the version that the named subject has of it, deleted or not."""
+        readable = self._access.readable_subjects(caller)
+        return await self._reading.schema(
+            readable, schema_id, subject=subject, text_format=text_format
+        )
+
+    async def uses(self, caller: Caller, schema_id: int, *, deleted: bool) -> list[Version]:
+        """The versions that have this schema, by subject and number."""
+        readable = self._access.readable_subjects(caller)
+        return await self._reading.uses(readable, schema_id, deleted=deleted)
+
+    async def schema_by_guid(
+        self, caller: Caller, guid: UUID, *, text_format: str | None = None
+    ) -> ShownSchema:
+        readable = self._access.readable_subjects(caller)
+        return await self._reading.schema_by_guid(readable, guid, text_format=text_format)
+
+    async def figures(self, caller: Caller) -> RegistryFigures:
+        return await self._reading.figures(self._access.describable_cluster(caller))
+
+    # --- settings: of a subject, or with None of all --------------------------------------
+
+    async def config(
+        self, caller: Caller, subject: str | None, *, default_to_global: bool = False
+    ) -> SubjectConfig:
+        """What is set there; with `default_to_global`, what counts there."""
+        scope = self._access.readable_scope(caller, subject)
+        return await self._reading.config(scope, default_to_global=default_to_global)
+
+    async def set_config(
+        self,
+        caller: Caller,
+        subject: str | None,
+        config: SubjectConfig,
+        *,
+        cleared: frozenset[str] = frozenset(),
+    ) -> SubjectConfig:
+        """Returns all that is set there now."""
+        scope = self._access.configurable_scope(caller, subject)
+        return await self._schemas.set_config(scope, config, cleared=cleared)
+
+    async def delete_config(self, caller: Caller, subject: str | None) -> SubjectConfig:
+        """Returns what was set there."""
+        return await self._schemas.delete_config(self._access.configurable_scope(caller, subject))
+
+    async def mode(
+        self, caller: Caller, subject: str | None, *, default_to_global: bool = False
+    ) -> Mode:
+        scope = self._access.readable_scope(caller, subject)
+        return await self._reading.mode(scope, default_to_global=default_to_global)
+
+    async def set_mode(
+        self, caller: Caller, subject: str | None, mode: Mode, *, is_forced: bool = False
+    ) -> Mode:
+        scope = self._access.configurable_scope(caller, subject)
+        return await self._schemas.set_mode(scope, mode, is_forced=is_forced)
+
+    async def delete_mode(self, caller: Caller, subject: str | None) -> Mode:
+        """Returns the mode that was set there."""
+        return await self._schemas.delete_mode(self._access.configurable_scope(caller, subject))
+
+    # --- rights ---------------------------------------------------------------------------
+
+    async def _readable(self, caller: Caller, subject: str) -> ReadableSubject:
+        return await self._unaliased(self._access.readable_subject, caller, subject)
+
+    async def _unaliased(
+        self, ask: Callable[[Caller, str], Right], caller: Caller, subject: str
+    ) -> Right:
+        """The right to a subject, or to the one that it is an alias of."""
+        return ask(caller, await self._reading.unaliased(ask(caller, subject)))
+
+    def _check_references(self, caller: Caller, new: NewSchema) -> None:
+        for reference in new.references:
+            self._access.readable_subject(caller, reference.subject)

@@ -11,7 +11,7 @@ import pytest
 
 from goqueue.broker.node import Node
 from goqueue.broker.schemas.jobs import Parsed, ParseJob
-from goqueue.broker.schemas.schemas import NewSchema, Schemas
+from goqueue.broker.schemas.schemas import Schemas
 from goqueue.broker.schemas.worker import WAITING_MAX, SchemaWorker
 from goqueue.model.errors import NotLeader, Overloaded, PolicyViolation
 from goqueue.model.schemas.formats import (
@@ -20,9 +20,12 @@ from goqueue.model.schemas.formats import (
     SchemaSource,
     SchemaType,
 )
-from goqueue.model.schemas.messages import CompatibilityLevel, Reference, SubjectConfig
+from goqueue.model.schemas.messages import CompatibilityLevel, NewSchema, Reference, SubjectConfig
 from goqueue.schema_formats import make_validator
+from goqueue.service.broker_service import BrokerService
+from goqueue.service.schemas import SchemaService
 from goqueue.state.schemas import RefusalKind, RegistryRefusal
+from tests.callers import ANYONE
 from tests.unit.broker.conftest import OpenBroker
 
 pytestmark = pytest.mark.anyio
@@ -47,7 +50,13 @@ async def broker(open_broker: OpenBroker) -> AsyncIterator[Node]:
 
 
 @pytest.fixture
-def schemas(broker: Node) -> Schemas:
+def schemas(broker: Node) -> SchemaService:
+    return BrokerService(broker).schemas
+
+
+@pytest.fixture
+def inside(broker: Node) -> Schemas:
+    """What clients do not see."""
     return broker.schemas
 
 
@@ -67,30 +76,32 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def test_nothing_is_started_or_made_before_it_is_needed(broker: Node) -> None:
-    assert broker.schemas.find_id(1) is None
+    assert 1 not in broker.schemas.catalogue.schemas
     assert "_schemas" not in broker.image.topics
     assert broker.schemas.worker.pid is None
 
 
-async def test_only_the_registry_writes_its_topic(broker: Node, schemas: Schemas) -> None:
-    await schemas.register("users", record(NAME))
+async def test_only_the_registry_writes_its_topic(broker: Node, schemas: SchemaService) -> None:
+    await schemas.register(ANYONE, "users", record(NAME))
     with pytest.raises(PolicyViolation):
         await broker.produce("_schemas", 0, b"", acks=-1, timeout_ms=100)
 
 
-async def test_what_was_parsed_once_needs_no_worker(schemas: Schemas) -> None:
-    first = await schemas.register("users", record(NAME))
-    await schemas.worker.close()
-    assert await schemas.register("users", record(NAME)) == first
-    assert (await schemas.look_up("users", record(NAME))).number == 1
+async def test_what_was_parsed_once_needs_no_worker(
+    schemas: SchemaService, inside: Schemas
+) -> None:
+    first = await schemas.register(ANYONE, "users", record(NAME))
+    await inside.worker.close()
+    assert await schemas.register(ANYONE, "users", record(NAME)) == first
+    assert (await schemas.look_up(ANYONE, "users", record(NAME))).version.number == 1
 
 
 async def test_restart(open_broker: OpenBroker) -> None:
     async with open_broker() as broker:
-        await broker.schemas.register("base", record(NAME, name="Base"))
+        await BrokerService(broker).schemas.register(ANYONE, "base", record(NAME, name="Base"))
         holder = record({"name": "base", "type": "Base"}, name="Holder")
         holder = holder._replace(references=(Reference("Base", "base", -1),))
-        registered = await broker.schemas.register("holders", holder)
+        registered = await BrokerService(broker).schemas.register(ANYONE, "holders", holder)
         assert registered.schema.identity.references == (Reference("Base", "base", 1),)
     async with open_broker() as broker:
         schemas = broker.schemas
@@ -101,20 +112,21 @@ async def test_restart(open_broker: OpenBroker) -> None:
             SchemaType.AVRO, registered.schema.text, (ResolvedReference("Base", base),)
         )
         assert schemas.subjects_of(2) == ["holders"]
-        assert await schemas.register("holders", holder) == registered
+        again = await BrokerService(broker).schemas.register(ANYONE, "holders", holder)
+        assert again == registered
     with pytest.raises(NotLeader):
         _ = schemas.catalogue
 
 
-async def test_one_id_for_many_at_once(schemas: Schemas) -> None:
+async def test_one_id_for_many_at_once(schemas: SchemaService, inside: Schemas) -> None:
     wanted = [record(NAME), record(NAME, AGE_OR_0)] * 20
-    found = await asyncio.gather(*(schemas.register("users", new) for new in wanted))
+    found = await asyncio.gather(*(schemas.register(ANYONE, "users", new) for new in wanted))
     assert len({registered.schema.id for registered in found}) == 2
-    assert [v.number for v in schemas.catalogue.versions("users")] == [1, 2]
+    assert [v.number for v in inside.catalogue.versions("users")] == [1, 2]
 
 
-async def test_many_at_once_are_parsed_once(schemas: Schemas) -> None:
-    many = [schemas.register(f"users-{n}", record(NAME)) for n in range(WAITING_MAX + 100)]
+async def test_many_at_once_are_parsed_once(schemas: SchemaService) -> None:
+    many = [schemas.register(ANYONE, f"users-{n}", record(NAME)) for n in range(WAITING_MAX + 100)]
     found = await asyncio.gather(*many)
     assert {registered.schema.id for registered in found} == {1}
 
@@ -129,29 +141,31 @@ async def test_many_at_once_are_parsed_once(schemas: Schemas) -> None:
     ],
 )
 async def test_levels(
-    schemas: Schemas, level: str, adds_required: bool, adds_optional: bool, drops: bool
+    schemas: SchemaService, level: str, adds_required: bool, adds_optional: bool, drops: bool
 ) -> None:
-    await schemas.set_config(None, SubjectConfig(compatibility=CompatibilityLevel(level)))
-    await schemas.register("users", record(NAME))
+    await schemas.set_config(ANYONE, None, SubjectConfig(compatibility=CompatibilityLevel(level)))
+    await schemas.register(ANYONE, "users", record(NAME))
     for new, expected in (
         (record(NAME, AGE), adds_required),
         (record(NAME, AGE_OR_0), adds_optional),
         (record(), drops),
     ):
-        mismatch = await schemas.check("users", new)
+        mismatch = await schemas.check(ANYONE, "users", new)
         assert (mismatch is None) is expected
         if not expected:
-            assert (await refused(schemas.register("users", new))).kind is RefusalKind.INCOMPATIBLE
+            assert (
+                await refused(schemas.register(ANYONE, "users", new))
+            ).kind is RefusalKind.INCOMPATIBLE
 
 
-async def test_transitive_levels_look_at_all_versions(schemas: Schemas) -> None:
-    await schemas.register("users", record(NAME))
-    await schemas.register("users", record())
+async def test_transitive_levels_look_at_all_versions(schemas: SchemaService) -> None:
+    await schemas.register(ANYONE, "users", record(NAME))
+    await schemas.register(ANYONE, "users", record())
     number = record({"name": "name", "type": "int", "default": 0})
-    assert await schemas.check("users", number) is None
+    assert await schemas.check(ANYONE, "users", number) is None
     transitive = SubjectConfig(compatibility=CompatibilityLevel.BACKWARD_TRANSITIVE)
-    await schemas.set_config("users", transitive)
-    mismatch = await schemas.check("users", number)
+    await schemas.set_config(ANYONE, "users", transitive)
+    mismatch = await schemas.check(ANYONE, "users", number)
     assert mismatch is not None
     assert mismatch.old.number == 1
     assert "{oldSchemaVersion: 1}" in mismatch.messages()
@@ -167,34 +181,39 @@ BAD_TEXTS = [
 ]
 
 
-async def test_bad_schemas(schemas: Schemas) -> None:
+async def test_bad_schemas(schemas: SchemaService, inside: Schemas) -> None:
     for schema_type in SchemaType:
         for text, kind in BAD_TEXTS:
             new = NewSchema(schema_type, text)
-            assert (await refused(schemas.register("a", new))).kind is kind, (schema_type, text)
-    assert not schemas.catalogue.schemas
+            assert (await refused(schemas.register(ANYONE, "a", new))).kind is kind, (
+                schema_type,
+                text,
+            )
+    assert not inside.catalogue.schemas
 
 
-async def test_protobuf_can_be_had_compiled(schemas: Schemas) -> None:
+async def test_protobuf_can_be_had_compiled(schemas: SchemaService, inside: Schemas) -> None:
     first = 'syntax = "proto3"; message Name { string text = 1; }'
-    await schemas.register("name", NewSchema(SchemaType.PROTOBUF, first))
+    await schemas.register(ANYONE, "name", NewSchema(SchemaType.PROTOBUF, first))
     text = 'syntax = "proto3"; import "name.proto"; message User { Name name = 1; }'
     reference = Reference("name.proto", "name", 1)
-    registered = await schemas.register("user", NewSchema(SchemaType.PROTOBUF, text, (reference,)))
-    compiled = await schemas.compiled(registered.schema.id)
+    registered = await schemas.register(
+        ANYONE, "user", NewSchema(SchemaType.PROTOBUF, text, (reference,))
+    )
+    compiled = await inside.compiled(registered.schema.id)
     assert [reference.name for reference in compiled.references] == ["name.proto"]
     assert "syntax" not in compiled.text + compiled.references[0].text
     check = make_validator(compiled)
     check(bytes([0]) + bytes([10, 4, 10, 2]) + b"hi")
     with pytest.raises(InvalidContent):
         check(bytes([0]) + bytes([10, 4, 10, 2]) + b"\xff\xff")
-    avro = await schemas.register("avro", record(NAME))
-    assert await schemas.compiled(avro.schema.id) == schemas.source(avro.schema.id)
+    avro = await schemas.register(ANYONE, "avro", record(NAME))
+    assert await inside.compiled(avro.schema.id) == inside.source(avro.schema.id)
 
 
-async def test_bad_subjects(schemas: Schemas) -> None:
+async def test_bad_subjects(schemas: SchemaService) -> None:
     for subject in ("", " ", "a\nb", "__GLOBAL", ":.context:a", "x" * 1_025):
-        refusal = await refused(schemas.register(subject, record(NAME)))
+        refusal = await refused(schemas.register(ANYONE, subject, record(NAME)))
         assert refusal.kind is RefusalKind.INVALID_SUBJECT
 
 

@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from goqueue.broker.node import Node
-from goqueue.broker.schemas.schemas import NewSchema
 from goqueue.model.errors import InvalidRecord
 from goqueue.model.records import COMPRESSION_CODES, NewRecord, encode_records
 from goqueue.model.schemas.formats import SchemaType
-from goqueue.model.schemas.messages import Mode
+from goqueue.model.schemas.messages import Mode, NewSchema
 from goqueue.model.topics import NewTopic
+from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
 from tests.unit.broker.conftest import OpenBroker
 
 pytestmark = pytest.mark.anyio
@@ -40,7 +41,9 @@ async def produce(broker: Node, *values: bytes, compression: str = "uncompressed
 async def test_others_get_their_turn_while_a_large_batch_is_checked(
     broker: Node, compression: str
 ) -> None:
-    await broker.schemas.register("orders-value", NewSchema(SchemaType.JSON, TEXT))
+    await BrokerService(broker).schemas.register(
+        ANYONE, "orders-value", NewSchema(SchemaType.JSON, TEXT)
+    )
     await produce(broker, b'{"id": "a"}')
     turns = 0
 
@@ -60,13 +63,13 @@ async def test_others_get_their_turn_while_a_large_batch_is_checked(
 
 
 async def test_an_id_that_is_imported_again_is_checked_by_its_new_schema(broker: Node) -> None:
-    schemas = broker.schemas
-    await schemas.set_mode(None, Mode.IMPORT)
-    await schemas.register("orders-value", NewSchema(SchemaType.JSON, TEXT, schema_id=7))
+    schemas = BrokerService(broker).schemas
+    await schemas.set_mode(ANYONE, None, Mode.IMPORT)
+    await schemas.register(ANYONE, "orders-value", NewSchema(SchemaType.JSON, TEXT, schema_id=7))
     await produce(broker, b'\x00\x00\x00\x00\x07{"id": "a"}')
     for is_permanent in (False, True):
-        await schemas.delete_subject("orders-value", is_permanent=is_permanent)
+        await schemas.delete_subject(ANYONE, "orders-value", is_permanent=is_permanent)
     with pytest.raises(InvalidRecord, match="no schema with id 7"):
         await produce(broker, b'\x00\x00\x00\x00\x07{"id": 1}')
-    await schemas.register("orders-value", NewSchema(SchemaType.JSON, NUMBER, schema_id=7))
+    await schemas.register(ANYONE, "orders-value", NewSchema(SchemaType.JSON, NUMBER, schema_id=7))
     await produce(broker, b'\x00\x00\x00\x00\x07{"id": 1}')

@@ -11,60 +11,52 @@ from typing import Final, NamedTuple, TypeVar
 
 from goqueue.broker.runtime.shard import Command, StateShard, untimed
 from goqueue.broker.runtime.topic import Host, StateTopic
-from goqueue.broker.schemas.compatibility import Mismatch, compare, predecessors
+from goqueue.broker.schemas.compatibility import compare, predecessors
 from goqueue.broker.schemas.parsing import SchemaParser
+from goqueue.broker.schemas.reading import SchemaReading
 from goqueue.broker.schemas.references import resolve, source_of
 from goqueue.broker.schemas.subjects import check_subject
 from goqueue.broker.schemas.worker import SchemaWorker
 from goqueue.model.errors import NotLeader
+from goqueue.model.rights import (
+    ConfigurableScope,
+    DeletableSubject,
+    ReadableSubject,
+    WritableSubject,
+)
 from goqueue.model.schemas.errors import (
     RefusalKind,
     RegistryRefusal,
     invalid_schema,
     schema_not_found,
     subject_not_found,
+    version_not_found,
 )
 from goqueue.model.schemas.formats import ResolvedReference, SchemaSource, SchemaType
 from goqueue.model.schemas.messages import (
     DeleteSubject,
     DeleteVersion,
     Mode,
+    NewSchema,
     Reference,
     Register,
     Registered,
     SchemaIdentity,
     SetConfig,
     SetMode,
-    StoredSchema,
+    ShownVersion,
     SubjectConfig,
     Version,
 )
-from goqueue.state.schemas.catalogue import Catalogue
+from goqueue.model.schemas.mismatch import Mismatch
+from goqueue.state.schemas.catalogue import DEFAULT_COMPATIBILITY, Catalogue
 from goqueue.state.schemas.machine import SchemaMachine
 
 SCHEMAS_TOPIC: Final = "_schemas"
-# What clients may ask for by `format`: what Python's Protobuf deserialiser wants, and an Avro
-# schema with all that it refers to put in its place. Other words are passed over.
-FORMATS: Final = {SchemaType.PROTOBUF: "serialized", SchemaType.AVRO: "resolved"}
 
 _NOTHING: Final = Catalogue()
 
 Answer = TypeVar("Answer")
-
-
-class NewSchema(NamedTuple):
-    """As a client sends it. A reference's version below 1 is the latest.
-
-    `metadata` and `rule_set` are JSON, stored and given back as they are.
-    """
-
-    type: SchemaType
-    text: str
-    references: tuple[Reference, ...] = ()
-    metadata: bytes = b""
-    rule_set: bytes = b""
-    schema_id: int | None = None
-    version: int | None = None
 
 
 class _Known(NamedTuple):
@@ -76,7 +68,7 @@ class _Known(NamedTuple):
 
 
 class Schemas:
-    """Owned by the broker. Look-ups of what is registered are `catalogue`'s."""
+    """Owned by the broker. `reading` shows what is registered to clients."""
 
     def __init__(self, host: Host, *, schema_max_bytes: int) -> None:
         self.schema_max_bytes = schema_max_bytes
@@ -90,6 +82,7 @@ class Schemas:
         self.worker = SchemaWorker()
         self._clock_ms = host.clock_ms
         self._parser = SchemaParser(self.worker)
+        self.reading = SchemaReading(self.loaded, self._parser)
         # Who registers under a subject compares with its versions: one at a time for each.
         self._turns: dict[str, _Turn] = {}
 
@@ -120,18 +113,9 @@ class Schemas:
         """A schema with what it refers to; raises `RegistryRefusal` if there is none."""
         return source_of(self.catalogue, self.catalogue.schema(schema_id))
 
-    def find_id(self, schema_id: int) -> StoredSchema | None:
-        return self.catalogue.schemas.get(schema_id)
-
     def subjects_of(self, schema_id: int) -> list[str]:
         """The subjects that have this schema in a version that is not deleted, by name."""
         return list(dict.fromkeys(v.subject for v in self.catalogue.uses(schema_id)))
-
-    async def rendered(self, schema: StoredSchema, wanted: str | None) -> str | None:
-        """The schema's text in another format that clients ask for; None is its own."""
-        if not wanted or wanted != FORMATS.get(SchemaType(schema.identity.type)):
-            return None
-        return await self._parser.describe(source_of(self.catalogue, schema))
 
     async def compiled(self, schema_id: int) -> SchemaSource:
         """As `source`, with Protobuf compiled: a validator made of it needs no compiler, which
@@ -150,7 +134,7 @@ class Schemas:
     # --- registering and looking up -------------------------------------------------------
 
     async def register(
-        self, subject: str, new: NewSchema, *, normalize: bool = False
+        self, subject: WritableSubject, new: NewSchema, *, normalize: bool = False
     ) -> Registered:
         """The schema's id and version under the subject, given to it now or before.
 
@@ -180,8 +164,14 @@ class Schemas:
             return await self._execute(untimed(SchemaMachine.register, request))
 
     async def look_up(
-        self, subject: str, new: NewSchema, *, normalize: bool = False, deleted: bool = False
-    ) -> Version:
+        self,
+        subject: ReadableSubject,
+        new: NewSchema,
+        *,
+        normalize: bool,
+        deleted: bool,
+        text_format: str | None,
+    ) -> ShownVersion:
         """The version of the subject that has this schema; raises if there is none."""
         catalogue = await self.loaded()
         if not catalogue.has_subject(subject, deleted=deleted):
@@ -190,7 +180,7 @@ class Schemas:
         found = await self._find(subject, known, deleted=deleted)
         if found is None:
             raise schema_not_found()
-        return found
+        return await self.reading.shown(self.catalogue, found, text_format)
 
     async def _find(self, subject: str, known: _Known, *, deleted: bool = False) -> Version | None:
         catalogue = await self.loaded()
@@ -220,20 +210,31 @@ class Schemas:
         return None
 
     async def check(
-        self,
-        subject: str,
-        new: NewSchema,
-        *,
-        olds: list[Version] | None = None,
-        normalize: bool = False,
+        self, subject: ReadableSubject, new: NewSchema, *, normalize: bool
     ) -> Mismatch | None:
-        """Whether the schema could be registered, or is compatible with these versions."""
+        """Whether the schema could be registered."""
         known = await self._parse(subject, new, normalize=normalize)
         catalogue = await self.loaded()
         level = catalogue.compatibility_of(subject)
-        if olds is None:
-            olds = predecessors(catalogue, subject, known.identity.metadata, level)
+        olds = predecessors(catalogue, subject, known.identity.metadata, level)
         return await compare(self.worker, catalogue, known.source, olds, level)
+
+    async def check_version(
+        self, subject: ReadableSubject, number: int | None, new: NewSchema, *, normalize: bool
+    ) -> Mismatch | None:
+        """Whether the schema is compatible with that version, or with the latest if None.
+
+        Without a latest version, nothing is there to be compatible with.
+        """
+        catalogue = await self.loaded()
+        olds = [version for version in (catalogue.latest(subject),) if version]
+        if number is not None:
+            olds = [version for version in catalogue.versions(subject) if version.number == number]
+            if not olds:
+                raise version_not_found(number)
+        known = await self._parse(subject, new, normalize=normalize)
+        level = catalogue.compatibility_of(subject)
+        return await compare(self.worker, await self.loaded(), known.source, olds, level)
 
     async def _parse(self, subject: str, new: NewSchema, *, normalize: bool) -> _Known:
         self._check_size(new)
@@ -276,43 +277,49 @@ class Schemas:
 
     # --- deleting and settings ------------------------------------------------------------
 
-    async def delete_version(self, subject: str, number: int, *, is_permanent: bool) -> int:
+    async def delete_version(
+        self, subject: DeletableSubject, number: int | None, *, is_permanent: bool
+    ) -> int:
+        """Returns the number; with None, it is the latest that goes."""
+        if number is None:
+            number = (await self.loaded()).version(subject, None).number
         request = DeleteVersion(subject, number, is_permanent)
         return await self._execute(untimed(SchemaMachine.delete_version, request))
 
-    async def delete_subject(self, subject: str, *, is_permanent: bool) -> list[int]:
+    async def delete_subject(self, subject: DeletableSubject, *, is_permanent: bool) -> list[int]:
         request = DeleteSubject(subject, is_permanent)
         return await self._execute(untimed(SchemaMachine.delete_subject, request))
 
     async def set_config(
         self,
-        subject: str | None,
+        scope: ConfigurableScope,
         config: SubjectConfig,
         *,
         cleared: frozenset[str] = frozenset(),
     ) -> SubjectConfig:
         """Returns all that is set there now."""
-        if subject is not None:
-            check_subject(subject)
+        if scope.subject is not None:
+            check_subject(scope.subject)
         if config.alias is not None:
             check_subject(config.alias)
-        request = SetConfig(subject, config, cleared)
+        request = SetConfig(scope.subject, config, cleared)
         return await self._execute(untimed(SchemaMachine.set_config, request))
 
-    async def delete_config(self, subject: str | None) -> SubjectConfig:
+    async def delete_config(self, scope: ConfigurableScope) -> SubjectConfig:
         """Returns what was set there."""
-        request = SetConfig(subject, None)
-        return await self._execute(untimed(SchemaMachine.set_config, request))
+        request = SetConfig(scope.subject, None)
+        old = await self._execute(untimed(SchemaMachine.set_config, request))
+        return old.with_compatibility(DEFAULT_COMPATIBILITY) if scope.subject is None else old
 
-    async def set_mode(self, subject: str | None, mode: Mode, *, is_forced: bool = False) -> Mode:
-        if subject is not None:
-            check_subject(subject)
-        request = SetMode(subject, mode, is_forced)
+    async def set_mode(self, scope: ConfigurableScope, mode: Mode, *, is_forced: bool) -> Mode:
+        if scope.subject is not None:
+            check_subject(scope.subject)
+        request = SetMode(scope.subject, mode, is_forced)
         return await self._execute(untimed(SchemaMachine.set_mode, request))
 
-    async def delete_mode(self, subject: str | None) -> Mode:
+    async def delete_mode(self, scope: ConfigurableScope) -> Mode:
         """Returns the mode that was set there."""
-        request = SetMode(subject, None)
+        request = SetMode(scope.subject, None)
         return await self._execute(untimed(SchemaMachine.set_mode, request))
 
     # --- the machine ----------------------------------------------------------------------

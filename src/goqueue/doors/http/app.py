@@ -26,7 +26,6 @@ from goqueue.doors.http import (
     topics,
     tracing,
 )
-from goqueue.doors.http.body import BodyReader
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.framework_errors import respond
 from goqueue.doors.http.groups import (
@@ -44,6 +43,7 @@ from goqueue.doors.http.openapi import openapi_config
 from goqueue.doors.http.readiness import Readiness
 from goqueue.doors.http.transactions import groups as transaction_groups
 from goqueue.doors.http.transactions import listing, producers, transactions
+from goqueue.doors.web.bodies import BodyReader
 from goqueue.doors.web.callers import caller_in
 from goqueue.model.caller import Caller, Door
 from goqueue.service.broker_service import BrokerService

@@ -1,90 +1,35 @@
-"""Reading a request's body within limits, and decoding it strictly.
+"""Bodies of JSON: read within limits, and decoded strictly."""
 
-How long a body may take is the connection's business: a silent client is hung up on there.
-"""
-
-import asyncio
-from collections.abc import Iterable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
-from goqueue.doors.http.asgi import Receive
 from goqueue.doors.http.errors import Refusal
+from goqueue.doors.web.asgi import Receive
+from goqueue.doors.web.bodies import BodyFault, BodyReader, BodyRefused, Headers
 
 T = TypeVar("T")
-Headers = Iterable[tuple[bytes, bytes]]
 
-# A body that is refused for its size is still read for this long, so that the client, which sends
-# before it listens, sees the answer instead of a reset connection.
-LINGER_SECONDS: Final = 1.0
 # Bodies of all requests together: a few of the largest allowed. Decoding takes a multiple of it.
 BODIES_HELD_MAX_BYTES: Final = 512 * 1024 * 1024
 
 
-class BodyReader:
-    """Reads bodies, and knows how many bytes of unfinished ones are held."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self.max_bytes = max_bytes
-        self._held_bytes = 0
-
-    async def read(self, headers: Headers, receive: Receive) -> bytes:
-        """The whole body of a JSON request."""
-        if _check_headers(headers) > self.max_bytes:
-            await self._refuse_size(headers, receive)
-        message = await _next(receive)
-        body: bytes = message["body"]
-        if message["more_body"]:
-            body = await self._rest(body, headers, receive)
-        if len(body) > self.max_bytes:
-            raise self._too_large()
-        return body
-
-    async def _rest(self, first: bytes, headers: Headers, receive: Receive) -> bytes:
-        chunks = [first]
-        size = len(first)
-        self._held_bytes += size
-        try:
-            more = True
-            while more:
-                if size > self.max_bytes:
-                    chunks.clear()
-                    await self._refuse_size(headers, receive)
-                if self._held_bytes > BODIES_HELD_MAX_BYTES:
-                    raise Refusal(503, "overloaded", "too many large requests are under way")
-                message = await _next(receive)
-                chunks.append(message["body"])
-                size += len(message["body"])
-                self._held_bytes += len(message["body"])
-                more = message["more_body"]
-            return b"".join(chunks)
-        finally:
-            self._held_bytes -= size
-
-    async def _refuse_size(self, headers: Headers, receive: Receive) -> None:
-        if not any(name == b"expect" for name, _ in headers):
-            try:
-                async with asyncio.timeout(LINGER_SECONDS):
-                    while (await _next(receive))["more_body"]:
-                        pass
-            except TimeoutError:
-                pass
-        raise self._too_large()
-
-    def _too_large(self) -> Refusal:
-        return Refusal(
-            413,
-            "request_too_large",
-            f"the body is larger than http.request.max.bytes = {self.max_bytes}",
-        )
+async def read_json(bodies: BodyReader, headers: Headers, receive: Receive) -> bytes:
+    """The whole body of a request that says it is JSON."""
+    length = _check_headers(headers)
+    try:
+        return await bodies.read(headers, length, receive)
+    except BodyRefused as refused:
+        raise _refusal(refused.fault, bodies.max_bytes) from None
 
 
-async def _next(receive: Receive) -> Any:
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        raise Refusal(400, "disconnected", "the connection ended before the body did")
-    return message
+def _refusal(fault: BodyFault, max_bytes: int) -> Refusal:
+    if fault is BodyFault.TOO_LARGE:
+        said = f"the body is larger than http.request.max.bytes = {max_bytes}"
+        return Refusal(413, "request_too_large", said)
+    if fault is BodyFault.TOO_MUCH_AT_ONCE:
+        return Refusal(503, "overloaded", "too many large requests are under way")
+    return Refusal(400, "disconnected", "the connection ended before the body did")
 
 
 def _check_headers(headers: Headers) -> int:

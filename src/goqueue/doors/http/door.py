@@ -8,14 +8,15 @@ from typing import Final
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from goqueue.doors.http.asgi import Application
-from goqueue.doors.http.body import BodyReader
+from goqueue.doors.http.body import BODIES_HELD_MAX_BYTES
 from goqueue.doors.http.connection import KEEP_ALIVE_SECONDS, HttpConnection
 from goqueue.doors.http.entry import Entry
 from goqueue.doors.http.late_app import LateApp
-from goqueue.doors.http.mounting import Mount
 from goqueue.doors.http.readiness import Readiness
 from goqueue.doors.http.traffic import Traffic
+from goqueue.doors.web.asgi import Application
+from goqueue.doors.web.bodies import BodyReader
+from goqueue.doors.web.mounting import Mount
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.service.broker_service import BrokerService
 
@@ -41,7 +42,9 @@ class HttpDoor:
         self._closing = asyncio.Event()
         self._connections = ServerState()
         self._traffic = Traffic(self._connections.connections)
-        self._bodies = BodyReader(config.http_request_max_bytes)
+        self._bodies = BodyReader(
+            max_bytes=config.http_request_max_bytes, held_max_bytes=BODIES_HELD_MAX_BYTES
+        )
         # Now: it tells by what changes from here on that the broker has announced itself.
         self._readiness = Readiness(broker, self._closing)
         self._app = LateApp(self._build_app)

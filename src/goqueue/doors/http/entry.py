@@ -5,13 +5,15 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Final
 
-from goqueue.doors.http.asgi import Application, Message, Receive, Scope, Send
-from goqueue.doors.http.body import BodyReader
+from goqueue.doors.http.body import read_json
 from goqueue.doors.http.errors import Answer, answer, answer_to
-from goqueue.doors.http.mounting import Mount
 from goqueue.doors.http.publishing import given_traceparent, publish
 from goqueue.doors.http.traffic import REQUESTS_IN_FLIGHT_MAX, Traffic
+from goqueue.doors.web.asgi import Application, Message, Receive, Scope, Send
+from goqueue.doors.web.bodies import BodyReader
 from goqueue.doors.web.callers import caller_in
+from goqueue.doors.web.mounting import Mount
+from goqueue.doors.web.sending import respond
 from goqueue.model.caller import Door
 from goqueue.service.broker_service import BrokerService
 
@@ -20,7 +22,7 @@ _SUFFIX: Final = "/messages"
 _PUBLISHING: Final = "/topics/{name}/messages"
 # Paths and methods that there are not.
 _UNMATCHED: Final = "unmatched"
-_JSON: Final = (b"content-type", b"application/json")
+_JSON: Final = b"application/json"
 
 
 class Entry:
@@ -87,7 +89,7 @@ class Entry:
 
     async def _publish(self, name: str, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            body = await self._bodies.read(scope["headers"], receive)
+            body = await read_json(self._bodies, scope["headers"], receive)
             stored, traceparent = await publish(
                 self._broker, name, body, given_traceparent(scope["headers"])
             )
@@ -97,14 +99,7 @@ class Entry:
             await _send(send, refusal)
             return
         self._traffic.count("POST", 200)
-        await send(
-            {
-                "type": "http.response.start",
-                "status": 200,
-                "headers": [_JSON, (b"content-length", b"%d" % len(stored)), *traceparent],
-            }
-        )
-        await send({"type": "http.response.body", "body": stored, "more_body": False})
+        await respond(send, 200, _JSON, stored, traceparent)
 
     async def _mounted_answer(
         self, mount: Mount, scope: Scope, receive: Receive, send: Send
@@ -135,11 +130,4 @@ class Entry:
 
 async def _send(send: Send, refusal: Answer) -> None:
     headers = [(name.encode(), value.encode()) for name, value in refusal.headers.items()]
-    await send(
-        {
-            "type": "http.response.start",
-            "status": refusal.status,
-            "headers": [_JSON, (b"content-length", b"%d" % len(refusal.body)), *headers],
-        }
-    )
-    await send({"type": "http.response.body", "body": refusal.body, "more_body": False})
+    await respond(send, refusal.status, _JSON, refusal.body, headers)

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from goqueue.doors.http.coordinator_errors import status_and_code
+from goqueue.doors.web.long_poll import ClientGone
 from goqueue.model import errors as model
 from goqueue.model.groups.refusals import GroupRefused
 from goqueue.model.queues.receipts import InvalidReceipt
@@ -99,6 +100,8 @@ def answer_to(error: Exception) -> Answer:
     """What the client gets for `error`. One that nobody foresaw is logged, not told."""
     if isinstance(error, Refusal):
         return answer(error.status, error.code, str(error))
+    if isinstance(error, ClientGone):
+        return answer(400, "disconnected", str(error))
     if isinstance(error, GroupRefused | TransactionRefused):
         return answer(*status_and_code(error), error.message)
     if isinstance(error, model.GoQueueError):

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from goqueue.doors.http.asgi import Application, Receive, Scope, Send
+from goqueue.doors.web.asgi import Application, Receive, Scope, Send
 
 # By then the rest of the broker is up; a request that comes before begins the loading.
 BEGIN_AFTER_SECONDS: Final = 0.1

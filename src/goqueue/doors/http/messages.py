@@ -14,12 +14,12 @@ from litestar.params import PathParameter, QueryParameter
 from goqueue.broker.node import Node
 from goqueue.broker.tracing.reading import note_read
 from goqueue.doors.http.errors import Refusal
-from goqueue.doors.http.long_poll import LONG_POLL_MAX_MS, or_gone
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.payloads import Encoding
 from goqueue.doors.http.publishing import given_traceparent, publish
 from goqueue.doors.http.stored_message import StoredMessage, show_record
 from goqueue.doors.http.topics import TopicInPath
+from goqueue.doors.web.long_poll import LONG_POLL_MAX_MS, or_gone
 from goqueue.model.log import Isolation, RecordPage
 from goqueue.model.settings import INT32_MAX
 

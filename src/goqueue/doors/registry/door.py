@@ -1,21 +1,18 @@
 """The ASGI handler: which requests are for the registry, and how answers are sent."""
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote_to_bytes
 
 import msgspec
 
 from goqueue.doors.registry.answers import Allowed, LongList, PlainText
-from goqueue.doors.registry.body_reading import BodyReader
 from goqueue.doors.registry.errors import HttpRefusal, answer_to
+from goqueue.doors.web.asgi import Receive, Scope, Send
+from goqueue.doors.web.bodies import BodyFault, BodyReader, BodyRefused, Headers
 from goqueue.doors.web.callers import caller_in
+from goqueue.doors.web.sending import respond
 from goqueue.model.caller import Door
 from goqueue.service.broker_service import BrokerService
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[Any], Awaitable[None]]
 
 # The first that the client accepts is the answer's type.
 _KINDS: Final = (
@@ -27,6 +24,9 @@ _KINDS: Final = (
 _ESCAPED: Final = 6
 # Names, subjects and versions of references, and the request's own words.
 _BODY_ROOM_BYTES: Final = 256 * 1024
+# Unfinished bodies of all requests together: dozens of the largest with default settings.
+_BODIES_HELD_MAX_BYTES: Final = 256 * 1024 * 1024
+_BYTES_KIND: Final = "application/octet-stream"
 # Of a long list, this much is sent at a time.
 _CHUNK_BYTES: Final = 64 * 1024
 # What the door takes from the others on its port, by the first part of the path.
@@ -44,11 +44,11 @@ class RegistryDoor:
     name = "registry"
 
     def __init__(self, service: BrokerService) -> None:
-        broker = service.node
         self._service = service
-        self._schemas = broker.schemas
-        self._cluster_id = broker.cluster_id
-        self._bodies = BodyReader(_ESCAPED * broker.schemas.schema_max_bytes + _BODY_ROOM_BYTES)
+        self._bodies = BodyReader(
+            max_bytes=_ESCAPED * service.schemas.schema_max_bytes + _BODY_ROOM_BYTES,
+            held_max_bytes=_BODIES_HELD_MAX_BYTES,
+        )
 
     async def start(self) -> None:
         """Nothing is needed before the first request."""
@@ -84,8 +84,8 @@ class RegistryDoor:
             status, body = answer_to(error)
             content = _encode(body)
             allowed = error.allowed if isinstance(error, HttpRefusal) else ""
-        await _start(send, status, kind, length=len(content), allowed=allowed)
-        await send({"type": "http.response.body", "body": content, "more_body": False})
+        headers = [(b"allow", allowed.encode())] if allowed else []
+        await respond(send, status, kind, content, headers)
 
     async def _answer(self, scope: Scope, receive: Receive) -> object:
         # Imported with the first request: most brokers start without a registry being used.
@@ -93,17 +93,58 @@ class RegistryDoor:
         from goqueue.doors.registry.routing import find
 
         handler, parts = find(scope["method"], _path(scope))
-        await self._schemas.loaded()
+        caller = caller_in(scope, Door.REGISTRY)
+        self._service.tracing.asked_by(caller)
         call = Call(
             service=self._service,
-            caller=caller_in(scope, Door.REGISTRY),
-            schemas=self._schemas,
-            cluster_id=self._cluster_id,
+            caller=caller,
             parts=parts,
             query=Query(scope["query_string"]),
-            read=lambda: self._bodies.read(scope["headers"], receive),
+            read=lambda: self._body(scope["headers"], receive),
         )
         return await handler(call)
+
+    async def _body(self, headers: Headers, receive: Receive) -> bytes:
+        length = _check_head(headers)
+        try:
+            return await self._bodies.read(headers, length, receive)
+        except BodyRefused as refused:
+            raise _refusal(refused.fault, self._bodies.max_bytes) from None
+
+
+def _refusal(fault: BodyFault, max_bytes: int) -> HttpRefusal:
+    if fault is BodyFault.TOO_LARGE:
+        return HttpRefusal(
+            413,
+            f"the request is larger than {max_bytes} bytes, which is room for any schema "
+            "within schema.max.bytes",
+        )
+    if fault is BodyFault.TOO_MUCH_AT_ONCE:
+        return HttpRefusal(503, "too many large requests are under way; try again")
+    return HttpRefusal(400, "the connection ended before the request did")
+
+
+def _check_head(headers: Headers) -> int:
+    """Refuse what a web page elsewhere could send without asking; return the announced length.
+
+    A page may post forms and plain text across sites, or a body without any type, but not JSON.
+    """
+    kind, length, origin = "", 0, b""
+    for name, value in headers:
+        if name == b"content-type":
+            kind = value.partition(b";")[0].strip().lower().decode("latin-1")
+        elif name == b"content-length":
+            length = int(value)
+        elif name == b"origin":
+            origin = value
+    is_json = kind.startswith("application/") and kind.endswith(("/json", "+json"))
+    if not is_json and kind != _BYTES_KIND and (kind or origin):
+        raise HttpRefusal(
+            415,
+            f"content-type is {kind or 'missing'}; send application/vnd.schemaregistry.v1+json "
+            "or application/json",
+        )
+    return length
 
 
 def _path(scope: Scope) -> tuple[str, ...]:
@@ -134,19 +175,9 @@ def _kind(scope: Scope) -> bytes:
     return _KINDS[0]
 
 
-async def _start(
-    send: Send, status: int, kind: bytes, *, length: int | None, allowed: str = ""
-) -> None:
-    headers = [(b"content-type", kind)]
-    if allowed:
-        headers.append((b"allow", allowed.encode()))
-    if length is not None:
-        headers.append((b"content-length", b"%d" % length))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-
-
 async def _send_list(send: Send, kind: bytes, answer: LongList) -> None:
-    await _start(send, 200, kind, length=None)
+    headers = [(b"content-type", kind)]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
     chunk = bytearray(b"[")
     separator = b""
     for item in answer.items:

@@ -7,12 +7,11 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from goqueue.broker.schemas.schemas import NewSchema, Schemas
 from goqueue.doors.registry.errors import HttpRefusal
 from goqueue.model.caller import Caller
 from goqueue.model.schemas.errors import RefusalKind, RegistryRefusal, invalid_schema
 from goqueue.model.schemas.formats import SchemaType
-from goqueue.model.schemas.messages import Reference
+from goqueue.model.schemas.messages import NewSchema, Reference
 from goqueue.service.broker_service import BrokerService
 
 T = TypeVar("T")
@@ -57,16 +56,19 @@ class Call(NamedTuple):
 
     service: BrokerService
     caller: Caller
-    schemas: Schemas
-    cluster_id: str
     parts: tuple[str, ...]
     query: Query
     read: Callable[[], Awaitable[bytes]]
 
     @property
     def subject(self) -> str:
-        """The subject in the path, or the one it is an alias of."""
-        return self.schemas.catalogue.resolve_alias(in_default_context(self.parts[0]))
+        """The subject in the path."""
+        return in_default_context(self.parts[0])
+
+    @property
+    def text_format(self) -> str | None:
+        """How schemas are to be written."""
+        return self.query.text("format")
 
     async def body(self, decoder: msgspec.json.Decoder[T]) -> T:
         content = await self.read()

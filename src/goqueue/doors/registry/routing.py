@@ -1,4 +1,4 @@
-"""Which handler answers a request."""
+"""Which handler answers a request, and what its caller must be allowed to do."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -8,67 +8,109 @@ from goqueue.doors.registry import compatibility, schemas, server, settings, sub
 from goqueue.doors.registry.answers import Allowed
 from goqueue.doors.registry.errors import HttpRefusal
 from goqueue.doors.registry.requests import Call
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import OPEN, Need, Refused
 
 Handler = Callable[[Call], Awaitable[object]]
 Path = tuple[str, ...]
 
-# A part of a path that can be anything.
-_ANY: Final = "*"
 
-ROUTES: Final[Mapping[str, Mapping[str, Handler]]] = {
-    "": {"GET": server.root},
-    "contexts": {"GET": server.list_contexts},
-    "v1/metadata/id": {"GET": server.show_id},
-    "v1/metadata/version": {"GET": server.show_version},
-    "v1/metadata/deployment": {"GET": server.show_deployment},
-    "subjects": {"GET": subjects.list_subjects},
-    "subjects/*": {"POST": subjects.look_up, "DELETE": subjects.delete_subject},
-    "subjects/*/metadata": {"GET": subjects.latest_with_metadata},
-    "subjects/*/versions": {"GET": subjects.list_versions, "POST": subjects.register},
-    "subjects/*/versions/*": {"GET": subjects.show_version, "DELETE": subjects.delete_version},
-    "subjects/*/versions/*/schema": {"GET": subjects.show_version_text},
-    "subjects/*/versions/*/referencedby": {"GET": subjects.list_referrers},
-    "schemas": {"GET": schemas.list_schemas},
-    "schemas/types": {"GET": schemas.list_types},
-    "schemas/stats": {"GET": schemas.stats},
-    "schemas/ids/*": {"GET": schemas.show},
-    "schemas/ids/*/schema": {"GET": schemas.show_text},
-    "schemas/ids/*/subjects": {"GET": schemas.list_subjects},
-    "schemas/ids/*/versions": {"GET": schemas.list_versions},
-    "schemas/guids/*": {"GET": schemas.show_by_guid},
-    "schemas/guids/*/ids": {"GET": schemas.list_ids},
-    "compatibility/subjects/*/versions": {"POST": compatibility.check_all},
-    "compatibility/subjects/*/versions/*": {"POST": compatibility.check_version},
-    "config": {
-        "GET": settings.show_config,
-        "PUT": settings.set_config,
-        "DELETE": settings.delete_config,
+class Route(NamedTuple):
+    handler: Handler
+    needs: tuple[Need, ...]
+
+
+def _subject(verb: Verb) -> Need:
+    return Need(Resource.SUBJECT, verb, names="subject")
+
+
+_READ: Final = (_subject(Verb.READ),)
+_DELETE: Final = (_subject(Verb.DELETE),)
+_CONFIGURE: Final = (_subject(Verb.ALTER_CONFIGS),)
+# What a schema in the body refers to.
+_REFERENCES: Final = Need(Resource.SUBJECT, Verb.READ, names="references.subject")
+_WRITE: Final = (_subject(Verb.WRITE), _REFERENCES)
+_COMPARE: Final = (_subject(Verb.READ), _REFERENCES)
+# A schema that only subjects have which the caller may not read is not found.
+_READ_ANY: Final = (Need(Resource.SUBJECT, Verb.READ, refused=Refused.LEFT_OUT),)
+_REFERRERS: Final = (*_READ, *_READ_ANY)
+_FIGURES: Final = (Need(Resource.CLUSTER, Verb.DESCRIBE),)
+_READ_ALL: Final = (Need(Resource.CLUSTER, Verb.DESCRIBE_CONFIGS),)
+_CONFIGURE_ALL: Final = (Need(Resource.CLUSTER, Verb.ALTER_CONFIGS),)
+
+# A part of a path in braces can be anything; the needs call it by its name.
+ROUTES: Final[Mapping[str, Mapping[str, Route]]] = {
+    "": {"GET": Route(server.root, OPEN)},
+    "contexts": {"GET": Route(server.list_contexts, OPEN)},
+    "v1/metadata/id": {"GET": Route(server.show_id, OPEN)},
+    "v1/metadata/version": {"GET": Route(server.show_version, OPEN)},
+    "v1/metadata/deployment": {"GET": Route(server.show_deployment, OPEN)},
+    "subjects": {"GET": Route(subjects.list_subjects, _READ_ANY)},
+    "subjects/{subject}": {
+        "POST": Route(subjects.look_up, _COMPARE),
+        "DELETE": Route(subjects.delete_subject, _DELETE),
     },
-    "config/*": {
-        "GET": settings.show_config,
-        "PUT": settings.set_config,
-        "DELETE": settings.delete_config,
+    "subjects/{subject}/metadata": {"GET": Route(subjects.latest_with_metadata, _READ)},
+    "subjects/{subject}/versions": {
+        "GET": Route(subjects.list_versions, _READ),
+        "POST": Route(subjects.register, _WRITE),
+    },
+    "subjects/{subject}/versions/{version}": {
+        "GET": Route(subjects.show_version, _READ),
+        "DELETE": Route(subjects.delete_version, _DELETE),
+    },
+    "subjects/{subject}/versions/{version}/schema": {
+        "GET": Route(subjects.show_version_text, _READ)
+    },
+    "subjects/{subject}/versions/{version}/referencedby": {
+        "GET": Route(subjects.list_referrers, _REFERRERS)
+    },
+    "schemas": {"GET": Route(schemas.list_schemas, _READ_ANY)},
+    "schemas/types": {"GET": Route(schemas.list_types, OPEN)},
+    "schemas/stats": {"GET": Route(schemas.stats, _FIGURES)},
+    "schemas/ids/{id}": {"GET": Route(schemas.show, _READ_ANY)},
+    "schemas/ids/{id}/schema": {"GET": Route(schemas.show_text, _READ_ANY)},
+    "schemas/ids/{id}/subjects": {"GET": Route(schemas.list_subjects, _READ_ANY)},
+    "schemas/ids/{id}/versions": {"GET": Route(schemas.list_versions, _READ_ANY)},
+    "schemas/guids/{guid}": {"GET": Route(schemas.show_by_guid, _READ_ANY)},
+    "schemas/guids/{guid}/ids": {"GET": Route(schemas.list_ids, _READ_ANY)},
+    "compatibility/subjects/{subject}/versions": {"POST": Route(compatibility.check_all, _COMPARE)},
+    "compatibility/subjects/{subject}/versions/{version}": {
+        "POST": Route(compatibility.check_version, _COMPARE)
+    },
+    "config": {
+        "GET": Route(settings.show_config, _READ_ALL),
+        "PUT": Route(settings.set_config, _CONFIGURE_ALL),
+        "DELETE": Route(settings.delete_config, _CONFIGURE_ALL),
+    },
+    "config/{subject}": {
+        "GET": Route(settings.show_config, _READ),
+        "PUT": Route(settings.set_config, _CONFIGURE),
+        "DELETE": Route(settings.delete_config, _CONFIGURE),
     },
     "mode": {
-        "GET": settings.show_mode,
-        "PUT": settings.set_mode,
-        "DELETE": settings.delete_mode,
+        "GET": Route(settings.show_mode, _READ_ALL),
+        "PUT": Route(settings.set_mode, _CONFIGURE_ALL),
+        "DELETE": Route(settings.delete_mode, _CONFIGURE_ALL),
     },
-    "mode/*": {
-        "GET": settings.show_mode,
-        "PUT": settings.set_mode,
-        "DELETE": settings.delete_mode,
+    "mode/{subject}": {
+        "GET": Route(settings.show_mode, _READ),
+        "PUT": Route(settings.set_mode, _CONFIGURE),
+        "DELETE": Route(settings.delete_mode, _CONFIGURE),
     },
-    "associations": {"POST": server.refuse_association, "PUT": server.refuse_association},
-    "associations/resources/*": {"DELETE": server.refuse_association},
-    "associations/resources/*/*": {"GET": server.list_associations},
+    "associations": {
+        "POST": Route(server.refuse_association, OPEN),
+        "PUT": Route(server.refuse_association, OPEN),
+    },
+    "associations/resources/{resource}": {"DELETE": Route(server.refuse_association, OPEN)},
+    "associations/resources/{namespace}/{resource}": {"GET": Route(server.list_associations, OPEN)},
 }
 
 _PREFIX: Final = "schemas"
 
 
-def _by_size() -> dict[int, list[tuple[Path, Mapping[str, Handler]]]]:
-    sized: dict[int, list[tuple[Path, Mapping[str, Handler]]]] = {}
+def _by_size() -> dict[int, list[tuple[Path, Mapping[str, Route]]]]:
+    sized: dict[int, list[tuple[Path, Mapping[str, Route]]]] = {}
     for text, methods in ROUTES.items():
         path = tuple(text.split("/")) if text else ()
         sized.setdefault(len(path), []).append((path, methods))
@@ -93,19 +135,23 @@ def find(method: str, path: Path) -> Found:
     allowed = ", ".join([*methods, *(("HEAD",) if "GET" in methods else ()), "OPTIONS"])
     if method == "OPTIONS":
         return Found(partial(_show_allowed, Allowed(allowed)), parts)
-    handler = methods.get("GET" if method == "HEAD" else method)
-    if handler is None:
+    route = methods.get("GET" if method == "HEAD" else method)
+    if route is None:
         raise HttpRefusal(405, "HTTP 405 Method Not Allowed", allowed=allowed)
-    return Found(handler, parts)
+    return Found(route.handler, parts)
 
 
 async def _show_allowed(allowed: Allowed, _call: Call) -> Allowed:
     return allowed
 
 
-def _match(path: Path) -> tuple[Mapping[str, Handler], Path] | None:
+def _match(path: Path) -> tuple[Mapping[str, Route], Path] | None:
     for pattern, methods in _BY_SIZE.get(len(path), ()):
-        if all(wanted in (_ANY, part) for wanted, part in zip(pattern, path, strict=True)):
-            variable = zip(pattern, path, strict=True)
-            return methods, tuple(part for wanted, part in variable if wanted == _ANY)
+        pairs = list(zip(pattern, path, strict=True))
+        if all(_is_any(wanted) or wanted == part for wanted, part in pairs):
+            return methods, tuple(part for wanted, part in pairs if _is_any(wanted))
     return None
+
+
+def _is_any(wanted: str) -> bool:
+    return wanted.startswith("{")

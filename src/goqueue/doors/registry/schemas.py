@@ -1,7 +1,5 @@
 """/schemas: by id, by guid, all of them."""
 
-from collections.abc import Iterator
-from itertools import islice
 from typing import Final
 from uuid import UUID
 
@@ -18,7 +16,7 @@ from goqueue.doors.registry.requests import Call, page, page_bounds, parse_id
 from goqueue.doors.registry.subjects import VERSIONS_LISTED_MAX, subject_prefix
 from goqueue.model.schemas.errors import schema_not_found
 from goqueue.model.schemas.formats import SchemaType
-from goqueue.model.schemas.messages import StoredSchema, Version
+from goqueue.model.schemas.messages import ShownSchema, Version
 
 # As Confluent's registry has it; there is an offset for the rest.
 SCHEMAS_LISTED_MAX: Final = 1_000
@@ -36,56 +34,54 @@ class Stats(msgspec.Struct, frozen=True, rename="camel"):
 
 
 async def list_schemas(call: Call) -> LongList:
-    catalogue, query = call.schemas.catalogue, call.query
-    deleted, latest_only = query.flag("deleted"), query.flag("latestOnly")
-    prefix = subject_prefix(call)
-    names = sorted(n for n in catalogue.subjects(deleted=deleted) if n.startswith(prefix))
-    found = (
-        (catalogue.schema(version.schema_id), version)
-        for name in names
-        for version in catalogue.versions(name, deleted=deleted)[-1 if latest_only else 0 :]
+    """All that is listed is what is registered now, however slowly the client takes it."""
+    chosen = await call.service.schemas.schemas(
+        call.caller,
+        subject_prefix(call),
+        page_bounds(call.query, most=SCHEMAS_LISTED_MAX),
+        deleted=call.query.flag("deleted"),
+        latest_only=call.query.flag("latestOnly"),
     )
-    # All that is listed is what is registered now, however slowly the client takes it.
-    chosen = list(islice(found, *page_bounds(query, most=SCHEMAS_LISTED_MAX)))
     return LongList(schema_answer(schema, version) for schema, version in chosen)
 
 
 async def show(call: Call) -> SchemaAnswer:
     """With the version that the named subject has of it."""
-    schema = _schema(call)
-    wanted = call.query.text("subject")
-    uses = call.schemas.catalogue.uses(schema.id, deleted=True)
-    version = next((use for use in reversed(uses) if use.subject == wanted), None)
-    max_id = call.schemas.catalogue.highest_id if call.query.flag("fetchMaxId") else None
-    text = await call.schemas.rendered(schema, call.query.text("format"))
-    answer = schema_answer(schema, version, text=text)
+    shown = await call.service.schemas.schema(
+        call.caller,
+        parse_id(call.parts[0]),
+        subject=call.query.text("subject"),
+        text_format=call.text_format,
+    )
+    max_id = shown.highest_id if call.query.flag("fetchMaxId") else None
+    answer = schema_answer(shown.schema, shown.version, text=shown.text)
     return msgspec.structs.replace(answer, id=None, max_id=max_id)
 
 
 async def show_text(call: Call) -> PlainText:
-    schema = _schema(call)
-    text = await call.schemas.rendered(schema, call.query.text("format"))
-    return PlainText(schema.text if text is None else text)
+    shown = await call.service.schemas.schema(
+        call.caller, parse_id(call.parts[0]), text_format=call.text_format
+    )
+    return PlainText(shown.text)
 
 
 async def list_subjects(call: Call) -> list[str]:
-    names = dict.fromkeys(version.subject for version in _uses(call))
+    names = dict.fromkeys(version.subject for version in await _uses(call))
     return page(list(names), call.query, most=VERSIONS_LISTED_MAX)
 
 
 async def list_versions(call: Call) -> list[VersionAnswer]:
-    found = [VersionAnswer(version.subject, version.number) for version in _uses(call)]
+    found = [VersionAnswer(version.subject, version.number) for version in await _uses(call)]
     return page(found, call.query, most=VERSIONS_LISTED_MAX)
 
 
 async def show_by_guid(call: Call) -> SchemaAnswer:
-    schema = _by_guid(call)
-    text = await call.schemas.rendered(schema, call.query.text("format"))
-    return schema_answer(schema, text=text)
+    shown = await _by_guid(call)
+    return schema_answer(shown.schema, text=shown.text)
 
 
 async def list_ids(call: Call) -> list[dict[str, object]]:
-    return [{"context": ".", "id": _by_guid(call).id}]
+    return [{"context": ".", "id": (await _by_guid(call)).schema.id}]
 
 
 async def list_types(_call: Call) -> list[str]:
@@ -93,38 +89,32 @@ async def list_types(_call: Call) -> list[str]:
 
 
 async def stats(call: Call) -> Stats:
-    catalogue = call.schemas.catalogue
-    deleted = sum(version.is_deleted for version in catalogue.all_versions())
-    versions = sum(1 for _ in catalogue.all_versions())
-    types = dict.fromkeys(SchemaType.__members__, 0)
-    for schema in catalogue.schemas.values():
-        types[schema.identity.type] += 1
+    figures = await call.service.schemas.figures(call.caller)
     return Stats(
-        subjects=sum(1 for _ in catalogue.subjects()),
-        versions=versions - deleted,
-        deleted_versions=deleted,
-        schemas=len(catalogue.schemas),
-        highest_id=catalogue.highest_id,
-        types=types,
-        compatibility_level=catalogue.compatibility_of(None),
-        mode=catalogue.mode_of(None),
+        subjects=figures.subjects,
+        versions=figures.versions,
+        deleted_versions=figures.deleted_versions,
+        schemas=sum(figures.types.values()),
+        highest_id=figures.highest_id,
+        types={str(each): count for each, count in figures.types.items()},
+        compatibility_level=figures.compatibility,
+        mode=figures.mode,
     )
 
 
-def _schema(call: Call) -> StoredSchema:
-    return call.schemas.catalogue.schema(parse_id(call.parts[0]))
-
-
-def _by_guid(call: Call) -> StoredSchema:
+async def _by_guid(call: Call) -> ShownSchema:
     try:
         guid = UUID(call.parts[0])
     except ValueError:
         raise schema_not_found(call.parts[0]) from None
-    return call.schemas.catalogue.schema_by_guid(guid)
+    return await call.service.schemas.schema_by_guid(
+        call.caller, guid, text_format=call.text_format
+    )
 
 
-def _uses(call: Call) -> Iterator[Version]:
-    schema, wanted = _schema(call), call.query.text("subject")
-    for version in call.schemas.catalogue.uses(schema.id, deleted=call.query.flag("deleted")):
-        if wanted in (None, version.subject):
-            yield version
+async def _uses(call: Call) -> list[Version]:
+    wanted = call.query.text("subject")
+    uses = await call.service.schemas.uses(
+        call.caller, parse_id(call.parts[0]), deleted=call.query.flag("deleted")
+    )
+    return [version for version in uses if wanted in (None, version.subject)]

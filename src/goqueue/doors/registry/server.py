@@ -15,7 +15,8 @@ async def list_contexts(call: Call) -> list[str]:
 
 
 async def show_id(call: Call) -> dict[str, object]:
-    clusters = {"kafka-cluster": call.cluster_id, "schema-registry-cluster": "schema-registry"}
+    cluster_id = call.service.schemas.cluster_id
+    clusters = {"kafka-cluster": cluster_id, "schema-registry-cluster": "schema-registry"}
     return {"scope": {"path": [], "clusters": clusters}, "id": ""}
 
 

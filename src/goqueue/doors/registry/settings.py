@@ -5,14 +5,8 @@ from typing import Final
 import msgspec
 
 from goqueue.doors.registry.requests import Call, in_default_context
-from goqueue.model.schemas.errors import (
-    RefusalKind,
-    RegistryRefusal,
-    config_not_set,
-    mode_not_set,
-)
+from goqueue.model.schemas.errors import RefusalKind, RegistryRefusal
 from goqueue.model.schemas.messages import CompatibilityLevel, Mode, SubjectConfig
-from goqueue.state.schemas.catalogue import DEFAULT_COMPATIBILITY
 
 
 class ConfigBody(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -66,15 +60,10 @@ def _scope(call: Call) -> str | None:
 
 
 async def show_config(call: Call) -> ConfigAnswer:
-    catalogue, subject = call.schemas.catalogue, _scope(call)
-    config = catalogue.configs.get(subject)
-    if subject is None or (config is None and call.query.flag("defaultToGlobal")):
-        for_all = catalogue.configs.get(None, SubjectConfig())
-        return _config_answer(for_all, default=DEFAULT_COMPATIBILITY)
-    if config is None:
-        raise config_not_set(subject)
-    default = catalogue.compatibility_of(None) if call.query.flag("defaultToGlobal") else None
-    return _config_answer(config, default=default)
+    config = await call.service.schemas.config(
+        call.caller, _scope(call), default_to_global=call.query.flag("defaultToGlobal")
+    )
+    return _config_answer(config)
 
 
 async def set_config(call: Call) -> ConfigBody:
@@ -87,7 +76,7 @@ async def set_config(call: Call) -> ConfigBody:
                 RefusalKind.UNSUPPORTED, f"{shown}: this registry does not know it; leave it out"
             )
     config, cleared = _changes(body)
-    now = await call.schemas.set_config(_scope(call), config, cleared=cleared)
+    now = await call.service.schemas.set_config(call.caller, _scope(call), config, cleared=cleared)
     return ConfigBody(
         compatibility=now.compatibility or msgspec.UNSET,
         normalize=msgspec.UNSET if now.normalize is None else now.normalize,
@@ -124,13 +113,13 @@ def _changes(body: ConfigBody) -> tuple[SubjectConfig, frozenset[str]]:
 
 
 async def delete_config(call: Call) -> ConfigAnswer:
-    old = await call.schemas.delete_config(_scope(call))
-    return _config_answer(old, default=DEFAULT_COMPATIBILITY if _scope(call) is None else None)
+    return _config_answer(await call.service.schemas.delete_config(call.caller, _scope(call)))
 
 
-def _config_answer(config: SubjectConfig, *, default: CompatibilityLevel | None) -> ConfigAnswer:
-    level = config.compatibility or default
-    return ConfigAnswer(level, config.normalize, config.alias, config.compatibility_group)
+def _config_answer(config: SubjectConfig) -> ConfigAnswer:
+    return ConfigAnswer(
+        config.compatibility, config.normalize, config.alias, config.compatibility_group
+    )
 
 
 def _level(text: str) -> CompatibilityLevel:
@@ -152,20 +141,16 @@ def _invalid_level() -> RegistryRefusal:
 
 
 async def show_mode(call: Call) -> ModeBody:
-    catalogue, subject = call.schemas.catalogue, _scope(call)
-    is_overridden = catalogue.mode_of(None) is Mode.READONLY_OVERRIDE
-    if subject is None or call.query.flag("defaultToGlobal") or is_overridden:
-        return ModeBody(catalogue.mode_of(subject))
-    mode = catalogue.modes.get(subject)
-    if mode is None:
-        raise mode_not_set(subject)
+    mode = await call.service.schemas.mode(
+        call.caller, _scope(call), default_to_global=call.query.flag("defaultToGlobal")
+    )
     return ModeBody(mode)
 
 
 async def set_mode(call: Call) -> ModeBody:
     body = await call.body(_MODE)
     if body.mode is None:
-        await call.schemas.delete_mode(_scope(call))
+        await call.service.schemas.delete_mode(call.caller, _scope(call))
         return body
     try:
         mode = Mode(body.mode.upper())
@@ -174,9 +159,11 @@ async def set_mode(call: Call) -> ModeBody:
             RefusalKind.INVALID_MODE,
             "Invalid mode. Valid values are READWRITE, READONLY, and IMPORT.",
         ) from None
-    await call.schemas.set_mode(_scope(call), mode, is_forced=call.query.flag("force"))
+    await call.service.schemas.set_mode(
+        call.caller, _scope(call), mode, is_forced=call.query.flag("force")
+    )
     return body
 
 
 async def delete_mode(call: Call) -> ModeBody:
-    return ModeBody(await call.schemas.delete_mode(_scope(call)))
+    return ModeBody(await call.service.schemas.delete_mode(call.caller, _scope(call)))

@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from goqueue.broker.schemas.compatibility import property_of
 from goqueue.doors.registry.answers import (
     PlainText,
     RegisteredAnswer,
@@ -16,8 +15,7 @@ from goqueue.doors.registry.requests import (
     page,
     parse_version,
 )
-from goqueue.model.schemas.errors import schema_not_found, subject_not_found
-from goqueue.model.schemas.messages import Version
+from goqueue.model.schemas.messages import ShownVersion
 
 # As many as Confluent's registry lists when it is not told otherwise.
 SUBJECTS_LISTED_MAX: Final = 20_000
@@ -32,58 +30,57 @@ def subject_prefix(call: Call) -> str:
 
 
 async def list_subjects(call: Call) -> list[str]:
-    catalogue, query = call.schemas.catalogue, call.query
-    prefix = subject_prefix(call)
-    found = set(catalogue.subjects(deleted=query.flag("deleted", "deletedOnly", "deleted_only")))
-    if query.flag("deletedOnly", "deleted_only"):
-        found -= set(catalogue.subjects())
-    return page(
-        sorted(name for name in found if name.startswith(prefix)), query, most=SUBJECTS_LISTED_MAX
+    query = call.query
+    found = await call.service.schemas.subjects(
+        call.caller,
+        subject_prefix(call),
+        deleted=query.flag("deleted"),
+        deleted_only=query.flag("deletedOnly", "deleted_only"),
     )
+    return page(found, query, most=SUBJECTS_LISTED_MAX)
 
 
 async def look_up(call: Call) -> SchemaAnswer:
-    version = await call.schemas.look_up(
+    shown = await call.service.schemas.look_up(
+        call.caller,
         call.subject,
         await new_schema(call),
         normalize=call.query.flag("normalize"),
         deleted=call.query.flag("deleted"),
+        text_format=call.text_format,
     )
-    return await _shown(call, version)
+    return _answer(shown)
 
 
 async def delete_subject(call: Call) -> list[int]:
-    return await call.schemas.delete_subject(
-        call.subject, is_permanent=call.query.flag("permanent")
+    return await call.service.schemas.delete_subject(
+        call.caller, call.subject, is_permanent=call.query.flag("permanent")
     )
 
 
 async def latest_with_metadata(call: Call) -> SchemaAnswer:
     """The newest version whose metadata has all the given properties."""
-    catalogue, query = call.schemas.catalogue, call.query
-    versions = catalogue.versions(call.subject, deleted=query.flag("deleted"))
-    if not versions:
-        raise subject_not_found(call.subject)
-    wanted = list(zip(query.texts("key"), query.texts("value"), strict=False))
-    for version in reversed(versions):
-        metadata = catalogue.schema(version.schema_id).identity.metadata
-        if all(property_of(metadata, key) == value for key, value in wanted):
-            return await _shown(call, version)
-    raise schema_not_found()
+    query = call.query
+    shown = await call.service.schemas.latest_with_metadata(
+        call.caller,
+        call.subject,
+        list(zip(query.texts("key"), query.texts("value"), strict=False)),
+        deleted=query.flag("deleted"),
+        text_format=call.text_format,
+    )
+    return _answer(shown)
 
 
 # --- versions -----------------------------------------------------------------------------
 
 
 async def list_versions(call: Call) -> list[int]:
-    catalogue, query = call.schemas.catalogue, call.query
+    query = call.query
     only = query.flag("deletedOnly", "deleted_only")
     as_negative = query.flag("deletedAsNegative")
-    versions = catalogue.versions(
-        call.subject, deleted=only or as_negative or query.flag("deleted")
+    versions = await call.service.schemas.versions(
+        call.caller, call.subject, deleted=only or as_negative or query.flag("deleted")
     )
-    if not versions:
-        raise subject_not_found(call.subject)
     numbers = [
         -version.number if version.is_deleted and as_negative else version.number
         for version in versions
@@ -94,44 +91,44 @@ async def list_versions(call: Call) -> list[int]:
 
 async def register(call: Call) -> RegisteredAnswer:
     """Without the schema: clients would take it for the one they sent, and keep it."""
-    registered = await call.schemas.register(
-        call.subject, await new_schema(call), normalize=call.query.flag("normalize")
+    schema, version = await call.service.schemas.register(
+        call.caller, call.subject, await new_schema(call), normalize=call.query.flag("normalize")
     )
-    schema, version = registered
     return RegisteredAnswer(schema.id, version.number, str(schema.guid))
 
 
 async def show_version(call: Call) -> SchemaAnswer:
-    return await _shown(call, _version(call))
+    return _answer(await _version(call))
 
 
 async def show_version_text(call: Call) -> PlainText:
-    return PlainText((await _shown(call, _version(call))).schema)
+    return PlainText((await _version(call)).text)
 
 
 async def delete_version(call: Call) -> int:
-    number = parse_version(call.parts[1])
-    if number is None:
-        number = call.schemas.catalogue.version(call.subject, None).number
-    return await call.schemas.delete_version(
-        call.subject, number, is_permanent=call.query.flag("permanent")
+    return await call.service.schemas.delete_version(
+        call.caller,
+        call.subject,
+        parse_version(call.parts[1]),
+        is_permanent=call.query.flag("permanent"),
     )
 
 
 async def list_referrers(call: Call) -> list[int]:
     number = parse_version(call.parts[1])
-    found = call.schemas.catalogue.version(call.subject, number, deleted=True)
-    referrers = call.schemas.catalogue.referrers(found.subject, found.number)
+    referrers = await call.service.schemas.referrers(call.caller, call.subject, number)
     return page(referrers, call.query, most=VERSIONS_LISTED_MAX)
 
 
-def _version(call: Call) -> Version:
-    return call.schemas.catalogue.version(
-        call.subject, parse_version(call.parts[1]), deleted=call.query.flag("deleted")
+async def _version(call: Call) -> ShownVersion:
+    return await call.service.schemas.version(
+        call.caller,
+        call.subject,
+        parse_version(call.parts[1]),
+        deleted=call.query.flag("deleted"),
+        text_format=call.text_format,
     )
 
 
-async def _shown(call: Call, version: Version) -> SchemaAnswer:
-    schema = call.schemas.catalogue.schema(version.schema_id)
-    text = await call.schemas.rendered(schema, call.query.text("format"))
-    return schema_answer(schema, version, text=text)
+def _answer(shown: ShownVersion) -> SchemaAnswer:
+    return schema_answer(shown.schema, shown.version, text=shown.text)

@@ -1,7 +1,5 @@
 """The ASGI handler: which requests are for SQS, and how they are answered in their protocol."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Final
@@ -16,13 +14,13 @@ from goqueue.doors.sqs.errors import ErrorKind, SqsError
 from goqueue.doors.sqs.message_headers import new_message_id
 from goqueue.doors.sqs.refusals import refusal
 from goqueue.doors.sqs.session import Call, Session
+from goqueue.doors.web.asgi import Receive, Scope, Send
+from goqueue.doors.web.bodies import BodyFault, BodyReader, BodyRefused, Headers
 from goqueue.doors.web.callers import caller_in
+from goqueue.doors.web.long_poll import gone
+from goqueue.doors.web.sending import respond
 from goqueue.model.caller import Caller, Door
 from goqueue.service.broker_service import BrokerService
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[Any], Awaitable[None]]
 
 _TARGET: Final = b"AmazonSQS."
 _JSON: Final = b"application/x-amz-json-1.0"
@@ -32,9 +30,6 @@ _FORM: Final = b"application/x-www-form-urlencoded"
 BODY_MAX_BYTES: Final = 8 * 1024 * 1024
 # Bodies under way at once: as many of the largest as this holds, and many more common ones.
 BODIES_HELD_MAX_BYTES: Final = 128 * 1024 * 1024
-# A body that is refused for its size is still read for this long, so that the client, which sends
-# before it listens, sees the answer instead of a reset connection.
-LINGER_SECONDS: Final = 1.0
 
 _encode = msgspec.json.Encoder().encode
 
@@ -43,6 +38,7 @@ _encode = msgspec.json.Encoder().encode
 class _Head:
     """What the headers of a request say."""
 
+    headers: Headers
     target: bytes = b""
     content_type: bytes = b""
     host: bytes = b"localhost"
@@ -59,7 +55,7 @@ class SqsDoor:
     def __init__(self, service: BrokerService) -> None:
         self._session = Session(service)
         self._traffic = service.node.traffic.sqs
-        self._held_bytes = 0
+        self._bodies = BodyReader(max_bytes=BODY_MAX_BYTES, held_max_bytes=BODIES_HELD_MAX_BYTES)
 
     async def start(self) -> None:
         """Nothing of its own to begin."""
@@ -116,7 +112,7 @@ class SqsDoor:
             content = _encode({"__type": refused.kind.json_type, "message": refused.message})
             blame = "Sender" if refused.kind.is_sender else "Receiver"
             headers.append((b"x-amzn-query-error", f"{refused.kind.query_code};{blame}".encode()))
-        await _respond(send, status, _JSON, headers, content)
+        await respond(send, status, _JSON, content, headers)
         return _label(name)
 
     # --- the query protocol ---------------------------------------------------------------
@@ -146,7 +142,7 @@ class SqsDoor:
             status = refused.kind.status
             content = query_protocol.error_xml(refused, request_id)
         headers = [(b"x-amzn-requestid", request_id.encode())]
-        await _respond(send, status, b"text/xml", headers, content)
+        await respond(send, status, b"text/xml", content, headers)
         return _label(name)
 
     # --- both -----------------------------------------------------------------------------
@@ -165,67 +161,30 @@ class SqsDoor:
         receive: Receive,
     ) -> Answer:
         region = region_of(head.authorization) if head.authorization else DEFAULT_REGION
-        call = Call(caller, head.host.decode("latin-1"), region, lambda: self._gone(receive))
+        closing = self._session.closing
+        host = head.host.decode("latin-1")
+        call = Call(caller, host, region, lambda: gone(receive, closing))
         return await action.carry_out(self._session, call, request)
 
-    async def _gone(self, receive: Receive) -> None:
-        closing = asyncio.ensure_future(self._session.closing.wait())
-        leaving = asyncio.ensure_future(receive())
-        try:
-            # With the body read, the next message of a connection is its end.
-            await asyncio.wait({closing, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            closing.cancel()
-            leaving.cancel()
-
     async def _body(self, head: _Head, receive: Receive) -> bytes:
-        if head.length > BODY_MAX_BYTES:
-            await _refuse_size(receive)
-        message = await _next(receive)
-        body: bytes = message["body"]
-        if not message["more_body"]:
-            return body
-        chunks, size = [body], len(body)
-        self._held_bytes += size
         try:
-            while message["more_body"]:
-                if size > BODY_MAX_BYTES:
-                    chunks.clear()
-                    await _refuse_size(receive)
-                if self._held_bytes > BODIES_HELD_MAX_BYTES:
-                    raise SqsError(
-                        ErrorKind.SERVICE_UNAVAILABLE, "Too many large requests are under way."
-                    )
-                message = await _next(receive)
-                chunks.append(message["body"])
-                size += len(message["body"])
-                self._held_bytes += len(message["body"])
-            return b"".join(chunks)
-        finally:
-            self._held_bytes -= size
+            return await self._bodies.read(head.headers, head.length, receive)
+        except BodyRefused as refused:
+            raise _refusal(refused.fault) from None
 
 
-async def _next(receive: Receive) -> Any:
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        raise SqsError(ErrorKind.MALFORMED, "The connection ended before the request did.")
-    return message
+def _refusal(fault: BodyFault) -> SqsError:
+    if fault is BodyFault.TOO_LARGE:
+        return SqsError(
+            ErrorKind.REQUEST_TOO_LARGE, f"The request is larger than {BODY_MAX_BYTES} bytes."
+        )
+    if fault is BodyFault.TOO_MUCH_AT_ONCE:
+        return SqsError(ErrorKind.SERVICE_UNAVAILABLE, "Too many large requests are under way.")
+    return SqsError(ErrorKind.MALFORMED, "The connection ended before the request did.")
 
 
-async def _refuse_size(receive: Receive) -> None:
-    try:
-        async with asyncio.timeout(LINGER_SECONDS):
-            while (await _next(receive))["more_body"]:
-                pass
-    except TimeoutError:
-        pass
-    raise SqsError(
-        ErrorKind.REQUEST_TOO_LARGE, f"The request is larger than {BODY_MAX_BYTES} bytes."
-    )
-
-
-def _head(headers: Iterable[tuple[bytes, bytes]]) -> _Head:
-    head = _Head()
+def _head(headers: Headers) -> _Head:
+    head = _Head(headers)
     for name, value in headers:
         if name == b"x-amz-target":
             head.target = value
@@ -275,24 +234,3 @@ def _convert(action: Action, fields: dict[str, Any]) -> msgspec.Struct:
         return msgspec.convert(fields, action.request, strict=False)
     except msgspec.ValidationError as error:
         raise SqsError(ErrorKind.MALFORMED, str(error)) from None
-
-
-async def _respond(
-    send: Send,
-    status: int,
-    content_type: bytes,
-    headers: list[tuple[bytes, bytes]],
-    content: bytes,
-) -> None:
-    await send(
-        {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [
-                (b"content-type", content_type),
-                (b"content-length", b"%d" % len(content)),
-                *headers,
-            ],
-        }
-    )
-    await send({"type": "http.response.body", "body": content, "more_body": False})

@@ -1,11 +1,14 @@
 """What goes into the registry's commands, and what comes out."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from hashlib import md5
 from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
+
+from goqueue.model.schemas.formats import SchemaType
 
 
 class CompatibilityLevel(StrEnum):
@@ -95,6 +98,27 @@ class SubjectConfig(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     alias: str | None = None
     compatibility_group: str | None = None
 
+    def with_compatibility(self, default: CompatibilityLevel) -> "SubjectConfig":
+        """With this level if none is set."""
+        if self.compatibility is not None:
+            return self
+        return msgspec.structs.replace(self, compatibility=default)
+
+
+class NewSchema(NamedTuple):
+    """As a client sends it. A reference's version below 1 is the latest.
+
+    `metadata` and `rule_set` are JSON, stored and given back as they are.
+    """
+
+    type: SchemaType
+    text: str
+    references: tuple[Reference, ...] = ()
+    metadata: bytes = b""
+    rule_set: bytes = b""
+    schema_id: int | None = None
+    version: int | None = None
+
 
 class Register(NamedTuple):
     """`schema_id` and `version` are given by clients that import from another registry."""
@@ -110,6 +134,36 @@ class Register(NamedTuple):
 class Registered(NamedTuple):
     schema: StoredSchema
     version: Version
+
+
+class ShownVersion(NamedTuple):
+    """`text` is the schema's own, or in another format that was asked for."""
+
+    schema: StoredSchema
+    text: str
+    version: Version
+
+
+class ShownSchema(NamedTuple):
+    """As `ShownVersion`, of a schema by itself; the highest id is that of any schema."""
+
+    schema: StoredSchema
+    text: str
+    version: Version | None
+    highest_id: int
+
+
+class RegistryFigures(NamedTuple):
+    """`subjects` and `versions` are those that are not deleted."""
+
+    subjects: int
+    deleted_subjects: int
+    versions: int
+    deleted_versions: int
+    highest_id: int
+    types: Mapping[SchemaType, int]
+    compatibility: CompatibilityLevel
+    mode: Mode
 
 
 class DeleteVersion(NamedTuple):

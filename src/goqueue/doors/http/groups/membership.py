@@ -26,9 +26,9 @@ from goqueue.doors.http.groups.fields import (
     client_of,
     show_partitions,
 )
-from goqueue.doors.http.long_poll import or_gone
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.whole_numbers import whole
+from goqueue.doors.web.long_poll import or_gone
 from goqueue.state.groups.leader_assignment import STRATEGIES
 
 _TAGS: Final = ["Groups"]

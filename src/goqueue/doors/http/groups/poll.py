@@ -23,13 +23,13 @@ from goqueue.doors.http.groups.fields import (
     TopicPartitions,
     show_partitions,
 )
-from goqueue.doors.http.long_poll import LONG_POLL_MAX_MS, or_gone
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.payloads import ByteEncoding, Encoding
 from goqueue.doors.http.publishing import NamedHeader
 from goqueue.doors.http.queues import DELAY_MAX_MS, QueuedMessage, poll_queue
 from goqueue.doors.http.stored_message import show_record
 from goqueue.doors.http.topics import TOPIC_NAME_PATTERN
+from goqueue.doors.web.long_poll import LONG_POLL_MAX_MS, or_gone
 from goqueue.model.names import TOPIC_NAME_MAX_LENGTH
 
 MESSAGES_DEFAULT: Final = 100

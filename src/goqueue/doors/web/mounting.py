@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from goqueue.doors.http.asgi import Receive, Scope, Send
+from goqueue.doors.web.asgi import Receive, Scope, Send
 
 
 class Mount(Protocol):

@@ -1,4 +1,4 @@
-"""The types of ASGI, which the door is built on; see asgi.readthedocs.io."""
+"""The types of ASGI, which the doors are built on; see asgi.readthedocs.io."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any

@@ -1,0 +1,241 @@
+"""Looking at what is registered: subjects and their versions, schemas by id, settings."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from itertools import islice
+from typing import Final
+from uuid import UUID
+
+from goqueue.broker.schemas.compatibility import property_of
+from goqueue.broker.schemas.parsing import SchemaParser
+from goqueue.broker.schemas.references import source_of
+from goqueue.model.rights import (
+    DescribableCluster,
+    ReadableScope,
+    ReadableSubject,
+    ReadableSubjects,
+)
+from goqueue.model.schemas.errors import (
+    config_not_set,
+    mode_not_set,
+    schema_not_found,
+    subject_not_found,
+)
+from goqueue.model.schemas.formats import SchemaType
+from goqueue.model.schemas.messages import (
+    Mode,
+    Registered,
+    RegistryFigures,
+    ShownSchema,
+    ShownVersion,
+    StoredSchema,
+    SubjectConfig,
+    Version,
+)
+from goqueue.state.schemas.catalogue import DEFAULT_COMPATIBILITY, Catalogue
+
+# What clients may ask for by `format`: what Python's Protobuf deserialiser wants, and an Avro
+# schema with all that it refers to put in its place. Other words are passed over.
+FORMATS: Final = {SchemaType.PROTOBUF: "serialized", SchemaType.AVRO: "resolved"}
+
+
+class SchemaReading:
+    """A schema is readable to whoever may read one of the subjects that have it."""
+
+    def __init__(self, loaded: Callable[[], Awaitable[Catalogue]], parser: SchemaParser) -> None:
+        self._loaded = loaded
+        self._parser = parser
+
+    async def unaliased(self, subject: str) -> str:
+        """The subject that requests for this one are about: itself, or what it is an alias of."""
+        return (await self._loaded()).resolve_alias(subject)
+
+    # --- subjects -------------------------------------------------------------------------
+
+    async def subjects(
+        self, readable: ReadableSubjects, prefix: str, *, deleted: bool, deleted_only: bool
+    ) -> list[str]:
+        """By name; `deleted` adds those whose versions are all deleted."""
+        catalogue = await self._loaded()
+        found = set(catalogue.subjects(deleted=deleted or deleted_only))
+        if deleted_only:
+            found -= set(catalogue.subjects())
+        return sorted(name for name in found if name.startswith(prefix) and name in readable)
+
+    async def versions(self, subject: ReadableSubject, *, deleted: bool) -> list[Version]:
+        """In ascending order; raises if there is none."""
+        versions = (await self._loaded()).versions(subject, deleted=deleted)
+        if not versions:
+            raise subject_not_found(subject)
+        return versions
+
+    async def version(
+        self,
+        subject: ReadableSubject,
+        number: int | None,
+        *,
+        deleted: bool,
+        text_format: str | None,
+    ) -> ShownVersion:
+        """With None as number, the latest."""
+        catalogue = await self._loaded()
+        found = catalogue.version(subject, number, deleted=deleted)
+        return await self.shown(catalogue, found, text_format)
+
+    async def latest_with_metadata(
+        self,
+        subject: ReadableSubject,
+        wanted: Sequence[tuple[str, str]],
+        *,
+        deleted: bool,
+        text_format: str | None,
+    ) -> ShownVersion:
+        """The newest version whose metadata has all the given properties."""
+        catalogue = await self._loaded()
+        for version in reversed(await self.versions(subject, deleted=deleted)):
+            metadata = catalogue.schema(version.schema_id).identity.metadata
+            if all(property_of(metadata, key) == value for key, value in wanted):
+                return await self.shown(catalogue, version, text_format)
+        raise schema_not_found()
+
+    async def referrers(
+        self, subject: ReadableSubject, number: int | None, readable: ReadableSubjects
+    ) -> list[int]:
+        """Ids of readable schemas in use that refer to a version."""
+        catalogue = await self._loaded()
+        found = catalogue.version(subject, number, deleted=True)
+        referrers = catalogue.referrers(found.subject, found.number)
+        return [each for each in referrers if _is_readable(catalogue, each, readable)]
+
+    # --- schemas --------------------------------------------------------------------------
+
+    async def schemas(
+        self,
+        readable: ReadableSubjects,
+        prefix: str,
+        page: tuple[int, int],
+        *,
+        deleted: bool,
+        latest_only: bool,
+    ) -> list[Registered]:
+        """By subject and version, from the first to the last position of the page."""
+        catalogue = await self._loaded()
+        names = await self.subjects(readable, prefix, deleted=deleted, deleted_only=False)
+        found = (
+            Registered(catalogue.schema(version.schema_id), version)
+            for name in names
+            for version in catalogue.versions(name, deleted=deleted)[-1 if latest_only else 0 :]
+        )
+        return list(islice(found, *page))
+
+    async def schema(
+        self,
+        readable: ReadableSubjects,
+        schema_id: int,
+        *,
+        subject: str | None,
+        text_format: str | None,
+    ) -> ShownSchema:
+        """With the version that the named subject has of it, deleted or not."""
+        catalogue = await self._loaded()
+        schema = _find(catalogue, schema_id, readable)
+        uses = _uses(catalogue, schema_id, readable, deleted=True)
+        version = next((use for use in reversed(list(uses)) if use.subject == subject), None)
+        text = await self._rendered(catalogue, schema, text_format)
+        return ShownSchema(schema, text, version, catalogue.highest_id)
+
+    async def uses(
+        self, readable: ReadableSubjects, schema_id: int, *, deleted: bool
+    ) -> list[Version]:
+        """The versions that have this schema, by subject and number."""
+        catalogue = await self._loaded()
+        _find(catalogue, schema_id, readable)
+        return list(_uses(catalogue, schema_id, readable, deleted=deleted))
+
+    async def schema_by_guid(
+        self, readable: ReadableSubjects, guid: UUID, *, text_format: str | None
+    ) -> ShownSchema:
+        catalogue = await self._loaded()
+        schema = catalogue.schema_by_guid(guid)
+        if not _is_readable(catalogue, schema.id, readable):
+            raise schema_not_found(str(guid))
+        text = await self._rendered(catalogue, schema, text_format)
+        return ShownSchema(schema, text, None, catalogue.highest_id)
+
+    async def figures(self, _cluster: DescribableCluster) -> RegistryFigures:
+        return figures_of(await self._loaded())
+
+    async def shown(
+        self, catalogue: Catalogue, version: Version, text_format: str | None
+    ) -> ShownVersion:
+        schema = catalogue.schema(version.schema_id)
+        return ShownVersion(schema, await self._rendered(catalogue, schema, text_format), version)
+
+    async def _rendered(
+        self, catalogue: Catalogue, schema: StoredSchema, text_format: str | None
+    ) -> str:
+        """The schema's text, in another format if clients ask for one there is."""
+        if not text_format or text_format != FORMATS.get(SchemaType(schema.identity.type)):
+            return schema.text
+        return await self._parser.describe(source_of(catalogue, schema))
+
+    # --- settings -------------------------------------------------------------------------
+
+    async def config(self, scope: ReadableScope, *, default_to_global: bool) -> SubjectConfig:
+        """What is set there; with `default_to_global`, what counts there."""
+        catalogue = await self._loaded()
+        own = catalogue.configs.get(scope.subject)
+        if scope.subject is None or (own is None and default_to_global):
+            own = catalogue.configs.get(None, SubjectConfig())
+            return own.with_compatibility(DEFAULT_COMPATIBILITY)
+        if own is None:
+            raise config_not_set(scope.subject)
+        if default_to_global:
+            return own.with_compatibility(catalogue.compatibility_of(None))
+        return own
+
+    async def mode(self, scope: ReadableScope, *, default_to_global: bool) -> Mode:
+        catalogue = await self._loaded()
+        is_overridden = catalogue.mode_of(None) is Mode.READONLY_OVERRIDE
+        if scope.subject is None or default_to_global or is_overridden:
+            return catalogue.mode_of(scope.subject)
+        mode = catalogue.modes.get(scope.subject)
+        if mode is None:
+            raise mode_not_set(scope.subject)
+        return mode
+
+
+def figures_of(catalogue: Catalogue) -> RegistryFigures:
+    versions = Counter(version.is_deleted for version in catalogue.all_versions())
+    in_use = sum(1 for _ in catalogue.subjects())
+    known = sum(1 for _ in catalogue.subjects(deleted=True))
+    types = Counter(schema.identity.type for schema in catalogue.schemas.values())
+    return RegistryFigures(
+        subjects=in_use,
+        deleted_subjects=known - in_use,
+        versions=versions[False],
+        deleted_versions=versions[True],
+        highest_id=catalogue.highest_id,
+        types={each: types[each] for each in SchemaType},
+        compatibility=catalogue.compatibility_of(None),
+        mode=catalogue.mode_of(None),
+    )
+
+
+def _find(catalogue: Catalogue, schema_id: int, readable: ReadableSubjects) -> StoredSchema:
+    """One that is not readable is not found either: ids are easily guessed."""
+    schema = catalogue.schema(schema_id)
+    if not _is_readable(catalogue, schema_id, readable):
+        raise schema_not_found(schema_id)
+    return schema
+
+
+def _is_readable(catalogue: Catalogue, schema_id: int, readable: ReadableSubjects) -> bool:
+    return any(_uses(catalogue, schema_id, readable, deleted=True))
+
+
+def _uses(
+    catalogue: Catalogue, schema_id: int, readable: ReadableSubjects, *, deleted: bool
+) -> Iterator[Version]:
+    uses = catalogue.uses(schema_id, deleted=deleted)
+    return (version for version in uses if version.subject in readable)
