@@ -1,7 +1,6 @@
 """The broker service: what every front door calls."""
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.groups.groups import Groups
 from goqueue.broker.partitions import single_records as record_access
 from goqueue.broker.partitions.compaction import Compactor
+from goqueue.broker.partitions.data_disk import DataDisk
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.broker.partitions.leading import LedPartitions
 from goqueue.broker.partitions.log import Log
@@ -27,6 +27,8 @@ from goqueue.broker.queues.sqs_catalogue import SqsCatalogue
 from goqueue.broker.queues.sqs_entries import SqsEntries
 from goqueue.broker.schemas.schemas import Schemas
 from goqueue.broker.schemas.validation import Validation
+from goqueue.broker.topics.broker_configs import BrokerConfigs
+from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.broker.topics.topics import TopicAdmin
 from goqueue.broker.tracing.tracing import Tracing
@@ -36,11 +38,6 @@ from goqueue.metadata.local import LocalStore
 from goqueue.metadata.store import MetadataStore, Put
 from goqueue.model.batch import Buffer
 from goqueue.model.broker_config import BrokerConfig
-from goqueue.model.errors import (
-    TopicExists,
-    UnknownTopic,
-    UnknownTopicId,
-)
 from goqueue.model.groups.messages import OffsetCommitResult, TxnOffsetCommit
 from goqueue.model.log import (
     FetchedPart,
@@ -51,19 +48,22 @@ from goqueue.model.log import (
     Produced,
     Published,
     RecordPage,
-    StoredPartitionSize,
 )
 from goqueue.model.measuring.traffic import DoorTraffic
 from goqueue.model.names import NodeId, TopicPartition
 from goqueue.model.records import NewRecord
 from goqueue.model.rights import (
+    CLUSTER_NAME,
+    CreatableTopic,
+    DeletableTopic,
+    DescribableCluster,
     DescribableTopic,
     ReadablePart,
     WritableTopic,
     WritableTransactionalId,
 )
 from goqueue.model.topic_config import TopicConfig
-from goqueue.model.topics import INTERNAL_TOPICS, NewTopic, TopicView
+from goqueue.model.topics import NewTopic, TopicView
 from goqueue.model.transactions.errors import TransactionError, TransactionRefused
 from goqueue.model.transactions.messages import AddOffsets
 from goqueue.state import metadata_keys as keys
@@ -93,10 +93,11 @@ class Node:
         self.clock_ms = clock_ms
         self._directory = directory
         self._store = store
-        self._disk = disk
         self._follower = MetadataFollower(store, prepare=self._prepare, react=self._react)
         self.traffic = DoorTraffic()
-        self.topics = TopicAdmin(store, self._follower, config)
+        changes = KeyChanges(store, self._follower)
+        self.broker_configs = BrokerConfigs(changes, self._follower, config)
+        self.topics = TopicAdmin(store, self._follower, config, changes, self.broker_configs)
         self.tracing = Tracing(config, directory.path, cluster_id=lambda: self.cluster_id)
         self.hosted = HostedPartitions(
             directory,
@@ -107,6 +108,7 @@ class Node:
             producer_expiration_ms=config.producer_id_expiration_ms,
             make_trace=self.tracing.trace_of,
         )
+        self.data_disk = DataDisk(directory, disk, self.hosted)
         self.led = LedPartitions(self.hosted, lambda: self.image)
         self.groups = Groups(
             self, partitions=config.offsets_topic_num_partitions, settings=group_settings(config)
@@ -137,7 +139,7 @@ class Node:
             delays=self.delays,
             validation=self.validation,
         )
-        self.group_configs = GroupConfigs(store, self._follower, config)
+        self.group_configs = GroupConfigs(changes, self._follower, config)
         self.groups.overrides = self.group_configs.overrides
         self.groups.offsets_committed = self.tracing.offsets_committed
         self.share_groups = ShareGroups(self, self.groups, self.queues, self.group_configs)
@@ -232,10 +234,7 @@ class Node:
         return self.topics.find(name)
 
     def topic_by_id(self, topic_id: UUID) -> TopicView:
-        topic = self.image.topics_by_id.get(topic_id)
-        if topic is None:
-            raise UnknownTopicId(f"there is no topic with id {topic_id}")
-        return topic
+        return self.topics.find_by_id(topic_id)
 
     def topic_config(self, topic: TopicView) -> TopicConfig:
         return self.topics.effective_config(topic)
@@ -249,23 +248,15 @@ class Node:
         return None if view is None else self.topic_config(view)
 
     async def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> TopicView:
-        return await self.topics.create(new, validate_only=validate_only)
+        return await self.topics.create(
+            cast(CreatableTopic, new.name), new, validate_only=validate_only
+        )
 
     async def ensure_topic(self, name: str) -> TopicView:
-        """The topic, made with the broker's defaults if it is not there and that is allowed."""
-        topic = self.image.topics.get(name)
-        if topic is not None:
-            return topic
-        if name in INTERNAL_TOPICS:
-            raise UnknownTopic(f"there is no topic {name!r} yet; the broker makes it on first need")
-        if not self.config.auto_create_topics_enable:
-            raise UnknownTopic(f"there is no topic {name!r}, and auto.create.topics.enable is off")
-        with contextlib.suppress(TopicExists):
-            return await self.topics.create(NewTopic(name=name), validate_only=False)
-        return self.topic(name)
+        return await self.topics.ensure(cast(CreatableTopic, name))
 
     async def delete_topic(self, name: str) -> None:
-        await self.topics.delete(name)
+        await self.topics.delete(cast(DeletableTopic, name))
 
     async def _prepare(self, changes: ImageChanges, image: MetadataImage) -> None:
         """Before a change is seen: whoever finds a topic in the image finds its partitions, too."""
@@ -350,16 +341,7 @@ class Node:
         )
 
     def log_dirs(self) -> LogDirView:
-        stats = self._disk.statvfs(self._directory.path)
-        return LogDirView(
-            path=str(self._directory.path),
-            total_bytes=stats.f_frsize * stats.f_blocks,
-            usable_bytes=stats.f_frsize * stats.f_bavail,
-            partitions=tuple(
-                StoredPartitionSize(p.name.topic, p.name.partition, p.log.size_bytes)
-                for p in self.hosted
-            ),
-        )
+        return self.data_disk.describe(cast(DescribableCluster, CLUSTER_NAME))
 
     # --- transactions ---------------------------------------------------------------------
 

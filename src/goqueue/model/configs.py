@@ -49,3 +49,18 @@ class ConfigEntry:
     type: SettingType
     doc: str
     synonyms: tuple[ConfigSynonym, ...]
+
+
+class ConfigResourceKind(Enum):
+    """By Kafka's numbers."""
+
+    TOPIC = 2
+    BROKER = 4
+    GROUP = 32
+
+
+class ConfigResource(NamedTuple):
+    """What has settings. A broker without a name means all brokers."""
+
+    kind: ConfigResourceKind
+    name: str

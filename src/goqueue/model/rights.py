@@ -6,7 +6,7 @@ makes these values, and `broker/own_grants.py` for the broker's own work; a test
 holds everybody else to it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple, NewType
 
@@ -37,6 +37,30 @@ class Verb(Enum):
     ALTER_CONFIGS = 11
     IDEMPOTENT_WRITE = 12
 
+
+# What can be asked of each kind (KIP-430).
+VERBS: Final[Mapping[Resource, tuple[Verb, ...]]] = {
+    Resource.TOPIC: (
+        Verb.READ,
+        Verb.WRITE,
+        Verb.CREATE,
+        Verb.DELETE,
+        Verb.ALTER,
+        Verb.DESCRIBE,
+        Verb.DESCRIBE_CONFIGS,
+        Verb.ALTER_CONFIGS,
+    ),
+    Resource.GROUP: (Verb.READ, Verb.DELETE, Verb.DESCRIBE),
+    Resource.CLUSTER: (
+        Verb.CREATE,
+        Verb.ALTER,
+        Verb.DESCRIBE,
+        Verb.CLUSTER_ACTION,
+        Verb.DESCRIBE_CONFIGS,
+        Verb.ALTER_CONFIGS,
+        Verb.IDEMPOTENT_WRITE,
+    ),
+}
 
 # The one resource of its kind; Kafka's name for it.
 CLUSTER_NAME: Final = "kafka-cluster"

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from goqueue.model.configs import ConfigEntry
 from goqueue.model.names import NodeId, PartitionIndex, TopicName
 
 # Topics that only the broker itself writes.
@@ -76,3 +77,40 @@ class NewTopic:
     config: Mapping[str, str] = field(default_factory=dict)
     # Internal topics are made by the broker alone: with other settings they would lose state.
     by_broker: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPartition:
+    """A partition's log on this broker. Numbers are None where it has none, or cannot read it."""
+
+    index: PartitionIndex
+    log_start_offset: int | None
+    high_watermark: int | None
+    size_bytes: int | None
+    offline_reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDescription:
+    """A topic with what is stored of it. `config` is None for those who may not see settings."""
+
+    topic: TopicView
+    partitions: Sequence[StoredPartition]
+    config: Sequence[ConfigEntry] | None
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(partition.size_bytes or 0 for partition in self.partitions)
+
+
+class ClusterView(NamedTuple):
+    cluster_id: str
+    controller_id: int
+    brokers: Sequence[BrokerView]
+
+
+@dataclass(frozen=True, slots=True)
+class OfflinePartition:
+    topic: str
+    index: int
+    reason: str

@@ -1,9 +1,15 @@
 """The cluster and its brokers: described, configured, measured."""
 
+from collections.abc import Mapping, Sequence
+
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
+from goqueue.model.configs import ConfigChange, ConfigEntry, ConfigResource, ConfigResourceKind
 from goqueue.model.coordinators import CoordinatorKind
-from goqueue.model.topics import BrokerView
+from goqueue.model.log import LogDirView
+from goqueue.model.names import NodeId
+from goqueue.model.rights import CLUSTER_NAME, VERBS, Resource, Verb
+from goqueue.model.topics import BrokerView, ClusterView, OfflinePartition
 from goqueue.service.access import Access
 from goqueue.service.routing import Routing
 
@@ -13,6 +19,35 @@ class Administration:
         self._node = node
         self._access = access
         self._routing = routing
+
+    # --- what anyone may know -------------------------------------------------------------
+
+    @property
+    def node_id(self) -> NodeId:
+        return self._node.node_id
+
+    @property
+    def cluster(self) -> ClusterView:
+        """Who is there: without it no client could find where to ask."""
+        image = self._node.image
+        brokers = tuple(image.brokers.values())
+        return ClusterView(self._node.cluster_id, image.controller_id, brokers)
+
+    @property
+    def announcement(self) -> BrokerView | None:
+        """Where this broker is reached, as the cluster was told; None if it never was."""
+        return self._node.image.brokers.get(self._node.node_id)
+
+    def allowed(self, caller: Caller, resource: Resource, name: str) -> list[Verb]:
+        """What the caller may do (KIP-430)."""
+        return [
+            verb for verb in VERBS[resource] if self._access.allows(caller, resource, name, verb)
+        ]
+
+    def may_describe_cluster(self, caller: Caller) -> bool:
+        return self._access.allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE)
+
+    # --- finding --------------------------------------------------------------------------
 
     def coordinator(self, caller: Caller, kind: CoordinatorKind, key: str) -> BrokerView | None:
         """The broker that looks after a group, a transactional id or a share group's state."""
@@ -27,3 +62,77 @@ class Administration:
             self._access.acting_cluster(caller)
             leader = self._routing.group_coordinator(key)
         return self._node.image.brokers.get(leader)
+
+    def log_dirs(self, caller: Caller) -> LogDirView:
+        """How much each partition takes on disk."""
+        return self._node.data_disk.describe(self._access.describable_cluster(caller))
+
+    def offline_partitions(self, caller: Caller) -> list[OfflinePartition]:
+        """Those the caller may know of, by name, and why they are offline."""
+        return [
+            OfflinePartition(name.topic, name.partition, reason)
+            for name, reason in sorted(self._node.hosted.offline.items())
+            if self._access.allows(caller, Resource.TOPIC, name.topic, Verb.DESCRIBE)
+        ]
+
+    # --- settings -------------------------------------------------------------------------
+
+    def describe_config(self, caller: Caller, resource: ConfigResource) -> list[ConfigEntry]:
+        name = resource.name
+        if resource.kind is ConfigResourceKind.TOPIC:
+            return self._node.topics.describe_config(self._access.inspectable_topic(caller, name))
+        if resource.kind is ConfigResourceKind.GROUP:
+            group = self._access.inspectable_group(caller, name)
+            return self._node.group_configs.describe(group)
+        return self._node.broker_configs.describe(self._access.inspectable_cluster(caller), name)
+
+    async def alter_config(
+        self,
+        caller: Caller,
+        resource: ConfigResource,
+        changes: Sequence[ConfigChange],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Change single settings."""
+        name, node, access = resource.name, self._node, self._access
+        if resource.kind is ConfigResourceKind.TOPIC:
+            topic = access.configurable_topic(caller, name)
+            await node.topics.alter_config(topic, changes, validate_only=validate_only)
+        elif resource.kind is ConfigResourceKind.GROUP:
+            group = access.configurable_group(caller, name)
+            await node.group_configs.alter(group, changes, validate_only=validate_only)
+        else:
+            cluster = access.configurable_cluster(caller)
+            await node.broker_configs.alter(cluster, name, changes, validate_only=validate_only)
+
+    async def replace_config(
+        self,
+        caller: Caller,
+        resource: ConfigResource,
+        config: Mapping[str, str],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Replace all of a resource's own settings."""
+        name, node, access = resource.name, self._node, self._access
+        if resource.kind is ConfigResourceKind.TOPIC:
+            topic = access.configurable_topic(caller, name)
+            await node.topics.replace_config(topic, config, validate_only=validate_only)
+        elif resource.kind is ConfigResourceKind.GROUP:
+            group = access.configurable_group(caller, name)
+            await node.group_configs.replace(group, config, validate_only=validate_only)
+        else:
+            cluster = access.configurable_cluster(caller)
+            await node.broker_configs.replace(cluster, name, config, validate_only=validate_only)
+
+    def config_resources(self, caller: Caller) -> list[ConfigResource]:
+        """Everything that has settings (KIP-1142)."""
+        self._access.inspectable_cluster(caller)
+        image = self._node.image
+        kind = ConfigResourceKind
+        return [
+            *(ConfigResource(kind.TOPIC, name) for name in image.topics),
+            *(ConfigResource(kind.BROKER, str(node_id)) for node_id in image.brokers),
+            *(ConfigResource(kind.GROUP, name) for name, own in image.group_configs.items() if own),
+        ]

@@ -1,20 +1,132 @@
 """Topics and their settings: made, listed, described, changed, deleted."""
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from goqueue.broker.node import Node
+from goqueue.model.caller import Caller
+from goqueue.model.configs import ConfigChange, ConfigEntry
+from goqueue.model.errors import UnknownTopicId
+from goqueue.model.rights import CreatableTopic, DescribableTopic, Resource, Verb
+from goqueue.model.topics import NewTopic, TopicDescription, TopicView
 from goqueue.service.access import Access
 
 
 class TopicService:
     def __init__(self, node: Node, access: Access) -> None:
+        self._topics = node.topics
+        self._log = node.log
         self._node = node
         self._access = access
 
-    def name_of(self, topic_id: UUID) -> str:
-        """Whose id it is, for a request that names topics by id.
+    # --- finding --------------------------------------------------------------------------
 
-        No right is asked for, as rights are by name: the caller of an operation gets the name only
-        if the operation itself tells it.
+    def name_of(self, caller: Caller, topic_id: UUID, verb: Verb) -> str:
+        """Whose id it is, for a request that names topics by id and is about to do `verb`.
+
+        Those who may not are told that there is no such id: a refusal would tell the name.
         """
-        return str(self._node.topic_by_id(topic_id).name)
+        name = self._topics.find_by_id(topic_id).name
+        if not self._access.allows(caller, Resource.TOPIC, name, verb):
+            raise UnknownTopicId(f"there is no topic with id {topic_id}")
+        return name
+
+    def view(self, caller: Caller, name: str) -> TopicView:
+        return self._topics.describe(self._access.describable_topic(caller, name))
+
+    def views(self, caller: Caller) -> list[TopicView]:
+        """All topics that the caller may know of."""
+        return [
+            topic
+            for topic in self._node.image.topics.values()
+            if self._access.allows(caller, Resource.TOPIC, topic.name, Verb.DESCRIBE)
+        ]
+
+    async def ensure(self, caller: Caller, name: str) -> TopicView:
+        """The topic, made with the broker's defaults if it is not there and that is allowed."""
+        self._access.describable_topic(caller, name)
+        known = self._node.image.topics.get(name)
+        if known is not None:
+            return known
+        return await self._topics.ensure(self._access.creatable_topic(caller, name))
+
+    def describe(self, caller: Caller, name: str) -> TopicDescription:
+        """The topic with the ends and sizes of its partitions, and with its settings."""
+        right = self._access.describable_topic(caller, name)
+        return self._described(caller, right, self._topics.describe(right))
+
+    def describe_all(self, caller: Caller) -> list[TopicDescription]:
+        """All topics that the caller may know of, by name, without their settings."""
+        views = sorted(self.views(caller), key=lambda topic: topic.name)
+        described = []
+        for topic in views:
+            right = self._access.describable_topic(caller, topic.name)
+            stored = self._log.stored(right, topic)
+            described.append(TopicDescription(topic=topic, partitions=stored, config=None))
+        return described
+
+    def _described(
+        self, caller: Caller, right: DescribableTopic | CreatableTopic, topic: TopicView
+    ) -> TopicDescription:
+        config = None
+        if self._may_inspect(caller, topic.name):
+            inspectable = self._access.inspectable_topic(caller, topic.name)
+            config = self._topics.describe_config(inspectable)
+        stored = self._log.stored(right, topic)
+        return TopicDescription(topic=topic, partitions=stored, config=config)
+
+    def _may_inspect(self, caller: Caller, name: str) -> bool:
+        return self._access.allows(caller, Resource.TOPIC, name, Verb.DESCRIBE_CONFIGS)
+
+    # --- changing -------------------------------------------------------------------------
+
+    async def create(
+        self, caller: Caller, new: NewTopic, *, validate_only: bool = False
+    ) -> TopicDescription:
+        """With `validate_only` the description is of what would be made, without its settings."""
+        right = self._access.creatable_topic(caller, new.name)
+        may_inspect = self._may_inspect(caller, new.name)
+        topic = await self._topics.create(right, new, validate_only=validate_only)
+        if validate_only:
+            config: Sequence[ConfigEntry] | None = () if may_inspect else None
+            return TopicDescription(topic=topic, partitions=(), config=config)
+        return self._described(caller, right, topic)
+
+    async def delete(self, caller: Caller, name: str) -> TopicView:
+        """Returns what it was."""
+        return await self._topics.delete(self._access.deletable_topic(caller, name))
+
+    async def create_partitions(
+        self,
+        caller: Caller,
+        name: str,
+        total: int,
+        *,
+        assignments: Sequence[Sequence[int]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        right = self._access.alterable_topic(caller, name)
+        await self._topics.create_partitions(
+            right, total, assignments=assignments, validate_only=validate_only
+        )
+
+    async def alter(
+        self,
+        caller: Caller,
+        name: str,
+        *,
+        partitions: int | None = None,
+        changes: Sequence[ConfigChange] = (),
+    ) -> TopicDescription:
+        """Change settings, add partitions, or both. All of it is checked before any is done."""
+        view = self._access.describable_topic(caller, name)
+        grown = None if partitions is None else self._access.alterable_topic(caller, name)
+        changed = self._access.configurable_topic(caller, name) if changes else None
+        if changed is not None:
+            await self._topics.alter_config(changed, changes, validate_only=True)
+        current = len(self._topics.describe(view).partitions)
+        if grown is not None and partitions is not None and partitions != current:
+            await self._topics.create_partitions(grown, partitions)
+        if changed is not None:
+            await self._topics.alter_config(changed, changes)
+        return self._described(caller, view, self._topics.describe(view))

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from goqueue.broker.node import Node
+from goqueue.model.configs import ConfigResource, ConfigResourceKind
 from goqueue.model.errors import InvalidRecord, OutOfOrderSequence
 from goqueue.model.records import COMPRESSION_CODES, NewRecord, encode_records
+from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
 from tests.unit.broker.delay_bench import (
     START_MS,
     TOPIC,
@@ -129,7 +132,11 @@ def test_compressed_batches_where_the_topic_says_so(tmp_path: Path, codec: str) 
             await produce(broker, batch(MIXED, codec=codec))
             assert len(await values(broker)) == 5
             assert broker.delays.stats().pending == 0
-            await broker.topics.replace_config(TOPIC, {"queue.headers.in.compressed": "true"})
+            await BrokerService(broker).administration.replace_config(
+                ANYONE,
+                ConfigResource(ConfigResourceKind.TOPIC, TOPIC),
+                {"queue.headers.in.compressed": "true"},
+            )
             await produce(broker, batch(MIXED, codec=codec))
             assert len(await values(broker)) == 8
             assert broker.delays.stats().pending == 2

@@ -8,6 +8,7 @@ import pytest
 from goqueue.broker.delays import shard as delay_shard
 from goqueue.broker.delays.index import FILE_NAME
 from goqueue.broker.node import Node
+from goqueue.model.configs import ConfigResource, ConfigResourceKind
 from goqueue.model.delays import DelayedId
 from goqueue.model.errors import (
     InvalidRecord,
@@ -21,6 +22,8 @@ from goqueue.model.errors import (
     UnknownTopic,
 )
 from goqueue.model.topics import NewTopic
+from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
 from tests.unit.broker.delay_bench import (
     START_MS,
     TOPIC,
@@ -397,8 +400,10 @@ def test_a_topic_whose_rules_changed_still_gets_what_it_took(tmp_path: Path) -> 
             await with_topic(broker)
             records = [(message(b"v" * 900), START_MS + 1_000) for _ in range(5)]
             await broker.delays.schedule(TOPIC, 0, records)
-            await broker.topics.replace_config(
-                TOPIC, {"max.message.bytes": "500", "cleanup.policy": "compact"}
+            await BrokerService(broker).administration.replace_config(
+                ANYONE,
+                ConfigResource(ConfigResourceKind.TOPIC, TOPIC),
+                {"max.message.bytes": "500", "cleanup.policy": "compact"},
             )
             await advance(broker, clock, 2_000)
             await until_end(broker, 5)
@@ -575,8 +580,9 @@ def _other() -> NewTopic:
 
 async def _shards_with_small_segments(broker: Node) -> list[delay_shard.DelayShard]:
     await broker.delays.open()
-    await broker.topics.replace_config(
-        "__delayed",
+    await BrokerService(broker).administration.replace_config(
+        ANYONE,
+        ConfigResource(ConfigResourceKind.TOPIC, "__delayed"),
         {"segment.bytes": "20000", "retention.ms": "-1", "file.delete.delay.ms": "0"},
     )
     return shards(broker)

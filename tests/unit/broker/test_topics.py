@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from goqueue.model.configs import ConfigChange, ConfigOp, ConfigSource
+from goqueue.model.configs import (
+    ConfigChange,
+    ConfigOp,
+    ConfigResource,
+    ConfigResourceKind,
+    ConfigSource,
+)
 from goqueue.model.errors import (
     DataDirectoryError,
     InvalidConfig,
@@ -139,10 +145,10 @@ def test_partitions_are_added_and_old_ones_keep_their_data(open_broker: OpenBrok
         async with open_broker() as broker:
             await broker.create_topic(NewTopic(name="orders", partitions=1))
             await broker.publish("orders", [NewRecord(value=b"x")])
-            await broker.topics.create_partitions("orders", 3)
+            await BrokerService(broker).topics.create_partitions(ANYONE, "orders", 3)
             await broker.publish("orders", [NewRecord(value=b"y")], partition=2)
             with pytest.raises(InvalidPartitions, match="has 3 partitions; 3 asked"):
-                await broker.topics.create_partitions("orders", 3)
+                await BrokerService(broker).topics.create_partitions(ANYONE, "orders", 3)
         async with open_broker() as broker:
             ends = [broker.partition("orders", index).high_watermark for index in range(3)]
             assert ends == [1, 0, 1]
@@ -155,13 +161,13 @@ def test_settings_are_changed_in_steps_and_take_effect(open_broker: OpenBroker) 
         async with open_broker() as broker:
             await broker.create_topic(NewTopic(name="orders", partitions=1))
             append = ConfigChange(name="cleanup.policy", op=ConfigOp.APPEND, value="compact")
-            await broker.topics.alter_config("orders", [append])
+            await BrokerService(broker).topics.alter(ANYONE, "orders", changes=[append])
             assert broker.partition("orders", 0).config.cleanup_policy == ("delete", "compact")
             subtract = ConfigChange(name="cleanup.policy", op=ConfigOp.SUBTRACT, value="delete")
-            await broker.topics.alter_config("orders", [subtract])
+            await BrokerService(broker).topics.alter(ANYONE, "orders", changes=[subtract])
             assert broker.partition("orders", 0).config.cleanup_policy == ("compact",)
             unset = ConfigChange(name="cleanup.policy", op=ConfigOp.DELETE)
-            await broker.topics.alter_config("orders", [unset])
+            await BrokerService(broker).topics.alter(ANYONE, "orders", changes=[unset])
             assert broker.partition("orders", 0).config.cleanup_policy == ("delete",)
 
     asyncio.run(scenario())
@@ -190,7 +196,7 @@ def test_one_bad_change_leaves_all_settings_as_they_were(
         async with open_broker() as broker:
             await broker.create_topic(NewTopic(name="orders", partitions=1))
             with pytest.raises(error):
-                await broker.topics.alter_config("orders", changes)
+                await BrokerService(broker).topics.alter(ANYONE, "orders", changes=changes)
             assert broker.topic("orders").config == {}
 
     asyncio.run(scenario())
@@ -203,21 +209,29 @@ def test_the_nearest_setting_holds_and_all_are_shown(open_broker: OpenBroker) ->
 
             async def set_broker(node_id: int | None, value: str) -> None:
                 change = ConfigChange(name="topic.retention.ms", value=value)
-                await broker.topics.alter_broker_config(node_id, [change])  # type: ignore[arg-type]
+                await BrokerService(broker).administration.alter_config(
+                    ANYONE,
+                    ConfigResource(
+                        ConfigResourceKind.BROKER, "" if node_id is None else str(node_id)
+                    ),
+                    [change],
+                )
 
             seen = [broker.partition("orders", 0).config.retention_ms]
             await set_broker(None, "3000")
             seen.append(broker.partition("orders", 0).config.retention_ms)
             await set_broker(0, "2000")
             seen.append(broker.partition("orders", 0).config.retention_ms)
-            await broker.topics.alter_config(
-                "orders", [ConfigChange(name="retention.ms", value="1000")]
+            await BrokerService(broker).topics.alter(
+                ANYONE, "orders", changes=[ConfigChange(name="retention.ms", value="1000")]
             )
             seen.append(broker.partition("orders", 0).config.retention_ms)
             assert seen == [4000, 3000, 2000, 1000]
             [entry] = [
                 entry
-                for entry in broker.topics.describe_config("orders")
+                for entry in BrokerService(broker).administration.describe_config(
+                    ANYONE, ConfigResource(ConfigResourceKind.TOPIC, "orders")
+                )
                 if entry.name == "retention.ms"
             ]
             assert [(synonym.value, synonym.source) for synonym in entry.synonyms] == [

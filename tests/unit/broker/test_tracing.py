@@ -15,7 +15,7 @@ from goqueue.broker.tracing.batches import UNPACKED_MAX_BYTES
 from goqueue.broker.tracing.partition import ADOPTED_MAX, GROUPS_MAX
 from goqueue.broker.tracing.recorder import CALLER, now_us
 from goqueue.model.batch import CHECKSUMMED_FROM, CRC_POSITION, HEADER_BYTES, assign
-from goqueue.model.configs import ConfigChange
+from goqueue.model.configs import ConfigChange, ConfigResource, ConfigResourceKind
 from goqueue.model.errors import InvalidConfig
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
 from goqueue.model.log import FetchPart, Isolation
@@ -356,15 +356,17 @@ def test_switches_of_broker_and_topic(open_broker: OpenBroker) -> None:
             await make_topic(broker)
             assert broker.partition("t", 0).trace is None
         async with open_broker(**ALL) as broker:
-            await broker.topics.alter_config(
-                "t", [ConfigChange(name="tracing.enabled", value="false")]
+            await BrokerService(broker).topics.alter(
+                ANYONE, "t", changes=[ConfigChange(name="tracing.enabled", value="false")]
             )
             assert broker.partition("t", 0).trace is None
             await produce(broker, [record()])
             change = ConfigChange(name="topic.tracing.sampling.rate", value="0.5")
-            await broker.topics.alter_broker_config(None, [change])
-            await broker.topics.alter_config(
-                "t", [ConfigChange(name="tracing.enabled", value="true")]
+            await BrokerService(broker).administration.alter_config(
+                ANYONE, ConfigResource(ConfigResourceKind.BROKER, ""), [change]
+            )
+            await BrokerService(broker).topics.alter(
+                ANYONE, "t", changes=[ConfigChange(name="tracing.enabled", value="true")]
             )
             trace = broker.partition("t", 0).trace
             assert trace is not None

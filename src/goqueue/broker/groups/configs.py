@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Final
 
+from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.configs import apply_changes, entry
 from goqueue.broker.topics.following import MetadataFollower
-from goqueue.metadata.store import Compare, MetadataStore, Op, Put
+from goqueue.metadata.store import Op, Put
 from goqueue.model.broker_config import BROKER_SETTINGS, BrokerConfig
 from goqueue.model.configs import ConfigChange, ConfigEntry, ConfigSource, ConfigSynonym
-from goqueue.model.errors import Conflict, InvalidRequest
+from goqueue.model.errors import InvalidRequest
 from goqueue.model.groups.config import (
     BROKER_NAMES,
     GROUP_SETTINGS,
@@ -17,21 +18,19 @@ from goqueue.model.groups.config import (
     check_group_config,
     group_config,
 )
+from goqueue.model.rights import ConfigurableGroup, InspectableGroup
 from goqueue.model.settings import Value
 from goqueue.state import metadata_keys as keys
 from goqueue.state.groups.settings import GroupOverrides
-
-# Writers of the same key: more at once than this is a fault.
-TRANSACTION_TRIES: Final = 20
 
 _OVERRIDABLE: Final = tuple(field.name for field in fields(GroupOverrides))
 
 
 class GroupConfigs:
     def __init__(
-        self, store: MetadataStore, follower: MetadataFollower, config: BrokerConfig
+        self, changes: KeyChanges, follower: MetadataFollower, config: BrokerConfig
     ) -> None:
-        self._store = store
+        self._changes = changes
         self._follower = follower
         self._defaults: dict[str, Value] = {
             name: getattr(config, broker_name.replace(".", "_"))
@@ -62,7 +61,11 @@ class GroupConfigs:
         return found
 
     async def alter(
-        self, group: str, changes: Sequence[ConfigChange], *, validate_only: bool = False
+        self,
+        group: ConfigurableGroup,
+        changes: Sequence[ConfigChange],
+        *,
+        validate_only: bool = False,
     ) -> None:
         await self._set(
             group,
@@ -71,11 +74,13 @@ class GroupConfigs:
         )
 
     async def replace(
-        self, group: str, config: Mapping[str, str], *, validate_only: bool = False
+        self, group: ConfigurableGroup, config: Mapping[str, str], *, validate_only: bool = False
     ) -> None:
         await self._set(group, lambda _: dict(config), validate_only=validate_only)
 
-    def describe(self, group: str) -> list[ConfigEntry]:
+    def describe(self, group: InspectableGroup) -> list[ConfigEntry]:
+        if not group:
+            raise InvalidRequest("group name: is empty")
         own = self._follower.image.group_configs.get(group, {})
         entries = []
         for name, setting in GROUP_SETTINGS.items():
@@ -104,17 +109,14 @@ class GroupConfigs:
         if not group:
             raise InvalidRequest("group name: is empty")
         key = keys.group_config_key(group)
-        for _ in range(TRANSACTION_TRIES):
-            found = (await self._store.get(key)).one
-            current = {} if found is None else keys.decode_value(key, found.value, dict[str, str])
+
+        def configure(value: bytes | None) -> list[Op]:
+            current = {} if value is None else keys.decode_value(key, value, dict[str, str])
             texts = change(current)
             check_group_config(texts)
-            if validate_only:
-                return
-            op: Op = Put(*keys.group_config_entry(group, texts))
-            revision = 0 if found is None else found.mod_revision
-            done = await self._store.transact([Compare.unchanged(key, revision)], [op])
-            if done.succeeded:
-                await self._follower.applied(done.revision)
-                return
-        raise Conflict(f"{key} is changed too often at the same time; try again")
+            return [Put(*keys.group_config_entry(group, texts))]
+
+        if validate_only:
+            await self._changes.check(key, configure)
+        else:
+            await self._changes.change(key, configure)

@@ -9,7 +9,7 @@ from goqueue.broker.partitions import fetching
 from goqueue.broker.partitions.leading import LedPartitions
 from goqueue.broker.partitions.partition import Partition
 from goqueue.model.batch import Buffer, is_transactional
-from goqueue.model.errors import InvalidRecord, InvalidRequiredAcks, PolicyViolation
+from goqueue.model.errors import GoQueueError, InvalidRecord, InvalidRequiredAcks, PolicyViolation
 from goqueue.model.log import (
     Appended,
     EpochEnd,
@@ -20,7 +20,9 @@ from goqueue.model.log import (
     Produced,
     ProducerView,
 )
+from goqueue.model.names import PartitionIndex
 from goqueue.model.rights import (
+    CreatableTopic,
     DeletableTopic,
     DescribableTopic,
     ReadablePart,
@@ -28,7 +30,7 @@ from goqueue.model.rights import (
     WritableTopic,
     WritableTransactionalId,
 )
-from goqueue.model.topics import INTERNAL_TOPICS
+from goqueue.model.topics import INTERNAL_TOPICS, StoredPartition, TopicView
 
 
 class TransactionGuard(Protocol):
@@ -194,3 +196,22 @@ class Log:
     def producers(self, topic: ReadableTopic, index: int) -> list[ProducerView]:
         """Who writes to a partition, and which transactions are open there."""
         return self._led.find(topic, index).ledger.producers.describe()
+
+    def stored(
+        self, _right: DescribableTopic | CreatableTopic, topic: TopicView
+    ) -> list[StoredPartition]:
+        """What this broker has of a topic."""
+        return [self._stored(topic.name, partition.index) for partition in topic.partitions]
+
+    def _stored(self, topic: str, index: PartitionIndex) -> StoredPartition:
+        try:
+            partition = self._led.find(topic, index)
+        except GoQueueError as error:
+            return StoredPartition(index, None, None, None, error.message)
+        return StoredPartition(
+            index,
+            partition.log_start_offset,
+            partition.high_watermark,
+            partition.log.size_bytes,
+            partition.offline_reason,
+        )

@@ -191,7 +191,7 @@ class SqsCatalogue:
             queue = self._find(topic)
             if queue.entry is None:
                 # New, or a topic that becomes a queue of SQS as well.
-                await self._change(queue, attributes, dict(tags))
+                await self._change(topic, queue, attributes, dict(tags))
             else:
                 _check_same(queue, attributes)
         queue = self._find(topic)
@@ -205,7 +205,7 @@ class SqsCatalogue:
             raise UnknownAttribute("Unknown Attribute FifoQueue.")
         async with self._changing:
             self._check_redrive(topic, attributes)
-            await self._change(self._find(topic), attributes, None)
+            await self._change(topic, self._find(topic), attributes, None)
         await self._tell_engine(self._find(topic))
 
     async def change_policy(self, topic: ConfigurableTopic, change: Callable[[str], str]) -> None:
@@ -213,7 +213,7 @@ class SqsCatalogue:
         async with self._changing:
             queue = self._find(topic)
             policy = change(queue.attributes.get("Policy", ""))
-            await self._change(queue, {"Policy": policy}, None)
+            await self._change(topic, queue, {"Policy": policy}, None)
 
     async def set_tags(self, topic: ConfigurableTopic, tags: Mapping[str, str | None]) -> None:
         """Add or replace tags; None removes one."""
@@ -222,7 +222,7 @@ class SqsCatalogue:
             merged: dict[str, str | None] = {**queue.tags, **tags}
             kept = {tag: value for tag, value in merged.items() if value is not None}
             check_tags(kept)
-            await self._change(queue, {}, kept)
+            await self._change(topic, queue, {}, kept)
 
     async def delete(self, topic: DeletableTopic) -> None:
         async with self._changing:
@@ -269,14 +269,18 @@ class SqsCatalogue:
         config["queue.max.in.flight"] = str(-(-IN_FLIGHT_MAX // partitions))
         try:
             await self._host.topics.create(
-                NewTopic(name=topic, partitions=partitions, config=config)
+                topic, NewTopic(name=topic, partitions=partitions, config=config)
             )
         except TopicExists:
             # Another door was quicker; it becomes the queue's topic all the same.
             return
 
     async def _change(
-        self, queue: SqsQueue, attributes: Mapping[str, str], tags: dict[str, str] | None
+        self,
+        topic: CreatableTopic | ConfigurableTopic,
+        queue: SqsQueue,
+        attributes: Mapping[str, str],
+        tags: dict[str, str] | None,
     ) -> None:
         now_s = self._host.clock_ms() // 1000
         entry = queue.entry or QueueEntry(
@@ -291,7 +295,7 @@ class SqsCatalogue:
         changed = topic_settings(attributes)
         if any(queue.topic.config.get(name) != text for name, text in changed.items()):
             await self._host.topics.alter_config(
-                queue.name, [ConfigChange(name=name, value=text) for name, text in changed.items()]
+                topic, [ConfigChange(name=name, value=text) for name, text in changed.items()]
             )
         entry = msgspec.structs.replace(
             entry,

@@ -1,16 +1,12 @@
 """Creating, growing, configuring and deleting topics: checks, then one metadata transaction."""
 
+import contextlib
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from goqueue.broker.topics.configs import (
-    DYNAMIC_BROKER_SETTINGS,
-    BrokerOverrides,
-    apply_changes,
-    broker_entries,
-    effective_topic_config,
-    topic_entries,
-)
+from goqueue.broker.topics.broker_configs import BrokerConfigs
+from goqueue.broker.topics.changing import KeyChanges
+from goqueue.broker.topics.configs import apply_changes, effective_topic_config, topic_entries
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.metadata.store import Compare, Delete, DeletePrefix, MetadataStore, Op, Put
 from goqueue.model.broker_config import BrokerConfig
@@ -20,19 +16,24 @@ from goqueue.model.errors import (
     InvalidPartitions,
     InvalidReplicaAssignment,
     InvalidReplicationFactor,
-    InvalidRequest,
     InvalidTopicName,
     PolicyViolation,
     TopicExists,
     UnknownTopic,
+    UnknownTopicId,
 )
 from goqueue.model.names import NodeId, PartitionIndex, TopicName, check_topic_name
+from goqueue.model.rights import (
+    AlterableTopic,
+    ConfigurableTopic,
+    CreatableTopic,
+    DeletableTopic,
+    DescribableTopic,
+    InspectableTopic,
+)
 from goqueue.model.topic_config import TOPIC_SETTINGS, TopicConfig, topic_config
 from goqueue.model.topics import INTERNAL_TOPICS, NewTopic, PartitionView, TopicView
 from goqueue.state import metadata_keys as keys
-
-# A lost race is rare and short; this many in a row means that something is wrong.
-TRANSACTION_TRIES = 10
 
 ChangeConfig = Callable[[Mapping[str, str]], Mapping[str, str]]
 
@@ -43,11 +44,15 @@ class TopicAdmin:
         store: MetadataStore,
         follower: MetadataFollower,
         config: BrokerConfig,
+        changes: KeyChanges,
+        broker_configs: BrokerConfigs,
         new_id: Callable[[], uuid.UUID] = uuid.uuid4,
     ) -> None:
         self._store = store
         self._follower = follower
         self._config = config
+        self._changes = changes
+        self._broker_configs = broker_configs
         self._new_id = new_id
 
     def find(self, name: str) -> TopicView:
@@ -56,8 +61,20 @@ class TopicAdmin:
             raise UnknownTopic(f"there is no topic {name!r}")
         return topic
 
-    async def create(self, new: NewTopic, *, validate_only: bool = False) -> TopicView:
-        name = check_topic_name(new.name)
+    def find_by_id(self, topic_id: uuid.UUID) -> TopicView:
+        topic = self._follower.image.topics_by_id.get(topic_id)
+        if topic is None:
+            raise UnknownTopicId(f"there is no topic with id {topic_id}")
+        return topic
+
+    def describe(self, topic: DescribableTopic) -> TopicView:
+        return self.find(check_topic_name(topic))
+
+    async def create(
+        self, topic: CreatableTopic, new: NewTopic, *, validate_only: bool = False
+    ) -> TopicView:
+        """`new` says how; its name is that of the right."""
+        name = check_topic_name(topic)
         if name in INTERNAL_TOPICS and not new.by_broker:
             raise PolicyViolation(f"topic {name!r} is made by the broker itself, when it needs it")
         topic_config(new.config)
@@ -80,7 +97,23 @@ class TopicAdmin:
         await self._follower.applied(done.revision)
         return self.find(name)
 
-    async def delete(self, name: str) -> None:
+    async def ensure(self, topic: CreatableTopic) -> TopicView:
+        """The topic, made with the broker's defaults if it is not there and that is allowed."""
+        known = self._follower.image.topics.get(topic)
+        if known is not None:
+            return known
+        if topic in INTERNAL_TOPICS:
+            raise UnknownTopic(
+                f"there is no topic {topic!r} yet; the broker makes it on first need"
+            )
+        if not self._config.auto_create_topics_enable:
+            raise UnknownTopic(f"there is no topic {topic!r}, and auto.create.topics.enable is off")
+        with contextlib.suppress(TopicExists):
+            return await self.create(topic, NewTopic(name=topic))
+        return self.find(topic)
+
+    async def delete(self, name: DeletableTopic) -> TopicView:
+        """Returns what it was."""
         topic = self.find(name)
         if topic.is_internal:
             raise PolicyViolation(f"topic {name!r} belongs to the broker and cannot be deleted")
@@ -91,10 +124,11 @@ class TopicAdmin:
         if not done.succeeded:
             raise UnknownTopic(f"there is no topic {name!r}")
         await self._follower.applied(done.revision)
+        return topic
 
     async def create_partitions(
         self,
-        name: str,
+        name: AlterableTopic,
         total: int,
         *,
         assignments: Sequence[Sequence[int]] | None = None,
@@ -135,8 +169,14 @@ class TopicAdmin:
         await self._change_topic(name, grow)
 
     async def alter_config(
-        self, name: str, changes: Sequence[ConfigChange], *, validate_only: bool = False
+        self,
+        name: ConfigurableTopic | CreatableTopic,
+        changes: Sequence[ConfigChange],
+        *,
+        validate_only: bool = False,
     ) -> None:
+        """Change single settings. Whoever may make an SQS queue of a topic that is there already
+        gives it the settings of the queue."""
         await self._set_config(
             name,
             lambda current: apply_changes(current, changes, TOPIC_SETTINGS),
@@ -144,50 +184,18 @@ class TopicAdmin:
         )
 
     async def replace_config(
-        self, name: str, config: Mapping[str, str], *, validate_only: bool = False
+        self, name: ConfigurableTopic, config: Mapping[str, str], *, validate_only: bool = False
     ) -> None:
         await self._set_config(name, lambda _: config, validate_only=validate_only)
-
-    async def alter_broker_config(
-        self,
-        node_id: NodeId | None,
-        changes: Sequence[ConfigChange],
-        *,
-        validate_only: bool = False,
-    ) -> None:
-        await self._set_broker_config(
-            node_id,
-            lambda current: apply_changes(current, changes, DYNAMIC_BROKER_SETTINGS),
-            validate_only=validate_only,
-        )
-
-    async def replace_broker_config(
-        self, node_id: NodeId | None, config: Mapping[str, str], *, validate_only: bool = False
-    ) -> None:
-        await self._set_broker_config(node_id, lambda _: config, validate_only=validate_only)
 
     # --- settings as they are -------------------------------------------------------------
 
     def effective_config(self, topic: TopicView) -> TopicConfig:
-        return effective_topic_config(topic.config, self._overrides(), self._config)
+        return effective_topic_config(topic.config, self._broker_configs.overrides, self._config)
 
-    def describe_config(self, name: str) -> list[ConfigEntry]:
-        return topic_entries(self.find(name).config, self._overrides(), self._config)
-
-    def describe_broker_config(self, node_id: NodeId) -> list[ConfigEntry]:
-        self._check_is_own(node_id)
-        reached = self._follower.image.brokers.get(node_id)
-        url = "" if reached is None else reached.http_url
-        return broker_entries(self._overrides(), self._config, url)
-
-    def _overrides(self) -> BrokerOverrides:
-        image = self._follower.image
-        own = image.broker_config(NodeId(self._config.node_id))
-        return BrokerOverrides(own, image.broker_config(None))
-
-    def _check_is_own(self, node_id: NodeId) -> None:
-        if node_id != self._config.node_id:
-            raise InvalidRequest(f"broker {node_id} is not this broker, {self._config.node_id}")
+    def describe_config(self, name: InspectableTopic) -> list[ConfigEntry]:
+        own = self.find(check_topic_name(name)).config
+        return topic_entries(own, self._broker_configs.overrides, self._config)
 
     # --- inside ---------------------------------------------------------------------------
 
@@ -207,25 +215,6 @@ class TopicAdmin:
 
         await self._change_topic(name, configure)
 
-    async def _set_broker_config(
-        self, node_id: NodeId | None, change: ChangeConfig, *, validate_only: bool = False
-    ) -> None:
-        if node_id is not None:
-            self._check_is_own(node_id)
-        key = keys.broker_config_key(node_id)
-
-        def configure(value: bytes | None) -> list[Op]:
-            current = {} if value is None else keys.decode_value(key, value, dict[str, str])
-            texts = dict(change(current))
-            DYNAMIC_BROKER_SETTINGS.parse(texts)
-            return [Put(*keys.broker_config_entry(node_id, texts))]
-
-        if validate_only:
-            found = (await self._store.get(key)).one
-            configure(None if found is None else found.value)
-        else:
-            await self._change(key, configure)
-
     async def _change_topic(self, name: str, change: Callable[[keys.TopicValue], list[Op]]) -> None:
         key = keys.topic_key(name)
 
@@ -234,19 +223,7 @@ class TopicAdmin:
                 raise UnknownTopic(f"there is no topic {name!r}")
             return change(keys.decode_value(key, value, keys.TopicValue))
 
-        await self._change(key, decide)
-
-    async def _change(self, key: str, decide: Callable[[bytes | None], list[Op]]) -> None:
-        """Read a key, decide, write if nobody else wrote in between; else again."""
-        for _ in range(TRANSACTION_TRIES):
-            found = (await self._store.get(key)).one
-            ops = decide(None if found is None else found.value)
-            revision = 0 if found is None else found.mod_revision
-            done = await self._store.transact([Compare.unchanged(key, revision)], ops)
-            if done.succeeded:
-                await self._follower.applied(done.revision)
-                return
-        raise Conflict(f"{key} is changed too often at the same time; try again")
+        await self._changes.change(key, decide)
 
     def _assign(self, new: NewTopic) -> list[tuple[NodeId, ...]]:
         if new.assignments is not None:

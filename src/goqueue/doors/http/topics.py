@@ -1,6 +1,6 @@
 """/topics: create, list, describe, alter, delete."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -10,14 +10,17 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, PathParameter
 from msgspec import Meta
 
-from goqueue.broker.node import Node
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.whole_numbers import PartitionCount, ReplicationFactor, whole
+from goqueue.model import topics
+from goqueue.model.caller import Caller
 from goqueue.model.configs import ConfigChange, ConfigOp
-from goqueue.model.errors import GoQueueError
 from goqueue.model.names import TOPIC_NAME_MAX_LENGTH
+from goqueue.model.rights import Resource, Verb
 from goqueue.model.topic_config import TOPIC_SETTINGS
-from goqueue.model.topics import NewTopic, PartitionView, TopicView
+from goqueue.model.topics import NewTopic, PartitionView, StoredPartition, TopicView
+from goqueue.service.broker_service import BrokerService
+from goqueue.service.needs import Need, Refused
 
 TOPIC_NAME_PATTERN: Final = r"^(?!\.{1,2}$)[a-zA-Z0-9._-]+$"
 _NAME_DOC: Final = "1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'; not '.' or '..'."
@@ -136,9 +139,24 @@ class TopicDescription(msgspec.Struct, frozen=True, rename="camel"):
     ]
 
 
-@post("/topics", tags=["Topics"], responses=errors(400, 403, 409, 413, 415, 422))
+# Settings are left out of descriptions for those who may not see them.
+_SETTINGS_NEED: Final = Need(
+    Resource.TOPIC, Verb.DESCRIBE_CONFIGS, names="name", refused=Refused.LEFT_OUT
+)
+
+
+@post(
+    "/topics",
+    tags=["Topics"],
+    responses=errors(400, 403, 409, 413, 415, 422),
+    opt={
+        "needs": (Need(Resource.TOPIC, Verb.CREATE, names="name", or_cluster=True), _SETTINGS_NEED)
+    },
+)
 async def create_topic(
-    broker: NamedDependency[Node], data: JSONBody[CreateTopic]
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    data: JSONBody[CreateTopic],
 ) -> Response[TopicDescription]:
     """Create a topic."""
     new = NewTopic(
@@ -147,43 +165,76 @@ async def create_topic(
         replication_factor=whole(data.replication_factor),
         config={name: _text(value) for name, value in data.config.items()},
     )
-    topic = await broker.create_topic(new)
-    return Response(_describe(broker, topic), headers={"location": f"/topics/{topic.name}"})
+    created = await service.topics.create(caller, new)
+    headers = {"location": f"/topics/{created.topic.name}"}
+    return Response(_shown(created), headers=headers)
 
 
-@get("/topics", tags=["Topics"], responses=errors(400))
-async def list_topics(broker: NamedDependency[Node]) -> TopicList:
+@get(
+    "/topics",
+    tags=["Topics"],
+    responses=errors(400),
+    opt={"needs": (Need(Resource.TOPIC, Verb.DESCRIBE, refused=Refused.LEFT_OUT),)},
+)
+async def list_topics(
+    service: NamedDependency[BrokerService], caller: NamedDependency[Caller]
+) -> TopicList:
     """List all topics."""
-    topics = sorted(broker.image.topics.values(), key=lambda topic: topic.name)
-    return TopicList([_summarise(broker, topic) for topic in topics])
+    return TopicList([_summary(topic) for topic in service.topics.describe_all(caller)])
 
 
-@get("/topics/{name:str}", tags=["Topics"], responses=errors(400, 404))
-async def describe_topic(broker: NamedDependency[Node], name: TopicInPath) -> TopicDescription:
+@get(
+    "/topics/{name:str}",
+    tags=["Topics"],
+    responses=errors(400, 403, 404),
+    opt={"needs": (Need(Resource.TOPIC, Verb.DESCRIBE, names="name"), _SETTINGS_NEED)},
+)
+async def describe_topic(
+    service: NamedDependency[BrokerService], caller: NamedDependency[Caller], name: TopicInPath
+) -> TopicDescription:
     """Describe a topic: partitions with offsets and sizes, and settings."""
-    return _describe(broker, broker.topic(name))
+    return _shown(service.topics.describe(caller, name))
 
 
-@patch("/topics/{name:str}", tags=["Topics"], responses=errors(400, 403, 404, 409, 413, 415, 422))
+@patch(
+    "/topics/{name:str}",
+    tags=["Topics"],
+    responses=errors(400, 403, 404, 409, 413, 415, 422),
+    # The second is asked for where the count changes, the third where settings do.
+    opt={
+        "needs": (
+            Need(Resource.TOPIC, Verb.DESCRIBE, names="name"),
+            Need(Resource.TOPIC, Verb.ALTER, names="name"),
+            Need(Resource.TOPIC, Verb.ALTER_CONFIGS, names="name"),
+            _SETTINGS_NEED,
+        )
+    },
+)
 async def alter_topic(
-    broker: NamedDependency[Node], name: TopicInPath, data: JSONBody[AlterTopic]
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    name: TopicInPath,
+    data: JSONBody[AlterTopic],
 ) -> TopicDescription:
     """Change settings, add partitions, or both. All of it is checked before any is done."""
     changes = [_change(setting, value) for setting, value in data.config.items()]
-    total = whole(data.partitions)
-    if changes:
-        await broker.topics.alter_config(name, changes, validate_only=True)
-    if total is not None and total != len(broker.topic(name).partitions):
-        await broker.topics.create_partitions(name, total)
-    if changes:
-        await broker.topics.alter_config(name, changes)
-    return _describe(broker, broker.topic(name))
+    altered = await service.topics.alter(
+        caller, name, partitions=whole(data.partitions), changes=changes
+    )
+    return _shown(altered)
 
 
-@delete("/topics/{name:str}", tags=["Topics"], responses=errors(400, 403, 404, 409))
-async def delete_topic(broker: NamedDependency[Node], name: TopicInPath) -> None:
+@delete(
+    "/topics/{name:str}",
+    tags=["Topics"],
+    responses=errors(400, 403, 404, 409),
+    opt={"needs": (Need(Resource.TOPIC, Verb.DELETE, names="name"),)},
+)
+async def delete_topic(
+    service: NamedDependency[BrokerService], caller: NamedDependency[Caller], name: TopicInPath
+) -> None:
     """Delete a topic with everything in it."""
-    await broker.delete_topic(name)
+    await service.topics.delete(caller, name)
 
 
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (
@@ -207,33 +258,36 @@ def _text(value: SettingValue) -> str:
     return str(value)
 
 
-def _summarise(broker: Node, topic: TopicView) -> TopicSummary:
-    sizes = (_partition(broker, topic, view).size_bytes or 0 for view in topic.partitions)
+def _summary(described: topics.TopicDescription) -> TopicSummary:
+    topic = described.topic
     return TopicSummary(
         name=topic.name,
         id=str(topic.id),
         internal=topic.is_internal,
         partition_count=len(topic.partitions),
         replication_factor=_replication_factor(topic),
-        size_bytes=sum(sizes),
+        size_bytes=described.size_bytes,
     )
 
 
-def _describe(broker: Node, topic: TopicView) -> TopicDescription:
-    partitions = [_partition(broker, topic, view) for view in topic.partitions]
-    config: Mapping[str, str] = topic.config
+def _shown(described: topics.TopicDescription) -> TopicDescription:
+    topic = described.topic
+    entries = described.config
     return TopicDescription(
         name=topic.name,
         id=str(topic.id),
         internal=topic.is_internal,
-        partition_count=len(partitions),
+        partition_count=len(topic.partitions),
         replication_factor=_replication_factor(topic),
-        size_bytes=sum(partition.size_bytes or 0 for partition in partitions),
-        partitions=partitions,
-        config=dict(config),
+        size_bytes=described.size_bytes,
+        partitions=[
+            _partition(view, stored)
+            for view, stored in zip(topic.partitions, described.partitions, strict=True)
+        ],
+        config={} if entries is None else dict(topic.config),
         effective_config=[
             EffectiveSetting(entry.name, entry.value, entry.source.name.lower())
-            for entry in broker.topics.describe_config(topic.name)
+            for entry in entries or ()
         ],
     )
 
@@ -242,23 +296,15 @@ def _replication_factor(topic: TopicView) -> int:
     return len(topic.partitions[0].replicas) if topic.partitions else 0
 
 
-def _partition(broker: Node, topic: TopicView, view: PartitionView) -> PartitionDescription:
-    start = end = size = reason = None
-    try:
-        partition = broker.partition(topic.name, view.index)
-    except GoQueueError as error:
-        reason = error.message
-    else:
-        start, end = partition.log_start_offset, partition.high_watermark
-        size, reason = partition.log.size_bytes, partition.offline_reason
+def _partition(view: PartitionView, stored: StoredPartition) -> PartitionDescription:
     return PartitionDescription(
         partition=view.index,
         leader=view.leader,
         leader_epoch=view.leader_epoch,
         replicas=list(view.replicas),
         isr=list(view.isr),
-        log_start_offset=start,
-        high_watermark=end,
-        size_bytes=size,
-        offline_reason=reason,
+        log_start_offset=stored.log_start_offset,
+        high_watermark=stored.high_watermark,
+        size_bytes=stored.size_bytes,
+        offline_reason=stored.offline_reason,
     )

@@ -1,30 +1,24 @@
-"""The bit sets of allowed operations that clients can ask for (KIP-430).
-
-Nobody is denied anything yet, so these are all operations that a resource of the kind knows.
-"""
+"""The bit sets of allowed operations that clients can ask for (KIP-430)."""
 
 from typing import Final
 
+from goqueue.doors.kafka.operation import RequestContext
+from goqueue.model.rights import CLUSTER_NAME, VERBS, Resource
+
 NOT_ASKED_FOR: Final = -(2**31)
+# Kafka's answer to who may not even describe the cluster.
+_NONE: Final = 0
 
-_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = 3, 4, 5, 6, 7, 8
-_CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = 9, 10, 11, 12
-
-
-def _bits(*operations: int) -> int:
-    return sum(1 << operation for operation in operations)
+GROUP_OPERATIONS: Final = sum(1 << verb.value for verb in VERBS[Resource.GROUP])
 
 
-TOPIC_OPERATIONS: Final = _bits(
-    _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS
-)
-CLUSTER_OPERATIONS: Final = _bits(
-    _CREATE,
-    _ALTER,
-    _DESCRIBE,
-    _CLUSTER_ACTION,
-    _DESCRIBE_CONFIGS,
-    _ALTER_CONFIGS,
-    _IDEMPOTENT_WRITE,
-)
-GROUP_OPERATIONS: Final = _bits(_READ, _DELETE, _DESCRIBE)
+def operations_on(context: RequestContext, resource: Resource, name: str) -> int:
+    """What the caller may do, as bits."""
+    allowed = context.service.administration.allowed(context.caller, resource, name)
+    return sum(1 << verb.value for verb in allowed)
+
+
+def operations_on_cluster(context: RequestContext) -> int:
+    if not context.service.administration.may_describe_cluster(context.caller):
+        return _NONE
+    return operations_on(context, Resource.CLUSTER, CLUSTER_NAME)

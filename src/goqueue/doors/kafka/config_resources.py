@@ -2,34 +2,26 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from enum import Enum
 from typing import Protocol, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker.node import Node
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.wire.writing import Message
+from goqueue.model.configs import ConfigResource, ConfigResourceKind
 from goqueue.model.errors import GoQueueError, InvalidRequest
-from goqueue.model.names import NodeId
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need, Refused
 
 
-class ResourceType(Enum):
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-
-
-class Resource(Protocol):
+class NamedResource(Protocol):
     @property
     def resource_type(self) -> int: ...
     @property
     def resource_name(self) -> str: ...
 
 
-R = TypeVar("R", bound=Resource)
+R = TypeVar("R", bound=NamedResource)
 
 
 class Change(Protocol):
@@ -39,18 +31,25 @@ class Change(Protocol):
     def value(self) -> str | None: ...
 
 
-def own_node_id(broker: Node, resource_name: str) -> NodeId | None:
-    """The broker a resource name means; None is the default for all brokers."""
-    if not resource_name:
-        return None
-    if not resource_name.lstrip("-").isdecimal():
-        raise InvalidRequest(f"broker id must be an integer, but it is {resource_name!r}")
-    if int(resource_name) != broker.node_id:
-        raise InvalidRequest(f"this is broker {broker.node_id}; ask broker {resource_name} itself")
-    return broker.node_id
+def config_resource(named: NamedResource) -> ConfigResource:
+    try:
+        kind = ConfigResourceKind(named.resource_type)
+    except ValueError:
+        raise InvalidRequest(f"resource type {named.resource_type} is not supported") from None
+    return ConfigResource(kind, named.resource_name)
 
 
-def repeated_resources(resources: Iterable[Resource]) -> set[tuple[int, str]]:
+def needs_for(verb: Verb) -> tuple[Need, ...]:
+    """Of which each resource of a request needs the one of its kind."""
+    names = "resources.resource_name"
+    return (
+        Need(Resource.TOPIC, verb, names=names, refused=Refused.EACH),
+        Need(Resource.GROUP, verb, names=names, refused=Refused.EACH),
+        Need(Resource.CLUSTER, verb, refused=Refused.EACH),
+    )
+
+
+def repeated_resources(resources: Iterable[NamedResource]) -> set[tuple[int, str]]:
     named = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     return {resource for resource, count in named.items() if count > 1}
 
@@ -65,7 +64,7 @@ def check_changes(changes: Sequence[Change], *, may_be_null: Sequence[str] = ())
         raise InvalidRequest(f"settings without a value: {', '.join(nulls)}")
 
 
-def alter_answer(resource: Resource, error: GoQueueError | None) -> Message:
+def alter_answer(resource: NamedResource, error: GoQueueError | None) -> Message:
     return {
         "error_code": ErrorCode.none if error is None else error_code(error),
         "error_message": None if error is None else error.message,

@@ -8,6 +8,8 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.broker.node import Node
 from goqueue.model.topics import NewTopic
+from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
 from tests.unit.doors.kafka.group_member import until
 from tests.unit.doors.kafka.wire_client import WireClient
 
@@ -127,7 +129,7 @@ async def test_partitions_move_only_when_given_up(
 
 async def test_new_partitions_and_topics_reach_members(client: WireClient, broker: Node) -> None:
     await beat(client, **joining("me", subscribed_topic_names=None, subscribed_topic_regex="a.*"))
-    await broker.topics.create_partitions("a", 5)
+    await BrokerService(broker).topics.create_partitions(ANYONE, "a", 5)
     await broker.create_topic(NewTopic(name="ab", partitions=1))
 
     async def has_all() -> bool:

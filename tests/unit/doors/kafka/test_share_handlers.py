@@ -10,10 +10,12 @@ from kio.schema.errors import ErrorCode
 from goqueue.broker.node import Node
 from goqueue.broker.queues.share.fetching import ShareFetch
 from goqueue.doors.kafka import KafkaDoor
-from goqueue.model.configs import ConfigChange
+from goqueue.model.configs import ConfigChange, ConfigResource, ConfigResourceKind
 from goqueue.model.errors import GoQueueError
 from goqueue.model.records import NewRecord
 from goqueue.model.topics import NewTopic
+from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
 from tests.unit.doors.kafka.group_member import until
 from tests.unit.doors.kafka.share_member import (
     ACCEPT,
@@ -38,8 +40,10 @@ GROUP = 32
 @pytest.fixture
 async def topic(broker: Node) -> str:
     await broker.create_topic(NewTopic(name="a", partitions=2))
-    await broker.group_configs.alter(
-        "g", [ConfigChange(name="share.auto.offset.reset", value="earliest")]
+    await BrokerService(broker).administration.alter_config(
+        ANYONE,
+        ConfigResource(ConfigResourceKind.GROUP, "g"),
+        [ConfigChange(name="share.auto.offset.reset", value="earliest")],
     )
     return "a"
 
@@ -337,8 +341,10 @@ async def test_an_acknowledgement_of_an_unknown_topic(
 
 async def test_renewing(door: KafkaDoor, broker: Node, topic: str) -> None:
     await publish(broker, 2)
-    await broker.group_configs.alter(
-        "g", [ConfigChange(name="share.record.lock.duration.ms", value="400")]
+    await BrokerService(broker).administration.alter_config(
+        ANYONE,
+        ConfigResource(ConfigResourceKind.GROUP, "g"),
+        [ConfigChange(name="share.record.lock.duration.ms", value="400")],
     )
     one = await ShareMember.join(door, broker, topic, name="one")
     two = await ShareMember.join(door, broker, topic, name="two")
@@ -357,8 +363,10 @@ async def test_renewing(door: KafkaDoor, broker: Node, topic: str) -> None:
     nothing: dict[str, Any] = {"max_bytes": 0, "min_bytes": 0, "max_records": 0, "max_wait": 0}
     renewed = await one.fetch(acks={0: [(0, 0, [RENEW])]}, is_renew_ack=True, **nothing)
     assert acks_errors(renewed) == {0: ErrorCode.none}
-    await broker.group_configs.alter(
-        "g", [ConfigChange(name="share.renew.acknowledge.enable", value="false")]
+    await BrokerService(broker).administration.alter_config(
+        ANYONE,
+        ConfigResource(ConfigResourceKind.GROUP, "g"),
+        [ConfigChange(name="share.renew.acknowledge.enable", value="false")],
     )
     refused = await one.acknowledge({0: [(0, 0, [RENEW])]}, is_renew_ack=True)
     assert parts(refused)[0].error_code is ErrorCode.invalid_request
@@ -418,7 +426,9 @@ async def test_all_may_be_read_where_the_group_says_so(
     door: KafkaDoor, broker: Node, topic: str, client: WireClient
 ) -> None:
     change = ConfigChange(name="share.isolation.level", value="read_uncommitted")
-    await broker.group_configs.alter("g", [change])
+    await BrokerService(broker).administration.alter_config(
+        ANYONE, ConfigResource(ConfigResourceKind.GROUP, "g"), [change]
+    )
     producer = TransactionalProducer(client)
     await producer.begin_id()
     await producer.send(b"open")
@@ -604,7 +614,9 @@ async def test_settings_of_groups(broker: Node, topic: str, client: WireClient) 
     assert await alter("share.session.timeout.ms", "7000") is ErrorCode.none
     assert await alter("share.heartbeat.interval.ms", "700") is ErrorCode.none
     own = ConfigChange(name="consumer.heartbeat.interval.ms", value="800")
-    await broker.group_configs.alter("c", [own])
+    await BrokerService(broker).administration.alter_config(
+        ANYONE, ConfigResource(ConfigResourceKind.GROUP, "c"), [own]
+    )
     beat = await client.call(
         "share_group_heartbeat", group_id="h", member_id="m", subscribed_topic_names=[topic]
     )
@@ -645,7 +657,9 @@ async def test_a_new_group_begins_where_its_settings_say(
     ):
         if reset is not None:
             change = ConfigChange(name="share.auto.offset.reset", value=reset)
-            await broker.group_configs.alter(group, [change])
+            await BrokerService(broker).administration.alter_config(
+                ANYONE, ConfigResource(ConfigResourceKind.GROUP, group), [change]
+            )
         member = await ShareMember.join(door, broker, topic, group_id=group)
         assert await member.get([0]) == expected
         if group == "late":

@@ -8,6 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
+from goqueue.service.needs import OPEN
 
 if TYPE_CHECKING:
     from kio.schema.api_versions.v4.request import ApiVersionsRequest
@@ -75,5 +76,6 @@ OPERATION = Operation(
     min_version=0,
     max_version=4,
     handle=handle,
+    needs=OPEN,
     answers_newer_versions=True,
 )

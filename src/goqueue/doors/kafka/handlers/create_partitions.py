@@ -9,6 +9,8 @@ from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError, InvalidRequest
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
     from kio.schema.create_partitions.v3.request import (
@@ -37,7 +39,8 @@ async def _raised(
 ) -> Message:
     assignments = asked.assignments
     try:
-        await context.broker.topics.create_partitions(
+        await context.service.topics.create_partitions(
+            context.caller,
             asked.name,
             asked.count,
             assignments=None if assignments is None else [item.broker_ids for item in assignments],
@@ -57,5 +60,10 @@ def _answer(name: str, error: GoQueueError | None) -> Message:
 
 
 OPERATION = Operation(
-    api_key=37, name="CreatePartitions", min_version=0, max_version=3, handle=handle
+    api_key=37,
+    name="CreatePartitions",
+    min_version=0,
+    max_version=3,
+    handle=handle,
+    needs=(Need(Resource.TOPIC, Verb.ALTER, names="topics.name", refused=Refused.EACH),),
 )

@@ -15,7 +15,9 @@ from goqueue.model.errors import (
     InvalidReplicaAssignment,
     InvalidRequest,
 )
+from goqueue.model.rights import Resource, Verb
 from goqueue.model.topics import NewTopic
+from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
     from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
@@ -43,15 +45,27 @@ async def _created(
     context: RequestContext, asked: "CreatableTopic", *, validate_only: bool
 ) -> Message:
     try:
-        topic = await context.broker.create_topic(_new_topic(asked), validate_only=validate_only)
+        created = await context.service.topics.create(
+            context.caller, _new_topic(asked), validate_only=validate_only
+        )
     except GoQueueError as error:
         return _refusal(asked.name, error)
-    configs = [] if validate_only else context.broker.topics.describe_config(topic.name)
-    return {
+    topic, configs = created.topic, created.config
+    made: Message = {
         "name": topic.name,
         "topic_id": None if validate_only else topic.id,
         "error_code": ErrorCode.none,
         "error_message": None,
+    }
+    if configs is None:
+        # KIP-525: what was made is told to those who may see settings.
+        return {
+            **made,
+            "topic_config_error_code": ErrorCode.topic_authorization_failed,
+            "configs": None,
+        }
+    return {
+        **made,
         "num_partitions": len(topic.partitions),
         "replication_factor": len(topic.partitions[0].replicas),
         "configs": [
@@ -102,4 +116,25 @@ def _refusal(name: str, error: GoQueueError) -> Message:
     }
 
 
-OPERATION = Operation(api_key=19, name="CreateTopics", min_version=2, max_version=7, handle=handle)
+OPERATION = Operation(
+    api_key=19,
+    name="CreateTopics",
+    min_version=2,
+    max_version=7,
+    handle=handle,
+    needs=(
+        Need(
+            Resource.TOPIC,
+            Verb.CREATE,
+            names="topics.name",
+            refused=Refused.EACH,
+            or_cluster=True,
+        ),
+        Need(
+            Resource.TOPIC,
+            Verb.DESCRIBE_CONFIGS,
+            names="topics.name",
+            refused=Refused.LEFT_OUT,
+        ),
+    ),
+)

@@ -9,7 +9,9 @@ from kio.schema.errors import ErrorCode
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
-from goqueue.model.errors import GoQueueError, InvalidRequest
+from goqueue.model.errors import GoQueueError, InvalidRequest, UnknownTopicId
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
     from kio.schema.delete_topics.v6.request import DeleteTopicsRequest
@@ -39,8 +41,12 @@ async def handle(context: RequestContext, request: "DeleteTopicsRequest") -> Mes
 
 
 def _resolved(context: RequestContext, topic_id: UUID | None) -> str | None:
-    topic = None if topic_id is None else context.broker.image.topics_by_id.get(topic_id)
-    return None if topic is None else topic.name
+    if topic_id is None:
+        return None
+    try:
+        return context.service.topics.name_of(context.caller, topic_id, Verb.DELETE)
+    except UnknownTopicId:
+        return None
 
 
 async def _deleted(context: RequestContext, asked: _Asked, *, is_repeated: bool) -> Message:
@@ -51,11 +57,10 @@ async def _deleted(context: RequestContext, asked: _Asked, *, is_repeated: bool)
         if is_repeated:
             raise InvalidRequest("the topic is asked for more than once")
         if topic_id is not None:
-            name = context.broker.topic_by_id(topic_id).name
+            name = context.service.topics.name_of(context.caller, topic_id, Verb.DELETE)
         if name is None:
             raise InvalidRequest("neither name nor id of the topic is given")
-        topic_id = context.broker.topic(name).id
-        await context.broker.delete_topic(name)
+        deleted = await context.service.topics.delete(context.caller, name)
     except GoQueueError as error:
         return {
             "name": name,
@@ -63,7 +68,21 @@ async def _deleted(context: RequestContext, asked: _Asked, *, is_repeated: bool)
             "error_code": error_code(error),
             "error_message": error.message,
         }
-    return {"name": name, "topic_id": topic_id, "error_code": ErrorCode.none}
+    return {"name": deleted.name, "topic_id": deleted.id, "error_code": ErrorCode.none}
 
 
-OPERATION = Operation(api_key=20, name="DeleteTopics", min_version=1, max_version=6, handle=handle)
+OPERATION = Operation(
+    api_key=20,
+    name="DeleteTopics",
+    min_version=1,
+    max_version=6,
+    handle=handle,
+    needs=(
+        Need(
+            Resource.TOPIC,
+            Verb.DELETE,
+            names="topic_names, topics.name, topics.topic_id",
+            refused=Refused.EACH,
+        ),
+    ),
+)

@@ -4,9 +4,11 @@ from typing import TYPE_CHECKING, Final
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.doors.kafka.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED_FOR
+from goqueue.doors.kafka.authorized_operations import NOT_ASKED_FOR, operations_on_cluster
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
     from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
@@ -17,7 +19,8 @@ _CONTROLLERS: Final = 2
 
 
 async def handle(context: RequestContext, request: "DescribeClusterRequest") -> Message:
-    broker = context.broker
+    cluster = context.service.administration.cluster
+    operations = operations_on_cluster(context)
     if request.endpoint_type != _BROKERS:
         is_known = request.endpoint_type == _CONTROLLERS
         return {
@@ -27,7 +30,7 @@ async def handle(context: RequestContext, request: "DescribeClusterRequest") -> 
                 else ErrorCode.unsupported_endpoint_type
             ),
             "error_message": f"endpoint type {request.endpoint_type}; this port serves {_BROKERS}",
-            "cluster_id": broker.cluster_id,
+            "cluster_id": cluster.cluster_id,
             "endpoint_type": _BROKERS,
             "brokers": (),
         }
@@ -35,8 +38,8 @@ async def handle(context: RequestContext, request: "DescribeClusterRequest") -> 
     return {
         "error_code": ErrorCode.none,
         "endpoint_type": _BROKERS,
-        "cluster_id": broker.cluster_id,
-        "controller_id": broker.image.controller_id,
+        "cluster_id": cluster.cluster_id,
+        "controller_id": cluster.controller_id,
         "brokers": [
             {
                 "broker_id": node.node_id,
@@ -45,12 +48,18 @@ async def handle(context: RequestContext, request: "DescribeClusterRequest") -> 
                 "rack": node.rack,
                 "is_fenced": False,
             }
-            for node in broker.image.brokers.values()
+            for node in cluster.brokers
         ],
-        "cluster_authorized_operations": CLUSTER_OPERATIONS if wants_operations else NOT_ASKED_FOR,
+        "cluster_authorized_operations": operations if wants_operations else NOT_ASKED_FOR,
     }
 
 
 OPERATION = Operation(
-    api_key=60, name="DescribeCluster", min_version=0, max_version=2, handle=handle
+    api_key=60,
+    name="DescribeCluster",
+    min_version=0,
+    max_version=2,
+    handle=handle,
+    # Brokers are told to anyone; what is left out are the allowed operations.
+    needs=(Need(Resource.CLUSTER, Verb.DESCRIBE, refused=Refused.LEFT_OUT),),
 )

@@ -1,17 +1,16 @@
 """DescribeConfigs: settings of topics and of this broker, with where each value comes from."""
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.doors.kafka.config_resources import ResourceType, own_node_id
+from goqueue.doors.kafka.config_resources import config_resource, needs_for
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
-from goqueue.model.configs import ConfigEntry, ConfigSource
-from goqueue.model.errors import GoQueueError, InvalidRequest
-from goqueue.model.names import check_topic_name
+from goqueue.model.configs import ConfigEntry
+from goqueue.model.errors import GoQueueError
+from goqueue.model.rights import Verb
 
 if TYPE_CHECKING:
     from kio.schema.describe_configs.v4.request import (
@@ -38,7 +37,9 @@ def _described(
     context: RequestContext, resource: "DescribeConfigsResource", *, synonyms: bool, docs: bool
 ) -> Message:
     try:
-        entries = _entries(context, resource)
+        entries = context.service.administration.describe_config(
+            context.caller, config_resource(resource)
+        )
     except GoQueueError as error:
         return {
             "error_code": error_code(error),
@@ -62,31 +63,6 @@ def _described(
     }
 
 
-def _entries(context: RequestContext, resource: "DescribeConfigsResource") -> list[ConfigEntry]:
-    name = resource.resource_name
-    if resource.resource_type == ResourceType.TOPIC.value:
-        return context.broker.topics.describe_config(check_topic_name(name))
-    if resource.resource_type == ResourceType.BROKER.value:
-        entries = context.broker.topics.describe_broker_config(context.broker.node_id)
-        return entries if own_node_id(context.broker, name) is not None else _cluster_wide(entries)
-    if resource.resource_type == ResourceType.GROUP.value:
-        if not name:
-            raise InvalidRequest("group name: is empty")
-        return context.broker.group_configs.describe(name)
-    raise InvalidRequest(f"resource type {resource.resource_type} is not supported")
-
-
-def _cluster_wide(entries: list[ConfigEntry]) -> list[ConfigEntry]:
-    """What an empty broker name asks for: the settings made for all brokers at run time."""
-    source = ConfigSource.DYNAMIC_DEFAULT_BROKER
-    return [
-        replace(entry, value=synonym.value, source=source, synonyms=(synonym,))
-        for entry in entries
-        for synonym in entry.synonyms
-        if synonym.source is source
-    ]
-
-
 def _entry(entry: ConfigEntry, *, synonyms: bool, docs: bool) -> Message:
     return {
         "name": entry.name,
@@ -104,5 +80,10 @@ def _entry(entry: ConfigEntry, *, synonyms: bool, docs: bool) -> Message:
 
 
 OPERATION = Operation(
-    api_key=32, name="DescribeConfigs", min_version=1, max_version=4, handle=handle
+    api_key=32,
+    name="DescribeConfigs",
+    min_version=1,
+    max_version=4,
+    handle=handle,
+    needs=needs_for(Verb.DESCRIBE_CONFIGS),
 )

@@ -1,18 +1,28 @@
 """DescribeLogDirs (KIP-113): how much each partition takes on disk."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kio.schema.errors import ErrorCode
 
+from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
+from goqueue.model.errors import ClusterAccessDenied
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need
 
 if TYPE_CHECKING:
     from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
 
+# Earlier answers have no error of their own, only those of folders.
+_FIRST_VERSION_WITH_CODE: Final = 3
+
 
 async def handle(context: RequestContext, request: "DescribeLogDirsRequest") -> Message:
-    view = context.broker.log_dirs()
+    try:
+        view = context.service.administration.log_dirs(context.caller)
+    except ClusterAccessDenied as error:
+        return _refused(context.version, error_code(error))
     asked = (
         None
         if request.topics is None
@@ -43,6 +53,17 @@ async def handle(context: RequestContext, request: "DescribeLogDirsRequest") -> 
     }
 
 
+def _refused(version: int, code: ErrorCode) -> Message:
+    if version >= _FIRST_VERSION_WITH_CODE:
+        return {"error_code": code, "results": ()}
+    return {"results": [{"error_code": code, "log_dir": "", "topics": ()}]}
+
+
 OPERATION = Operation(
-    api_key=35, name="DescribeLogDirs", min_version=1, max_version=5, handle=handle
+    api_key=35,
+    name="DescribeLogDirs",
+    min_version=1,
+    max_version=5,
+    handle=handle,
+    needs=(Need(Resource.CLUSTER, Verb.DESCRIBE),),
 )

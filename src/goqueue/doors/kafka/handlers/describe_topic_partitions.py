@@ -4,14 +4,16 @@ from typing import TYPE_CHECKING, Final
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.doors.kafka.authorized_operations import TOPIC_OPERATIONS
+from goqueue.doors.kafka.authorized_operations import operations_on
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.reading import Malformed
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.names import check_topic_name
+from goqueue.model.rights import Resource, Verb
 from goqueue.model.topics import PartitionView, TopicView
+from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
     from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest
@@ -25,7 +27,8 @@ async def handle(context: RequestContext, request: "DescribeTopicPartitionsReque
     if cursor is not None and cursor.partition_index < 0:
         raise Malformed(f"cursor partition_index is {cursor.partition_index}; it must be ≥ 0")
     asked = {str(topic.name) for topic in request.topics}
-    names = sorted(asked or set(context.broker.image.topics))
+    topics_of = context.service.topics
+    names = sorted(asked or {str(topic.name) for topic in topics_of.views(context.caller)})
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
     left = max(1, min(request.response_partition_limit, PARTITIONS_MAX))
@@ -37,7 +40,7 @@ async def handle(context: RequestContext, request: "DescribeTopicPartitionsReque
             break
         start = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
         try:
-            topic = context.broker.topic(check_topic_name(name))
+            topic = topics_of.view(context.caller, check_topic_name(name))
         except GoQueueError as error:
             topics.append(
                 {
@@ -49,7 +52,7 @@ async def handle(context: RequestContext, request: "DescribeTopicPartitionsReque
             )
             continue
         chosen = topic.partitions[start : start + left]
-        topics.append(_topic(topic, chosen))
+        topics.append(_topic(context, topic, chosen))
         left -= len(chosen)
         if start + len(chosen) < len(topic.partitions):
             next_cursor = {"topic_name": name, "partition_index": start + len(chosen)}
@@ -57,7 +60,9 @@ async def handle(context: RequestContext, request: "DescribeTopicPartitionsReque
     return {"topics": topics, "next_cursor": next_cursor}
 
 
-def _topic(topic: TopicView, partitions: tuple[PartitionView, ...]) -> Message:
+def _topic(
+    context: RequestContext, topic: TopicView, partitions: tuple[PartitionView, ...]
+) -> Message:
     return {
         "error_code": ErrorCode.none,
         "name": topic.name,
@@ -79,10 +84,16 @@ def _topic(topic: TopicView, partitions: tuple[PartitionView, ...]) -> Message:
             }
             for part in partitions
         ],
-        "topic_authorized_operations": TOPIC_OPERATIONS,
+        "topic_authorized_operations": operations_on(context, Resource.TOPIC, topic.name),
     }
 
 
 OPERATION = Operation(
-    api_key=75, name="DescribeTopicPartitions", min_version=0, max_version=0, handle=handle
+    api_key=75,
+    name="DescribeTopicPartitions",
+    min_version=0,
+    max_version=0,
+    handle=handle,
+    # Of all topics, those that may not be described are left out.
+    needs=(Need(Resource.TOPIC, Verb.DESCRIBE, names="topics.name", refused=Refused.EACH),),
 )

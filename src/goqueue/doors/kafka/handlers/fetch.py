@@ -116,7 +116,7 @@ def _name(context: RequestContext, key: PartitionKey) -> str:
         return key.topic
     if key.topic_id is None:
         raise UnknownTopicId("topic id is empty")
-    return context.service.topics.name_of(key.topic_id)
+    return context.service.topics.name_of(context.caller, key.topic_id, Verb.READ)
 
 
 def _with_news(plan: FetchPlan, answered: list[_Answered]) -> Iterator[_Answered]:

@@ -3,15 +3,16 @@
 from typing import TYPE_CHECKING
 
 from goqueue.doors.kafka.config_resources import (
-    ResourceType,
     alter_each,
     check_changes,
-    own_node_id,
+    config_resource,
+    needs_for,
 )
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.configs import ConfigChange, ConfigOp
 from goqueue.model.errors import InvalidRequest
+from goqueue.model.rights import Verb
 
 if TYPE_CHECKING:
     from kio.schema.incremental_alter_configs.v1.request import (
@@ -30,22 +31,15 @@ async def handle(context: RequestContext, request: "IncrementalAlterConfigsReque
 async def _change(
     context: RequestContext, resource: "AlterConfigsResource", *, validate_only: bool
 ) -> None:
-    broker, name = context.broker, resource.resource_name
     changes = [
         ConfigChange(name=change.name, op=_op(change.config_operation), value=change.value)
         for change in resource.configs
     ]
     deletions = [change.name for change in changes if change.op is ConfigOp.DELETE]
     check_changes(changes, may_be_null=deletions)
-    if resource.resource_type == ResourceType.TOPIC.value:
-        await broker.topics.alter_config(name, changes, validate_only=validate_only)
-    elif resource.resource_type == ResourceType.BROKER.value:
-        node_id = own_node_id(broker, name)
-        await broker.topics.alter_broker_config(node_id, changes, validate_only=validate_only)
-    elif resource.resource_type == ResourceType.GROUP.value:
-        await broker.group_configs.alter(name, changes, validate_only=validate_only)
-    else:
-        raise InvalidRequest(f"resource type {resource.resource_type} is not supported")
+    await context.service.administration.alter_config(
+        context.caller, config_resource(resource), changes, validate_only=validate_only
+    )
 
 
 def _op(number: int) -> ConfigOp:
@@ -56,5 +50,10 @@ def _op(number: int) -> ConfigOp:
 
 
 OPERATION = Operation(
-    api_key=44, name="IncrementalAlterConfigs", min_version=0, max_version=1, handle=handle
+    api_key=44,
+    name="IncrementalAlterConfigs",
+    min_version=0,
+    max_version=1,
+    handle=handle,
+    needs=needs_for(Verb.ALTER_CONFIGS),
 )

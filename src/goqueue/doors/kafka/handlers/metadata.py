@@ -1,20 +1,23 @@
 """Metadata: brokers, and topics by name or id with their partitions' leaders."""
 
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.authorized_operations import (
-    CLUSTER_OPERATIONS,
     NOT_ASKED_FOR,
-    TOPIC_OPERATIONS,
+    operations_on,
+    operations_on_cluster,
 )
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError, UnknownTopicId
 from goqueue.model.names import check_topic_name
+from goqueue.model.rights import Resource, Verb
 from goqueue.model.topics import PartitionView, TopicView
+from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
     from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
@@ -24,22 +27,26 @@ _FIRST_VERSION_WITH_NULL: Final = 1
 
 
 async def handle(context: RequestContext, request: "MetadataRequest") -> Message:
-    image = context.broker.image
-    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED_FOR
+    wants_operations = request.include_topic_authorized_operations
     wants_all = request.topics is None or (
         context.version < _FIRST_VERSION_WITH_NULL and not request.topics
     )
     if wants_all:
-        topics = [_topic(topic, operations) for topic in image.topics.values()]
+        topics = [
+            _topic(context, topic, wants_operations=wants_operations)
+            for topic in context.service.topics.views(context.caller)
+        ]
     else:
         topics = [
             await _asked_topic(
-                context, topic, operations, may_create=request.allow_auto_topic_creation
+                context,
+                topic,
+                may_create=request.allow_auto_topic_creation,
+                wants_operations=wants_operations,
             )
             for topic in dict.fromkeys(request.topics or ())
         ]
-    # Creating a topic changed the image.
-    image = context.broker.image
+    cluster = context.service.administration.cluster
     # Up to version 10; newer clients use DescribeCluster.
     wants_cluster_operations = getattr(request, "include_cluster_authorized_operations", False)
     return {
@@ -50,13 +57,13 @@ async def handle(context: RequestContext, request: "MetadataRequest") -> Message
                 "port": broker.kafka_port,
                 "rack": broker.rack,
             }
-            for broker in image.brokers.values()
+            for broker in cluster.brokers
         ],
-        "cluster_id": context.broker.cluster_id,
-        "controller_id": image.controller_id,
+        "cluster_id": cluster.cluster_id,
+        "controller_id": cluster.controller_id,
         "topics": topics,
         "cluster_authorized_operations": (
-            CLUSTER_OPERATIONS if wants_cluster_operations else NOT_ASKED_FOR
+            operations_on_cluster(context) if wants_cluster_operations else NOT_ASKED_FOR
         ),
         "error_code": ErrorCode.none,
     }
@@ -65,19 +72,15 @@ async def handle(context: RequestContext, request: "MetadataRequest") -> Message
 async def _asked_topic(
     context: RequestContext,
     asked: "MetadataRequestTopic",
-    operations: int,
     *,
     may_create: bool,
+    wants_operations: bool,
 ) -> Message:
     # Version 10 and 11 have the id on the wire, but clients leave it empty (KIP-516).
     name, topic_id = asked.name, asked.topic_id
     try:
-        if topic_id is not None:
-            return _topic(context.broker.topic_by_id(topic_id), operations)
-        checked = check_topic_name(name or "")
-        if may_create:
-            return _topic(await context.broker.ensure_topic(checked), operations)
-        return _topic(context.broker.topic(checked), operations)
+        topic = await _find(context, name or "", topic_id, may_create=may_create)
+        return _topic(context, topic, wants_operations=wants_operations)
     except GoQueueError as error:
         by_id = isinstance(error, UnknownTopicId)
         return {
@@ -89,14 +92,30 @@ async def _asked_topic(
         }
 
 
-def _topic(topic: TopicView, operations: int) -> Message:
+async def _find(
+    context: RequestContext, name: str, topic_id: UUID | None, *, may_create: bool
+) -> TopicView:
+    topics, caller = context.service.topics, context.caller
+    if topic_id is not None:
+        return topics.view(caller, topics.name_of(caller, topic_id, Verb.DESCRIBE))
+    checked = check_topic_name(name)
+    if may_create:
+        return await topics.ensure(caller, checked)
+    return topics.view(caller, checked)
+
+
+def _topic(context: RequestContext, topic: TopicView, *, wants_operations: bool) -> Message:
     return {
         "error_code": ErrorCode.none,
         "name": topic.name,
         "topic_id": topic.id,
         "is_internal": topic.is_internal,
         "partitions": [_partition(partition) for partition in topic.partitions],
-        "topic_authorized_operations": operations,
+        "topic_authorized_operations": (
+            operations_on(context, Resource.TOPIC, topic.name)
+            if wants_operations
+            else NOT_ASKED_FOR
+        ),
     }
 
 
@@ -113,4 +132,27 @@ def _partition(partition: PartitionView) -> Message:
     }
 
 
-OPERATION = Operation(api_key=3, name="Metadata", min_version=0, max_version=13, handle=handle)
+OPERATION = Operation(
+    api_key=3,
+    name="Metadata",
+    min_version=0,
+    max_version=13,
+    handle=handle,
+    # Brokers are told to anyone. Of all topics, those that may not be described are left out. To
+    # create is asked for only where a topic is not there.
+    needs=(
+        Need(
+            Resource.TOPIC,
+            Verb.DESCRIBE,
+            names="topics.name, topics.topic_id",
+            refused=Refused.EACH,
+        ),
+        Need(
+            Resource.TOPIC,
+            Verb.CREATE,
+            names="topics.name",
+            refused=Refused.EACH,
+            or_cluster=True,
+        ),
+    ),
+)

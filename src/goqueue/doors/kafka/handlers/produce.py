@@ -87,7 +87,7 @@ async def _append(
             topic_id = named["topic_id"]
             if topic_id is None:
                 raise UnknownTopicId("topic id is empty")
-            name = context.service.topics.name_of(topic_id)
+            name = context.service.topics.name_of(context.caller, topic_id, Verb.WRITE)
         return await context.service.log.produce(
             context.caller,
             name,

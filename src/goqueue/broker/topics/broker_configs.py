@@ -1,0 +1,110 @@
+"""Settings of brokers at run time: changed, and described."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from goqueue.broker.topics.changing import KeyChanges
+from goqueue.broker.topics.configs import (
+    DYNAMIC_BROKER_SETTINGS,
+    BrokerOverrides,
+    apply_changes,
+    broker_entries,
+)
+from goqueue.broker.topics.following import MetadataFollower
+from goqueue.metadata.store import Op, Put
+from goqueue.model.broker_config import BrokerConfig
+from goqueue.model.configs import ConfigChange, ConfigEntry, ConfigSource
+from goqueue.model.errors import InvalidRequest
+from goqueue.model.names import NodeId
+from goqueue.model.rights import ConfigurableCluster, InspectableCluster
+from goqueue.state import metadata_keys as keys
+
+
+class BrokerConfigs:
+    """A broker is named by its number; the empty name means all brokers."""
+
+    def __init__(
+        self, changes: KeyChanges, follower: MetadataFollower, config: BrokerConfig
+    ) -> None:
+        self._changes = changes
+        self._follower = follower
+        self._config = config
+        self._node_id = NodeId(config.node_id)
+
+    @property
+    def overrides(self) -> BrokerOverrides:
+        image = self._follower.image
+        return BrokerOverrides(image.broker_config(self._node_id), image.broker_config(None))
+
+    def describe(self, _cluster: InspectableCluster, broker: str) -> list[ConfigEntry]:
+        node_id = self._own(broker)
+        reached = self._follower.image.brokers.get(self._node_id)
+        url = "" if reached is None else reached.http_url
+        entries = broker_entries(self.overrides, self._config, url)
+        return _cluster_wide(entries) if node_id is None else entries
+
+    async def alter(
+        self,
+        _cluster: ConfigurableCluster,
+        broker: str,
+        changes: Sequence[ConfigChange],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        await self._set(
+            broker,
+            lambda current: apply_changes(current, changes, DYNAMIC_BROKER_SETTINGS),
+            validate_only=validate_only,
+        )
+
+    async def replace(
+        self,
+        _cluster: ConfigurableCluster,
+        broker: str,
+        config: Mapping[str, str],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        await self._set(broker, lambda _: config, validate_only=validate_only)
+
+    async def _set(
+        self,
+        broker: str,
+        change: Callable[[Mapping[str, str]], Mapping[str, str]],
+        *,
+        validate_only: bool,
+    ) -> None:
+        node_id = self._own(broker)
+        key = keys.broker_config_key(node_id)
+
+        def configure(value: bytes | None) -> list[Op]:
+            current = {} if value is None else keys.decode_value(key, value, dict[str, str])
+            texts = dict(change(current))
+            DYNAMIC_BROKER_SETTINGS.parse(texts)
+            return [Put(*keys.broker_config_entry(node_id, texts))]
+
+        if validate_only:
+            await self._changes.check(key, configure)
+        else:
+            await self._changes.change(key, configure)
+
+    def _own(self, broker: str) -> NodeId | None:
+        """None for all brokers. Others look after their own settings."""
+        if not broker:
+            return None
+        if not broker.lstrip("-").isdecimal():
+            raise InvalidRequest(f"broker id must be an integer, but it is {broker!r}")
+        if int(broker) != self._node_id:
+            raise InvalidRequest(f"this is broker {self._node_id}; ask broker {broker} itself")
+        return self._node_id
+
+
+def _cluster_wide(entries: Sequence[ConfigEntry]) -> list[ConfigEntry]:
+    """The settings made for all brokers at run time."""
+    source = ConfigSource.DYNAMIC_DEFAULT_BROKER
+    return [
+        replace(entry, value=synonym.value, source=source, synonyms=(synonym,))
+        for entry in entries
+        for synonym in entry.synonyms
+        if synonym.source is source
+    ]
