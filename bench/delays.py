@@ -24,13 +24,16 @@ from bench.machine import Machine, describe_machine, keep_to_two_cores
 from goqueue.broker.node import Node
 from goqueue.model.batch import iterate_batches
 from goqueue.model.broker_config import broker_config
+from goqueue.model.caller import ANONYMOUS, Caller, Door
 from goqueue.model.log import FetchPart, Isolation
 from goqueue.model.records import NewRecord, decode_records
 from goqueue.model.topics import NewTopic
+from goqueue.service.broker_service import BrokerService
 from goqueue.state.delays.pending import Entry, PendingTable
 
 RESULTS: Final = Path(__file__).parent / "results"
 TOPIC: Final = "later"
+_BENCH: Final = Caller(principal=ANONYMOUS, door=Door.HTTP)
 PARTITIONS: Final = 4
 VALUE_BYTES: Final = 100
 # As many as a Kafka batch or an HTTP request has.
@@ -120,7 +123,7 @@ async def measure(folder: Path, figures: Figures, seconds: int) -> None:
     started = time.perf_counter()
     broker = await open_broker(data, figures.fsync_policy)
     figures.restart_clean_s = time.perf_counter() - started
-    assert broker.delays.stats().pending == figures.pending
+    assert BrokerService(broker).delays.stats(_BENCH).pending == figures.pending
 
     begin_ms = broker.clock_ms() + 6_000
     count = figures.due_per_s * seconds
@@ -143,7 +146,7 @@ async def restart(folder: Path, figures: Figures) -> float:
     started = time.perf_counter()
     broker = await open_broker(folder, figures.fsync_policy)
     elapsed = time.perf_counter() - started
-    assert broker.delays.stats().pending == figures.pending
+    assert BrokerService(broker).delays.stats(_BENCH).pending == figures.pending
     await broker.close()
     shutil.rmtree(folder)
     return elapsed
@@ -156,13 +159,14 @@ async def open_broker(folder: Path, policy: str) -> Node:
 
 async def schedule(broker: Node, due_times_ms: list[int]) -> None:
     """As clients would: calls of many messages, some of them at the same time."""
+    publishing = BrokerService(broker).publishing
 
     async def call(start: int) -> None:
-        records = [
-            (NewRecord(value=b"%d" % due_ms + b"." * (VALUE_BYTES - 13)), due_ms)
-            for due_ms in due_times_ms[start : start + MESSAGES_PER_CALL]
-        ]
-        await broker.delays.schedule(TOPIC, start // MESSAGES_PER_CALL % PARTITIONS, records)
+        due = due_times_ms[start : start + MESSAGES_PER_CALL]
+        padding = b"." * (VALUE_BYTES - 13)
+        records = [NewRecord(value=b"%d" % due_ms + padding) for due_ms in due]
+        partitions = [start // MESSAGES_PER_CALL % PARTITIONS] * len(records)
+        await publishing.publish(_BENCH, TOPIC, records, due, partitions=partitions)
 
     step = MESSAGES_PER_CALL * CALLS_AT_ONCE
     for start in range(0, len(due_times_ms), step):

@@ -35,8 +35,10 @@ _SCRAPER: Final = Caller(principal=ANONYMOUS, door=Door.HTTP)
 
 async def fill(broker: Node, partitions: int, groups: int) -> None:
     await broker.create_topic(NewTopic(name=TOPIC, partitions=partitions))
+    publishing = BrokerService(broker).publishing
     for index in range(partitions):
-        await broker.publish(TOPIC, [NewRecord(value=b"x")] * 3, partition=index)
+        records = [NewRecord(value=b"x")] * 3
+        await publishing.publish(_SCRAPER, TOPIC, records, partitions=[index] * 3)
     for number in range(groups):
         offsets = tuple(
             OffsetToCommit(topic=TOPIC, partition=(number * 5 + each) % partitions, offset=1)

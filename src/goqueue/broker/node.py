@@ -9,10 +9,9 @@ from uuid import UUID
 
 from goqueue.broker.coordinator_settings import group_settings, transaction_settings
 from goqueue.broker.delays.delays import Delays
-from goqueue.broker.delays.waiting import WaitingMessages
 from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.groups.groups import Groups
-from goqueue.broker.partitions import single_records as record_access
+from goqueue.broker.partitions.committed_records import read_records
 from goqueue.broker.partitions.compaction import Compactor
 from goqueue.broker.partitions.data_disk import DataDisk
 from goqueue.broker.partitions.hosting import HostedPartitions
@@ -20,6 +19,8 @@ from goqueue.broker.partitions.leading import LedPartitions
 from goqueue.broker.partitions.log import Log
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.partitions.retention import apply_retention_forever
+from goqueue.broker.publishing.appending import Appending
+from goqueue.broker.publishing.publishing import Publishing
 from goqueue.broker.queues.moves import MoveTaskRunner
 from goqueue.broker.queues.queues import Queues
 from goqueue.broker.queues.share.groups import ShareGroups
@@ -46,12 +47,10 @@ from goqueue.model.log import (
     ListedOffset,
     LogDirView,
     Produced,
-    Published,
     RecordPage,
 )
 from goqueue.model.measuring.traffic import DoorTraffic
 from goqueue.model.names import NodeId, TopicPartition
-from goqueue.model.records import NewRecord
 from goqueue.model.rights import (
     CLUSTER_NAME,
     CreatableTopic,
@@ -59,6 +58,7 @@ from goqueue.model.rights import (
     DescribableCluster,
     DescribableTopic,
     ReadablePart,
+    ReadableTopic,
     WritableTopic,
     WritableTransactionalId,
 )
@@ -125,19 +125,25 @@ class Node:
         self.queues = Queues(self, partitions=config.queue_state_num_partitions)
         self.delays = Delays(self, producer_ids, partitions=config.delayed_topic_num_partitions)
         sqs_entries = SqsEntries(store, self._follower)
-        self.sqs_catalogue = SqsCatalogue(
-            self, self.queues, WaitingMessages(self.delays), sqs_entries
-        )
+        self.sqs_catalogue = SqsCatalogue(self, self.queues, self.delays, sqs_entries)
         self.moves = MoveTaskRunner(self, self.queues, self.sqs_catalogue, sqs_entries)
         self.schemas = Schemas(self, schema_max_bytes=config.schema_max_bytes)
         self.validation = Validation(self.schemas, self.hosted.readers, self._known_config)
+        self.appending = Appending(self.delays, self.validation)
         self.log = Log(
             self.led,
             fetch_max_bytes=config.fetch_max_bytes,
             stories=self.tracing,
             transactions=self.transactions,
-            delays=self.delays,
-            validation=self.validation,
+            intake=self.appending,
+        )
+        self.publishing = Publishing(
+            self.appending,
+            self.delays,
+            self.validation,
+            image=lambda: self.image,
+            find=self.led.find,
+            clock_ms=clock_ms,
         )
         self.group_configs = GroupConfigs(changes, self._follower, config)
         self.groups.overrides = self.group_configs.overrides
@@ -293,7 +299,6 @@ class Node:
         timeout_ms: int,
         transactional_id: str | None = None,
         bumps_epoch: bool = False,
-        is_checked: bool = False,
     ) -> Produced:
         return await self.log.produce(
             cast(WritableTopic, topic),
@@ -303,7 +308,6 @@ class Node:
             timeout_ms=timeout_ms,
             transactional_id=cast(WritableTransactionalId | None, transactional_id),
             bumps_epoch=bumps_epoch,
-            is_checked=is_checked,
         )
 
     async def fetch(
@@ -371,31 +375,6 @@ class Node:
 
     # --- records --------------------------------------------------------------------------
 
-    async def publish(
-        self,
-        topic: str,
-        records: Sequence[NewRecord],
-        *,
-        partition: int | None = None,
-        acks: int = -1,
-        is_checked: bool = False,
-    ) -> list[Published]:
-        """Append records, each to its partition, if all fit the topic's schemas.
-
-        Those the caller has checked, and what the broker only moves, are not checked again.
-        """
-        if not is_checked:
-            await self.validation.check_records(topic, records)
-        return await record_access.publish(
-            self,
-            topic,
-            records,
-            partition=partition,
-            partition_count=len(self.topic(topic).partitions),
-            acks=acks,
-            now_ms=self.clock_ms(),
-        )
-
     async def read_records(
         self,
         topic: str,
@@ -407,13 +386,13 @@ class Node:
         max_wait_ms: int = 0,
         isolation: Isolation = Isolation.READ_UNCOMMITTED,
     ) -> RecordPage:
-        return await record_access.read_records(
-            self,
-            topic,
+        return await read_records(
+            self.partition,
+            ReadableTopic(topic),
             index,
             offset,
             limit=limit,
-            max_bytes=max_bytes,
+            max_bytes=min(max_bytes, self.config.fetch_max_bytes),
             max_wait_ms=max_wait_ms,
             isolation=isolation,
         )

@@ -14,6 +14,7 @@ class OwnWork(Enum):
     DEAD_LETTERS = "copies of messages that could not be delivered"
     REDRIVE = "dead letters on their way back to where they came from"
     DELAYED_DELIVERY = "delayed messages that are due"
+    FIFO_WINDOW = "what a FIFO queue took in the last minutes, to know it when it is sent again"
     MOVE_TASK = "messages that an SQS move task carries to another queue"
 
 

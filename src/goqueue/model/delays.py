@@ -1,14 +1,17 @@
 """Delayed messages as callers name and see them."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from goqueue.model.errors import (
-    UnknownDelayedMessage,
-)
+from goqueue.model.errors import UnknownDelayedMessage
 from goqueue.model.records import NewRecord
 from goqueue.model.settings import INT64_MAX
 
+LIST_DEFAULT: Final = 100
 LIST_MAX: Final = 1_000
+# Upper bounds in ms; what is later than the last is counted after it. 50 is what is promised.
+LATENESS_BOUNDS_MS: Final = (5, 10, 20, 30, 50, 100, 250, 500, 1_000, 5_000, 60_000)
 
 
 def delayed_id(due_ms: int, shard: int, number: int) -> str:
@@ -55,3 +58,29 @@ class DelayedPage(NamedTuple):
 class ScheduledMessage(NamedTuple):
     partition: int
     id: DelayedId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDelayStats:
+    topic: str
+    pending: int
+    delivered: int
+    cancelled: int
+    lateness_p99_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelayStats:
+    """`next_due_ms` may be early, after a cancellation; `pending_bytes` is of all topics."""
+
+    pending: int
+    in_memory: int
+    pending_bytes: int
+    next_due_ms: int | None
+    delivered: int
+    cancelled: int
+    lateness_p50_ms: int | None
+    lateness_p99_ms: int | None
+    lateness_counts: Sequence[int]
+    lateness_sum_ms: int
+    topics: Sequence[TopicDelayStats]

@@ -56,6 +56,10 @@ class InvalidRecord(InvalidRequest):
         self.record_index = record_index
 
 
+class UnfitRecord(InvalidRecord):
+    """It does not fit the schemas of its topic."""
+
+
 class InvalidTimestamp(InvalidRecord):
     code = "invalid_timestamp"
 
@@ -87,8 +91,14 @@ class UnknownTopicId(GoQueueError):
 
 
 class UnknownPartition(GoQueueError):
+    """`record_index`: of the record that was to go there, where there are several."""
+
     code = "unknown_partition"
     retriable = True
+
+    def __init__(self, message: str, record_index: int | None = None) -> None:
+        super().__init__(message)
+        self.record_index = record_index
 
 
 class OffsetOutOfRange(GoQueueError):

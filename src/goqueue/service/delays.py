@@ -1,6 +1,11 @@
 """Messages that wait for their time: listed, cancelled, counted."""
 
+from dataclasses import replace
+
 from goqueue.broker.node import Node
+from goqueue.model.caller import Caller
+from goqueue.model.delays import LIST_DEFAULT, DelayedId, DelayedPage, DelayStats
+from goqueue.model.rights import Resource, Verb
 from goqueue.service.access import Access
 from goqueue.service.routing import Routing
 
@@ -10,3 +15,25 @@ class DelayService:
         self._node = node
         self._access = access
         self._routing = routing
+
+    async def list_pending(
+        self, caller: Caller, topic: str, *, after: str | None = None, limit: int = LIST_DEFAULT
+    ) -> DelayedPage:
+        """Messages that wait for a topic, by due time."""
+        readable = self._access.readable_topic(caller, topic)
+        return await self._node.delays.list_pending(readable, after=after, limit=limit)
+
+    async def cancel(self, caller: Caller, topic: str, message_id: str) -> DelayedId:
+        """Take a message back that is not on its way yet."""
+        writable = self._access.writable_topic(caller, topic)
+        return await self._node.delays.cancel(writable, message_id)
+
+    def stats(self, caller: Caller) -> DelayStats:
+        """Figures of the broker since its start, and of the topics that the caller may see."""
+        stats = self._node.delays.stats(self._access.describable_cluster(caller))
+        topics = [
+            each
+            for each in stats.topics
+            if self._access.allows(caller, Resource.TOPIC, each.topic, Verb.DESCRIBE)
+        ]
+        return replace(stats, topics=topics)

@@ -1,15 +1,19 @@
 """A broker whose clock the test moves, and what its topics hold."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from goqueue.broker.delays.shard import DelayShard
 from goqueue.broker.node import Node
 from goqueue.model.broker_config import broker_config
+from goqueue.model.delays import LIST_DEFAULT, DelayedId, DelayedPage, DelayStats
 from goqueue.model.records import NewRecord, Record
 from goqueue.model.topics import NewTopic
+from goqueue.service.access import Access
+from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
 
 TOPIC = "orders"
 START_MS = 1_800_000_000_000
@@ -47,6 +51,28 @@ async def with_topic(broker: Node, *, partitions: int = 1, **config: str) -> Non
 
 def message(value: bytes | None, **fields: object) -> NewRecord:
     return NewRecord(value=value, **fields)  # type: ignore[arg-type]
+
+
+async def schedule(
+    broker: Node, topic: str, partition: int, records: Sequence[tuple[NewRecord, int]]
+) -> list[DelayedId]:
+    """Keep records for one partition until their times, also those that have passed."""
+    writable = Access().writable_topic(ANYONE, topic)
+    return await broker.delays.schedule(writable, partition, records)
+
+
+async def cancel(broker: Node, topic: str, message_id: str) -> DelayedId:
+    return await BrokerService(broker).delays.cancel(ANYONE, topic, message_id)
+
+
+async def list_pending(
+    broker: Node, topic: str, *, after: str | None = None, limit: int = LIST_DEFAULT
+) -> DelayedPage:
+    return await BrokerService(broker).delays.list_pending(ANYONE, topic, after=after, limit=limit)
+
+
+def stats(broker: Node) -> DelayStats:
+    return BrokerService(broker).delays.stats(ANYONE)
 
 
 async def stored(broker: Node, partition: int = 0, topic: str = TOPIC) -> list[Record]:

@@ -10,6 +10,7 @@ from goqueue.broker.partitions.retention import apply_retention
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
 from goqueue.model.records import NewRecord
 from goqueue.model.topics import NewTopic
+from tests.publishing import publish
 from tests.unit.broker.conftest import OpenBroker
 
 LONG_AGO_MS = 1_600_000_000_000
@@ -20,7 +21,7 @@ async def _topic_of_old_segments(broker: Node, **config: str) -> None:
     await broker.create_topic(NewTopic(name="orders", partitions=1, config=settings | config))
     for _ in range(4):
         record = NewRecord(value=b"x" * 100, timestamp_ms=LONG_AGO_MS)
-        await broker.publish("orders", [record])
+        await publish(broker, "orders", [record])
 
 
 def test_only_what_the_group_committed_goes(open_broker: OpenBroker) -> None:

@@ -24,6 +24,7 @@ from goqueue.model.records import NewRecord, Record, encode_records
 from goqueue.model.topics import NewTopic
 from goqueue.storage.compaction.plan import Answer, CompactionPlan, Failed
 from goqueue.storage.disk import Disk
+from tests.publishing import publish as store
 from tests.unit.broker.conftest import OpenBroker
 
 TOPIC = "prices"
@@ -49,7 +50,7 @@ async def make_topic(broker: Node, **config: str) -> Partition:
 async def publish(broker: Node, *entries: tuple[str, str | None]) -> None:
     for key, value in entries:
         record = NewRecord(key=key.encode(), value=None if value is None else value.encode())
-        await broker.publish(TOPIC, [record])
+        await store(broker, TOPIC, [record])
 
 
 async def read_all(broker: Node, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> list[Record]:

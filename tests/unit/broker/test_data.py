@@ -27,6 +27,7 @@ from goqueue.model.records import COMPRESSION_CODES, NewRecord, decode_records, 
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
+from tests.publishing import publish
 from tests.unit.broker.conftest import OpenBroker
 
 DAY_MS = 86_400_000
@@ -294,7 +295,7 @@ def test_offsets_are_listed_and_records_deleted(open_broker: OpenBroker) -> None
             await broker.create_topic(NewTopic(name="t", partitions=1))
             for second in (1, 3, 2):
                 record = NewRecord(value=b"x", timestamp_ms=second * 1000)
-                await broker.publish("t", [record])
+                await publish(broker, "t", [record])
 
             async def listed(timestamp: int) -> tuple[int, int]:
                 found = await BrokerService(broker).log.list_offset(ANYONE, "t", 0, timestamp)
@@ -364,8 +365,8 @@ def test_readers_of_committed_data_wait_for_the_outcome(open_broker: OpenBroker)
             await produce(broker, batch(b"plain"))
             with pytest.raises(InvalidRecord, match="without a transactional id"):
                 await produce(broker, transactional(1, 0, b"one"))
-            broker.partition("t", 0).append(transactional(1, 0, b"one"))
-            broker.partition("t", 0).append(transactional(2, 0, b"two"))
+            broker.partition("t", 0).append_now(transactional(1, 0, b"one"))
+            broker.partition("t", 0).append_now(transactional(2, 0, b"two"))
             assert await committed(broker) == ([b"plain"], [])
             end(broker, 2, MarkerType.ABORT)
             assert broker.partition("t", 0).last_stable_offset == 1

@@ -24,9 +24,12 @@ from tests.unit.broker.delay_bench import (
     START_MS,
     TOPIC,
     Clock,
+    cancel,
     message,
     running,
+    schedule,
     shards,
+    stats,
     stored,
     until,
     with_topic,
@@ -103,20 +106,18 @@ async def check(crash: Crash, everything: dict[bytes, int], settings: dict[str, 
 def _is_settled(broker: Node, clock: Clock) -> bool:
     clock.now_ms += 10
     broker.delays.wake()
-    return not broker.delays.stats().pending and not any(
-        shard.machine.claimed for shard in shards(broker)
-    )
+    return not stats(broker).pending and not any(shard.machine.claimed for shard in shards(broker))
 
 
 Scenario = Callable[[Node, Clock, Witness, dict[bytes, int]], object]
 
 
-async def schedule(
+async def schedule_all(
     broker: Node, witness: Witness, everything: dict[bytes, int], prefix: bytes, delays: list[int]
 ) -> list[str]:
     records = [(message(b"%s%d" % (prefix, at)), START_MS + ms) for at, ms in enumerate(delays)]
     everything |= {record.value or b"": due_ms for record, due_ms in records}
-    ids = await broker.delays.schedule(TOPIC, 0, records)
+    ids = await schedule(broker, TOPIC, 0, records)
     witness.acknowledged |= {record.value or b"" for record, _ in records}
     return [str(each) for each in ids]
 
@@ -130,15 +131,15 @@ async def deliver(broker: Node, clock: Clock, at_ms: int) -> None:
 
 
 async def live(broker: Node, clock: Clock, witness: Witness, all_: dict[bytes, int]) -> None:
-    ids = await schedule(broker, witness, all_, b"a", [100, 300, 200, 400_000])
-    await schedule(broker, witness, all_, b"b", [150] * 20)
+    ids = await schedule_all(broker, witness, all_, b"a", [100, 300, 200, 400_000])
+    await schedule_all(broker, witness, all_, b"b", [150] * 20)
     witness.acknowledged.discard(b"a3")
-    await broker.delays.cancel(TOPIC, ids[3])
+    await cancel(broker, TOPIC, ids[3])
     witness.cancelled.add(b"a3")
     await deliver(broker, clock, 160)
     for shard in shards(broker):
         await shard.update_index()
-    await schedule(broker, witness, all_, b"c", [250, 220])
+    await schedule_all(broker, witness, all_, b"c", [250, 220])
     await deliver(broker, clock, 310)
     batch = encode_records(
         [
@@ -213,9 +214,9 @@ def test_a_batch_sent_again_after_a_crash_is_scheduled_once(
         for crash in witness.crashes:
             async with running(crash.folder, Clock()) as broker:
                 await broker.produce(TOPIC, 0, batch, acks=-1, timeout_ms=1_000)
-                assert broker.delays.stats().pending == 40
+                assert stats(broker).pending == 40
                 await broker.produce(TOPIC, 0, batch, acks=-1, timeout_ms=1_000)
-                assert broker.delays.stats().pending == 40
+                assert stats(broker).pending == 40
             everything = {record.value or b"": 0 for record in records}
             crash.acknowledged = set(everything)
             await check(crash, everything, {})
@@ -233,7 +234,9 @@ def test_crashes_during_recovery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         clock = Clock()
         async with running(first, clock) as broker:
             await with_topic(broker)
-            await schedule(broker, witness, everything, b"m", [100 + at % 3 for at in range(50)])
+            await schedule_all(
+                broker, witness, everything, b"m", [100 + at % 3 for at in range(50)]
+            )
             witness.copy()
         [crash] = witness.crashes
         for generation in range(6):

@@ -18,6 +18,7 @@ from tests.unit.broker.delay_bench import (
     Clock,
     advance,
     running,
+    stats,
     stored,
     until_end,
     values,
@@ -72,7 +73,7 @@ def test_a_batch_is_split(tmp_path: Path, sequence: int | None) -> None:
                 (4, b"last"),
             ]
             assert [r.timestamp_ms for r in found] == [START_MS] * 3
-            assert broker.delays.stats().pending == 2
+            assert stats(broker).pending == 2
             await advance(broker, clock, 3_000)
             await until_end(broker, 7)
             soon, later = (await stored(broker))[3:]
@@ -112,13 +113,13 @@ def test_repeated_batches_are_scheduled_once(tmp_path: Path) -> None:
             for _ in range(3):
                 assert await produce(broker, second) == 5
             assert await produce(broker, first) == 0
-            assert broker.delays.stats().pending == 3
+            assert stats(broker).pending == 3
             with pytest.raises(OutOfOrderSequence):
                 await produce(broker, batch([delayed(b"gap", 60_000)], sequence=100))
-            assert broker.delays.stats().pending == 3
+            assert stats(broker).pending == 3
         async with running(tmp_path, clock) as broker:
             assert await produce(broker, second) == 5
-            assert broker.delays.stats().pending == 3
+            assert stats(broker).pending == 3
 
     asyncio.run(scenario())
 
@@ -131,7 +132,7 @@ def test_compressed_batches_where_the_topic_says_so(tmp_path: Path, codec: str) 
             await with_topic(broker)
             await produce(broker, batch(MIXED, codec=codec))
             assert len(await values(broker)) == 5
-            assert broker.delays.stats().pending == 0
+            assert stats(broker).pending == 0
             await BrokerService(broker).administration.replace_config(
                 ANYONE,
                 ConfigResource(ConfigResourceKind.TOPIC, TOPIC),
@@ -139,7 +140,7 @@ def test_compressed_batches_where_the_topic_says_so(tmp_path: Path, codec: str) 
             )
             await produce(broker, batch(MIXED, codec=codec))
             assert len(await values(broker)) == 8
-            assert broker.delays.stats().pending == 2
+            assert stats(broker).pending == 2
             await advance(broker, clock, 3_000)
             await until_end(broker, 12)
             assert (await values(broker))[5:] == [b"first", b"zero", b"last", b"soon", b"later"]
@@ -165,13 +166,10 @@ def test_transactions_and_nonsense_are_refused_by_name(tmp_path: Path) -> None:
                 is_transactional=True,
             )
             partition = broker.partition(TOPIC, 0)
-            await broker.delays.open()
             with pytest.raises(InvalidRecord, match="do not go with transactions"):
-                partition.append(
-                    bytes(transactional), divert=broker.delays.intake(partition).divert
-                )
+                await broker.appending.append(partition, bytes(transactional))
             assert await values(broker) == []
-            assert broker.delays.stats().pending == 0
+            assert stats(broker).pending == 0
 
     asyncio.run(scenario())
 
@@ -190,7 +188,7 @@ def test_several_batches_in_one_request(tmp_path: Path) -> None:
                 (4, b"zero"),
                 (6, b"last"),
             ]
-            assert broker.delays.stats().pending == 3
+            assert stats(broker).pending == 3
 
     asyncio.run(scenario())
 

@@ -29,9 +29,13 @@ from tests.unit.broker.delay_bench import (
     TOPIC,
     Clock,
     advance,
+    cancel,
+    list_pending,
     message,
     running,
+    schedule,
     shards,
+    stats,
     stored,
     until,
     until_end,
@@ -48,8 +52,11 @@ def test_messages_arrive_when_due_and_in_order(tmp_path: Path) -> None:
         async with running(tmp_path, clock) as broker:
             await with_topic(broker)
             due = [300, 100, 200, 100, 1_000]
-            await broker.delays.schedule(
-                TOPIC, 0, [(message(b"%d" % at), START_MS + ms) for at, ms in enumerate(due)]
+            await schedule(
+                broker,
+                TOPIC,
+                0,
+                [(message(b"%d" % at), START_MS + ms) for at, ms in enumerate(due)],
             )
             await advance(broker, clock, 99)
             assert await values(broker) == []
@@ -73,7 +80,7 @@ def test_a_message_is_delivered_whole_with_the_time_of_its_delivery(tmp_path: Pa
                 message(b"", key=b"", headers=()),
                 message(b"v", key=None),
             ]
-            await broker.delays.schedule(TOPIC, 0, [(record, START_MS + 50) for record in sent])
+            await schedule(broker, TOPIC, 0, [(record, START_MS + 50) for record in sent])
             await advance(broker, clock, 1_000)
             await until_end(broker, 3)
             found = await stored(broker)
@@ -90,7 +97,7 @@ def test_what_is_due_already_comes_at_once(tmp_path: Path) -> None:
         clock = Clock()
         async with running(tmp_path, clock) as broker:
             await with_topic(broker)
-            await broker.delays.schedule(TOPIC, 0, [(message(b"past"), START_MS - 5_000)])
+            await schedule(broker, TOPIC, 0, [(message(b"past"), START_MS - 5_000)])
             clock.now_ms += 20
             broker.delays.wake()
             await until_end(broker, 1)
@@ -107,13 +114,13 @@ def test_pending_messages_survive_a_restart(tmp_path: Path) -> None:
                 for at in range(4):
                     when = START_MS + (at + 1) * 60_000
                     value = b"%d-%d" % (partition, at)
-                    await broker.delays.schedule(TOPIC, partition, [(message(value), when)])
+                    await schedule(broker, TOPIC, partition, [(message(value), when)])
             await advance(broker, clock, 61_000)
             for partition in range(3):
                 await until_end(broker, 1, partition)
         clock.now_ms += 60_000
         async with running(tmp_path, clock) as broker:
-            assert broker.delays.stats().pending <= 9
+            assert stats(broker).pending <= 9
             await advance(broker, clock, 200_000)
             for partition in range(3):
                 await until_end(broker, 4, partition)
@@ -132,9 +139,9 @@ def test_the_index_can_be_made_anew_from_the_log(tmp_path: Path, damage: str) ->
             await with_topic(broker)
             near = [(message(b"n%d" % at), START_MS + 1_000 + at) for at in range(50)]
             far = [(message(b"f%d" % at), START_MS + 30 * DAY_MS + at) for at in range(50)]
-            ids = await broker.delays.schedule(TOPIC, 0, near + far)
-            await broker.delays.cancel(TOPIC, str(ids[3]))
-            await broker.delays.cancel(TOPIC, str(ids[53]))
+            ids = await schedule(broker, TOPIC, 0, near + far)
+            await cancel(broker, TOPIC, str(ids[3]))
+            await cancel(broker, TOPIC, str(ids[53]))
             await advance(broker, clock, 1_030)
             target = broker.partition(TOPIC, 0)
             await until(lambda: target.log_end_offset >= 20)
@@ -142,7 +149,7 @@ def test_the_index_can_be_made_anew_from_the_log(tmp_path: Path, damage: str) ->
         async with running(tmp_path, clock) as broker:
             await advance(broker, clock, 1_000)
             await until_end(broker, 49)
-            assert broker.delays.stats().pending == 49
+            assert stats(broker).pending == 49
             clock.now_ms += 31 * DAY_MS
             for shard in shards(broker):
                 await shard.upkeep()
@@ -161,20 +168,20 @@ def test_far_messages_wait_on_disk_and_come_back(tmp_path: Path) -> None:
         async with running(tmp_path, clock) as broker:
             await with_topic(broker)
             times = [START_MS + days * DAY_MS for days in (400, 1, 20, 1, 10_000_000)]
-            await broker.delays.schedule(
-                TOPIC, 0, [(message(b"%d" % at), when) for at, when in enumerate(times)]
+            await schedule(
+                broker, TOPIC, 0, [(message(b"%d" % at), when) for at, when in enumerate(times)]
             )
-            stats = broker.delays.stats()
-            assert (stats.pending, stats.in_memory) == (5, 0)
-            assert stats.next_due_ms == START_MS + DAY_MS
+            found = stats(broker)
+            assert (found.pending, found.in_memory) == (5, 0)
+            assert found.next_due_ms == START_MS + DAY_MS
             for shard in shards(broker):
                 await shard.update_index()
                 assert not shard.machine.far
-            assert broker.delays.stats().next_due_ms == START_MS + DAY_MS
+            assert stats(broker).next_due_ms == START_MS + DAY_MS
             clock.now_ms = START_MS + DAY_MS - 3_600_000
             for shard in shards(broker):
                 await shard.upkeep()
-            assert broker.delays.stats().in_memory == 2
+            assert stats(broker).in_memory == 2
             await advance(broker, clock, 3_601_000)
             await until_end(broker, 2)
         clock.now_ms = START_MS + 400 * DAY_MS
@@ -182,7 +189,7 @@ def test_far_messages_wait_on_disk_and_come_back(tmp_path: Path) -> None:
             await advance(broker, clock, 100)
             await until_end(broker, 4)
             assert await values(broker) == [b"1", b"3", b"2", b"0"]
-            assert broker.delays.stats().pending == 1
+            assert stats(broker).pending == 1
 
     asyncio.run(scenario())
 
@@ -194,35 +201,35 @@ def test_cancelling(tmp_path: Path) -> None:
             await with_topic(broker)
             await broker.create_topic(_other())
             times = [START_MS + 100, START_MS + 200, START_MS + 40 * DAY_MS, START_MS + 50 * DAY_MS]
-            ids = await broker.delays.schedule(
-                TOPIC, 0, [(message(b"%d" % at), when) for at, when in enumerate(times)]
+            ids = await schedule(
+                broker, TOPIC, 0, [(message(b"%d" % at), when) for at, when in enumerate(times)]
             )
             near, kept, far, indexed = (str(each) for each in ids)
             with pytest.raises(UnknownDelayedMessage, match="other"):
-                await broker.delays.cancel("other", near)
-            await broker.delays.cancel(TOPIC, near)
-            await broker.delays.cancel(TOPIC, far)
+                await cancel(broker, "other", near)
+            await cancel(broker, TOPIC, near)
+            await cancel(broker, TOPIC, far)
             for shard in shards(broker):
                 await shard.update_index()
             with pytest.raises(UnknownDelayedMessage):
-                await broker.delays.cancel("other", indexed)
-            await broker.delays.cancel(TOPIC, indexed)
+                await cancel(broker, "other", indexed)
+            await cancel(broker, TOPIC, indexed)
             for gone in (near, far, indexed):
                 with pytest.raises(UnknownDelayedMessage):
-                    await broker.delays.cancel(TOPIC, gone)
-            assert broker.delays.stats().pending == 1
-            assert broker.delays.stats().cancelled == 3
+                    await cancel(broker, TOPIC, gone)
+            assert stats(broker).pending == 1
+            assert stats(broker).cancelled == 3
             await advance(broker, clock, 1_000)
             await until_end(broker, 1)
             assert await values(broker) == [b"1"]
             for late in (near, kept):
                 with pytest.raises(TooLateToCancel):
-                    await broker.delays.cancel(TOPIC, late)
+                    await cancel(broker, TOPIC, late)
         async with running(tmp_path, clock) as broker:
-            assert broker.delays.stats().pending == 0
-            assert (await broker.delays.list_pending(TOPIC)).messages == []
+            assert stats(broker).pending == 0
+            assert (await list_pending(broker, TOPIC)).messages == []
             with pytest.raises(UnknownDelayedMessage):
-                await broker.delays.cancel(TOPIC, indexed)
+                await cancel(broker, TOPIC, indexed)
 
     asyncio.run(scenario())
 
@@ -236,13 +243,13 @@ def test_ids_that_were_never_given(tmp_path: Path, text: str) -> None:
         async with running(tmp_path, clock) as broker:
             await with_topic(broker)
             with pytest.raises(UnknownDelayedMessage):
-                await broker.delays.cancel(TOPIC, text)
-            [known] = await broker.delays.schedule(TOPIC, 0, [(message(b""), START_MS + 1_000)])
+                await cancel(broker, TOPIC, text)
+            [known] = await schedule(broker, TOPIC, 0, [(message(b""), START_MS + 1_000)])
             with pytest.raises(UnknownDelayedMessage):
-                await broker.delays.cancel(TOPIC, text)
+                await cancel(broker, TOPIC, text)
             forged = str(known._replace(due_ms=known.due_ms + 1))
             with pytest.raises(UnknownDelayedMessage):
-                await broker.delays.cancel(TOPIC, forged)
+                await cancel(broker, TOPIC, forged)
             assert DelayedId.parse(str(known)) == known
 
     asyncio.run(scenario())
@@ -256,13 +263,13 @@ def test_a_cancel_wins_or_loses_against_the_delivery_but_never_both(tmp_path: Pa
         async with running(tmp_path, clock, topic__fsync__policy="always") as broker:
             await with_topic(broker)
             records = [(message(b"%d" % at), START_MS + 100 + at) for at in range(300)]
-            ids = await broker.delays.schedule(TOPIC, 0, records)
+            ids = await schedule(broker, TOPIC, 0, records)
             cancelled: set[int] = set()
             refused: set[int] = set()
 
-            async def cancel(at: int) -> None:
+            async def cancel_one(at: int) -> None:
                 try:
-                    await broker.delays.cancel(TOPIC, str(ids[at]))
+                    await cancel(broker, TOPIC, str(ids[at]))
                     cancelled.add(at)
                 except TooLateToCancel:
                     refused.add(at)
@@ -275,10 +282,10 @@ def test_a_cancel_wins_or_loses_against_the_delivery_but_never_both(tmp_path: Pa
 
             passing = asyncio.create_task(pass_time())
             for at in range(1, 300, 2):
-                await asyncio.gather(cancel(at), cancel(300 - at))
+                await asyncio.gather(cancel_one(at), cancel_one(300 - at))
             await passing
             await advance(broker, clock, 1_000)
-            await until(lambda: broker.delays.stats().pending == 0)
+            await until(lambda: stats(broker).pending == 0)
             delivered = {int(value or b"-1") for value in await values(broker)}
             assert delivered == set(range(300)) - cancelled
             assert cancelled
@@ -293,18 +300,18 @@ def test_listing_pages_through_all_shards_by_due_time(tmp_path: Path) -> None:
         async with running(tmp_path, clock) as broker:
             await with_topic(broker, partitions=4)
             await broker.create_topic(_other())
-            await broker.delays.schedule("other", 0, [(message(b"not this"), START_MS + 500)])
+            await schedule(broker, "other", 0, [(message(b"not this"), START_MS + 500)])
             expected = []
             for at in range(40):
                 when = START_MS + (at * 7 % 5) * DAY_MS + 1_000
                 value = b"%d" % at
-                await broker.delays.schedule(TOPIC, at % 4, [(message(value, key=b"k"), when)])
+                await schedule(broker, TOPIC, at % 4, [(message(value, key=b"k"), when)])
                 expected.append((when, value))
             for limit in (1, 3, 10, 39, 40, 41):
                 found = []
                 after = None
                 while True:
-                    page = await broker.delays.list_pending(TOPIC, after=after, limit=limit)
+                    page = await list_pending(broker, TOPIC, after=after, limit=limit)
                     found += page.messages
                     assert len(page.messages) <= limit
                     after = page.next_after
@@ -313,9 +320,9 @@ def test_listing_pages_through_all_shards_by_due_time(tmp_path: Path) -> None:
                 assert sorted((m.id.due_ms, m.record.value) for m in found) == sorted(expected)
                 assert [m.id.due_ms for m in found] == sorted(when for when, _ in expected)
             with pytest.raises(InvalidRequest, match="limit"):
-                await broker.delays.list_pending(TOPIC, limit=0)
+                await list_pending(broker, TOPIC, limit=0)
             with pytest.raises(UnknownTopic):
-                await broker.delays.list_pending("nothing")
+                await list_pending(broker, "nothing")
 
     asyncio.run(scenario())
 
@@ -325,15 +332,15 @@ def test_a_deleted_topic_takes_its_messages_along(tmp_path: Path) -> None:
         clock = Clock()
         async with running(tmp_path, clock) as broker:
             await with_topic(broker)
-            await broker.delays.schedule(TOPIC, 0, [(message(b"near"), START_MS + 1_000)])
-            [far] = await broker.delays.schedule(TOPIC, 0, [(message(b"far"), START_MS + DAY_MS)])
+            await schedule(broker, TOPIC, 0, [(message(b"near"), START_MS + 1_000)])
+            [far] = await schedule(broker, TOPIC, 0, [(message(b"far"), START_MS + DAY_MS)])
             await broker.delete_topic(TOPIC)
-            await until(lambda: broker.delays.stats().pending == 0)
+            await until(lambda: stats(broker).pending == 0)
             await with_topic(broker)
-            assert (await broker.delays.list_pending(TOPIC)).messages == []
+            assert (await list_pending(broker, TOPIC)).messages == []
             with pytest.raises(UnknownDelayedMessage):
-                await broker.delays.cancel(TOPIC, str(far))
-            await broker.delays.schedule(TOPIC, 0, [(message(b"new"), START_MS + 1_500)])
+                await cancel(broker, TOPIC, str(far))
+            await schedule(broker, TOPIC, 0, [(message(b"new"), START_MS + 1_500)])
             await advance(broker, clock, 2_000)
             await until_end(broker, 1)
             assert await values(broker) == [b"new"]
@@ -341,7 +348,7 @@ def test_a_deleted_topic_takes_its_messages_along(tmp_path: Path) -> None:
         async with running(tmp_path, clock) as broker:
             await advance(broker, clock, 1_000)
             assert await values(broker) == [b"new"]
-            assert broker.delays.stats().pending == 0
+            assert stats(broker).pending == 0
 
     asyncio.run(scenario())
 
@@ -351,9 +358,9 @@ def test_the_clock_may_jump(tmp_path: Path) -> None:
         clock = Clock()
         async with running(tmp_path, clock) as broker:
             await with_topic(broker)
-            await broker.delays.schedule(TOPIC, 0, [(message(b"hour"), START_MS + 3_600_000)])
+            await schedule(broker, TOPIC, 0, [(message(b"hour"), START_MS + 3_600_000)])
             clock.now_ms -= 30 * 60_000
-            await broker.delays.schedule(TOPIC, 0, [(message(b"soon"), clock.now_ms + 5_000)])
+            await schedule(broker, TOPIC, 0, [(message(b"soon"), clock.now_ms + 5_000)])
             await until(
                 lambda: any(s.machine.pending.wheel.now_ms < START_MS for s in shards(broker))
             )
@@ -372,23 +379,22 @@ def test_what_the_topic_would_refuse_is_refused_at_once(tmp_path: Path) -> None:
         async with running(tmp_path, clock) as broker:
             await with_topic(broker, cleanup__policy="compact", max__message__bytes="2000")
             when = START_MS + 1_000
-            delays = broker.delays
             with pytest.raises(InvalidRecord, match="without a key"):
-                await delays.schedule(TOPIC, 0, [(message(b"v"), when)])
+                await schedule(broker, TOPIC, 0, [(message(b"v"), when)])
             with pytest.raises(RecordTooLarge, match=r"max\.message\.bytes is 2000"):
-                await delays.schedule(TOPIC, 0, [(message(b"v" * 2_000, key=b"k"), when)])
+                await schedule(broker, TOPIC, 0, [(message(b"v" * 2_000, key=b"k"), when)])
             bad = message(b"v", key=b"k", headers=(("goqueue-priority", b"9"),))
             with pytest.raises(InvalidRecord, match="goqueue-priority"):
-                await delays.schedule(TOPIC, 0, [(bad, when)])
+                await schedule(broker, TOPIC, 0, [(bad, when)])
             with pytest.raises(UnknownPartition):
-                await delays.schedule(TOPIC, 1, [(message(b"v", key=b"k"), when)])
+                await schedule(broker, TOPIC, 1, [(message(b"v", key=b"k"), when)])
             with pytest.raises(UnknownTopic):
-                await delays.schedule("nothing", 0, [(message(b"v"), when)])
+                await schedule(broker, "nothing", 0, [(message(b"v"), when)])
             with pytest.raises(PolicyViolation):
-                await delays.schedule("__delayed", 0, [(message(b"v"), when)])
+                await schedule(broker, "__delayed", 0, [(message(b"v"), when)])
             with pytest.raises(InvalidRequest):
-                await delays.schedule(TOPIC, 0, [])
-            assert delays.stats().pending == 0
+                await schedule(broker, TOPIC, 0, [])
+            assert stats(broker).pending == 0
 
     asyncio.run(scenario())
 
@@ -399,7 +405,7 @@ def test_a_topic_whose_rules_changed_still_gets_what_it_took(tmp_path: Path) -> 
         async with running(tmp_path, clock) as broker:
             await with_topic(broker)
             records = [(message(b"v" * 900), START_MS + 1_000) for _ in range(5)]
-            await broker.delays.schedule(TOPIC, 0, records)
+            await schedule(broker, TOPIC, 0, records)
             await BrokerService(broker).administration.replace_config(
                 ANYONE,
                 ConfigResource(ConfigResourceKind.TOPIC, TOPIC),
@@ -419,7 +425,7 @@ def test_a_large_load_is_cut_into_batches_the_topic_takes(tmp_path: Path) -> Non
             records = [
                 (message(b"%04d" % at + b"x" * (at % 900)), START_MS + 500) for at in range(2_500)
             ]
-            await broker.delays.schedule(TOPIC, 0, records)
+            await schedule(broker, TOPIC, 0, records)
             await advance(broker, clock, 1_000)
             await until_end(broker, 2_500)
             found = await values(broker)
@@ -449,7 +455,7 @@ def test_a_target_that_fails_for_a_while_gets_all_in_order_later(
             monkeypatch.setattr(broken, "append", refuse)
             for at in range(60):
                 records = [(message(b"%d" % at), START_MS + 100 * at + 100)]
-                await broker.delays.schedule(TOPIC, at % 2, records)
+                await schedule(broker, TOPIC, at % 2, records)
             for _ in range(40):
                 clock.now_ms += 100
                 broker.delays.wake()
@@ -475,7 +481,7 @@ def test_a_target_that_lost_what_it_had_goes_on(tmp_path: Path) -> None:
             await with_topic(broker, fsync__policy="never")
             for at in range(6):
                 records = [(message(b"%d" % at), START_MS + 1_000 * at + 1_000)]
-                await broker.delays.schedule(TOPIC, 0, records)
+                await schedule(broker, TOPIC, 0, records)
             for at in range(3):
                 await advance(broker, clock, 1_100)
                 await until_end(broker, at + 1)
@@ -502,15 +508,18 @@ def test_the_log_is_cleaned_of_what_was_delivered(
         async with running(tmp_path, clock, delayed__topic__num__partitions="1") as broker:
             await with_topic(broker)
             [shard] = await _shards_with_small_segments(broker)
-            await broker.delays.schedule(
-                TOPIC, 0, [(message(b"survivor %d" % at), START_MS + DAY_MS) for at in range(20)]
+            await schedule(
+                broker,
+                TOPIC,
+                0,
+                [(message(b"survivor %d" % at), START_MS + DAY_MS) for at in range(20)],
             )
             soon = [(message(b"near survivor"), clock.now_ms + 7_200_000)]
-            await broker.delays.schedule(TOPIC, 0, soon)
+            await schedule(broker, TOPIC, 0, soon)
             peak_bytes = 0
             for at in range(20):
                 records = [(message(b"x" * 400), clock.now_ms + 100) for _ in range(100)]
-                await broker.delays.schedule(TOPIC, 0, records)
+                await schedule(broker, TOPIC, 0, records)
                 await advance(broker, clock, 500)
                 await until_end(broker, 100 * (at + 1))
                 clock.now_ms += 300
@@ -521,8 +530,8 @@ def test_the_log_is_cleaned_of_what_was_delivered(
                 peak_bytes = max(peak_bytes, shard.log.partition.log.size_bytes)
             assert shard.log.partition.log.log_start_offset > 1_000
             assert peak_bytes < 400_000
-            assert broker.delays.stats().pending == 21
-            page = await broker.delays.list_pending(TOPIC)
+            assert stats(broker).pending == 21
+            page = await list_pending(broker, TOPIC)
             assert [m.record.value for m in page.messages] == [
                 b"near survivor",
                 *(b"survivor %d" % at for at in range(20)),
@@ -543,7 +552,7 @@ def test_durability_follows_the_topics_policy(tmp_path: Path) -> None:
         async with running(tmp_path, clock, delayed__topic__num__partitions="1") as broker:
             await with_topic(broker, fsync__policy="always")
             for at in range(3):
-                await broker.delays.schedule(TOPIC, 0, [(message(b"%d" % at), START_MS + 100)])
+                await schedule(broker, TOPIC, 0, [(message(b"%d" % at), START_MS + 100)])
                 [shard] = shards(broker)
                 log = shard.log.partition.log
                 assert log.flushed_offset == log.log_end_offset
@@ -555,20 +564,23 @@ def test_figures(tmp_path: Path) -> None:
     async def scenario() -> None:
         clock = Clock()
         async with running(tmp_path, clock) as broker:
-            assert broker.delays.stats().pending == 0
+            assert stats(broker).pending == 0
             await with_topic(broker)
-            ids = await broker.delays.schedule(
-                TOPIC, 0, [(message(b"%d" % at), START_MS + 1_000 * (at + 1)) for at in range(4)]
+            ids = await schedule(
+                broker,
+                TOPIC,
+                0,
+                [(message(b"%d" % at), START_MS + 1_000 * (at + 1)) for at in range(4)],
             )
-            await broker.delays.cancel(TOPIC, str(ids[3]))
-            assert broker.delays.stats().next_due_ms == START_MS + 1_000
+            await cancel(broker, TOPIC, str(ids[3]))
+            assert stats(broker).next_due_ms == START_MS + 1_000
             await advance(broker, clock, 1_500)
             await until_end(broker, 1)
-            stats = broker.delays.stats()
-            assert (stats.pending, stats.delivered, stats.cancelled) == (2, 1, 1)
-            assert stats.lateness_p99_ms == 500
-            assert sum(stats.lateness_counts) == 1
-            [topic] = stats.topics
+            found = stats(broker)
+            assert (found.pending, found.delivered, found.cancelled) == (2, 1, 1)
+            assert found.lateness_p99_ms == 500
+            assert sum(found.lateness_counts) == 1
+            [topic] = found.topics
             assert (topic.topic, topic.pending, topic.delivered) == (TOPIC, 2, 1)
 
     asyncio.run(scenario())

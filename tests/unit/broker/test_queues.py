@@ -16,6 +16,7 @@ from goqueue.model.queues.receipts import InvalidReceipt, Receipt, parse_receipt
 from goqueue.model.queues.settings import QueueSettings
 from goqueue.model.records import COMPRESSION_CODES, NewRecord, encode_records
 from goqueue.model.topics import NewTopic
+from tests.publishing import publish as store
 from tests.unit.broker.conftest import OpenBroker
 
 
@@ -27,7 +28,7 @@ async def make_topic(broker: Node, partitions: int = 1, **config: str) -> None:
 async def publish(broker: Node, *values: bytes, **headers: bytes) -> None:
     given = tuple((name.replace("_", "-"), value) for name, value in headers.items())
     records = [NewRecord(value=value, headers=given) for value in values]
-    await broker.publish("t", records)
+    await store(broker, "t", records)
 
 
 async def receive(broker: Node, limit: int = 10, **options: int) -> list[Delivery]:
@@ -217,8 +218,8 @@ def test_aborted_and_open_transactions_are_not_delivered(open_broker: OpenBroker
         async with open_broker() as broker:
             await make_topic(broker)
             partition = broker.partition("t", 0)
-            partition.append(transactional(1, b"aborted"))
-            partition.append(transactional(2, b"open"))
+            partition.append_now(transactional(1, b"aborted"))
+            partition.append_now(transactional(2, b"open"))
             await publish(broker, b"plain")
             partition.append_marker(
                 Marker(MarkerType.ABORT, 0), producer_id=1, producer_epoch=0, bumps_epoch=False
@@ -240,7 +241,7 @@ def test_fifo_readers_get_a_group_in_order_one_at_a_time(open_broker: OpenBroker
                 NewRecord(key=key, value=value)
                 for key, value in [(b"x", b"x1"), (b"x", b"x2"), (b"y", b"y1"), (b"x", b"x3")]
             ]
-            await broker.publish("t", records)
+            await store(broker, "t", records)
             await broker.queues.open("g", "t")
 
             async def take(limit: int) -> list[Delivery]:
@@ -261,7 +262,7 @@ def test_fifo_readers_at_the_same_time_do_not_share_a_group(open_broker: OpenBro
     async def scenario() -> None:
         async with open_broker() as broker:
             await make_topic(broker)
-            await broker.publish("t", [NewRecord(key=b"x", value=b"%d" % n) for n in range(20)])
+            await store(broker, "t", [NewRecord(key=b"x", value=b"%d" % n) for n in range(20)])
             await broker.queues.open("g", "t")
             taken = await asyncio.gather(
                 *(broker.queues.receive("g", "t", max_messages=5, fifo=True) for _ in range(4))
@@ -275,7 +276,7 @@ def test_a_dead_letter_lets_the_rest_of_its_group_go_on(open_broker: OpenBroker)
     async def scenario() -> None:
         async with open_broker() as broker:
             await make_topic(broker)
-            await broker.publish("t", [NewRecord(key=b"x", value=value) for value in (b"1", b"2")])
+            await store(broker, "t", [NewRecord(key=b"x", value=value) for value in (b"1", b"2")])
             settings = QueueSettings(lease_ms=50, max_deliveries=1)
             await broker.queues.open("g", "t", settings=settings)
             [first] = await broker.queues.receive("g", "t", max_messages=1, fifo=True)
@@ -354,7 +355,7 @@ def test_an_offline_partition_costs_the_others_nothing(open_broker: OpenBroker) 
         async with open_broker() as broker:
             await make_topic(broker, partitions=2)
             for index in range(2):
-                await broker.publish("t", [NewRecord(value=b"%d" % index)], partition=index)
+                await store(broker, "t", [NewRecord(value=b"%d" % index)], partition=index)
             await broker.queues.open("g", "t")
             broker.partition("t", 1)._go_offline(PartitionOffline("bad sector"))
             [found] = await receive(broker)
@@ -399,15 +400,15 @@ def test_a_dead_letter_that_could_not_be_written_is_tried_again(
             await make_topic(broker)
             await publish(broker, b"poison")
             [poison] = await receive(broker)
-            publish_for_real = broker.publish
+            store_for_real = broker.publishing.store_own
             failed = asyncio.Event()
 
             async def refuse(*_: object, **__: object) -> None:
                 failed.set()
-                monkeypatch.setattr(broker, "publish", publish_for_real)
+                monkeypatch.setattr(broker.publishing, "store_own", store_for_real)
                 raise PartitionOffline("disk full")
 
-            monkeypatch.setattr(broker, "publish", refuse)
+            monkeypatch.setattr(broker.publishing, "store_own", refuse)
             await acknowledge(broker, poison, AckAction.REJECT)
             await failed.wait()
             assert [value for value, _ in await dead_letters(broker)] == [b"poison"]
@@ -424,7 +425,7 @@ def test_a_redrive_passes_letters_whose_topic_is_gone(open_broker: OpenBroker) -
                 NewRecord(value=source, headers=(("goqueue-dlq-topic", source),))
                 for source in [b"gone"] * 150 + [b"t"] * 3
             ]
-            await broker.publish("t.dlq", letters)
+            await store(broker, "t.dlq", letters)
             assert await redrive(broker, broker.queues, "t") == Redriven(sent_back=3, gone=150)
             assert values(await receive(broker)) == [b"t"] * 3
             assert await redrive(broker, broker.queues, "t") == Redriven(sent_back=0, gone=150)

@@ -28,6 +28,7 @@ from goqueue.model.records import NewRecord
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
+from tests.publishing import publish
 from tests.unit.broker.conftest import OpenBroker
 
 
@@ -127,7 +128,7 @@ def test_a_deleted_topic_is_gone_with_its_files_and_may_be_made_anew(
     async def scenario() -> None:
         async with open_broker() as broker:
             first = await broker.create_topic(NewTopic(name="orders", partitions=1))
-            await broker.publish("orders", [NewRecord(value=b"old")])
+            await publish(broker, "orders", [NewRecord(value=b"old")])
             folder = broker.partition("orders", 0).log.path
             await broker.delete_topic("orders")
             assert not folder.exists()
@@ -144,9 +145,9 @@ def test_partitions_are_added_and_old_ones_keep_their_data(open_broker: OpenBrok
     async def scenario() -> None:
         async with open_broker() as broker:
             await broker.create_topic(NewTopic(name="orders", partitions=1))
-            await broker.publish("orders", [NewRecord(value=b"x")])
+            await publish(broker, "orders", [NewRecord(value=b"x")])
             await BrokerService(broker).topics.create_partitions(ANYONE, "orders", 3)
-            await broker.publish("orders", [NewRecord(value=b"y")], partition=2)
+            await publish(broker, "orders", [NewRecord(value=b"y")], partition=2)
             with pytest.raises(InvalidPartitions, match="has 3 partitions; 3 asked"):
                 await BrokerService(broker).topics.create_partitions(ANYONE, "orders", 3)
         async with open_broker() as broker:
@@ -255,7 +256,7 @@ def test_internal_topics_are_not_for_users(open_broker: OpenBroker) -> None:
             with pytest.raises(PolicyViolation):
                 await broker.delete_topic("__consumer_offsets")
             with pytest.raises(PolicyViolation):
-                await broker.publish("__consumer_offsets", [NewRecord(value=b"x", key=b"k")])
+                await publish(broker, "__consumer_offsets", [NewRecord(value=b"x", key=b"k")])
             log = BrokerService(broker).log
             with pytest.raises(PolicyViolation):
                 await log.delete_records(ANYONE, "__consumer_offsets", 0, 0)
@@ -269,7 +270,7 @@ def test_logs_without_metadata_are_not_taken_for_deleted_topics(
     async def scenario() -> None:
         async with open_broker() as broker:
             await broker.create_topic(NewTopic(name="orders", partitions=1))
-            await broker.publish("orders", [NewRecord(value=b"x")])
+            await publish(broker, "orders", [NewRecord(value=b"x")])
             log = broker.partition("orders", 0).log.path
         shutil.rmtree(tmp_path / "data" / "metadata")
         with pytest.raises(DataDirectoryError, match="holds logs but no metadata"):

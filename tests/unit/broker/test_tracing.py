@@ -29,7 +29,9 @@ from goqueue.service.broker_service import BrokerService
 from goqueue.service.tracing import TracingService
 from goqueue.state.tracing.sampling import Sampler
 from tests.callers import ANYONE
+from tests.publishing import publish
 from tests.unit.broker.conftest import OpenBroker
+from tests.unit.broker.delay_bench import cancel, schedule
 
 ALL = {"tracing__sampling__rate": "1"}
 NONE = {"tracing__sampling__rate": "0"}
@@ -383,7 +385,7 @@ def test_a_message_dies_and_is_sent_back_in_one_trace(open_broker: OpenBroker) -
     async def scenario() -> None:
         async with open_broker(**ALL) as broker:
             await make_topic(broker, queue_max_deliveries="2", queue_retry_backoff_ms="1")
-            await broker.publish("t", [record()])
+            await publish(broker, "t", [record()])
             for _ in range(2):
                 [delivery] = await receive(broker)
                 await settle(broker, delivery, AckAction.RETRY)
@@ -430,7 +432,7 @@ def test_what_else_becomes_of_a_delivery(open_broker: OpenBroker) -> None:
     async def scenario() -> None:
         async with open_broker(**ALL) as broker:
             await make_topic(broker, queue_dead_letters="false")
-            await broker.publish("t", [record(), record(), record(("goqueue-ttl-ms", b"0"))])
+            await publish(broker, "t", [record(), record(), record(("goqueue-ttl-ms", b"0"))])
             [first] = await receive(broker, lease_ms=20)
             [second] = await receive(broker)
             await settle(broker, second, AckAction.RENEW, 60_000)
@@ -459,7 +461,7 @@ def test_an_acknowledgement_after_a_restart_finds_its_trace(open_broker: OpenBro
         no_files = {"tracing__file__enabled": "false"}
         async with open_broker(**ALL, **no_files) as broker:
             await make_topic(broker)
-            await broker.publish("t", [record(NOT_SAMPLED)])
+            await publish(broker, "t", [record(NOT_SAMPLED)])
             await receive(broker)
         async with open_broker(**ALL, **no_files) as broker:
             await broker.queues.open("g", "t")
@@ -510,8 +512,8 @@ def test_a_delayed_message_keeps_its_trace(
             await make_topic(broker)
             now_ms = broker.clock_ms()
             later = [(record(*headers), now_ms + 30), (record(), now_ms + 3_600_000)]
-            soon, far = await broker.delays.schedule("t", 0, later)
-            await broker.delays.cancel("t", str(far))
+            soon, far = await schedule(broker, "t", 0, later)
+            await cancel(broker, "t", str(far))
             spans = await until_event(broker, 0, Event.DELAY_READY)
             await fetch(broker)
             assert await events_of(broker, 0) == [

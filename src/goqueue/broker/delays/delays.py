@@ -12,8 +12,8 @@ from uuid import UUID
 from crc32c import crc32c
 
 from goqueue.broker.delays.delivery import DelayDelivery
-from goqueue.broker.delays.figures import DelayFigures, DelayStats, TopicDelayStats, TopicFigures
-from goqueue.broker.delays.intake import DelayIntake, DelaysNotOpen, DelayTarget
+from goqueue.broker.delays.figures import DelayFigures, TopicFigures
+from goqueue.broker.delays.intake import DelayedPart
 from goqueue.broker.delays.shard import DelayShard
 from goqueue.broker.delays.tracing import note_cancelled, note_scheduled
 from goqueue.broker.partitions.feature_headers import features_of
@@ -21,7 +21,15 @@ from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.topic import Host
 from goqueue.broker.transactions.producer_ids import ProducerIdSource
 from goqueue.model.batch import HEADER_BYTES
-from goqueue.model.delays import LIST_MAX, DelayedId, DelayedMessage, DelayedPage
+from goqueue.model.delays import (
+    LIST_DEFAULT,
+    LIST_MAX,
+    DelayedId,
+    DelayedMessage,
+    DelayedPage,
+    DelayStats,
+    TopicDelayStats,
+)
 from goqueue.model.errors import (
     GoQueueError,
     InvalidRecord,
@@ -33,10 +41,17 @@ from goqueue.model.errors import (
     UnknownDelayedMessage,
     UnknownTopic,
 )
-from goqueue.model.names import TopicPartition
 from goqueue.model.records import NewRecord
+from goqueue.model.rights import (
+    DeletableTopic,
+    DescribableCluster,
+    DescribableTopic,
+    ReadableTopic,
+    WritableTopic,
+)
 from goqueue.model.settings import INT64_MAX
 from goqueue.model.topics import INTERNAL_TOPICS, NewTopic, TopicView
+from goqueue.state.delays.machine import Origin
 from goqueue.state.delays.pending import Entry
 from goqueue.state.delays.records import Dropped, TargetKey, stored_size_bytes
 
@@ -62,6 +77,13 @@ class _RunningShard(NamedTuple):
     shard: DelayShard
     delivery: DelayDelivery
     tasks: tuple["asyncio.Task[None]", ...]
+
+
+class _FoundPage(NamedTuple):
+    """`next_after` is where the next page begins; None after the last."""
+
+    found: list[tuple[DelayedId, Entry]]
+    next_after: str | None
 
 
 class Delays:
@@ -164,7 +186,7 @@ class Delays:
     # --- scheduling -----------------------------------------------------------------------
 
     async def schedule(
-        self, topic: str, partition: int, records: Sequence[tuple[NewRecord, int]]
+        self, topic: WritableTopic, partition: int, records: Sequence[tuple[NewRecord, int]]
     ) -> list[DelayedId]:
         """Keep records until their times (ms); durable as the topic's policy says on return.
 
@@ -193,20 +215,24 @@ class Delays:
             for each, (_, due_ms) in zip(numbers, records, strict=True)
         ]
 
-    def intake(self, partition: Partition) -> DelayIntake:
-        """What takes the delayed records out of produced batches.
+    async def keep(self, partition: Partition, delayed: DelayedPart) -> None:
+        """Keep what was cut out of produced batches; it is safe on return.
 
-        Should it raise `DelaysNotOpen`, `open` and append again: that is once in the life of a
-        cluster, so that else call order is log order.
+        Only the first delayed message of a cluster waits for the shards to open.
         """
-        return DelayIntake(partition, self._find, self._host.clock_ms())
-
-    def _find(self, name: TopicPartition) -> DelayTarget:
-        if not self._shards:
-            raise DelaysNotOpen("delayed messages are being set up; try again")
-        key = self._key(*name)
+        await self.open()
+        key = self._key(*partition.name)
         running = self._shards[self._shard_number(key)]
-        return DelayTarget(running.shard, key, running.delivery.wake)
+        shard, header = running.shard, delayed.header
+        origin = None
+        if header.has_producer:
+            origin = Origin(key, header.producer_id, header.producer_epoch, header.base_sequence)
+        if origin is None or not shard.machine.is_known(origin):
+            numbers = shard.schedule(key, delayed.messages, origin)
+            note_scheduled(partition.trace, shard.number, numbers, delayed.messages)
+            running.delivery.wake(min(due_ms for _, due_ms in delayed.messages))
+        flushed = partition.config.fsync_policy == "always"
+        await shard.log.committed(shard.log.end_offset, flushed=flushed)
 
     def _key(self, topic: str, partition: int) -> TargetKey:
         view = self._host.image.topics.get(topic)
@@ -219,7 +245,7 @@ class Delays:
 
     # --- what waits -----------------------------------------------------------------------
 
-    async def cancel(self, topic: str, message_id: str) -> DelayedId:
+    async def cancel(self, topic: WritableTopic, message_id: str) -> DelayedId:
         """Take a message back that is not on its way yet.
 
         `TooLateToCancel` if its delivery has begun; `UnknownDelayedMessage` if nothing of this id
@@ -227,7 +253,11 @@ class Delays:
         """
         view = self._topic(topic)
         wanted = DelayedId.parse(message_id)
-        unknown = UnknownDelayedMessage(f"no message {message_id} waits for topic {topic!r}")
+        await self._cancel(view, wanted)
+        return wanted
+
+    async def _cancel(self, topic: TopicView, wanted: DelayedId) -> None:
+        unknown = UnknownDelayedMessage(f"no message {wanted} waits for topic {topic.name!r}")
         await self.start()
         if wanted.shard >= len(self._shards):
             raise unknown
@@ -240,7 +270,7 @@ class Delays:
             meant[:] = [entry]
             return (
                 entry.due_ms == wanted.due_ms
-                and target.key.topic_id == view.id
+                and target.key.topic_id == topic.id
                 and not target.is_dropped
             )
 
@@ -252,23 +282,40 @@ class Delays:
             end = shard.cancel(entry)
         if end is None:
             if wanted.number < machine.next_number and wanted.due_ms <= shard.clock_ms():
-                raise TooLateToCancel(f"message {message_id} is delivered or on its way")
+                raise TooLateToCancel(f"message {wanted} is delivered or on its way")
             raise unknown
-        await shard.log.committed(end, flushed=self._flushes(view))
+        await shard.log.committed(end, flushed=self._flushes(topic))
         with contextlib.suppress(GoQueueError):
             # Cancelled it is, whether or not it can be read for those who follow it.
             partition = machine.targets[meant[0].target].key.partition
-            trace = self._host.partition(topic, partition).trace
+            trace = self._host.partition(topic.name, partition).trace
             if trace is not None:
                 for record in (await shard.log.read(meant)).values():
-                    note_cancelled(trace, message_id, record)
-        return wanted
+                    note_cancelled(trace, str(wanted), record)
+
+    async def cancel_all(self, topic: DeletableTopic) -> None:
+        """Take back what waits for a topic. What is on its way already comes all the same."""
+        view = self._topic(topic)
+        after: str | None = None
+        while True:
+            page = await self._page(view, after, LIST_MAX)
+            await asyncio.gather(*(self._cancel_if_waiting(view, each) for each, _ in page.found))
+            after = page.next_after
+            if after is None:
+                return
+
+    async def _cancel_if_waiting(self, topic: TopicView, message: DelayedId) -> None:
+        with contextlib.suppress(TooLateToCancel, UnknownDelayedMessage):
+            await self._cancel(topic, message)
 
     async def list_pending(
-        self, topic: str, *, after: str | None = None, limit: int = 100
+        self, topic: ReadableTopic, *, after: str | None = None, limit: int = LIST_DEFAULT
     ) -> DelayedPage:
         """Messages that wait for a topic, by due time."""
-        view = self._topic(topic)
+        page = await self._page(self._topic(topic), after, limit)
+        return DelayedPage(await self._messages(page.found), page.next_after)
+
+    async def _page(self, topic: TopicView, after: str | None, limit: int) -> _FoundPage:
         if not 1 <= limit <= LIST_MAX:
             raise InvalidRequest(f"limit: {limit} is not from 1 to {LIST_MAX}")
         start = DelayedId(-1, -1, -1) if after is None else DelayedId.parse(after)
@@ -279,12 +326,11 @@ class Delays:
             last = (
                 start.number if number == start.shard else -1 if number > start.shard else INT64_MAX
             )
-            entries = await shard.page(view.id, (start.due_ms, last), limit + 1)
+            entries = await shard.page(topic.id, (start.due_ms, last), limit + 1)
             found += ((DelayedId(e.due_ms, number, e.number), e) for e in entries)
         page = heapq.nsmallest(limit, found)
-        messages = await self._messages(page)
         is_last = len(found) <= limit
-        return DelayedPage(messages, None if is_last else str(page[-1][0]))
+        return _FoundPage(page, None if is_last else str(page[-1][0]))
 
     async def _messages(self, page: Sequence[tuple[DelayedId, Entry]]) -> list[DelayedMessage]:
         messages = []
@@ -295,7 +341,17 @@ class Delays:
             messages.append(DelayedMessage(found, partition, record))
         return messages
 
-    def stats(self) -> DelayStats:
+    def pending_count(self, topic: DescribableTopic) -> int:
+        """How many messages wait for a topic."""
+        topic_id = self._topic(topic).id
+        return sum(
+            target.pending
+            for shard, _, _ in self._shards
+            for target in shard.machine.targets
+            if target.key.topic_id == topic_id
+        )
+
+    def stats(self, _cluster: DescribableCluster) -> DelayStats:
         """Figures since the start; what is pending, by topic."""
         figures = self._figures
         pending: dict[UUID, int] = {}

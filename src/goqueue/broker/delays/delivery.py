@@ -344,7 +344,7 @@ class DelayDelivery:
 
 def _append(partition: Partition, batch: bytearray) -> int:
     try:
-        return partition.append(batch).last_offset + 1
+        return partition.append_now(batch).last_offset + 1
     except DuplicateSequence:
         return partition.log_end_offset
     except InvalidRequest as error:

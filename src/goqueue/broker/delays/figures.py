@@ -3,11 +3,9 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
 from uuid import UUID
 
-# Upper bounds in ms; what is later than the last is counted after it. 50 is what is promised.
-LATENESS_BOUNDS_MS: Final = (5, 10, 20, 30, 50, 100, 250, 500, 1_000, 5_000, 60_000)
+from goqueue.model.delays import LATENESS_BOUNDS_MS
 
 
 class Lateness:
@@ -37,32 +35,6 @@ class TopicFigures:
     delivered: int = 0
     cancelled: int = 0
     lateness: Lateness = field(default_factory=Lateness)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicDelayStats:
-    topic: str
-    pending: int
-    delivered: int
-    cancelled: int
-    lateness_p99_ms: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DelayStats:
-    """`next_due_ms` may be early, after a cancellation; `pending_bytes` is of all topics."""
-
-    pending: int
-    in_memory: int
-    pending_bytes: int
-    next_due_ms: int | None
-    delivered: int
-    cancelled: int
-    lateness_p50_ms: int | None
-    lateness_p99_ms: int | None
-    lateness_counts: Sequence[int]
-    lateness_sum_ms: int
-    topics: Sequence[TopicDelayStats]
 
 
 class DelayFigures:

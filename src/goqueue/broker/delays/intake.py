@@ -2,105 +2,67 @@
 
 Their delayed records go to `__delayed`; the others stay in the batch, which keeps its header. So
 the partition still sees every sequence of an idempotent producer, and recognises a repeated batch
-before anything of it is scheduled. A crash between the two appends leaves the delayed records
-without their batch: the batch is known by its origin when the producer sends it again.
+before anything of it is scheduled. The delayed records are safe before their batch is appended. A
+crash between the two leaves them without their batch: it is known by its origin when the producer
+sends it again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from goqueue.broker.delays.shard import DelayShard
-from goqueue.broker.delays.tracing import note_scheduled
 from goqueue.broker.partitions.feature_headers import features_of
-from goqueue.broker.partitions.intake import PlacedBatch
-from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.partitions.intake import Admitted, PlacedBatch
 from goqueue.model.batch import BatchHeader, read_header
-from goqueue.model.errors import GoQueueError, InvalidRecord
+from goqueue.model.errors import InvalidRecord
 from goqueue.model.header_names import DELAY_MS, DELIVER_AT
-from goqueue.model.names import TopicPartition
 from goqueue.model.records import Header, NewRecord, Record, decode_records
-from goqueue.state.delays.machine import Origin
-from goqueue.state.delays.records import TargetKey
 from goqueue.storage.compaction.rewriting import with_records, without_records
 
 
-class DelayTarget(NamedTuple):
-    shard: DelayShard
-    key: TargetKey
-    wake: Callable[[int], None]
+class DelayedPart(NamedTuple):
+    """The delayed records of produced batches with their due times, and what is left for now.
+
+    `header` is that of the first batch: an idempotent producer sends one only.
+    """
+
+    messages: list[tuple[NewRecord, int]]
+    header: BatchHeader
+    rest: Admitted
 
 
-class DelaysNotOpen(GoQueueError):
-    """There was no delayed message before, so there is nowhere to put one yet."""
+def take_delayed(admitted: Admitted) -> DelayedPart | None:
+    """Cut the delayed records out of batches with features; None if there are none.
 
-    code = "delays_not_open"
-    retriable = True
+    Nothing is changed yet; a header that makes no sense raises `InvalidRecord`.
+    """
+    delayed: list[tuple[NewRecord, int]] = []
+    kept_data = bytearray()
+    kept_batches: list[PlacedBatch] = []
+    for position, header in admitted.batches:
+        batch = bytes(admitted.data[position : position + header.size_bytes])
+        records = decode_records(batch)
+        due_times_ms = [_due_ms(record, at, admitted.now_ms) for at, record in enumerate(records)]
+        if any(due_times_ms):
+            _refuse_in_transaction(header, due_times_ms)
+            delayed += [
+                (_waiting(record, due_ms), due_ms)
+                for record, due_ms in zip(records, due_times_ms, strict=True)
+                if due_ms
+            ]
+            batch = _without_delayed(batch, header, records, due_times_ms)
+        kept_batches.append((len(kept_data), read_header(batch)))
+        kept_data += batch
+    if not delayed:
+        return None
+    rest = admitted._replace(data=kept_data, batches=kept_batches)
+    return DelayedPart(delayed, admitted.batches[0][1], rest)
 
 
-class DelayIntake:
-    """Takes the delayed records out of one produce request; `divert` is for `Partition.append`."""
-
-    __slots__ = ("_find_shard", "_now_ms", "_partition", "_shard")
-
-    def __init__(
-        self,
-        partition: Partition,
-        find_shard: Callable[[TopicPartition], DelayTarget],
-        now_ms: int,
-    ) -> None:
-        self._partition = partition
-        self._find_shard = find_shard
-        self._now_ms = now_ms
-        self._shard: DelayShard | None = None
-
-    def divert(
-        self, data: bytearray, batches: list[PlacedBatch]
-    ) -> tuple[bytearray, list[PlacedBatch]]:
-        """Raises before anything is stored, or `DelaysNotOpen` to be called again later."""
-        delayed: list[tuple[NewRecord, int]] = []
-        kept_data = bytearray()
-        kept_batches: list[PlacedBatch] = []
-        for position, header in batches:
-            batch = bytes(data[position : position + header.size_bytes])
-            records = decode_records(batch)
-            due_times_ms = [self._due_ms(record, at) for at, record in enumerate(records)]
-            if any(due_times_ms):
-                _refuse_in_transaction(header, due_times_ms)
-                delayed += [
-                    (_waiting(record, due_ms), due_ms)
-                    for record, due_ms in zip(records, due_times_ms, strict=True)
-                    if due_ms
-                ]
-                batch = _without_delayed(batch, header, records, due_times_ms)
-            kept_batches.append((len(kept_data), read_header(batch)))
-            kept_data += batch
-        if not delayed:
-            return data, batches
-        self._schedule(delayed, batches[0][1])
-        return kept_data, kept_batches
-
-    async def committed(self, *, flushed: bool) -> None:
-        """Return once what was diverted is as safe as what was not."""
-        if self._shard is not None:
-            await self._shard.log.committed(self._shard.log.end_offset, flushed=flushed)
-
-    def _due_ms(self, record: Record, index: int) -> int:
-        """When a record is due; 0 if that is now."""
-        features = features_of(record.headers, now_ms=self._now_ms, record_index=index)
-        due_ms = features.deliver_at_ms or 0
-        return due_ms if due_ms > self._now_ms else 0
-
-    def _schedule(self, delayed: Sequence[tuple[NewRecord, int]], header: BatchHeader) -> None:
-        shard, target, wake = self._find_shard(self._partition.name)
-        self._shard = shard
-        origin = None
-        if header.has_producer:
-            origin = Origin(target, header.producer_id, header.producer_epoch, header.base_sequence)
-            if shard.machine.is_known(origin):
-                return
-        numbers = shard.schedule(target, delayed, origin)
-        note_scheduled(self._partition.trace, shard.number, numbers, delayed)
-        wake(min(due_ms for _, due_ms in delayed))
+def _due_ms(record: Record, index: int, now_ms: int) -> int:
+    """When a record is due; 0 if that is now."""
+    features = features_of(record.headers, now_ms=now_ms, record_index=index)
+    due_ms = features.deliver_at_ms or 0
+    return due_ms if due_ms > now_ms else 0
 
 
 def _refuse_in_transaction(header: BatchHeader, due_times_ms: Sequence[int]) -> None:

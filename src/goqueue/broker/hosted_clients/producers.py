@@ -11,7 +11,8 @@ from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
 from goqueue.broker.partitions.partition import Partition
-from goqueue.broker.partitions.single_records import PUBLISH_TIMEOUT_MS, published, spread
+from goqueue.broker.publishing.publishing import PUBLISH_TIMEOUT_MS
+from goqueue.broker.publishing.spreading import published, spread
 from goqueue.broker.transactions.transactions import Transactions
 from goqueue.model.errors import InvalidRecord, PolicyViolation, UnknownPartition
 from goqueue.model.groups.messages import OffsetCommitResult, TxnOffsetCommit
@@ -274,12 +275,15 @@ class HostedProducers:
                 "sequence: it counts the messages of one partition, so all must name the same one"
             )
         now_ms = self._host.clock_ms()
-        produced: list[Produced] = []
+        stored: dict[int, Published] = {}
         async with self._locks.setdefault(identity.producer_id, asyncio.Lock()):
             for index, positions in by_partition.items():
                 batch = [records[position] for position in positions]
-                produced.append(await self._append(identity, topic, index, batch, sequence, now_ms))
-        return published(records, by_partition, produced, now_ms)
+                produced = await self._append(identity, topic, index, batch, sequence, now_ms)
+                stored.update(
+                    zip(positions, published(batch, index, produced, now_ms), strict=True)
+                )
+        return [stored[position] for position in range(len(records))]
 
     async def _append(
         self,

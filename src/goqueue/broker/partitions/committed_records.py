@@ -1,12 +1,14 @@
-"""Single records out of fetched batches, as a reader of committed messages sees them."""
+"""Single records, for readers that do not speak in batches."""
 
 from collections import deque
 from typing import NamedTuple
 
+from goqueue.broker.partitions.fetching import Finder, fetch
 from goqueue.model.batch import iterate_batches
 from goqueue.model.control import MarkerType, decode_marker
-from goqueue.model.log import FetchedPart
+from goqueue.model.log import FetchedPart, FetchPart, Isolation, RecordPage
 from goqueue.model.records import Record, decode_records
+from goqueue.model.rights import ReadableTopic
 
 
 class RecordRun(NamedTuple):
@@ -14,6 +16,37 @@ class RecordRun(NamedTuple):
 
     records: list[Record]
     next_offset: int
+
+
+async def read_records(
+    find: Finder,
+    topic: ReadableTopic,
+    index: int,
+    offset: int,
+    *,
+    limit: int,
+    max_bytes: int,
+    max_wait_ms: int = 0,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
+) -> RecordPage:
+    """Records from `offset` on. `next_offset` is where to go on, also past what was left out."""
+    [found] = await fetch(
+        find,
+        [FetchPart(topic, index, offset, max_bytes)],
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=max_bytes,
+        isolation=isolation,
+    )
+    if found.error is not None:
+        raise found.error
+    run = committed_records(found, offset, limit)
+    return RecordPage(
+        records=run.records,
+        next_offset=run.next_offset,
+        high_watermark=found.high_watermark,
+        log_start_offset=found.log_start_offset,
+    )
 
 
 def committed_records(found: FetchedPart, offset: int, limit: int) -> RecordRun:

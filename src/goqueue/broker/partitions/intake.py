@@ -1,5 +1,7 @@
 """What a produced batch must be before a partition takes it."""
 
+from typing import NamedTuple
+
 from goqueue.model.batch import (
     NO_TIMESTAMP,
     BatchHeader,
@@ -17,7 +19,24 @@ from goqueue.model.topic_config import TopicConfig
 PlacedBatch = tuple[int, BatchHeader]
 
 
-def admit(records: Buffer, config: TopicConfig, now_ms: int) -> tuple[bytearray, list[PlacedBatch]]:
+class Admitted(NamedTuple):
+    """Batches that a partition takes as they are, on their way to its log.
+
+    `has_features`: some must be decoded for what their record headers ask. Times in microseconds
+    are for the trace; 0 without one.
+    """
+
+    data: bytearray
+    batches: list[PlacedBatch]
+    now_ms: int
+    has_features: bool
+    started_us: int = 0
+    admitted_us: int = 0
+
+
+def check_rules(
+    records: Buffer, config: TopicConfig, now_ms: int
+) -> tuple[bytearray, list[PlacedBatch]]:
     """Check every batch in `records` against the topic's rules.
 
     Returns a copy that may be patched, with the position and header of each batch in it. Raises an

@@ -1,10 +1,8 @@
 """Topics read and written by offset: what callers do with the partitions that this node leads."""
 
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from goqueue.broker.delays.intake import DelayIntake, DelaysNotOpen
 from goqueue.broker.partitions import fetching
 from goqueue.broker.partitions.leading import LedPartitions
 from goqueue.broker.partitions.partition import Partition
@@ -41,18 +39,12 @@ class TransactionGuard(Protocol):
     ) -> int | None: ...
 
 
-class DelayDesk(Protocol):
-    """The part of delays that takes delayed records out of a batch."""
+class BatchIntake(Protocol):
+    """The way of a batch into a partition, past schemas and delays."""
 
-    def intake(self, partition: Partition) -> DelayIntake: ...
-    async def open(self) -> None: ...
-
-
-class SchemaCheck(Protocol):
-    """The part of validation that a batch must pass."""
-
-    def turn(self, partition: Partition) -> AbstractAsyncContextManager[None]: ...
-    async def check_batch(self, partition: Partition, batch: Buffer) -> None: ...
+    async def append_checked(
+        self, partition: Partition, records: Buffer, *, guard: int | None = None
+    ) -> Appended: ...
 
 
 class FetchStories(Protocol):
@@ -73,15 +65,13 @@ class Log:
         fetch_max_bytes: int,
         stories: FetchStories,
         transactions: TransactionGuard,
-        delays: DelayDesk,
-        validation: SchemaCheck,
+        intake: BatchIntake,
     ) -> None:
         self._led = led
         self._fetch_max_bytes = fetch_max_bytes
         self._stories = stories
         self._transactions = transactions
-        self._delays = delays
-        self._validation = validation
+        self._intake = intake
 
     # --- writing --------------------------------------------------------------------------
 
@@ -95,13 +85,12 @@ class Log:
         timeout_ms: int,
         transactional_id: WritableTransactionalId | None = None,
         bumps_epoch: bool = False,
-        is_checked: bool = False,
     ) -> Produced:
         """Append, then wait as `acks` asks. The append comes first: call order is log order.
 
-        Only the first batch of a transaction in a partition waits before it, for the transaction
-        coordinator. `bumps_epoch`: the client speaks transaction version 2 (KIP-890).
-        `is_checked`: the records fit the topic's schemas, or need not.
+        Few wait before it: the first batch of a transaction in a partition for the transaction
+        coordinator, others in turn for schemas and delays. `bumps_epoch`: the client speaks
+        transaction version 2 (KIP-890).
         """
         if acks not in (-1, 0, 1):
             raise InvalidRequiredAcks(f"acks {acks} is not one of -1 (all), 0 and 1")
@@ -115,26 +104,10 @@ class Log:
             )
         elif is_transactional(records):
             raise InvalidRecord("a transactional batch was sent without a transactional id")
-        intake = self._delays.intake(partition)
-        if partition.config.validates_schemas and not is_checked:
-            async with self._validation.turn(partition):
-                await self._validation.check_batch(partition, records)
-                appended = await self._append(partition, records, guard, intake)
-        else:
-            appended = await self._append(partition, records, guard, intake)
+        appended = await self._intake.append_checked(partition, records, guard=guard)
         if acks != 0:
             await partition.wait_committed(appended.last_offset + 1, timeout_ms)
-            await intake.committed(flushed=partition.config.fsync_policy == "always")
         return Produced(*appended, partition.log_start_offset)
-
-    async def _append(
-        self, partition: Partition, records: Buffer, guard: int | None, intake: DelayIntake
-    ) -> Appended:
-        try:
-            return partition.append(records, guard=guard, divert=intake.divert)
-        except DelaysNotOpen:
-            await self._delays.open()
-            return partition.append(records, guard=guard, divert=intake.divert)
 
     async def delete_records(self, topic: DeletableTopic, index: int, before_offset: int) -> int:
         """Move the log start; returns the new one."""

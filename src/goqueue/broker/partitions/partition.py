@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 
 from goqueue.broker.partitions.flushing import Flusher, FlushSchedule
-from goqueue.broker.partitions.intake import PlacedBatch, admit, place
+from goqueue.broker.partitions.intake import Admitted, PlacedBatch, check_rules, place
 from goqueue.broker.partitions.lane_ledger import LaneAt, LaneLedger, has_features, requested_lanes
 from goqueue.broker.partitions.producer_ledger import ProducerLedger
+from goqueue.broker.partitions.turn import Turn
 from goqueue.broker.partitions.waiting import FetchWaiter, credit_all, wake_all
 from goqueue.broker.tracing.partition import PartitionTrace
 from goqueue.broker.tracing.recorder import now_us
@@ -42,8 +43,6 @@ EARLIEST_PENDING_UPLOAD_TIMESTAMP = -6
 
 NO_OFFSET = -1
 
-Divert = Callable[[bytearray, list[PlacedBatch]], tuple[bytearray, list[PlacedBatch]]]
-
 
 class Partition:
     def __init__(
@@ -69,6 +68,7 @@ class Partition:
         self.commit_listeners: list[Callable[[], None]] = []
         # None: messages of the topic are not traced.
         self.trace: PartitionTrace | None = None
+        self.turn = Turn()
         # The run that compacts this partition now; it must end before the log does.
         self.compacting: asyncio.Task[bool] | None = None
         self.messages_in = 0
@@ -134,20 +134,19 @@ class Partition:
 
     # --- writing --------------------------------------------------------------------------
 
-    def append(
-        self, records: Buffer, *, guard: int | None = None, divert: Divert | None = None
-    ) -> Appended:
-        """Append produced batches to the page cache. `wait_committed` says when they are safe.
+    def admit(self, records: Buffer, *, guard: int | None = None) -> Admitted | Appended:
+        """Check produced batches, and find out whether their record headers ask for something.
 
         A batch that an idempotent producer sent before is answered with where it is. `guard` is
-        that of a verified transactional batch (KIP-890). `divert` may take records with headers of
-        ours out of batches that are neither refused nor repeated, just before they are written.
+        that of a verified transactional batch (KIP-890). What was admitted is to be appended before
+        anything else is: at once, or within the same `turn`.
         """
         self.check_online()
         now_ms = self._clock_ms()
         trace = self.trace
         started_us = 0 if trace is None else now_us()
-        data, batches = admit(records, self.log.config, now_ms)
+        config = self.log.config
+        data, batches = check_rules(records, config, now_ms)
         header = batches[0][1]
         if header.producer_id >= 0:
             duplicate = self.ledger.producers.check(header, guard=guard)
@@ -155,16 +154,21 @@ class Partition:
                 self.duplicate_batches += 1
                 stamped_ms = duplicate.timestamp_ms if self._stamps_append_time else NO_TIMESTAMP
                 return Appended(duplicate.base_offset, duplicate.last_offset, stamped_ms)
-        lanes: list[LaneAt] = []
-        if has_features(data, batches, self.log.config):
-            # Read before the append: a header that makes no sense refuses the batch.
-            if divert is not None:
-                data, batches = divert(data, batches)
-            lanes = requested_lanes(data, batches, self.log.config, now_ms)
+        wants_more = has_features(data, batches, config)
         admitted_us = 0 if trace is None else now_us()
+        return Admitted(data, batches, now_ms, wants_more, started_us, admitted_us)
+
+    def append(self, admitted: Admitted) -> Appended:
+        """Append what was admitted to the page cache. `wait_committed` says when it is safe."""
+        self.check_online()
+        data, batches, now_ms, wants_more, started_us, admitted_us = admitted
+        lanes: list[LaneAt] = []
+        if wants_more:
+            # Read before the append: a header that makes no sense refuses the batch.
+            lanes = requested_lanes(data, batches, self.log.config, now_ms)
         appended = self._write(data, batches, now_ms, lanes=lanes)
-        if trace is not None:
-            trace.appended(
+        if self.trace is not None and started_us:
+            self.trace.appended(
                 data,
                 appended.base_offset,
                 appended.last_offset + 1,
@@ -173,6 +177,11 @@ class Partition:
                 admitted_us=admitted_us,
             )
         return appended
+
+    def append_now(self, records: Buffer) -> Appended:
+        """Admit and append in one step; what record headers say of delays does not count."""
+        admitted = self.admit(records)
+        return admitted if isinstance(admitted, Appended) else self.append(admitted)
 
     def append_own(self, data: bytearray) -> Appended:
         """Append batches of records that the broker made itself."""

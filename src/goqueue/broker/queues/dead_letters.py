@@ -4,6 +4,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
+from goqueue.broker.own_grants import OwnWork, own_read, own_write
 from goqueue.broker.partitions.feature_headers import features_of
 from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.queues.tracing import burying
@@ -71,7 +72,9 @@ class DeadLetters:
             copies = [_copy(source, death, record, at, now_ms) for at, record in fresh.items()]
             trace = self._host.hosted.trace_of(source.name, death.queue.partition)
             with burying(trace, death, list(fresh.values())):
-                await self._host.publish(target, copies, partition=index, is_checked=True)
+                await self._host.publishing.store_own(
+                    own_write(target, OwnWork.DEAD_LETTERS), copies, partition=index
+                )
             # Only now: what could not be written must be tried again.
             copied.update(dict.fromkeys(fresh))
             self.written[source.name, target, death.reason.name.lower()] += len(fresh)
@@ -104,7 +107,11 @@ class DeadLetters:
         offset = max(partition.log_start_offset, end - REMEMBERED_COPIES)
         while offset < end:
             page = await self._host.read_records(
-                target, index, offset, limit=REMEMBERED_COPIES, max_bytes=SCAN_BYTES
+                own_read(target, OwnWork.DEAD_LETTERS),
+                index,
+                offset,
+                limit=REMEMBERED_COPIES,
+                max_bytes=SCAN_BYTES,
             )
             if page.next_offset == offset:
                 break

@@ -15,13 +15,13 @@ import msgspec
 
 from goqueue.broker.own_grants import OwnWork, own_read, own_write
 from goqueue.broker.partitions.hosting import HostedPartitions
+from goqueue.broker.queues.host import OwnPublishing
 from goqueue.broker.queues.queues import Queues
 from goqueue.broker.queues.sqs_catalogue import SqsCatalogue
 from goqueue.broker.queues.sqs_entries import SqsEntries
 from goqueue.broker.queues.tracing import sending_back
 from goqueue.model.errors import GoQueueError
 from goqueue.model.header_names import DEAD_LETTER_PREFIX, DEAD_LETTER_TOPIC
-from goqueue.model.log import Published
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.messages import AckAction
 from goqueue.model.queues.moves import MoveStatus, MoveTask, UnknownOrigin
@@ -45,9 +45,8 @@ class MoveHost(Protocol):
     clock_ms: Callable[[], int]
     hosted: HostedPartitions
 
-    async def publish(
-        self, topic: str, records: Sequence[NewRecord], *, is_checked: bool = False
-    ) -> list[Published]: ...
+    @property
+    def publishing(self) -> OwnPublishing: ...
 
 
 class MoveTaskRunner:
@@ -196,10 +195,11 @@ class MoveTaskRunner:
             for delivery in found:
                 by_target.setdefault(task.destination or _origin(delivery), []).append(delivery)
             for target, deliveries in by_target.items():
-                queue = self._catalogue.find(own_write(target, OwnWork.MOVE_TASK))
+                writable = own_write(target, OwnWork.MOVE_TASK)
+                self._catalogue.find(writable)
                 with sending_back(self._host.hosted, deliveries):
                     copies = [_copy(delivery) for delivery in deliveries]
-                    await self._host.publish(queue.name, copies, is_checked=True)
+                    await self._host.publishing.store_own(writable, copies)
                 moved += deliveries
                 self._queues.dead_letters.sent_back[source.name] += len(deliveries)
         finally:

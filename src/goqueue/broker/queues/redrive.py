@@ -8,6 +8,7 @@ message back once more.
 from collections.abc import AsyncIterator
 from typing import Final, NamedTuple
 
+from goqueue.broker.own_grants import OwnWork, own_read, own_write
 from goqueue.broker.queues.dead_letters import dead_letter_topic
 from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.queues.queues import Queues
@@ -56,7 +57,11 @@ async def list_dead_letters(
         offset = max(floors.get(part.index, 0), partition.log_start_offset)
         while len(places) < limit and offset < partition.high_watermark:
             page = await host.read_records(
-                target, part.index, offset, limit=limit - len(places), max_bytes=1_048_576
+                own_read(target, OwnWork.REDRIVE),
+                part.index,
+                offset,
+                limit=limit - len(places),
+                max_bytes=1_048_576,
             )
             places += [DeadLetterPlace(part.index, record) for record in page.records]
             if page.next_offset == offset:
@@ -75,7 +80,9 @@ async def redrive(
         source = _source(delivery.record) or topic
         try:
             with sending_back(host.hosted, [delivery]):
-                await host.publish(source, [_restored(delivery.record)], is_checked=True)
+                await host.publishing.store_own(
+                    own_write(source, OwnWork.REDRIVE), [_restored(delivery.record)]
+                )
         except UnknownTopic:
             gone.append(delivery)
             continue

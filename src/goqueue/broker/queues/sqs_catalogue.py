@@ -5,7 +5,7 @@ the settings that follow from them.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 from uuid import UUID
 
@@ -17,11 +17,8 @@ from goqueue.broker.queues.sqs_entries import SqsEntries
 from goqueue.broker.topics.topics import TopicAdmin
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.configs import ConfigChange
-from goqueue.model.delays import DelayedMessage
 from goqueue.model.errors import (
-    TooLateToCancel,
     TopicExists,
-    UnknownDelayedMessage,
     UnknownTopic,
 )
 from goqueue.model.queues.attributes import (
@@ -93,9 +90,8 @@ class CatalogueHost(Protocol):
 class WaitingMessages(Protocol):
     """The messages of a queue that are not in its topic yet, because they are delayed."""
 
-    def count(self, topic: str) -> int: ...
-    def pages(self, topic: str) -> AsyncIterator[list[DelayedMessage]]: ...
-    async def cancel(self, topic: str, message_id: str) -> None: ...
+    def pending_count(self, topic: DescribableTopic) -> int: ...
+    async def cancel_all(self, topic: DeletableTopic) -> None: ...
 
 
 class SqsCatalogue:
@@ -143,7 +139,7 @@ class SqsCatalogue:
         return QueueCounts(
             visible=sum(part.ready + part.waiting for part in parts),
             in_flight=sum(part.in_flight for part in parts),
-            delayed=self._delayed.count(queue.name),
+            delayed=self._delayed.pending_count(topic),
         )
 
     def _find(self, name: str) -> SqsQueue:
@@ -245,22 +241,10 @@ class SqsCatalogue:
             )
         self._purged_ms[queue.topic.id] = now_ms
         await self._tell_engine(queue)
-        await self._cancel_delayed(queue)
+        await self._delayed.cancel_all(topic)
         for part in queue.topic.partitions:
             partition = self._host.partition(queue.name, part.index)
             await self._queues.reset(SQS_GROUP, queue.name, part.index, partition.high_watermark)
-
-    async def _cancel_delayed(self, queue: SqsQueue) -> None:
-        """What is on its way already comes all the same."""
-
-        async def cancel(message: DelayedMessage) -> None:
-            try:
-                await self._delayed.cancel(queue.name, str(message.id))
-            except (TooLateToCancel, UnknownDelayedMessage):
-                return
-
-        async for messages in self._delayed.pages(queue.name):
-            await asyncio.gather(*map(cancel, messages))
 
     async def _create_topic(self, topic: CreatableTopic, attributes: Mapping[str, str]) -> None:
         partitions = self._host.config.num_partitions

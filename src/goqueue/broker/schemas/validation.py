@@ -9,15 +9,14 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Final, NamedTuple
-from weakref import WeakValueDictionary
 
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.schemas.parsing import Remembered
 from goqueue.broker.schemas.schemas import Schemas
 from goqueue.model.batch import Buffer, check_produced
-from goqueue.model.errors import InvalidRecord
-from goqueue.model.names import TopicPartition
+from goqueue.model.errors import UnfitRecord
 from goqueue.model.records import NewRecord, Record, decode_records
+from goqueue.model.rights import WritableTopic
 from goqueue.model.schemas.errors import RegistryRefusal
 from goqueue.model.schemas.ids import SchemaUse, schema_use
 from goqueue.model.schemas.messages import StoredSchema
@@ -100,43 +99,38 @@ class Validation:
         self._schemas = schemas
         self._threads = threads
         self._validators: Remembered[_Compiled, Validator] = Remembered(VALIDATORS_MAX_BYTES)
-        self._turns: WeakValueDictionary[TopicPartition, asyncio.Lock] = WeakValueDictionary()
-
-    def turn(self, partition: Partition) -> asyncio.Lock:
-        """To be held from the check to the append: nobody overtakes one who waits for a schema."""
-        lock = self._turns.get(partition.name)
-        if lock is None:
-            lock = self._turns[partition.name] = asyncio.Lock()
-        return lock
 
     async def check_batch(self, partition: Partition, batch: Buffer) -> None:
-        """Refuse a produced batch whose records do not fit; the first that does not is named."""
+        """Refuse a produced batch whose records do not fit; the first that does not is named.
+
+        The partition's turn is held from here to the append: nobody overtakes one who waits for a
+        schema.
+        """
         header = check_produced(batch)
         if header.compression or len(batch) > TAKEN_APART_MAX_BYTES:
             loop = asyncio.get_running_loop()
             records = await loop.run_in_executor(self._threads, decode_records, batch)
         else:
             records = decode_records(batch)
-        _refuse(await self._find_unfit(partition.name.topic, partition.config, records))
-
-    async def check_records(self, topic: str, records: Sequence[NewRecord]) -> None:
-        """Refuse records that do not fit the schemas of their topic, if it wants that."""
-        _refuse(await self.unfit_records(topic, records))
+        unfit = await self._find_unfit(partition.name.topic, partition.config, records)
+        for index, refusal in unfit.items():
+            raise UnfitRecord(str(refusal), index)
 
     async def unfit_records(
-        self, topic: str, records: Sequence[NewRecord]
-    ) -> dict[int, InvalidRecord]:
+        self, topic: WritableTopic, records: Sequence[NewRecord]
+    ) -> dict[int, UnfitRecord]:
         """Why records do not fit, by their place. Of a topic that is not there, all do."""
         config = self._config_of(topic)
         return {} if config is None else await self._find_unfit(topic, config, records)
 
     def applies_to(self, topic: str) -> bool:
+        """Whether some records of the topic may not fit."""
         config = self._config_of(topic)
         return config is not None and config.validates_schemas
 
     async def _find_unfit(
         self, topic: str, config: TopicConfig, records: Sequence[NewRecord | Record]
-    ) -> dict[int, InvalidRecord]:
+    ) -> dict[int, UnfitRecord]:
         """Why records do not fit, by their place."""
         if not config.validates_schemas:
             return {}
@@ -151,7 +145,7 @@ class Validation:
         ]
         look = _Look(await self._schemas.loaded(), self._schemas, self._validators)
         clock = asyncio.get_running_loop().time
-        found: dict[int, InvalidRecord] = {}
+        found: dict[int, UnfitRecord] = {}
         until = clock() + PORTION_SECONDS
         for index, record in enumerate(records):
             refusal = await self._refusal(look, parts, record)
@@ -165,7 +159,7 @@ class Validation:
 
     async def _refusal(
         self, look: "_Look", parts: Sequence[_Part], record: NewRecord | Record
-    ) -> InvalidRecord | None:
+    ) -> UnfitRecord | None:
         # Held here as well: those of one record may be too large to be remembered together.
         compiled: dict[int, Validator] = {}
         while True:
@@ -176,19 +170,19 @@ class Validation:
             except _NotCompiled as missing:
                 try:
                     compiled[missing.schema_id] = await self._compile(missing.schema_id)
-                except InvalidRecord as refusal:
+                except UnfitRecord as refusal:
                     return refusal
-            except InvalidRecord as refusal:
+            except UnfitRecord as refusal:
                 return refusal
             except RegistryRefusal as error:
-                return InvalidRecord(f"its schema was deleted meanwhile: {error}")
+                return UnfitRecord(f"its schema was deleted meanwhile: {error}")
 
     async def _compile(self, schema_id: int) -> Validator:
         try:
             compiled = _compiled(self._schemas.catalogue.schema(schema_id))
             source = await self._schemas.compiled(schema_id)
         except RegistryRefusal as error:
-            raise InvalidRecord(f"schema {schema_id} cannot be used for checks: {error}") from error
+            raise UnfitRecord(f"schema {schema_id} cannot be used for checks: {error}") from error
         loop = asyncio.get_running_loop()
         validator = await loop.run_in_executor(self._threads, _make_validator, source)
         size_bytes = len(source.text) + sum(len(text) for _, text in source.references)
@@ -210,14 +204,14 @@ class _Look:
     def check(
         self, part: _Part, record: NewRecord | Record, compiled: Mapping[int, Validator]
     ) -> None:
-        """Raises `InvalidRecord`, or `_NotCompiled` when the check must wait for a schema."""
+        """Raises `UnfitRecord`, or `_NotCompiled` when the check must wait for a schema."""
         data = record.key if part.name == "key" else record.value
         if data is None:
             return  # a tombstone, or a message without a key
         try:
             use = schema_use(part.name, data, record.headers)
         except ValueError as error:
-            raise InvalidRecord(f"{part.name}: {error}") from None
+            raise UnfitRecord(f"{part.name}: {error}") from None
         schema_id = self._plain_json(part) if use is None else self._named(part, use)
         if part.mode != CONTENT:
             return
@@ -229,20 +223,20 @@ class _Look:
         try:
             validator(data if use is None else use.payload)
         except InvalidContent as error:
-            raise InvalidRecord(f"{part.name}: does not fit schema {schema_id}: {error}") from None
+            raise UnfitRecord(f"{part.name}: does not fit schema {schema_id}: {error}") from None
 
     def _plain_json(self, part: _Part) -> int:
         """The schema for a payload that names none."""
         if part.mode == CONTENT and part.strategy == "topic":
             latest = self._catalogue.latest(self._catalogue.resolve_alias(part.subject))
             if latest is None:
-                raise InvalidRecord(
+                raise UnfitRecord(
                     f"{part.name}: no schema is registered for subject {part.subject!r}, and "
                     f"topic {part.topic!r} takes only what fits one"
                 )
             if self._catalogue.schema(latest.schema_id).identity.type == SchemaType.JSON:
                 return latest.schema_id
-        raise InvalidRecord(
+        raise UnfitRecord(
             f"{part.name}: has no schema id; topic {part.topic!r} wants Confluent's prefix of 5 "
             f"bytes or the header __{part.name}_schema_id"
         )
@@ -252,27 +246,22 @@ class _Look:
         if use.guid is not None:
             schema_id = catalogue.find_guid(use.guid)
             if schema_id is None:
-                raise InvalidRecord(f"{part.name}: there is no schema with GUID {use.guid}")
+                raise UnfitRecord(f"{part.name}: there is no schema with GUID {use.guid}")
         else:
             schema_id = use.schema_id
         accepted = self._accepted.get((part.name, schema_id))
         if accepted is None:
             if schema_id not in catalogue.schemas:
-                raise InvalidRecord(f"{part.name}: there is no schema with id {schema_id}")
+                raise UnfitRecord(f"{part.name}: there is no schema with id {schema_id}")
             own = catalogue.resolve_alias(part.subject)
             accepted = part.accepts(self._schemas.subjects_of(schema_id), own)
             self._accepted[part.name, schema_id] = accepted
         if not accepted:
-            raise InvalidRecord(
+            raise UnfitRecord(
                 f"{part.name}: schema {schema_id} is not registered for subject {part.subject!r} "
                 f"(schema.validation.strategy is {part.strategy})"
             )
         return schema_id
-
-
-def _refuse(unfit: dict[int, InvalidRecord]) -> None:
-    for index, refusal in unfit.items():
-        raise InvalidRecord(str(refusal), index)
 
 
 def _make_validator(source: SchemaSource) -> Validator:

@@ -10,15 +10,15 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter, QueryParameter
 from msgspec import Meta
 
-from goqueue.broker.delays.figures import LATENESS_BOUNDS_MS
-from goqueue.broker.node import Node
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.payloads import ByteEncoding, Encoding, shown_text, shown_value
 from goqueue.doors.http.publishing import NamedHeader
 from goqueue.doors.http.topics import TopicInPath
-from goqueue.model.delays import LIST_MAX, DelayedMessage
-
-LIMIT_DEFAULT: Final = 100
+from goqueue.model.caller import Caller
+from goqueue.model.delays import LATENESS_BOUNDS_MS, LIST_DEFAULT, LIST_MAX, DelayedMessage
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.broker_service import BrokerService
+from goqueue.service.needs import Need, Refused
 
 IdInPath = Annotated[
     str, PathParameter(max_length=100, description="The id that publishing answered with.")
@@ -71,13 +71,19 @@ class DelaySummary(msgspec.Struct, frozen=True, rename="camel"):
     topics: list[TopicDelays]
 
 
-@get("/topics/{name:str}/delayed", tags=["Delays"], responses=errors(400, 404, 422))
+@get(
+    "/topics/{name:str}/delayed",
+    tags=["Delays"],
+    opt={"needs": (Need(Resource.TOPIC, Verb.READ, names="name"),)},
+    responses=errors(400, 403, 404, 422),
+)
 async def list_delayed(
-    broker: NamedDependency[Node],
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
     name: TopicInPath,
     limit: Annotated[
         int, QueryParameter(ge=1, le=LIST_MAX, description="Messages in the answer at most.")
-    ] = LIMIT_DEFAULT,
+    ] = LIST_DEFAULT,
     after: Annotated[
         str | None, QueryParameter(max_length=100, description="`nextAfter` of the page before.")
     ] = None,
@@ -86,27 +92,43 @@ async def list_delayed(
     ] = "text",
 ) -> PendingPage:
     """Messages that wait for a topic, by due time."""
-    page = await broker.delays.list_pending(name, after=after, limit=limit)
+    page = await service.delays.list_pending(caller, name, after=after, limit=limit)
     return PendingPage([_show(message, encoding) for message in page.messages], page.next_after)
 
 
 @delete(
     "/topics/{name:str}/delayed/{message_id:str}",
     tags=["Delays"],
+    opt={"needs": (Need(Resource.TOPIC, Verb.WRITE, names="name"),)},
     status_code=204,
-    responses=errors(400, 404, 409),
+    responses=errors(400, 403, 404, 409),
 )
 async def cancel_delayed(
-    broker: NamedDependency[Node], name: TopicInPath, message_id: IdInPath
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    name: TopicInPath,
+    message_id: IdInPath,
 ) -> None:
     """Cancel a message. 404 if none of this id waits, 409 if its delivery has begun."""
-    await broker.delays.cancel(name, message_id)
+    await service.delays.cancel(caller, name, message_id)
 
 
-@get("/delay/stats", tags=["Delays"], responses=errors())
-async def delay_stats(broker: NamedDependency[Node]) -> DelaySummary:
+@get(
+    "/delay/stats",
+    tags=["Delays"],
+    opt={
+        "needs": (
+            Need(Resource.CLUSTER, Verb.DESCRIBE),
+            Need(Resource.TOPIC, Verb.DESCRIBE, refused=Refused.LEFT_OUT),
+        )
+    },
+    responses=errors(403),
+)
+async def delay_stats(
+    service: NamedDependency[BrokerService], caller: NamedDependency[Caller]
+) -> DelaySummary:
     """What is pending, and how late what was due has been."""
-    stats = broker.delays.stats()
+    stats = service.delays.stats(caller)
     bounds = [*LATENESS_BOUNDS_MS, None]
     return DelaySummary(
         pending=stats.pending,

@@ -14,7 +14,7 @@ from goqueue.doors.web.bodies import BodyReader
 from goqueue.doors.web.callers import caller_in
 from goqueue.doors.web.mounting import Mount
 from goqueue.doors.web.sending import respond
-from goqueue.model.caller import Door
+from goqueue.model.caller import Caller, Door
 from goqueue.service.broker_service import BrokerService
 
 _PREFIX: Final = "/topics/"
@@ -43,7 +43,6 @@ class Entry:
         closing: asyncio.Event,
         mounts: Sequence[Mount] = (),
     ) -> None:
-        self._broker = service.node
         self._service = service
         self._app = app
         self._mounts = mounts
@@ -70,13 +69,14 @@ class Entry:
                     route = mount.name
                     await self._mounted_answer(mount, scope, receive, send)
                     return
-            self._service.tracing.asked_by(caller_in(scope, Door.HTTP))
+            caller = caller_in(scope, Door.HTTP)
+            self._service.tracing.asked_by(caller)
             path: str = scope["path"]
             if method == "POST" and path.endswith(_SUFFIX) and path.startswith(_PREFIX):
                 name = path[len(_PREFIX) : -len(_SUFFIX)]
                 if name and "/" not in name and not scope["query_string"]:
                     route = _PUBLISHING
-                    await self._publish(name, scope, receive, send)
+                    await self._publish(caller, name, scope, receive, send)
                     return
             route = await self._app_answer(scope, receive, send)
         except asyncio.CancelledError:
@@ -87,11 +87,13 @@ class Entry:
             traffic.in_flight -= 1
             traffic.time(method, route, perf_counter() - started)
 
-    async def _publish(self, name: str, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _publish(
+        self, caller: Caller, name: str, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         try:
             body = await read_json(self._bodies, scope["headers"], receive)
             stored, traceparent = await publish(
-                self._broker, name, body, given_traceparent(scope["headers"])
+                self._service, caller, name, body, given_traceparent(scope["headers"])
             )
         except Exception as error:
             refusal = answer_to(error)

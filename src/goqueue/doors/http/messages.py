@@ -20,8 +20,12 @@ from goqueue.doors.http.publishing import given_traceparent, publish
 from goqueue.doors.http.stored_message import StoredMessage, show_record
 from goqueue.doors.http.topics import TopicInPath
 from goqueue.doors.web.long_poll import LONG_POLL_MAX_MS, or_gone
+from goqueue.model.caller import Caller
 from goqueue.model.log import Isolation, RecordPage
+from goqueue.model.rights import Resource, Verb
 from goqueue.model.settings import INT32_MAX
+from goqueue.service.broker_service import BrokerService
+from goqueue.service.needs import Need
 
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAX: Final = 10_000
@@ -59,11 +63,15 @@ class MessagePage(msgspec.Struct, frozen=True, rename="camel"):
 @post(
     "/topics/{name:str}/messages",
     tags=["Messages"],
+    opt={"needs": (Need(Resource.TOPIC, Verb.WRITE, names="name"),)},
     status_code=200,
     responses=errors(400, 403, 404, 409, 413, 415, 422),
 )
 async def publish_messages(
-    broker: NamedDependency[Node], name: TopicInPath, request: Request[Any, Any, Any]
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    name: TopicInPath,
+    request: Request[Any, Any, Any],
 ) -> Response[bytes]:
     """Publish one message, or many as `{"messages": [...]}`.
 
@@ -72,7 +80,7 @@ async def publish_messages(
     a message is traced.
     """
     given = given_traceparent(request.scope["headers"])
-    body, traceparent = await publish(broker, name, await request.body(), given)
+    body, traceparent = await publish(service, caller, name, await request.body(), given)
     headers = {key.decode(): value.decode() for key, value in traceparent}
     return Response(body, media_type="application/json", headers=headers)
 

@@ -1,14 +1,12 @@
 """POST /topics/{name}/messages: the hot route, from body bytes to answer bytes."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Annotated, Final
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from goqueue.broker.delays.publishing import publish_delayed
-from goqueue.broker.node import Node
 from goqueue.doors.http.body import decode
 from goqueue.doors.http.errors import Refusal, status_of
 from goqueue.doors.http.payloads import ByteEncoding, Encoding, text_bytes, value_bytes
@@ -19,12 +17,16 @@ from goqueue.doors.http.whole_numbers import (
     TimestampMs,
     whole,
 )
-from goqueue.model.errors import GoQueueError, InvalidRecord, UnknownPartition, UnknownTopic
+from goqueue.model.caller import Caller
+from goqueue.model.delays import ScheduledMessage
+from goqueue.model.errors import GoQueueError, UnfitRecord, UnknownPartition
 from goqueue.model.header_names import PRIORITY, TTL_MS
+from goqueue.model.log import Published
+from goqueue.model.publishing import Outcome
 from goqueue.model.records import Header, NewRecord
-from goqueue.model.rights import WritableTopic
 from goqueue.model.tracing.traceparent import HEADER as TRACEPARENT
 from goqueue.model.tracing.traceparent import parse_traceparent
+from goqueue.service.broker_service import BrokerService
 
 # One request is decoded and appended in one go on the event loop: this keeps that to milliseconds.
 MESSAGES_PER_REQUEST_MAX: Final = 10_000
@@ -122,26 +124,106 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def publish(
-    broker: Node, topic: str, body: bytes, traceparent: bytes | None = None
+    service: BrokerService,
+    caller: Caller,
+    topic: str,
+    body: bytes,
+    traceparent: bytes | None = None,
 ) -> tuple[bytes, HttpHeaders]:
-    """Append what the body says and answer where it went, with headers for the answer."""
+    """Publish what the body says and answer where it went, with headers for the answer."""
     given = decode(body, _decoder)
     if given.messages is UNSET:
         if given.value is UNSET:
             raise Refusal(
                 400, "invalid_request", "Object missing required field `value` (or `messages`)"
             )
-        record = _traced(new_record(given, given.value), traceparent)
-        due_ms = _due_ms(given, broker.clock_ms())
-        [stored] = await _store(broker, topic, [record], [due_ms], whole(given.partition))
-        return _encode(stored), _trace_headers(broker, topic, [record], [stored])
+        return await _publish_one(service, caller, topic, given, given.value, traceparent)
     if given != _OneOrMany(messages=given.messages):
         raise Refusal(
             400, "invalid_request", "Object has `messages`: the fields of one belong inside it"
         )
-    records, stored_all = await _publish_many(broker, topic, given.messages, traceparent)
-    headers = _trace_headers(broker, topic, records, stored_all)
-    return _encode(PublishedMessages(stored_all)), headers
+    return await _publish_many(service, caller, topic, given.messages, traceparent)
+
+
+async def _publish_one(
+    service: BrokerService,
+    caller: Caller,
+    topic: str,
+    message: _Message,
+    value: msgspec.Raw,
+    traceparent: bytes | None,
+) -> tuple[bytes, HttpHeaders]:
+    records = [_traced(new_record(message, value), traceparent)]
+    due_ms = _due_ms(message, service.publishing.now_ms)
+    partition = whole(message.partition)
+    try:
+        [outcome] = await service.publishing.publish(
+            caller,
+            topic,
+            records,
+            None if due_ms is None else (due_ms,),
+            partitions=None if partition is None else (partition,),
+            makes_topic=True,
+        )
+    except UnknownPartition as error:
+        # The path is right, 404 would deny that.
+        raise Refusal(422, error.code, f"partition: {error}") from error
+    if isinstance(outcome, GoQueueError):
+        raise outcome
+    stored = _show(outcome)
+    return _encode(stored), _trace_headers(service, caller, topic, records, [stored])
+
+
+async def _publish_many(
+    service: BrokerService,
+    caller: Caller,
+    topic: str,
+    messages: list[NewMessage],
+    traceparent: bytes | None,
+) -> tuple[bytes, HttpHeaders]:
+    records: list[NewRecord] = []
+    due: list[int | None] = []
+    partitions: list[int | None] = []
+    for position, message in enumerate(messages):
+        try:
+            records.append(_traced(new_record(message, message.value), traceparent))
+            due.append(_due_ms(message, service.publishing.now_ms))
+        except Refusal as refusal:
+            raise Refusal(refusal.status, refusal.code, f"messages[{position}].{refusal}") from None
+        partitions.append(whole(message.partition))
+    try:
+        outcomes = await service.publishing.publish(
+            caller, topic, records, due, partitions=partitions, as_one=True, makes_topic=True
+        )
+    except UnknownPartition as error:
+        place = f"messages[{error.record_index}].partition"
+        raise Refusal(422, error.code, f"{place}: {error}") from error
+    except UnfitRecord as error:
+        raise Refusal(422, error.code, f"messages[{error.record_index}].{error}") from error
+    stored = [_show(each) for each in _all_stored(outcomes)]
+    headers = _trace_headers(service, caller, topic, records, stored)
+    return _encode(PublishedMessages(stored)), headers
+
+
+def _all_stored(outcomes: Sequence[Outcome]) -> list[Published | ScheduledMessage]:
+    """Where the messages are; raises if one was not stored, and tells how many were."""
+    stored = [each for each in outcomes if not isinstance(each, GoQueueError)]
+    for error in outcomes:
+        if isinstance(error, GoQueueError):
+            if not stored:
+                raise error
+            raise Refusal(
+                status_of(error),
+                error.code,
+                f"{error}; {len(stored)} of {len(outcomes)} messages were stored all the same",
+            ) from error
+    return stored
+
+
+def _show(outcome: Published | ScheduledMessage) -> PublishedMessage:
+    if isinstance(outcome, Published):
+        return PublishedMessage(*outcome)
+    return PublishedMessage(outcome.partition, None, outcome.id.due_ms, str(outcome.id))
 
 
 def given_traceparent(headers: HttpHeaders) -> bytes | None:
@@ -159,148 +241,35 @@ def _traced(record: NewRecord, traceparent: bytes | None) -> NewRecord:
 
 
 def _trace_headers(
-    broker: Node, topic: str, records: list[NewRecord], stored: list[PublishedMessage]
+    service: BrokerService,
+    caller: Caller,
+    topic: str,
+    records: list[NewRecord],
+    stored: list[PublishedMessage],
 ) -> HttpHeaders:
     """The trace of the first message that is traced."""
-    if not broker.tracing.is_enabled:
+    tracing = service.tracing
+    if not tracing.is_enabled:
         return ()
     for record, place in zip(records, stored, strict=True):
         if place.offset is not None:
-            found = broker.tracing.traceparent(WritableTopic(topic), place.partition, place.offset)
+            found = tracing.traceparent(caller, topic, place.partition, place.offset)
         else:
-            found = broker.tracing.traceparent_of_delayed(
-                WritableTopic(topic), place.partition, place.id or "", record
+            found = tracing.traceparent_of_delayed(
+                caller, topic, place.partition, place.id or "", record
             )
         if found is not None:
             return ((_TRACEPARENT, found.encode()),)
     return ()
 
 
-async def _publish_many(
-    broker: Node, topic: str, messages: list[NewMessage], traceparent: bytes | None
-) -> tuple[list[NewRecord], list[PublishedMessage]]:
-    by_choice: dict[tuple[int | None, bool], list[int]] = {}
-    records = []
-    due_times_ms = []
-    now_ms = broker.clock_ms()
-    for position, message in enumerate(messages):
-        try:
-            records.append(_traced(new_record(message, message.value), traceparent))
-            due_times_ms.append(_due_ms(message, now_ms))
-        except Refusal as refusal:
-            raise Refusal(refusal.status, refusal.code, f"messages[{position}].{refusal}") from None
-        choice = (whole(message.partition), due_times_ms[-1] is not None)
-        by_choice.setdefault(choice, []).append(position)
-    if any(partition is not None for partition, _ in by_choice):
-        await _check_partitions(broker, topic, by_choice)
-    await broker.ensure_topic(topic)
-    await _check_schemas(broker, topic, records)
-    stored: dict[int, PublishedMessage] = {}
-    for (partition, _), positions in by_choice.items():
-        try:
-            found = await _store(
-                broker,
-                topic,
-                [records[at] for at in positions],
-                [due_times_ms[at] for at in positions],
-                partition,
-                is_checked=True,
-            )
-        except GoQueueError as error:
-            if not stored:
-                raise
-            raise Refusal(
-                status_of(error),
-                error.code,
-                f"{error}; {len(stored)} of {len(records)} messages were stored before that",
-            ) from error
-        stored.update(zip(positions, found, strict=True))
-    return records, [stored[position] for position in range(len(records))]
-
-
-async def _check_schemas(broker: Node, topic: str, records: list[NewRecord]) -> None:
-    """Refuse a request with a message that does not fit before anything of it is stored."""
-    try:
-        await broker.validation.check_records(topic, records)
-    except InvalidRecord as error:
-        raise Refusal(422, error.code, f"messages[{error.record_index}].{error}") from error
-
-
-async def _check_partitions(
-    broker: Node, topic: str, by_choice: dict[tuple[int | None, bool], list[int]]
-) -> None:
-    """Refuse a request for a partition that is not there before anything of it is stored."""
-    count = len((await broker.ensure_topic(topic)).partitions)
-    for (partition, _), positions in by_choice.items():
-        if partition is not None and partition >= count:
-            raise Refusal(
-                422,
-                UnknownPartition.code,
-                f"messages[{positions[0]}].partition: {partition} is not one of topic "
-                f"{topic!r}: it has {count}",
-            )
-
-
-async def _store(
-    broker: Node,
-    topic: str,
-    records: list[NewRecord],
-    due_times_ms: list[int | None],
-    partition: int | None,
-    *,
-    is_checked: bool = False,
-) -> list[PublishedMessage]:
-    """Append records or, if they have times, keep them until then; all or none have."""
-    try:
-        try:
-            return await _append(
-                broker, topic, records, due_times_ms, partition, is_checked=is_checked
-            )
-        except UnknownTopic:
-            await broker.ensure_topic(topic)
-            # It is another topic now, whatever was checked before.
-            return await _append(broker, topic, records, due_times_ms, partition)
-    except UnknownPartition as error:
-        # The path is right, 404 would deny that.
-        raise Refusal(422, error.code, f"partition: {error}") from error
-
-
-async def _append(
-    broker: Node,
-    topic: str,
-    records: list[NewRecord],
-    due_times_ms: list[int | None],
-    partition: int | None,
-    *,
-    is_checked: bool = False,
-) -> list[PublishedMessage]:
-    timed = [(r, ms) for r, ms in zip(records, due_times_ms, strict=True) if ms is not None]
-    if not timed:
-        stored = await broker.publish(topic, records, partition=partition, is_checked=is_checked)
-        return [PublishedMessage(*place) for place in stored]
-    if not is_checked:
-        await broker.validation.check_records(topic, records)
-    scheduled = await publish_delayed(
-        broker.delays,
-        topic,
-        timed,
-        partition=partition,
-        partition_count=len(broker.topic(topic).partitions),
-    )
-    return [
-        PublishedMessage(place.partition, None, place.id.due_ms, str(place.id))
-        for place in scheduled
-    ]
-
-
-def _due_ms(message: _Message, now_ms: int) -> int | None:
-    """When a message is to be delivered; None if that is now."""
+def _due_ms(message: _Message, now_ms: Callable[[], int]) -> int | None:
+    """When a message is to be delivered; None if it does not say."""
     if message.delay is not None and message.deliver_at is not None:
         raise Refusal(422, "invalid_request", "delay, deliverAt: give one of the two")
-    due_ms = whole(message.deliver_at)
     if message.delay is not None:
-        due_ms = now_ms + whole(message.delay)
-    return due_ms if due_ms is not None and due_ms > now_ms else None
+        return now_ms() + whole(message.delay)
+    return whole(message.deliver_at)
 
 
 def new_record(message: _Message, value: msgspec.Raw) -> NewRecord:

@@ -9,6 +9,7 @@ from goqueue.model.errors import (
     GoQueueError,
     InvalidRequest,
     PolicyViolation,
+    UnfitRecord,
     UnknownTopic,
 )
 from goqueue.model.queues.moves import MoveEnded, UnknownMoveTask
@@ -27,6 +28,7 @@ _KINDS: Final[tuple[tuple[type[GoQueueError], ErrorKind], ...]] = (
     (AccessDenied, ErrorKind.ACCESS_DENIED),
     (UnknownAttribute, ErrorKind.INVALID_ATTRIBUTE_NAME),
     (InvalidAttribute, ErrorKind.INVALID_ATTRIBUTE_VALUE),
+    (UnfitRecord, ErrorKind.INVALID_MESSAGE_CONTENTS),
     (InvalidRequest, ErrorKind.INVALID_PARAMETER_VALUE),
     (PolicyViolation, ErrorKind.INVALID_PARAMETER_VALUE),
     (QueueDiffers, ErrorKind.QUEUE_NAME_EXISTS),

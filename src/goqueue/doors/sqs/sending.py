@@ -7,13 +7,13 @@ from typing import Final
 from goqueue.doors.sqs.addresses import queue_name
 from goqueue.doors.sqs.answers import Batch, Sent, SentEntry
 from goqueue.doors.sqs.batches import check_entries, failed
-from goqueue.doors.sqs.delays import schedule
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_value
 from goqueue.doors.sqs.fifo_sending import FifoSender, TakenMessage
 from goqueue.doors.sqs.new_messages import PreparedMessage, attributes_size, prepare
 from goqueue.doors.sqs.refusals import refusal
 from goqueue.doors.sqs.requests import SendEntry, SendMessage, SendMessageBatch
 from goqueue.doors.sqs.session import Call, Session
+from goqueue.model.errors import GoQueueError
 from goqueue.model.queues.attributes import MESSAGE_SIZE_MAX_BYTES
 from goqueue.model.queues.sqs_queue import SqsQueue
 
@@ -25,7 +25,7 @@ _ACTION: Final = "SendMessageBatch"
 
 async def send_message(session: Session, call: Call, request: SendMessage) -> Sent:
     queue = session.service.sqs_queues.for_sending(call.caller, queue_name(request.queue_url))
-    [outcome] = await _store(session, queue, [prepare(queue, request)])
+    [outcome] = await _store(session, call, queue, [prepare(queue, request)])
     if isinstance(outcome, SqsError):
         raise outcome
     message, taken = outcome
@@ -53,7 +53,7 @@ async def send_message_batch(session: Session, call: Call, request: SendMessageB
         except SqsError as error:
             outcomes[position] = error
     if prepared:
-        stored = await _store(session, queue, list(prepared.values()))
+        stored = await _store(session, call, queue, list(prepared.values()))
         outcomes.update(zip(prepared, stored, strict=True))
     successful: list[SentEntry] = []
     failures = []
@@ -91,57 +91,37 @@ def _check_total_size(entries: Sequence[SendEntry]) -> None:
 
 
 async def _store(
-    session: Session, queue: SqsQueue, messages: Sequence[PreparedMessage]
+    session: Session, call: Call, queue: SqsQueue, messages: Sequence[PreparedMessage]
 ) -> list[_Outcome]:
-    """Each message by itself is stored, or refused because it does not fit the queue's schema."""
-    validation = session.broker.validation
-    if not validation.applies_to(queue.name):
-        return await _store_fit(session, queue, messages)
-    records = [message.record(0, None) for message in messages]
-    refused = await validation.unfit_records(queue.name, records)
-    fit = [n for n in range(len(messages)) if n not in refused]
-    stored = await _store_fit(session, queue, [messages[n] for n in fit])
-    outcomes: dict[int, _Outcome] = dict(zip(fit, stored, strict=True))
-    for position, error in refused.items():
-        outcomes[position] = SqsError(ErrorKind.INVALID_MESSAGE_CONTENTS, str(error))
-    return [outcomes[n] for n in range(len(messages))]
-
-
-async def _store_fit(
-    session: Session, queue: SqsQueue, messages: Sequence[PreparedMessage]
-) -> list[_Outcome]:
+    """Each message by itself is stored, or refused."""
     if queue.is_fifo:
-        return await _store_once(session, queue, messages)
-    outcomes: dict[int, _Outcome] = {}
-    at_once = [n for n, message in enumerate(messages) if not message.delay_seconds]
-    later = [n for n, message in enumerate(messages) if message.delay_seconds]
-    for positions in (at_once, later):
-        try:
-            await _append(session, queue, [(messages[n], None) for n in positions])
-        except Exception as error:
-            outcomes.update(dict.fromkeys(positions, refusal(error)))
-        else:
-            outcomes.update((n, (messages[n], None)) for n in positions)
-    return [outcomes[n] for n in range(len(messages))]
+        return await _store_once(session, call, queue, messages)
+    errors = await _publish(session, call, queue, [(message, None) for message in messages])
+    return [
+        (message, None) if error is None else refusal(error)
+        for message, error in zip(messages, errors, strict=True)
+    ]
 
 
-async def _append(
-    session: Session, queue: SqsQueue, messages: Sequence[tuple[PreparedMessage, str | None]]
-) -> None:
-    """Store messages with their sequence numbers; all are delayed, or none is."""
-    if not messages:
-        return
-    sent_ms = session.broker.clock_ms()
+async def _publish(
+    session: Session,
+    call: Call,
+    queue: SqsQueue,
+    messages: Sequence[tuple[PreparedMessage, str | None]],
+) -> list[GoQueueError | None]:
+    """Publish messages with their sequence numbers; why each was not stored, or None."""
+    publishing = session.service.publishing
+    sent_ms = publishing.now_ms()
     records = [message.record(sent_ms, number) for message, number in messages]
-    if not messages[0][0].delay_seconds:
-        await session.broker.publish(queue.name, records, is_checked=True)
-        return
-    due_ms = [sent_ms + message.delay_seconds * 1000 for message, _ in messages]
-    await schedule(session.broker, queue, list(zip(records, due_ms, strict=True)))
+    due: list[int | None] | None = None
+    if any(message.delay_seconds for message, _ in messages):
+        due = [sent_ms + message.delay_seconds * 1000 for message, _ in messages]
+    outcomes = await publishing.publish(call.caller, queue.name, records, due)
+    return [each if isinstance(each, GoQueueError) else None for each in outcomes]
 
 
 async def _store_once(
-    session: Session, queue: SqsQueue, messages: Sequence[PreparedMessage]
+    session: Session, call: Call, queue: SqsQueue, messages: Sequence[PreparedMessage]
 ) -> list[_Outcome]:
     sender = session.fifo_sender(queue)
     await sender.load(queue)
@@ -160,7 +140,9 @@ async def _store_once(
             fresh.setdefault(message.group_id, []).append((message, taken))
     stored = {position: taken.stored for position, taken in waiting.items()}
     # Group by group, each in one batch: what is stored and what is not is then known.
-    await asyncio.gather(*(_store_group(session, queue, sender, group) for group in fresh.values()))
+    await asyncio.gather(
+        *(_store_group(session, call, queue, sender, group) for group in fresh.values())
+    )
     for position, future in stored.items():
         if future is None:
             continue
@@ -173,19 +155,20 @@ async def _store_once(
 
 async def _store_group(
     session: Session,
+    call: Call,
     queue: SqsQueue,
     sender: FifoSender,
     group: Sequence[tuple[PreparedMessage, TakenMessage]],
 ) -> None:
     numbered = [(message, taken.sequence_number) for message, taken in group]
-    failure: Exception | None = SqsError(
+    ended = SqsError(
         ErrorKind.SERVICE_UNAVAILABLE, "The request ended before the message was stored."
     )
+    errors: Sequence[Exception | None] = [ended] * len(group)
     try:
-        await _append(session, queue, numbered)
-        failure = None
+        errors = await _publish(session, call, queue, numbered)
     except Exception as error:
-        failure = error
+        errors = [error] * len(group)
     finally:
-        for message, taken in group:
+        for (message, taken), failure in zip(group, errors, strict=True):
             sender.settle(queue, message, taken, failure)

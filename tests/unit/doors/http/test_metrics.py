@@ -17,6 +17,7 @@ from goqueue.model.records import NewRecord
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
+from tests.publishing import publish
 
 pytestmark = pytest.mark.anyio
 
@@ -120,8 +121,8 @@ async def test_partitions_and_methods_are_bounded(
 
 async def test_lag_of_groups(client: httpx.AsyncClient, broker: Node, orders: str) -> None:
     aged = NewRecord(value=b"", timestamp_ms=broker.clock_ms() - 90_000)
-    await broker.publish(orders, [NewRecord(value=b""), aged, aged], partition=0)
-    await broker.publish(orders, [NewRecord(value=b"")], partition=1)
+    await publish(broker, orders, [NewRecord(value=b""), aged, aged], partition=0)
+    await publish(broker, orders, [NewRecord(value=b"")], partition=1)
     await commit(broker, "behind", orders, [1, 1])
     await commit(broker, "done", orders, [3, 1])
 
@@ -147,7 +148,7 @@ async def test_groups_are_bounded(
 ) -> None:
     monkeypatch.setattr(bounds, "GROUPS_WITH_SERIES_MAX", 2)
     monkeypatch.setattr(bounds, "GROUP_PARTITIONS_WITH_SERIES_MAX", 3)
-    await broker.publish(orders, [NewRecord(value=b"")] * 5, partition=1)
+    await publish(broker, orders, [NewRecord(value=b"")] * 5, partition=1)
     for group in ("a", "b", "c"):
         await commit(broker, group, orders, [0, 1])
 
@@ -247,7 +248,7 @@ async def test_dead_letters_are_counted_until_their_topic_goes(
 async def test_a_disk_that_hangs_costs_the_ages_only(
     client: httpx.AsyncClient, broker: Node, orders: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await broker.publish(orders, [NewRecord(value=b"")], partition=0)
+    await publish(broker, orders, [NewRecord(value=b"")], partition=0)
     await commit(broker, "readers", orders, [0, 0])
     is_over = threading.Event()
     monkeypatch.setattr(ages, "WAIT_SECONDS", 0.01)

@@ -8,6 +8,7 @@ from goqueue.broker.node import Node
 from goqueue.model.records import NewRecord
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
+from tests.publishing import publish
 from tests.unit.doors.http.answers import error_code, error_message
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +23,7 @@ MINUTE_MS = 60_000
 async def ten(broker: Node, orders: str) -> None:
     for number in range(10):
         record = NewRecord(value=f"m{number}".encode(), timestamp_ms=START_MS + number * MINUTE_MS)
-        await broker.publish(orders, [record], partition=0)
+        await publish(broker, orders, [record], partition=0)
 
 
 def offsets(response: httpx.Response) -> list[int]:
@@ -102,7 +103,7 @@ async def test_encodings(client: httpx.AsyncClient, broker: Node, orders: str) -
     values = [b"text", b'{"a":  1.0}', b"\xff\x00", None, b"null", b'"quoted"', b"[" * 5000]
     for value in values:
         record = NewRecord(value=value, key=b"\xfe", headers=(("h", b"\xfd"), ("n", None)))
-        await broker.publish(orders, [record], partition=0)
+        await publish(broker, orders, [record], partition=0)
 
     async def shown(encoding: str) -> list[tuple[object, str]]:
         page = (await client.get(PATH, params={"encoding": encoding})).json()["messages"]
@@ -142,7 +143,7 @@ async def test_what_was_read_can_be_published_again(
 ) -> None:
     for value in (b"text", b"\xff", b'{"a":1}', None, b"null"):
         record = NewRecord(value=value, key=b"\xfe\x00", headers=(("h", b"\xfd"),))
-        await broker.publish(orders, [record], partition=0)
+        await publish(broker, orders, [record], partition=0)
     for encoding in ("text", "json", "base64"):
         page = (await client.get(PATH, params={"encoding": encoding})).json()["messages"]
         copies = [{**message, "partition": 1} for message in page]
@@ -169,7 +170,7 @@ async def test_a_long_poll_ends_with_the_first_message(
         partition = broker.partition(orders, 0)
         while not partition.waiters:
             await asyncio.sleep(0.001)
-        await broker.publish(orders, [NewRecord(value=b"now")], partition=0)
+        await publish(broker, orders, [NewRecord(value=b"now")], partition=0)
 
     assert [message["value"] for message in poll.result().json()["messages"]] == ["now"]
 

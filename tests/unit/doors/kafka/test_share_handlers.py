@@ -16,6 +16,7 @@ from goqueue.model.records import NewRecord
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
+from tests.publishing import publish as store
 from tests.unit.doors.kafka.group_member import until
 from tests.unit.doors.kafka.share_member import (
     ACCEPT,
@@ -51,12 +52,12 @@ async def topic(broker: Node) -> str:
 async def publish(broker: Node, count: int, partition: int = 0, topic: str = "a") -> None:
     """Every message is a batch of its own."""
     for number in range(count):
-        await broker.publish(topic, [NewRecord(value=b"%d" % number)], partition=partition)
+        await store(broker, topic, [NewRecord(value=b"%d" % number)], partition=partition)
 
 
 async def publish_batch(broker: Node, count: int, partition: int = 0) -> None:
     records = [NewRecord(value=b"%d" % number) for number in range(count)]
-    await broker.publish("a", records, partition=partition)
+    await store(broker, "a", records, partition=partition)
 
 
 def acks_errors(answer: Any) -> dict[int, ErrorCode]:
@@ -259,7 +260,7 @@ async def test_too_few_bytes_are_waited_for_but_not_locked(
     while not broker.partition(topic, 0).waiters:
         await asyncio.sleep(0)
     assert await two.get([0]) == {0: [(0, 0, 1)]}
-    await broker.publish(topic, [NewRecord(value=b"x" * 100_000)], partition=0)
+    await store(broker, topic, [NewRecord(value=b"x" * 100_000)], partition=0)
     assert await waiting == {0: [(1, 1, 1)]}
 
 
@@ -443,7 +444,7 @@ async def test_records_past_their_time_are_passed_over(
         NewRecord(value=b"old", headers=(("goqueue-ttl-ms", b"1"),), timestamp_ms=1_000),
         NewRecord(value=b"new"),
     ]
-    await broker.publish(topic, records, partition=0)
+    await store(broker, topic, records, partition=0)
     member = await ShareMember.join(door, broker, topic)
     answer = await member.fetch([0])
     assert values(answer) == [b"new"]
@@ -452,7 +453,7 @@ async def test_records_past_their_time_are_passed_over(
 async def test_urgent_records_come_first(door: KafkaDoor, broker: Node, topic: str) -> None:
     await publish_batch(broker, 1_000)
     urgent = NewRecord(value=b"urgent", headers=(("goqueue-priority", b"critical"),))
-    await broker.publish(topic, [urgent], partition=0)
+    await store(broker, topic, [urgent], partition=0)
     member = await ShareMember.join(door, broker, topic)
     answer = await member.fetch([0], max_records=5)
     assert b"urgent" in values(answer)
@@ -648,7 +649,7 @@ async def test_a_new_group_begins_where_its_settings_say(
     door: KafkaDoor, broker: Node, topic: str
 ) -> None:
     records = [NewRecord(value=b"old", timestamp_ms=broker.clock_ms() - 7_200_000)]
-    await broker.publish(topic, records, partition=0)
+    await store(broker, topic, records, partition=0)
     await publish(broker, 1)
     for group, reset, expected in (
         ("late", None, {}),
@@ -663,7 +664,7 @@ async def test_a_new_group_begins_where_its_settings_say(
         member = await ShareMember.join(door, broker, topic, group_id=group)
         assert await member.get([0]) == expected
         if group == "late":
-            await broker.publish(topic, [NewRecord(value=b"newest")], partition=1)
+            await store(broker, topic, [NewRecord(value=b"newest")], partition=1)
             assert await member.get([1]) == {1: [(0, 0, 1)]}
 
 

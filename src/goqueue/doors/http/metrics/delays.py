@@ -4,16 +4,13 @@ from collections.abc import Iterable
 
 from prometheus_client.metrics_core import Metric
 
-from goqueue.broker.delays.figures import LATENESS_BOUNDS_MS
-from goqueue.broker.node import Node
 from goqueue.doors.http.metrics import bounds
 from goqueue.doors.http.metrics.families import Families, counters, gauge, gauges, histogram
+from goqueue.model.delays import LATENESS_BOUNDS_MS, DelayStats
 from goqueue.model.measuring.histograms import HistogramFigures
 
 
-def read(broker: Node) -> Families:
-    stats, now_ms = broker.delays.stats(), broker.clock_ms()
-
+def read(stats: DelayStats, now_ms: int) -> Families:
     def families() -> Iterable[Metric]:
         shown = stats.topics[: bounds.TOPICS_WITH_SERIES_MAX]
         yield gauges(

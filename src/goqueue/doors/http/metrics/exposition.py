@@ -81,7 +81,7 @@ class Exposition:
             await producers.read(broker, pace),
             await groups.read(broker, pace, self._ages),
             await queues.read(broker, pace, self._ages),
-            delays.read(broker),
+            delays.read(self._service.delays.stats(caller), broker.clock_ms()),
             storage.read(broker),
             schemas.read(broker),
             tracing.read(of_tracing),

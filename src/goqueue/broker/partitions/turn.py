@@ -1,0 +1,41 @@
+"""Turns to append to a partition, so that call order is log order also for those who must wait.
+
+An append takes no time on the event loop, so that most need no turn. Some wait before theirs: for a
+schema, or until the delayed part of their batch is safe. Whoever comes meanwhile stands in line
+behind them; else a producer's next batch would overtake, and be refused for its sequence.
+"""
+
+import asyncio
+from types import TracebackType
+
+
+class Turn:
+    """To be held from the first wait to the append. Without waiting if nobody else holds it."""
+
+    __slots__ = ("_in_line", "_lock")
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._in_line = 0
+
+    @property
+    def is_free(self) -> bool:
+        """Nobody holds the turn, and nobody is about to get it."""
+        return not self._in_line
+
+    async def __aenter__(self) -> None:
+        self._in_line += 1
+        try:
+            await self._lock.acquire()
+        except BaseException:
+            self._in_line -= 1
+            raise
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        self._in_line -= 1
+        self._lock.release()

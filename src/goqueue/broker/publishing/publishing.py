@@ -1,0 +1,165 @@
+"""Single records, for doors that do not speak in batches: stored now, or kept until due."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from goqueue.broker.delays.delays import Delays
+from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.publishing.appending import Appending
+from goqueue.broker.publishing.spreading import published, spread
+from goqueue.broker.schemas.validation import Validation
+from goqueue.broker.tracing.recorder import continuing_part
+from goqueue.model.delays import ScheduledMessage
+from goqueue.model.errors import (
+    GoQueueError,
+    InvalidRequest,
+    PolicyViolation,
+    UnfitRecord,
+    UnknownPartition,
+    UnknownTopic,
+)
+from goqueue.model.log import Appended, Published
+from goqueue.model.publishing import Outcome
+from goqueue.model.records import NewRecord, encode_records
+from goqueue.model.rights import WritableTopic
+from goqueue.model.topics import INTERNAL_TOPICS
+from goqueue.state.metadata_image import MetadataImage
+
+# A commit that the disk does not finish within this time has failed for whoever waits.
+PUBLISH_TIMEOUT_MS: Final = 30_000
+
+_Positions = Sequence[int]
+
+
+class Publishing:
+    def __init__(
+        self,
+        appending: Appending,
+        delays: Delays,
+        validation: Validation,
+        *,
+        image: Callable[[], MetadataImage],
+        find: Callable[[str, int], Partition],
+        clock_ms: Callable[[], int],
+    ) -> None:
+        self._appending = appending
+        self._delays = delays
+        self._validation = validation
+        self._image = image
+        self._find = find
+        self._clock_ms = clock_ms
+
+    async def publish(
+        self,
+        topic: WritableTopic,
+        records: Sequence[NewRecord],
+        *,
+        due: Sequence[int | None] | None = None,
+        partitions: Sequence[int | None] | None = None,
+        as_one: bool = False,
+    ) -> list[Outcome]:
+        """Store records that fit the topic's schemas; say of each where it is, or why it is not.
+
+        `due`: when each is to be delivered (ms since 1970); None, or what has passed, is now.
+        `partitions`: where each goes, instead of where its key leads. Those of one partition are
+        stored together or not at all, and so are those of one that wait. `as_one`: one that does
+        not fit refuses all.
+        """
+        count = self._partition_count(topic, records, partitions)
+        refused: dict[int, UnfitRecord] = {}
+        if self._validation.applies_to(topic):
+            refused = await self._validation.unfit_records(topic, records)
+            for position, refusal in refused.items() if as_one else ():
+                raise UnfitRecord(str(refusal), position)
+        now_ms = self._clock_ms()
+        by_partition = spread(records, partitions, count)
+        if due is None and not refused and len(by_partition) == 1:
+            # The common case: one append, and no task for it.
+            [(index, positions)] = by_partition.items()
+            try:
+                return list(await self._append(topic, index, records, now_ms))
+            except GoQueueError as error:
+                return [error] * len(records)
+        jobs: list[tuple[_Positions, Awaitable[Sequence[Outcome]]]] = []
+        for index, positions in by_partition.items():
+            fit = [at for at in positions if at not in refused]
+            later = [] if due is None else [at for at in fit if (due[at] or 0) > now_ms]
+            waiting = frozenset(later)
+            at_once = [at for at in fit if at not in waiting] if later else fit
+            if at_once:
+                chosen = [records[at] for at in at_once]
+                append = self._append(topic, index, chosen, now_ms)
+                jobs.append((at_once, continuing_part(at_once, append)))
+            if later:
+                timed = [(records[at], (due or ())[at] or 0) for at in later]
+                jobs.append((later, self._schedule(topic, index, timed)))
+        outcomes: dict[int, Outcome] = dict(refused)
+        answers = await asyncio.gather(*(job for _, job in jobs), return_exceptions=True)
+        for (places, _), answer in zip(jobs, answers, strict=True):
+            if isinstance(answer, GoQueueError):
+                outcomes.update(dict.fromkeys(places, answer))
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                outcomes.update(zip(places, answer, strict=True))
+        return [outcomes[at] for at in range(len(records))]
+
+    async def store_own(
+        self, topic: WritableTopic, records: Sequence[NewRecord], *, partition: int | None = None
+    ) -> list[Published]:
+        """Store what the broker moves from one topic to another, whatever schemas say of it."""
+        partitions = None if partition is None else [partition] * len(records)
+        count = self._partition_count(topic, records, partitions)
+        now_ms = self._clock_ms()
+        by_partition = spread(records, partitions, count)
+        answers = await asyncio.gather(
+            *(
+                continuing_part(
+                    positions,
+                    self._append(topic, index, [records[at] for at in positions], now_ms),
+                )
+                for index, positions in by_partition.items()
+            )
+        )
+        stored: dict[int, Published] = {}
+        for positions, answer in zip(by_partition.values(), answers, strict=True):
+            stored.update(zip(positions, answer, strict=True))
+        return [stored[at] for at in range(len(records))]
+
+    def _partition_count(
+        self,
+        topic: WritableTopic,
+        records: Sequence[NewRecord],
+        partitions: Sequence[int | None] | None,
+    ) -> int:
+        """How many the topic has, if it takes the records."""
+        if not records:
+            raise InvalidRequest("messages: at least one is needed")
+        view = self._image().topics.get(topic)
+        if view is None:
+            raise UnknownTopic(f"there is no topic {topic!r}")
+        if topic in INTERNAL_TOPICS:
+            raise PolicyViolation(f"topic {topic!r} is written by the broker only")
+        count = len(view.partitions)
+        for position, index in enumerate(partitions or ()):
+            if index is not None and not 0 <= index < count:
+                raise UnknownPartition(
+                    f"partition {index} is not one of topic {topic!r}: it has {count}", position
+                )
+        return count
+
+    async def _append(
+        self, topic: WritableTopic, index: int, records: Sequence[NewRecord], now_ms: int
+    ) -> list[Published]:
+        partition = self._find(topic, index)
+        batch = encode_records(records, now_ms=now_ms)
+        appended: Appended = await self._appending.append(partition, batch)
+        await partition.wait_committed(appended.last_offset + 1, PUBLISH_TIMEOUT_MS)
+        return published(records, index, appended, now_ms)
+
+    async def _schedule(
+        self, topic: WritableTopic, index: int, records: Sequence[tuple[NewRecord, int]]
+    ) -> list[ScheduledMessage]:
+        ids = await self._delays.schedule(topic, index, records)
+        return [ScheduledMessage(index, each) for each in ids]

@@ -1,0 +1,38 @@
+"""Single records over partitions, and where each was stored."""
+
+import random
+from collections.abc import Sequence
+from itertools import repeat
+
+from goqueue.model.batch import NO_TIMESTAMP
+from goqueue.model.log import Appended, Produced, Published
+from goqueue.model.partitioner import partition_for_key
+from goqueue.model.records import NewRecord
+
+
+def spread(
+    records: Sequence[NewRecord], chosen: Sequence[int | None] | None, partition_count: int
+) -> dict[int, list[int]]:
+    """Positions of records by the partition that was chosen for each, else by its key."""
+    # Records without a key stick to one partition per call, so that they share a batch (KIP-480).
+    sticky = random.randrange(partition_count)
+    by_partition: dict[int, list[int]] = {}
+    choices = repeat(None, len(records)) if chosen is None else chosen
+    for position, (record, index) in enumerate(zip(records, choices, strict=True)):
+        if index is None:
+            index = sticky if record.key is None else partition_for_key(record.key, partition_count)
+        by_partition.setdefault(index, []).append(position)
+    return by_partition
+
+
+def published(
+    records: Sequence[NewRecord], index: int, stored: Appended | Produced, now_ms: int
+) -> list[Published]:
+    """Where each record of one batch went."""
+    answers: list[Published] = []
+    for delta, record in enumerate(records):
+        timestamp_ms = now_ms if record.timestamp_ms is None else record.timestamp_ms
+        if stored.append_time_ms != NO_TIMESTAMP:
+            timestamp_ms = stored.append_time_ms
+        answers.append(Published(index, stored.base_offset + delta, timestamp_ms))
+    return answers
