@@ -45,7 +45,7 @@ async def fill(broker: Node, partitions: int, groups: int) -> None:
             for each in range(min(PARTITIONS_PER_GROUP, partitions))
         )
         await broker.groups.commit(OffsetCommit(group_id=f"group-{number}", offsets=offsets))
-    await broker.queues.open("workers", TOPIC)
+    await BrokerService(broker).queues.open(_SCRAPER, "workers", TOPIC)
 
 
 async def longest_wait(waits: list[float]) -> None:

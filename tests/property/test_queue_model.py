@@ -219,8 +219,8 @@ class QueueWorld(RuleBasedStateMachine):
         taken = outcome.replies[0].response
         assert isinstance(taken, Acquired)
         self.restart()
-        for span in taken.spans:
-            self.adopt(key, OffsetRange(span.start, span.end), {FRESH, span.delivery_count << 3})
+        for leased in taken.leased:
+            self.adopt(key, leased.offsets, {FRESH, leased.delivery_count << 3})
 
     @precondition(lambda self: self.receipts)
     @rule(data=st.data(), kept=st.integers(0, 5))
@@ -409,20 +409,19 @@ class QueueWorld(RuleBasedStateMachine):
         hints = self.machine.candidates(request, now_ms=self.now_ms)
         answer = self.carry_out(self.machine.acquire(request, ticket=Ticket(0), now_ms=self.now_ms))
         assert isinstance(answer, Acquired)
-        taken = [offset for span in answer.spans for offset in range(span.start, span.end)]
+        taken = [offset for leased in answer.leased for offset in range(*leased.offsets)]
         assert taken == [offset for span in hints for offset in range(*span)]
         self.check_choice(model, member, size, ready, taken)
-        for span in answer.spans:
-            receipt = Receipt(
-                key, OffsetRange(span.start, span.end), span.delivery_count, 0, member
+        for leased in answer.leased:
+            self.receipts.append(
+                Receipt(key, leased.offsets, leased.delivery_count, answer.lease_id, member)
             )
-            self.receipts.append(Receipt(key, receipt.span, receipt.count, answer.lease_id, member))
-            for offset in range(span.start, span.end):
+            for offset in range(*leased.offsets):
                 message = ready[offset]
                 message.count += 1
-                assert span.delivery_count == message.count
+                assert leased.delivery_count == message.count
                 if self.lanes is not None and not self.is_single(model):
-                    assert span.lane is message.lane
+                    assert leased.lane is message.lane
                 message.state, message.until_ms = State.LEASED, self.now_ms + LEASE_MS
                 message.lease_id, message.member = answer.lease_id, member
         del self.receipts[:-40]

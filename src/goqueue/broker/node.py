@@ -185,7 +185,7 @@ class Node:
         self.tracing.start(self.image, self.hosted.trace_of)
         await self.groups.state.start()
         await self.transactions.state.start()
-        await self.queues.state.start()
+        await self.queues.registry.state.start()
         await self.schemas.start()
         await self.delays.start()
         self.moves.resume()

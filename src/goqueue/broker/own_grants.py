@@ -5,7 +5,7 @@ Together with `service/access.py` this is the only module that makes rights.
 
 from enum import Enum
 
-from goqueue.model.rights import ReadableTopic, WritableTopic
+from goqueue.model.rights import ReadableGroup, ReadableTopic, WritableTopic
 
 
 class OwnWork(Enum):
@@ -15,6 +15,7 @@ class OwnWork(Enum):
     REDRIVE = "dead letters on their way back to where they came from"
     DELAYED_DELIVERY = "delayed messages that are due"
     FIFO_WINDOW = "what a FIFO queue took in the last minutes, to know it when it is sent again"
+    SQS_QUEUE = "the queues that SQS has of every topic, opened with their settings"
     MOVE_TASK = "messages that an SQS move task carries to another queue"
 
 
@@ -24,3 +25,7 @@ def own_write(topic: str, _work: OwnWork) -> WritableTopic:
 
 def own_read(topic: str, _work: OwnWork) -> ReadableTopic:
     return ReadableTopic(topic)
+
+
+def own_group(group: str, _work: OwnWork) -> ReadableGroup:
+    return ReadableGroup(group)

@@ -123,6 +123,19 @@ class PolicyViolation(GoQueueError):
     code = "policy_violation"
 
 
+class UnknownQueue(GoQueueError):
+    """The group does not read the topic as a queue."""
+
+    code = "unknown_group"
+
+
+class TooManyInFlight(GoQueueError):
+    """A queue gives out no more messages until some are settled."""
+
+    code = "too_many_in_flight"
+    retriable = True
+
+
 class AccessDenied(GoQueueError):
     """The caller may not do this. Says nothing of whether what it asks for exists."""
 

@@ -1,12 +1,142 @@
 """Topics read as queues: receive, settle, dead letters."""
 
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
 from goqueue.broker.node import Node
+from goqueue.broker.queues.redrive import list_dead_letters, redrive
+from goqueue.model.caller import Caller
+from goqueue.model.queues.dead_letters import Redriven, StoredDeadLetter, dead_letter_topic
+from goqueue.model.queues.delivery import Delivery
+from goqueue.model.queues.errors import QueueError
+from goqueue.model.queues.messages import QueueDescription, Start
+from goqueue.model.queues.receiving import Receive
+from goqueue.model.queues.settings import QueueSettings
+from goqueue.model.queues.settling import Settled, Settlement
+from goqueue.model.rights import Resource, Verb
 from goqueue.service.access import Access
-from goqueue.service.routing import Routing
+
+
+class DescribedQueue(NamedTuple):
+    topic: str
+    queue: QueueDescription
 
 
 class QueueService:
-    def __init__(self, node: Node, access: Access, routing: Routing) -> None:
+    def __init__(self, node: Node, access: Access) -> None:
         self._node = node
+        self._queues = node.queues
         self._access = access
-        self._routing = routing
+
+    # --- messages -------------------------------------------------------------------------
+
+    async def receive(
+        self, caller: Caller, group: str, topic: str, request: Receive
+    ) -> list[Delivery]:
+        """Lease messages of any partition; waits as long as the request says."""
+        reader = self._access.readable_group(caller, group)
+        readable = self._access.readable_topic(caller, topic)
+        return await self._queues.receive(reader, readable, request)
+
+    async def settle(
+        self,
+        caller: Caller,
+        group: str,
+        wanted: Sequence[Settlement],
+        *,
+        outlives_lease: bool = False,
+    ) -> list[Settled]:
+        """Say what became of messages; one answer for each receipt, in the order given.
+
+        `outlives_lease`: a message's last receipt settles it also after its time, as in SQS.
+        """
+        reader = self._access.readable_group(caller, group)
+        names = {each.receipt.topic for each in wanted}
+        topics = {name: self._access.readable_topic(caller, name) for name in sorted(names)}
+        return await self._queues.settle(reader, topics, wanted, outlives_lease=outlives_lease)
+
+    # --- queues ---------------------------------------------------------------------------
+
+    async def open(
+        self,
+        caller: Caller,
+        group: str,
+        topic: str,
+        *,
+        start: Start = "earliest",
+        adjust: Callable[[QueueSettings], QueueSettings] | None = None,
+    ) -> None:
+        """Make the group's queues of a topic where there are none.
+
+        Their settings are the topic's, as `adjust` changes them.
+        """
+        reader = self._access.readable_group(caller, group)
+        readable = self._access.readable_topic(caller, topic)
+        registry = self._queues.registry
+        settings = registry.settings_of(self._node.topic(readable))
+        if adjust is not None:
+            settings = adjust(settings)
+        await registry.open(reader, readable, start=start, settings=settings)
+
+    async def describe(self, caller: Caller, group: str, topic: str) -> list[QueueDescription]:
+        """One per partition; those that were never opened say UNKNOWN_QUEUE."""
+        describable = self._access.describable_group(caller, group)
+        return await self._queues.registry.describe(
+            describable, self._access.describable_topic(caller, topic)
+        )
+
+    async def describe_all(self, caller: Caller) -> list[DescribedQueue]:
+        """Every queue whose group and topic the caller may see."""
+        by_id = self._node.image.topics_by_id
+        keys = {
+            (key.group, by_id[key.topic_id].name)
+            for key in self._queues.registry.list_queues()
+            if key.topic_id in by_id
+        }
+        return [
+            DescribedQueue(topic, found)
+            for group, topic in sorted(keys)
+            if self._sees(caller, group, topic)
+            for found in await self.describe(caller, group, topic)
+            if found.error is QueueError.NONE
+        ]
+
+    def _sees(self, caller: Caller, group: str, topic: str) -> bool:
+        allows = self._access.allows
+        return allows(caller, Resource.GROUP, group, Verb.DESCRIBE) and allows(
+            caller, Resource.TOPIC, topic, Verb.DESCRIBE
+        )
+
+    async def purge(self, caller: Caller, group: str, topic: str) -> None:
+        """Nothing of what is there now is delivered any more; readers by offset keep it."""
+        reader = self._access.readable_group(caller, group)
+        await self._queues.purge(reader, self._access.deletable_topic(caller, topic))
+
+    # --- dead letters ---------------------------------------------------------------------
+
+    async def dead_letters(
+        self, caller: Caller, topic: str, *, limit: int
+    ) -> list[StoredDeadLetter]:
+        """The oldest dead letters of a topic that were not sent back."""
+        readable = self._access.readable_topic(caller, topic)
+        letters = self._access.readable_topic(caller, dead_letter_topic(topic))
+        self._node.topic(readable)
+        return await list_dead_letters(self._node, self._queues, letters, limit=limit)
+
+    async def redrive(self, caller: Caller, topic: str, *, limit: int | None = None) -> Redriven:
+        """Send a topic's dead letters back to where each came from.
+
+        Those that came from a topic that the caller may not write to stay.
+        """
+        writable = self._access.writable_topic(caller, topic)
+        letters = self._access.readable_topic(caller, dead_letter_topic(topic))
+        self._node.topic(writable)
+        return await redrive(
+            self._node,
+            self._queues,
+            writable,
+            letters,
+            may_write=partial(self._access.writable_topic, caller),
+            limit=limit,
+        )

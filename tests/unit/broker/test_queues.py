@@ -2,20 +2,27 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from goqueue.broker.node import Node
-from goqueue.broker.queues.redrive import Redriven, redrive
+from goqueue.broker.own_grants import OwnWork, own_group, own_read
 from goqueue.model.control import Marker, MarkerType
-from goqueue.model.errors import PartitionOffline
+from goqueue.model.errors import PartitionOffline, TooManyInFlight, UnknownQueue
+from goqueue.model.queues.dead_letters import Redriven
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.errors import QueueError
 from goqueue.model.queues.messages import AckAction
 from goqueue.model.queues.receipts import InvalidReceipt, Receipt, parse_receipt
+from goqueue.model.queues.receiving import Receive
 from goqueue.model.queues.settings import QueueSettings
+from goqueue.model.queues.settling import Settlement, settle_all
 from goqueue.model.records import COMPRESSION_CODES, NewRecord, encode_records
 from goqueue.model.topics import NewTopic
+from goqueue.service.broker_service import BrokerService
+from goqueue.service.queues import QueueService
+from tests.callers import ANYONE
 from tests.publishing import publish as store
 from tests.unit.broker.conftest import OpenBroker
 
@@ -31,9 +38,19 @@ async def publish(broker: Node, *values: bytes, **headers: bytes) -> None:
     await store(broker, "t", records)
 
 
-async def receive(broker: Node, limit: int = 10, **options: int) -> list[Delivery]:
-    await broker.queues.open("g", "t")
-    return await broker.queues.receive("g", "t", max_messages=limit, **options)  # type: ignore[arg-type]
+def queues(broker: Node) -> QueueService:
+    return BrokerService(broker).queues
+
+
+async def receive(broker: Node, limit: int = 10, **options: Any) -> list[Delivery]:
+    request = Receive(max_messages=limit, start="earliest", **options)
+    return await queues(broker).receive(ANYONE, "g", "t", request)
+
+
+async def take(broker: Node, group: str = "g", limit: int = 10, **options: Any) -> list[Delivery]:
+    """From queues that are open."""
+    request = Receive(max_messages=limit, **options)
+    return await queues(broker).receive(ANYONE, group, "t", request)
 
 
 def values(deliveries: Sequence[Delivery]) -> list[bytes | None]:
@@ -44,10 +61,10 @@ async def acknowledge(
     broker: Node, delivery: Delivery, action: AckAction, delay_ms: int | None = None
 ) -> QueueError:
     receipt = parse_receipt(str(delivery.receipt))
-    answer = await broker.queues.acknowledge(
-        "g", receipt.topic, receipt.partition, [receipt.acknowledgement(action, delay_ms)]
-    )
-    return answer.errors[0]
+    wanted = [Settlement(receipt, action, delay_ms)]
+    [settled] = await queues(broker).settle(ANYONE, "g", wanted)
+    assert isinstance(settled, QueueError)
+    return settled
 
 
 async def dead_letters(
@@ -85,13 +102,8 @@ def test_competing_readers_share_one_partition_and_log_readers_see_all(
         async with open_broker() as broker:
             await make_topic(broker)
             await publish(broker, *(b"%d" % n for n in range(30)))
-            await broker.queues.open("g", "t")
-            taken = await asyncio.gather(
-                *(
-                    broker.queues.receive("g", "t", member=f"m{n}", max_messages=10)
-                    for n in range(3)
-                )
-            )
+            await queues(broker).open(ANYONE, "g", "t")
+            taken = await asyncio.gather(*(take(broker, member=f"m{n}") for n in range(3)))
             offsets = sorted(d.record.offset for deliveries in taken for d in deliveries)
             assert offsets == list(range(30))
             assert len((await broker.read_records("t", 0, 0, limit=100)).records) == 30
@@ -242,18 +254,15 @@ def test_fifo_readers_get_a_group_in_order_one_at_a_time(open_broker: OpenBroker
                 for key, value in [(b"x", b"x1"), (b"x", b"x2"), (b"y", b"y1"), (b"x", b"x3")]
             ]
             await store(broker, "t", records)
-            await broker.queues.open("g", "t")
+            await queues(broker).open(ANYONE, "g", "t")
 
-            async def take(limit: int) -> list[Delivery]:
-                return await broker.queues.receive("g", "t", max_messages=limit, fifo=True)
-
-            [first] = await take(1)
+            [first] = await take(broker, limit=1, in_order=True)
             assert values([first]) == [b"x1"]
-            [other] = await take(10)
+            [other] = await take(broker, in_order=True)
             assert values([other]) == [b"y1"]
-            assert await take(10) == []
+            assert await take(broker, in_order=True) == []
             await acknowledge(broker, first, AckAction.RELEASE)
-            assert values(await take(10)) == [b"x1", b"x2", b"x3"]
+            assert values(await take(broker, in_order=True)) == [b"x1", b"x2", b"x3"]
 
     asyncio.run(scenario())
 
@@ -263,10 +272,8 @@ def test_fifo_readers_at_the_same_time_do_not_share_a_group(open_broker: OpenBro
         async with open_broker() as broker:
             await make_topic(broker)
             await store(broker, "t", [NewRecord(key=b"x", value=b"%d" % n) for n in range(20)])
-            await broker.queues.open("g", "t")
-            taken = await asyncio.gather(
-                *(broker.queues.receive("g", "t", max_messages=5, fifo=True) for _ in range(4))
-            )
+            await queues(broker).open(ANYONE, "g", "t")
+            taken = await asyncio.gather(*(take(broker, limit=5, in_order=True) for _ in range(4)))
             assert values([d for found in taken for d in found]) == [b"0", b"1", b"2", b"3", b"4"]
 
     asyncio.run(scenario())
@@ -278,11 +285,11 @@ def test_a_dead_letter_lets_the_rest_of_its_group_go_on(open_broker: OpenBroker)
             await make_topic(broker)
             await store(broker, "t", [NewRecord(key=b"x", value=value) for value in (b"1", b"2")])
             settings = QueueSettings(lease_ms=50, max_deliveries=1)
-            await broker.queues.open("g", "t", settings=settings)
-            [first] = await broker.queues.receive("g", "t", max_messages=1, fifo=True)
+            await queues(broker).open(ANYONE, "g", "t", adjust=lambda _: settings)
+            [first] = await take(broker, limit=1, in_order=True)
             assert values([first]) == [b"1"]
             # Its lease ends, which was its last one; the reader that waits gets the next.
-            found = await broker.queues.receive("g", "t", max_messages=1, fifo=True, wait_ms=10_000)
+            found = await take(broker, limit=1, in_order=True, wait_ms=10_000)
             assert values(found) == [b"2"]
 
     asyncio.run(scenario())
@@ -293,14 +300,98 @@ def test_a_message_whose_lease_ended_can_be_taken_back(open_broker: OpenBroker) 
         async with open_broker() as broker:
             await make_topic(broker)
             await publish(broker, b"one")
-            await broker.queues.open("g", "t")
-            [first] = await broker.queues.receive("g", "t", max_messages=1)
-            assert await broker.queues.take_back("g", first.receipt) is None
+            [first] = await receive(broker, 1)
+            group = own_group("g", OwnWork.MOVE_TASK)
+            topic = own_read("t", OwnWork.MOVE_TASK)
+            receiving = broker.queues.receiving
+            assert await receiving.take_back(group, topic, first.receipt) is None
             await acknowledge(broker, first, AckAction.RELEASE)
-            again = await broker.queues.take_back("g", first.receipt)
+            again = await receiving.take_back(group, topic, first.receipt)
             assert again is not None
             assert again.delivery_count == 2
-            assert await broker.queues.receive("g", "t", max_messages=1) == []
+            assert await take(broker, limit=1) == []
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("outlives_lease", [False, True])
+@pytest.mark.parametrize("remembers", [False, True])
+def test_the_last_receipt_of_a_message_may_settle_it_after_its_time(
+    open_broker: OpenBroker, outlives_lease: bool, remembers: bool
+) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            await publish(broker, b"one")
+            [older] = await receive(broker, 1, remembers=remembers)
+            await acknowledge(broker, older, AckAction.RELEASE)
+            [last] = await receive(broker, 1, remembers=remembers)
+            await acknowledge(broker, last, AckAction.RELEASE)
+            settled = await queues(broker).settle(
+                ANYONE,
+                "g",
+                settle_all([older.receipt, last.receipt], AckAction.ACCEPT),
+                outlives_lease=outlives_lease,
+            )
+            is_settled = outlives_lease and remembers
+            assert settled == [
+                QueueError.RECEIPT_REDELIVERED,
+                QueueError.NONE if is_settled else QueueError.RECEIPT_EXPIRED,
+            ]
+            assert values(await take(broker)) == ([] if is_settled else [b"one"])
+
+    asyncio.run(scenario())
+
+
+def test_a_message_tells_when_it_was_first_received(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            await publish(broker, b"one")
+            [first] = await receive(broker, 1, remembers=True, lease_ms=10)
+            [again] = await receive(broker, 1, remembers=True, wait_ms=5_000)
+            assert first.first_received_ms is not None
+            assert again.first_received_ms == first.first_received_ms
+            await acknowledge(broker, again, AckAction.RELEASE)
+            [silent] = await receive(broker, 1)
+            assert silent.first_received_ms is None
+
+    asyncio.run(scenario())
+
+
+def test_receipts_of_many_partitions_are_settled_each_by_itself(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker, partitions=3)
+            for index in range(3):
+                await store(broker, "t", [NewRecord(value=b"%d" % index)], partition=index)
+            found = sorted(await receive(broker), key=lambda delivery: delivery.partition)
+            receipts = [delivery.receipt for delivery in found]
+            receipts[1] = receipts[1]._replace(lease_id=receipts[1].lease_id ^ 1)
+            broker.partition("t", 2)._go_offline(PartitionOffline("bad sector"))
+            settled = await queues(broker).settle(
+                ANYONE, "g", settle_all(receipts, AckAction.ACCEPT)
+            )
+            assert settled[:2] == [QueueError.NONE, QueueError.RECEIPT_UNKNOWN]
+            # The queue's own state is not in the partition that failed.
+            assert settled[2] is QueueError.NONE
+            [unknown] = await queues(broker).settle(
+                ANYONE, "nobody", settle_all(receipts[:1], AckAction.ACCEPT)
+            )
+            assert isinstance(unknown, UnknownQueue)
+
+    asyncio.run(scenario())
+
+
+def test_a_reader_is_told_that_too_much_is_in_flight(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker, queue_max_in_flight="2")
+            await publish(broker, b"a", b"b", b"c")
+            assert len(await receive(broker, refuses_when_full=True)) == 2
+            assert await receive(broker) == []
+            with pytest.raises(TooManyInFlight, match="2"):
+                await receive(broker, refuses_when_full=True)
 
     asyncio.run(scenario())
 
@@ -310,16 +401,16 @@ def test_a_new_group_begins_where_it_says_and_can_be_reset(open_broker: OpenBrok
         async with open_broker() as broker:
             await make_topic(broker)
             await publish(broker, b"old")
-            await broker.queues.open("late", "t", start="latest")
+            await queues(broker).open(ANYONE, "late", "t", start="latest")
             await publish(broker, b"new")
-            found = await broker.queues.receive("late", "t", max_messages=10)
-            assert values(found) == [b"new"]
-            await broker.queues.reset("late", "t", 0, 0)
-            found = await broker.queues.receive("late", "t", max_messages=10)
-            assert values(found) == [b"old", b"new"]
-            assert broker.queues.groups_of("t") == ["late"]
+            assert values(await take(broker, "late")) == [b"new"]
+            late = own_group("late", OwnWork.MOVE_TASK)
+            await broker.queues.reset(late, own_read("t", OwnWork.MOVE_TASK), 0, 0)
+            assert values(await take(broker, "late")) == [b"old", b"new"]
+            registry = broker.queues.registry
+            assert [key.group for key in registry.list_queues()] == ["late"]
             await broker.delete_topic("t")
-            while broker.queues.list_queues():
+            while registry.list_queues():
                 await asyncio.sleep(0.005)
 
     asyncio.run(scenario())
@@ -341,10 +432,9 @@ def test_a_forged_receipt_changes_nothing(open_broker: OpenBroker) -> None:
             await publish(broker, b"a")
             [delivery] = await receive(broker)
             forged = Receipt("t", 0, 0, 1, delivery.lease_id ^ 1)
-            answer = await broker.queues.acknowledge(
-                "g", "t", 0, [forged.acknowledgement(AckAction.ACCEPT)]
-            )
-            assert answer.errors == (QueueError.RECEIPT_UNKNOWN,)
+            wanted = [Settlement(forged, AckAction.ACCEPT)]
+            settled = await queues(broker).settle(ANYONE, "g", wanted)
+            assert settled == [QueueError.RECEIPT_UNKNOWN]
             assert await acknowledge(broker, delivery, AckAction.ACCEPT) is QueueError.NONE
 
     asyncio.run(scenario())
@@ -356,7 +446,7 @@ def test_an_offline_partition_costs_the_others_nothing(open_broker: OpenBroker) 
             await make_topic(broker, partitions=2)
             for index in range(2):
                 await store(broker, "t", [NewRecord(value=b"%d" % index)], partition=index)
-            await broker.queues.open("g", "t")
+            await queues(broker).open(ANYONE, "g", "t")
             broker.partition("t", 1)._go_offline(PartitionOffline("bad sector"))
             [found] = await receive(broker)
             assert (found.record.value, found.delivery_count) == (b"0", 1)
@@ -386,7 +476,7 @@ def test_headers_that_came_compressed_do_not_keep_a_message_from_the_dead_letter
             assert await acknowledge(broker, delivery, AckAction.REJECT) is QueueError.NONE
             [(copied, headers)] = await dead_letters(broker)
             assert (copied, headers["own"], name in headers) == (b"poison", b"kept", False)
-            assert await redrive(broker, broker.queues, "t") == Redriven(1, 0)
+            assert await queues(broker).redrive(ANYONE, "t") == Redriven(1, 0)
             assert values(await receive(broker)) == [b"poison"]
 
     asyncio.run(scenario())
@@ -426,8 +516,8 @@ def test_a_redrive_passes_letters_whose_topic_is_gone(open_broker: OpenBroker) -
                 for source in [b"gone"] * 150 + [b"t"] * 3
             ]
             await store(broker, "t.dlq", letters)
-            assert await redrive(broker, broker.queues, "t") == Redriven(sent_back=3, gone=150)
+            assert await queues(broker).redrive(ANYONE, "t") == Redriven(sent_back=3, gone=150)
             assert values(await receive(broker)) == [b"t"] * 3
-            assert await redrive(broker, broker.queues, "t") == Redriven(sent_back=0, gone=150)
+            assert await queues(broker).redrive(ANYONE, "t") == Redriven(sent_back=0, gone=150)
 
     asyncio.run(scenario())

@@ -4,13 +4,12 @@ import asyncio
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import pytest
 from crc32c import crc32c
 
 from goqueue.broker.node import Node
-from goqueue.broker.queues.redrive import redrive
-from goqueue.broker.queues.share.fetching import ShareFetch
 from goqueue.broker.tracing.batches import UNPACKED_MAX_BYTES
 from goqueue.broker.tracing.partition import ADOPTED_MAX, GROUPS_MAX
 from goqueue.broker.tracing.recorder import CALLER, now_us
@@ -21,6 +20,9 @@ from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
 from goqueue.model.log import FetchPart, Isolation
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.messages import AckAction
+from goqueue.model.queues.receiving import Receive
+from goqueue.model.queues.settling import Settlement
+from goqueue.model.queues.share import ShareFetch, ShareMember, SharePart
 from goqueue.model.records import COMPRESSION_CODES, NewRecord, encode_records
 from goqueue.model.topics import NewTopic
 from goqueue.model.tracing.query import SpanQuery
@@ -98,17 +100,16 @@ async def until_event(broker: Node, offset: int, event: Event) -> list[Span]:
     return await spans_of(broker, offset)
 
 
-async def receive(broker: Node, limit: int = 1, **options: int) -> list[Delivery]:
-    await broker.queues.open("g", "t")
-    return await broker.queues.receive("g", "t", max_messages=limit, wait_ms=5_000, **options)  # type: ignore[arg-type]
+async def receive(broker: Node, limit: int = 1, **options: Any) -> list[Delivery]:
+    request = Receive(max_messages=limit, wait_ms=5_000, start="earliest", **options)
+    return await BrokerService(broker).queues.receive(ANYONE, "g", "t", request)
 
 
 async def settle(
     broker: Node, delivery: Delivery, action: AckAction, delay_ms: int | None = None
 ) -> None:
-    receipt = delivery.receipt
-    items = [receipt.acknowledgement(action, delay_ms)]
-    await broker.queues.acknowledge("g", receipt.topic, receipt.partition, items)
+    wanted = [Settlement(delivery.receipt, action, delay_ms)]
+    await BrokerService(broker).queues.settle(ANYONE, "g", wanted)
 
 
 def test_a_message_is_followed_from_publish_to_commit_also_over_a_restart(
@@ -395,7 +396,7 @@ def test_a_message_dies_and_is_sent_back_in_one_trace(open_broker: OpenBroker) -
             reloading = broker.tracing._reloading
             assert reloading is not None
             await reloading
-            assert (await redrive(broker, broker.queues, "t")).sent_back == 1
+            assert (await BrokerService(broker).queues.redrive(ANYONE, "t")).sent_back == 1
             [delivery] = await receive(broker)
             await settle(broker, delivery, AckAction.ACCEPT)
             spans = await spans_of(broker, 0)
@@ -464,9 +465,7 @@ def test_an_acknowledgement_after_a_restart_finds_its_trace(open_broker: OpenBro
             await publish(broker, "t", [record(NOT_SAMPLED)])
             await receive(broker)
         async with open_broker(**ALL, **no_files) as broker:
-            await broker.queues.open("g", "t")
-            acquired = await broker.queues.acquire("g", "t", 0, member="m", max_messages=1)
-            assert acquired.spans
+            assert await receive(broker, member="m")
             trace = broker.partition("t", 0).trace
             assert trace is not None
             trace.with_context(0, lambda context: trace.note(Event.CONSUME_ACKED, context, 0, 1))
@@ -481,11 +480,10 @@ def test_share_groups_are_traced_by_member(open_broker: OpenBroker) -> None:
         async with open_broker(**ALL) as broker:
             await make_topic(broker)
             await produce(broker, [record()] * 3)
-            await broker.queues.open("s", "t", start="earliest")
+            service = BrokerService(broker)
+            await service.queues.open(ANYONE, "s", "t", start="earliest")
             wanted = ShareFetch(
-                group_id="s",
-                member_id="m1",
-                wanted=[("t", 0)],
+                wanted=[SharePart(broker.topic("t").id, 0)],
                 max_wait_ms=100,
                 min_bytes=1,
                 max_bytes=1 << 20,
@@ -493,8 +491,8 @@ def test_share_groups_are_traced_by_member(open_broker: OpenBroker) -> None:
                 batch_size=10,
                 is_strict=True,
             )
-            [found] = await broker.share_groups.fetch(wanted)
-            assert [(r.first_offset, r.last_offset) for r in found.acquired] == [(0, 1)]
+            [found] = await service.share_groups.fetch(ANYONE, ShareMember("s", "m1"), wanted)
+            assert [each.offsets for each in found.acquired] == [(0, 2)]
             spans = await spans_of(broker, 0)
             assert (spans[-1].event, spans[-1].consumer) == (Event.CONSUME_FETCHED, "m1")
             assert (spans[-1].group, spans[-1].delivery_count) == ("s", 1)

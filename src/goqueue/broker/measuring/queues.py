@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.queues.queues import Queues
 from goqueue.model.errors import GoQueueError
 from goqueue.model.offsets import OffsetRange
@@ -16,10 +17,9 @@ class QueueFigures(NamedTuple):
     seen: QueueDescription
 
 
-def queue_figures(queues: Queues) -> Iterator[QueueFigures]:
+def queue_figures(host: QueueHost, queues: Queues) -> Iterator[QueueFigures]:
     """Queue by queue, in no order; those of deleted and offline partitions are left out."""
-    host = queues.host
-    for shard in queues.state.loaded_shards():
+    for shard in queues.registry.state.loaded_shards():
         for key in shard.machine.list_queues():
             view = host.image.topics_by_id.get(key.topic_id)
             if view is None:

@@ -20,25 +20,17 @@ from goqueue.model.header_names import (
     DEAD_LETTER_TIME,
     DEAD_LETTER_TOPIC,
 )
-from goqueue.model.names import TOPIC_NAME_MAX_LENGTH
 from goqueue.model.records import Header, NewRecord, Record
 from goqueue.model.settings import INT32_MAX
 from goqueue.model.topics import NewTopic, TopicView
 from goqueue.state.queues.messages import DeadLetter
 
-SUFFIX: Final = ".dlq"
-
-# After a crash the last copies may be asked for again: so many of the newest are looked through
-# once per partition, and so many are remembered.
+# After a crash the last copies may be asked for again: this many of the newest are looked through
+# once per partition, and remembered.
 REMEMBERED_COPIES: Final = 10_000
 SCAN_BYTES: Final = 1024 * 1024
 # The headers of a dead letter, with a long group and topic name.
 HEADERS_BYTES: Final = 4096
-
-
-def dead_letter_topic(topic: str) -> str:
-    """Shortened where the name would get too long for a topic."""
-    return topic[: TOPIC_NAME_MAX_LENGTH - len(SUFFIX)] + SUFFIX
 
 
 class DeadLetters:

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
 from goqueue.model.offsets import OffsetRange
+from goqueue.model.queues.messages import QueueKey
 from goqueue.model.records import Record
 
 
@@ -60,3 +61,26 @@ class FifoOrder:
                 offsets.discard(offset)
                 if not offsets:
                     del self._unsettled[group]
+
+
+class FifoOrders:
+    """The orders of all queues that were read in order."""
+
+    def __init__(self) -> None:
+        self._orders: dict[QueueKey, FifoOrder] = {}
+
+    def __contains__(self, key: QueueKey) -> bool:
+        return key in self._orders
+
+    def of(self, key: QueueKey) -> FifoOrder:
+        return self._orders.setdefault(key, FifoOrder())
+
+    def settled(self, key: QueueKey, gone: Iterable[OffsetRange]) -> None:
+        """Messages left the queue for good, in whatever way."""
+        order = self._orders.get(key)
+        if order is not None:
+            for offsets in gone:
+                order.settled(offsets)
+
+    def forget(self, concerns: Callable[[QueueKey], bool]) -> None:
+        self._orders = {key: order for key, order in self._orders.items() if not concerns(key)}

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import msgspec
 
-from goqueue.broker.own_grants import OwnWork, own_read, own_write
+from goqueue.broker.own_grants import OwnWork, own_group, own_read, own_write
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.broker.queues.host import OwnPublishing
 from goqueue.broker.queues.queues import Queues
@@ -25,7 +25,9 @@ from goqueue.model.header_names import DEAD_LETTER_PREFIX, DEAD_LETTER_TOPIC
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.messages import AckAction
 from goqueue.model.queues.moves import MoveStatus, MoveTask, UnknownOrigin
-from goqueue.model.queues.sqs_queue import SQS_GROUP, SqsQueue
+from goqueue.model.queues.receiving import Receive
+from goqueue.model.queues.settling import Settlement
+from goqueue.model.queues.sqs_queue import SQS_GROUP
 from goqueue.model.records import NewRecord
 from goqueue.model.rights import DescribableTopic, ReadableTopic, WritableTopic
 from goqueue.state.machine import StateRecord
@@ -35,6 +37,7 @@ log = logging.getLogger(__name__)
 
 _PREFIX: Final = "move-tasks/"
 STEP_MESSAGES: Final = 100
+_GROUP: Final = own_group(SQS_GROUP, OwnWork.MOVE_TASK)
 # A dead letter under way is hidden from others for this long.
 LEASE_MS: Final = 60_000
 
@@ -89,7 +92,7 @@ class MoveTaskRunner:
         rate: int | None,
     ) -> MoveTask:
         await self._catalogue.open(source)
-        described = await self._queues.describe(SQS_GROUP, source)
+        described = await self._queues.registry.describe(_GROUP, source)
         task = MoveTask(
             id=uuid4().hex,
             source=source,
@@ -171,24 +174,24 @@ class MoveTaskRunner:
         loop = asyncio.get_running_loop()
         due = loop.time()
         while True:
-            source = await self._catalogue.open(own_read(task.source, OwnWork.MOVE_TASK))
-            found = await self._queues.receive(
-                SQS_GROUP,
-                source.name,
+            topic = own_read(task.source, OwnWork.MOVE_TASK)
+            source = await self._catalogue.open(topic)
+            request = Receive(
                 max_messages=min(STEP_MESSAGES, task.rate or STEP_MESSAGES),
                 lease_ms=LEASE_MS,
-                fifo=source.is_fifo,
+                in_order=source.is_fifo,
             )
+            found = await self._queues.receive(_GROUP, topic, request)
             if not found:
                 return
             if task.rate is not None:
                 due = max(due, loop.time()) + len(found) / task.rate
-            await self._move(task, source, found)
+            await self._move(task, topic, found)
             self._moved[task.id] += len(found)
             await self._keep(self._tasks().note(task.id, self._moved[task.id]))
             await asyncio.sleep(max(0.0, due - loop.time()))
 
-    async def _move(self, task: MoveTask, source: SqsQueue, found: Sequence[Delivery]) -> None:
+    async def _move(self, task: MoveTask, source: ReadableTopic, found: Sequence[Delivery]) -> None:
         by_target: dict[str, list[Delivery]] = {}
         moved: list[Delivery] = []
         try:
@@ -201,16 +204,16 @@ class MoveTaskRunner:
                     copies = [_copy(delivery) for delivery in deliveries]
                     await self._host.publishing.store_own(writable, copies)
                 moved += deliveries
-                self._queues.dead_letters.sent_back[source.name] += len(deliveries)
+                self._queues.dead_letters.sent_back[source] += len(deliveries)
         finally:
-            for delivery in found:
-                action = AckAction.ACCEPT if delivery in moved else AckAction.RELEASE
-                await self._queues.acknowledge(
-                    SQS_GROUP,
-                    source.name,
-                    delivery.partition,
-                    [delivery.receipt.acknowledgement(action)],
+            settlements = [
+                Settlement(
+                    delivery.receipt,
+                    AckAction.ACCEPT if delivery in moved else AckAction.RELEASE,
                 )
+                for delivery in found
+            ]
+            await self._queues.settle(_GROUP, {source: source}, settlements)
 
 
 def _origin(delivery: Delivery) -> str:

@@ -5,294 +5,236 @@ whoever reads the topic by offset. Three doors lead here: Kafka share groups, SQ
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+import logging
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from goqueue.broker.partitions.feature_headers import features_of
-from goqueue.broker.partitions.partition import Partition
-from goqueue.broker.partitions.waiting import FetchWaiter
-from goqueue.broker.queues.fifo_order import FifoOrder
+from goqueue.broker.queues.dead_letters import DeadLetters
+from goqueue.broker.queues.fifo_order import FifoOrders
 from goqueue.broker.queues.host import QueueHost
+from goqueue.broker.queues.receiving import QueueReceiving
 from goqueue.broker.queues.registry import QueueRegistry
-from goqueue.broker.queues.tracing import note_deliveries, note_expired, note_settled
-from goqueue.broker.runtime.shard import StateShard, timed
-from goqueue.model.errors import GoQueueError, InvalidRequest
-from goqueue.model.header_names import PREFIX
-from goqueue.model.offsets import OffsetRange
+from goqueue.broker.queues.tracing import note_settled, note_timeouts
+from goqueue.broker.queues.waiting import QueueLines
+from goqueue.broker.runtime.shard import timed
+from goqueue.model.errors import GoQueueError, TooManyInFlight, UnknownQueue
+from goqueue.model.queues.dead_letters import dead_letter_topic
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.errors import QueueError
-from goqueue.model.queues.messages import AckAction, Acknowledged, Acknowledgement, QueueKey, Start
+from goqueue.model.queues.messages import AckAction, Acknowledged, Acknowledgement
 from goqueue.model.queues.receipts import Receipt
-from goqueue.model.records import Record
+from goqueue.model.queues.receiving import Receive
+from goqueue.model.queues.settling import Settled, Settlement
+from goqueue.model.rights import DeletableTopic, ReadableGroup, ReadableTopic
 from goqueue.model.topics import TopicView
 from goqueue.state.queues.machine import QueueMachine
-from goqueue.state.queues.messages import Acknowledge, Acquire, Acquired, Skip
+from goqueue.state.queues.messages import (
+    Acknowledge,
+    DeadLetter,
+    DeadLetterReport,
+    DeleteQueues,
+    LeasesEnded,
+    QueueReady,
+)
 
-__all__ = ["Delivery", "Queues", "Start"]
-
-# A FIFO queue looks this far for a message whose group has nothing out.
-FIFO_LOOK_AHEAD: Final = 1_000
-
+logger = logging.getLogger(__name__)
 
 # What takes a message out of the queue for good.
 _SETTLING: Final = frozenset({AckAction.ACCEPT, AckAction.REJECT, AckAction.GAP})
 
 
-class Queues(QueueRegistry):
+class Queues:
     """Delivers and takes acknowledgements."""
 
     def __init__(self, host: QueueHost, *, partitions: int) -> None:
-        super().__init__(host, partitions=partitions)
-        self._turn = 0
+        self._host = host
+        self.registry = QueueRegistry(host, partitions=partitions, perform=self._perform)
+        self.lines = QueueLines()
+        self.dead_letters = DeadLetters(host)
+        self._orders = FifoOrders()
+        self.receiving = QueueReceiving(host, self.registry, self.lines, self._orders)
 
-    async def acquire(
-        self,
-        group: str,
-        topic: str,
-        index: int,
-        *,
-        member: str | None,
-        max_messages: int,
-        lease_ms: int | None = None,
-    ) -> Acquired:
-        """Lease messages; the caller reads them. The queue must be open."""
-        partition = self.host.partition(topic, index)
-        key = self.key(group, topic, index)
-        request = self._acquire(key, partition, member, max_messages, lease_ms)
-        shard = await self.shard(request.queue)
-        return await shard.execute(timed(QueueMachine.acquire, request))
-
-    async def take_back(self, group: str, receipt: Receipt) -> Receipt | None:
-        """Lease a message again whose lease has ended; None if it is not there to be taken.
-
-        For SQS, where the last receipt of a message deletes it also after its time.
-        """
-        topic, index, offset = receipt.topic, receipt.partition, receipt.offset
-        key = self.key(group, topic, index)
-        request = self._acquire(key, self.host.partition(topic, index), None, 1)
-        request = replace(request, only=(OffsetRange(offset, offset + 1),))
-        shard = await self.shard(key)
-        acquired = await shard.execute(timed(QueueMachine.acquire, request))
-        if not acquired.spans:
-            return None
-        return Receipt(topic, index, offset, acquired.spans[0].delivery_count, acquired.lease_id)
+    # --- receive --------------------------------------------------------------------------
 
     async def receive(
-        self,
-        group: str,
-        topic: str,
-        *,
-        member: str | None = None,
-        max_messages: int,
-        lease_ms: int | None = None,
-        wait_ms: int = 0,
-        fifo: bool = False,
+        self, group: ReadableGroup, topic: ReadableTopic, request: Receive
     ) -> list[Delivery]:
         """Lease messages of any partition and read them; waits until there is at least one."""
-        loop = asyncio.get_running_loop()
-        give_up_at = loop.time() + wait_ms / 1000
-        while True:
-            view = self.host.topic(topic)
-            queues = [
-                (QueueKey(group, view.id, index), self.host.partition(topic, index))
-                for index in self._online(view)
-            ]
-            waiter = FetchWaiter(1)
-            with self.waiting.watching(waiter, queues):
-                found = await self._sweep(queues, member, max_messages, lease_ms, fifo=fifo)
-                wait_s = give_up_at - loop.time()
-                if found or wait_s <= 0:
-                    return found
-                await waiter.wait((), wait_s)
+        if request.start is not None:
+            await self.registry.open(group, topic, start=request.start)
+        found = await self.receiving.receive(group, topic, request)
+        if not found and request.refuses_when_full:
+            limit = await self.registry.full_at(group, topic)
+            if limit is not None:
+                raise TooManyInFlight(
+                    f"The maximum number of in flight messages is reached: {limit}."
+                )
+        return found
 
-    async def wait_ready(
-        self, group: str, partitions: Iterable[tuple[str, int]], wait_ms: int
-    ) -> None:
-        """Return when one of these queues may have something, or after `wait_ms`."""
-        waiter = FetchWaiter(1)
-        queues = [
-            (self.key(group, topic, index), self.host.partition(topic, index))
-            for topic, index in partitions
-        ]
-        with self.waiting.watching(waiter, queues):
-            await waiter.wait((), wait_ms / 1000)
+    # --- settle ---------------------------------------------------------------------------
+
+    async def settle(
+        self,
+        group: ReadableGroup,
+        topics: Mapping[str, ReadableTopic],
+        wanted: Sequence[Settlement],
+        *,
+        outlives_lease: bool = False,
+    ) -> list[Settled]:
+        """Each receipt by itself, in the order given: one that is refused does not hold up others.
+
+        `outlives_lease`: a message's last receipt settles it also after its time, as in SQS.
+        """
+        settled: list[Settled] = [QueueError.NONE] * len(wanted)
+        by_partition: dict[tuple[str, int], list[int]] = {}
+        for position, (receipt, _, _) in enumerate(wanted):
+            by_partition.setdefault((receipt.topic, receipt.partition), []).append(position)
+
+        async def ask(topic: str, index: int, positions: Sequence[int]) -> None:
+            items = [wanted[position].acknowledgement for position in positions]
+            try:
+                answer = await self.acknowledge(group, topics[topic], index, items)
+                said: Sequence[Settled] = answer.errors
+                if answer.error is QueueError.UNKNOWN_QUEUE:
+                    raise UnknownQueue(f"group {group!r} does not read topic {topic!r} as a queue")
+            except GoQueueError as error:
+                said = [error] * len(positions)
+            for position, each in zip(positions, said, strict=True):
+                settled[position] = each
+
+        if len(by_partition) == 1:
+            ((where, positions),) = by_partition.items()
+            await ask(*where, positions)
+        else:
+            await asyncio.gather(*(ask(*where, each) for where, each in by_partition.items()))
+        for position, (receipt, action, _) in enumerate(wanted):
+            if action not in _SETTLING:
+                continue
+            topic = topics[receipt.topic]
+            if outlives_lease and settled[position] is QueueError.RECEIPT_EXPIRED:
+                settled[position] = await self._settle_expired(group, topic, receipt, action)
+            if settled[position] is QueueError.NONE:
+                key = self.registry.key(group, topic, receipt.partition)
+                self.receiving.memory.settled(key, receipt.offset)
+        return settled
+
+    async def _settle_expired(
+        self, group: ReadableGroup, topic: ReadableTopic, receipt: Receipt, action: AckAction
+    ) -> Settled:
+        """The engine no longer knows the receipt, so it must be one that is remembered."""
+        key = self.registry.key(group, topic, receipt.partition)
+        if not self.receiving.memory.is_last_lease(key, receipt):
+            return QueueError.RECEIPT_EXPIRED
+        taken = await self.receiving.take_back(group, topic, receipt)
+        if taken is None:
+            return QueueError.RECEIPT_EXPIRED
+        items = [taken.acknowledgement(action)]
+        answer = await self.acknowledge(group, topic, receipt.partition, items)
+        return answer.errors[0] if answer.errors else answer.error
 
     async def acknowledge(
         self,
-        group: str,
-        topic: str,
+        group: ReadableGroup,
+        topic: ReadableTopic,
         index: int,
         items: Sequence[Acknowledgement],
         *,
         member: str | None = None,
         is_atomic: bool = False,
     ) -> Acknowledged:
-        key = self.key(group, topic, index)
+        key = self.registry.key(group, topic, index)
         request = Acknowledge(queue=key, member=member, items=tuple(items), is_atomic=is_atomic)
-        shard = await self.shard(key)
+        shard = await self.registry.shard(key)
         acknowledged = await shard.execute(timed(QueueMachine.acknowledge, request))
-        trace = self.host.hosted.trace_of(topic, index)
+        trace = self._host.hosted.trace_of(topic, index)
         if trace is not None:
             note_settled(trace, items, acknowledged, group)
-        fifo = self.fifo.get(key)
-        if fifo is not None:
-            for item, error in zip(items, acknowledged.errors, strict=False):
-                if error is QueueError.NONE and item.action in _SETTLING:
-                    fifo.settled(item.span)
-            self.waiting.wake(key)
+        gone = [
+            item.span
+            for item, error in zip(items, acknowledged.errors, strict=False)
+            if error is QueueError.NONE and item.action in _SETTLING
+        ]
+        if key in self._orders:
+            self._orders.settled(key, gone)
+            self.lines.wake(key)
         return acknowledged
 
-    def _acquire(
-        self,
-        key: QueueKey,
-        partition: Partition,
-        member: str | None,
-        max_messages: int,
-        lease_ms: int | None = None,
-    ) -> Acquire:
-        return Acquire(
-            queue=key,
-            member=member,
-            max_messages=max_messages,
-            readable=OffsetRange(partition.log_start_offset, partition.last_stable_offset),
-            lanes=partition.lanes.index,
-            lease_ms=lease_ms,
+    # --- begin anew, delete ---------------------------------------------------------------
+
+    async def reset(
+        self, group: ReadableGroup, topic: ReadableTopic, index: int, offset: int
+    ) -> None:
+        """Begin anew at `offset`; every lease and acknowledgement is forgotten."""
+        await self._reset(group, topic, index, offset)
+
+    async def purge(self, group: ReadableGroup, topic: DeletableTopic) -> None:
+        """Nothing of what is there now is delivered any more; readers by offset keep it."""
+        for part in self._host.topic(topic).partitions:
+            end = self._host.partition(topic, part.index).high_watermark
+            await self._reset(group, topic, part.index, end)
+
+    async def _reset(self, group: str, topic: str, index: int, offset: int) -> None:
+        key = self.registry.key(group, topic, index)
+        await self.registry.reset(group, topic, index, offset)
+        self._orders.forget(lambda known: known == key)
+
+    async def delete(self, group: str, topic: str | None = None) -> None:
+        """All queues of a group, or those that it has of one topic."""
+        topic_id = None if topic is None else self._host.topic(topic).id
+        request = DeleteQueues(group=group, topic_id=topic_id)
+        await self.registry.delete(request)
+        self._orders.forget(request.concerns)
+
+    def topic_deleted(self, topic: TopicView) -> None:
+        self.receiving.reader.forget(topic.name)
+        self.dead_letters.topic_deleted(topic.name)
+        self._orders.forget(DeleteQueues(topic_id=topic.id).concerns)
+        self.registry.topic_deleted(topic)
+
+    def close(self) -> None:
+        self.registry.close()
+
+    # --- effects --------------------------------------------------------------------------
+
+    def _perform(self, index: int, effects: Sequence[object]) -> None:
+        for effect in effects:
+            if isinstance(effect, QueueReady):
+                self.lines.wake(effect.queue)
+            elif isinstance(effect, LeasesEnded):
+                self._note_timeouts(effect)
+            else:
+                assert isinstance(effect, DeadLetter)
+                self.registry.spawn(self._bury(index, effect))
+
+    def _note_timeouts(self, ended: LeasesEnded) -> None:
+        topic = self._host.image.topics_by_id.get(ended.queue.topic_id)
+        if topic is not None:
+            trace = self._host.hosted.trace_of(topic.name, ended.queue.partition)
+            if trace is not None:
+                note_timeouts(trace, ended.spans, ended.queue.group, ended.member)
+
+    async def _bury(self, index: int, death: DeadLetter) -> None:
+        shard = await self.registry.state.shard(index)
+        key, is_written = death.queue, False
+        try:
+            source = self._host.topic_by_id(key.topic_id)
+            partition = self._host.partition(source.name, key.partition)
+            messages = await self.receiving.reader.read(partition, [death.span])
+            settings = shard.machine.settings(key)
+            target = settings.dead_letter_topic if settings else ""
+            target = target or dead_letter_topic(source.name)
+            await self.dead_letters.copy(source, death, target, messages.records)
+            is_written = True
+            self._orders.settled(key, [death.span])
+        except GoQueueError as error:
+            logger.warning("dead letter of %s will be tried again: %s", key, error)
+        except Exception:
+            logger.exception("dead letter of %s will be tried again", key)
+        report = DeadLetterReport(
+            queue=key, generation=death.generation, span=death.span, is_written=is_written
         )
-
-    async def _sweep(
-        self,
-        queues: Sequence[tuple[QueueKey, Partition]],
-        member: str | None,
-        max_messages: int,
-        lease_ms: int | None,
-        *,
-        fifo: bool,
-    ) -> list[Delivery]:
-        """One look at every partition, beginning with another one each time."""
-        self._turn += 1
-        first = self._turn % len(queues)
-        found: list[Delivery] = []
-        failure: GoQueueError | None = None
-        for key, partition in (*queues[first:], *queues[:first]):
-            request = self._acquire(key, partition, member, max_messages - len(found), lease_ms)
-            try:
-                found += await self._take(partition, request, fifo=fifo)
-            except GoQueueError as error:
-                # What others gave is leased by now: it must reach the reader.
-                failure = error
-            if len(found) >= max_messages:
-                break
-        if failure is not None and not found:
-            raise failure
-        return found
-
-    def _online(self, view: TopicView) -> list[int]:
-        """The partitions that can be read now; if there are none, why."""
-        online: list[int] = []
-        failure: GoQueueError | None = None
-        for part in view.partitions:
-            try:
-                self.host.partition(view.name, part.index).check_online()
-                online.append(part.index)
-            except GoQueueError as error:
-                failure = error
-        if failure is not None and not online:
-            raise failure
-        return online
-
-    async def _take(self, partition: Partition, request: Acquire, *, fifo: bool) -> list[Delivery]:
-        shard = await self.shard(request.queue)
-        if not fifo:
-            return await self._lease(shard, partition, request)
-        order = self.fifo.setdefault(request.queue, FifoOrder())
-        async with order.taking:
-            chosen = await self._in_order(shard, partition, request, order)
-            if not chosen:
-                return []
-            only = tuple(OffsetRange(record.offset, record.offset + 1) for record in chosen)
-            # Before the lease: a reader that goes away in between must not let others pass.
-            order.delivered(chosen)
-            return await self._lease(shard, partition, replace(request, only=only))
-
-    async def _lease(
-        self, shard: StateShard[QueueMachine], partition: Partition, request: Acquire
-    ) -> list[Delivery]:
-        if request.only is None:
-            # Read first, into the cache: what cannot be read must not count as delivered.
-            ahead = shard.machine.candidates(request, now_ms=self.host.clock_ms())
-            await self.reader.read(partition, ahead)
-        acquired = await shard.execute(timed(QueueMachine.acquire, request))
-        if acquired.error is not QueueError.NONE:
-            raise InvalidRequest(f"group {request.queue.group!r} has no queue of {partition.name}")
-        leased = {offset: span for span in acquired.spans for offset in range(span.start, span.end)}
-        messages = await self.reader.read(
-            partition, [OffsetRange(span.start, span.end) for span in acquired.spans]
-        )
-        expired = self.expired(partition, messages.records)
-        if messages.missing or expired:
-            skip = Skip(
-                queue=request.queue, skipped=tuple(messages.missing), expired=tuple(expired)
-            )
-            await shard.execute(timed(QueueMachine.skip, skip))
-            self.forget_order(request.queue, expired)
-        gone = {span.start for span in expired}
-        records = [record for record in messages.records if record.offset not in gone]
-        if partition.trace is not None:
-            counted = [(record, leased[record.offset].delivery_count) for record in records]
-            note_deliveries(partition.trace, counted, request.queue.group, request.member)
-            note_expired(partition.trace, expired, request.queue.group)
-        return [
-            Delivery(
-                topic=partition.name.topic,
-                partition=request.queue.partition,
-                record=record,
-                delivery_count=leased[record.offset].delivery_count,
-                lease_id=acquired.lease_id,
-                deadline_ms=acquired.deadline_ms,
-                lane=leased[record.offset].lane,
-            )
-            for record in records
-        ]
-
-    async def _in_order(
-        self,
-        shard: StateShard[QueueMachine],
-        partition: Partition,
-        request: Acquire,
-        order: FifoOrder,
-    ) -> list[Record]:
-        """Look at a few messages first, and further where their groups are out."""
-        chosen: list[Record] = []
-        for reach in (request.max_messages, FIFO_LOOK_AHEAD):
-            look = self._acquire(request.queue, partition, request.member, reach)
-            spans = shard.machine.candidates(look, now_ms=self.host.clock_ms())
-            messages = await self.reader.read(partition, spans)
-            if messages.missing:
-                skip = Skip(queue=request.queue, skipped=tuple(messages.missing))
-                await shard.execute(timed(QueueMachine.skip, skip))
-            chosen = order.choose(
-                messages.records,
-                request.max_messages,
-                lambda offset: shard.machine.is_unsettled(request.queue, offset),
-            )
-            if len(chosen) == request.max_messages or sum(span.size for span in spans) < reach:
-                break
-        return chosen
-
-    def expired(self, partition: Partition, records: Sequence[Record]) -> list[OffsetRange]:
-        """Messages past their own or the topic's time to live."""
-        now_ms = self.host.clock_ms()
-        topic_ttl_ms = partition.config.queue_ttl_ms
-        expired = []
-        for record in records:
-            ttl_ms: int | None = topic_ttl_ms if topic_ttl_ms >= 0 else None
-            if any(name.startswith(PREFIX) for name, _ in record.headers):
-                try:
-                    own_ms = features_of(record.headers, now_ms=now_ms).ttl_ms
-                except GoQueueError:
-                    own_ms = None
-                ttl_ms = ttl_ms if own_ms is None else own_ms
-            if ttl_ms is not None and record.timestamp_ms + ttl_ms <= now_ms:
-                expired.append(OffsetRange(record.offset, record.offset + 1))
-        return expired
+        now_ms = self._host.clock_ms()
+        shard.take(shard.machine.dead_letter_report(report, now_ms=now_ms))
+        if key in self._orders:
+            # What stood behind it in its group may go out now.
+            self.lines.wake(key)

@@ -5,117 +5,107 @@ remembered, and an interrupted redrive goes on where it was. A crash between the
 message back once more.
 """
 
-from collections.abc import AsyncIterator
-from typing import Final, NamedTuple
+from collections.abc import AsyncIterator, Callable
+from typing import Final
 
-from goqueue.broker.own_grants import OwnWork, own_read, own_write
-from goqueue.broker.queues.dead_letters import dead_letter_topic
+from goqueue.broker.own_grants import OwnWork, own_group
 from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.queues.queues import Queues
 from goqueue.broker.queues.tracing import sending_back
-from goqueue.model.errors import UnknownTopic
+from goqueue.model.errors import AccessDenied, UnknownTopic
 from goqueue.model.header_names import DEAD_LETTER_PREFIX, DEAD_LETTER_TOPIC
+from goqueue.model.queues.dead_letters import REDRIVE_GROUP, Redriven, StoredDeadLetter
 from goqueue.model.queues.delivery import Delivery
-from goqueue.model.queues.errors import QueueError
 from goqueue.model.queues.messages import AckAction
+from goqueue.model.queues.receiving import Receive
 from goqueue.model.queues.settings import QueueSettings
+from goqueue.model.queues.settling import Settlement
 from goqueue.model.records import NewRecord, Record
+from goqueue.model.rights import ReadableTopic, WritableTopic
 
-GROUP: Final = "goqueue.redrive"
+_GROUP: Final = own_group(REDRIVE_GROUP, OwnWork.REDRIVE)
 # A message stays a dead letter until it was sent back, however often that is tried.
 SETTINGS: Final = QueueSettings(max_deliveries=0, has_dead_letters=False, lease_ms=60_000)
 BATCH_MESSAGES: Final = 100
-
-
-class DeadLetterPlace(NamedTuple):
-    partition: int
-    record: Record
-
-
-class Redriven(NamedTuple):
-    """`gone` had a source topic that is no more, and stay where they are."""
-
-    sent_back: int
-    gone: int
+PAGE_BYTES: Final = 1_048_576
 
 
 async def list_dead_letters(
-    host: QueueHost, queues: Queues, topic: str, *, limit: int
-) -> list[DeadLetterPlace]:
-    """The oldest dead letters of a topic that were not sent back."""
-    target = dead_letter_topic(topic)
-    if target not in host.image.topics:
+    host: QueueHost, queues: Queues, letters: ReadableTopic, *, limit: int
+) -> list[StoredDeadLetter]:
+    """The oldest messages of a dead-letter topic that were not sent back."""
+    if letters not in host.image.topics:
         return []
-    floors = {
-        found.queue.partition: found.floor
-        for found in await queues.describe(GROUP, target)
-        if found.error is QueueError.NONE
-    }
-    places: list[DeadLetterPlace] = []
-    for part in host.topic(target).partitions:
-        partition = host.partition(target, part.index)
+    floors = await queues.registry.floors(_GROUP, letters)
+    found: list[StoredDeadLetter] = []
+    for part in host.topic(letters).partitions:
+        partition = host.partition(letters, part.index)
         offset = max(floors.get(part.index, 0), partition.log_start_offset)
-        while len(places) < limit and offset < partition.high_watermark:
+        while len(found) < limit and offset < partition.high_watermark:
             page = await host.read_records(
-                own_read(target, OwnWork.REDRIVE),
-                part.index,
-                offset,
-                limit=limit - len(places),
-                max_bytes=1_048_576,
+                letters, part.index, offset, limit=limit - len(found), max_bytes=PAGE_BYTES
             )
-            places += [DeadLetterPlace(part.index, record) for record in page.records]
+            found += [StoredDeadLetter(part.index, record) for record in page.records]
             if page.next_offset == offset:
                 break
             offset = page.next_offset
-    return places
+    return found
 
 
 async def redrive(
-    host: QueueHost, queues: Queues, topic: str, *, limit: int | None = None
+    host: QueueHost,
+    queues: Queues,
+    topic: WritableTopic,
+    letters: ReadableTopic,
+    *,
+    may_write: Callable[[str], WritableTopic],
+    limit: int | None = None,
 ) -> Redriven:
-    """Send a topic's dead letters back to where each came from."""
+    """Send the dead letters of a topic back to where each came from.
+
+    Each names the topic that it came from; `may_write` gives the right to write there, or refuses.
+    """
     sent_back = 0
     gone: list[Delivery] = []
-    async for delivery in _deliveries(host, queues, topic, limit):
-        source = _source(delivery.record) or topic
+    async for delivery in _deliveries(host, queues, letters, limit):
         try:
+            named = _source(delivery.record)
+            source = may_write(named) if named else topic
             with sending_back(host.hosted, [delivery]):
-                await host.publishing.store_own(
-                    own_write(source, OwnWork.REDRIVE), [_restored(delivery.record)]
-                )
-        except UnknownTopic:
+                await host.publishing.store_own(source, [_restored(delivery.record)])
+        except (UnknownTopic, AccessDenied):
             gone.append(delivery)
             continue
-        await _settle(queues, delivery, AckAction.ACCEPT)
+        await _settle(queues, letters, delivery, AckAction.ACCEPT)
         queues.dead_letters.sent_back[delivery.topic] += 1
         sent_back += 1
     # Given back at the end, or they would be delivered again before the others.
     for delivery in gone:
-        await _settle(queues, delivery, AckAction.RELEASE)
+        await _settle(queues, letters, delivery, AckAction.RELEASE)
     return Redriven(sent_back, len(gone))
 
 
-async def _settle(queues: Queues, delivery: Delivery, action: AckAction) -> None:
-    receipt = delivery.receipt
-    await queues.acknowledge(
-        GROUP, receipt.topic, receipt.partition, [receipt.acknowledgement(action)]
-    )
+async def _settle(
+    queues: Queues, letters: ReadableTopic, delivery: Delivery, action: AckAction
+) -> None:
+    await queues.settle(_GROUP, {letters: letters}, [Settlement(delivery.receipt, action)])
 
 
 async def _deliveries(
-    host: QueueHost, queues: Queues, topic: str, limit: int | None
+    host: QueueHost, queues: Queues, letters: ReadableTopic, limit: int | None
 ) -> AsyncIterator[Delivery]:
-    target = dead_letter_topic(topic)
-    if target not in host.image.topics:
+    if letters not in host.image.topics:
         return
-    await queues.open(GROUP, target, settings=SETTINGS)
+    await queues.registry.open(_GROUP, letters, settings=SETTINGS)
     # Dead letters that come while this runs are for the next time.
     left = sum(
-        host.partition(target, part.index).high_watermark for part in host.topic(target).partitions
+        host.partition(letters, part.index).high_watermark
+        for part in host.topic(letters).partitions
     )
     left = left if limit is None else min(left, limit)
     while left > 0:
-        found = await queues.receive(GROUP, target, max_messages=min(left, BATCH_MESSAGES))
+        request = Receive(max_messages=min(left, BATCH_MESSAGES))
+        found = await queues.receive(_GROUP, letters, request)
         if not found:
             return
         for delivery in found:

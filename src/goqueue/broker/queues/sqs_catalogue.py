@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.own_grants import OwnWork, own_group, own_read
 from goqueue.broker.queues.queues import Queues
 from goqueue.broker.queues.sqs_entries import SqsEntries
 from goqueue.broker.topics.topics import TopicAdmin
@@ -56,6 +56,7 @@ from goqueue.model.topics import NewTopic, TopicView
 from goqueue.state.metadata_image import MetadataImage
 
 _ENTRY_PREFIX: Final = "queues/"
+_GROUP: Final = own_group(SQS_GROUP, OwnWork.SQS_QUEUE)
 # A batch of the largest size with ten times the headers, attributes and framing around it.
 BATCH_OVERHEAD_BYTES: Final = 65_536
 # Queues whose attributes are at hand; some tens of megabytes.
@@ -84,7 +85,6 @@ class CatalogueHost(Protocol):
     @property
     def image(self) -> MetadataImage: ...
     def topic_config(self, topic: TopicView) -> TopicConfig: ...
-    def partition(self, topic: str, index: int) -> Partition: ...
 
 
 class WaitingMessages(Protocol):
@@ -134,8 +134,8 @@ class SqsCatalogue:
         return queue
 
     async def counts(self, topic: DescribableTopic) -> QueueCounts:
-        queue = await self.open(topic)
-        parts = await self._queues.describe(SQS_GROUP, queue.name)
+        await self.open(topic)
+        parts = await self._queues.registry.describe(_GROUP, topic)
         return QueueCounts(
             visible=sum(part.ready + part.waiting for part in parts),
             in_flight=sum(part.in_flight for part in parts),
@@ -168,8 +168,10 @@ class SqsCatalogue:
     async def _tell_engine(self, queue: SqsQueue) -> None:
         if self._open.get(queue.name) is queue:
             return
-        settings = queue.settings(self._queues.settings_of(queue.topic))
-        await self._queues.open(SQS_GROUP, queue.name, start="earliest", settings=settings)
+        registry = self._queues.registry
+        settings = queue.settings(registry.settings_of(queue.topic))
+        topic = own_read(queue.name, OwnWork.SQS_QUEUE)
+        await registry.open(_GROUP, topic, start="earliest", settings=settings)
         self._open[queue.name] = queue
 
     # --- changing -------------------------------------------------------------------------
@@ -242,9 +244,7 @@ class SqsCatalogue:
         self._purged_ms[queue.topic.id] = now_ms
         await self._tell_engine(queue)
         await self._delayed.cancel_all(topic)
-        for part in queue.topic.partitions:
-            partition = self._host.partition(queue.name, part.index)
-            await self._queues.reset(SQS_GROUP, queue.name, part.index, partition.high_watermark)
+        await self._queues.purge(_GROUP, topic)
 
     async def _create_topic(self, topic: CreatableTopic, attributes: Mapping[str, str]) -> None:
         partitions = self._host.config.num_partitions

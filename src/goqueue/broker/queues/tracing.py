@@ -10,10 +10,10 @@ from goqueue.broker.tracing.recorder import CALLER, CONTINUED, Continuation, now
 from goqueue.model.batch import Buffer
 from goqueue.model.offsets import OffsetRange as Offsets
 from goqueue.model.queues.errors import QueueError
-from goqueue.model.queues.messages import AckAction, Acknowledged, Acknowledgement
+from goqueue.model.queues.messages import AckAction, Acknowledged, Acknowledgement, Leased
 from goqueue.model.records import Record
 from goqueue.model.tracing.spans import Event, MessagePlace, TraceContext
-from goqueue.state.queues.messages import AcquiredSpan, DeadLetter
+from goqueue.state.queues.messages import DeadLetter
 from goqueue.state.tracing.contexts import Taken
 from goqueue.state.tracing.identity import delivery_span_id
 
@@ -39,15 +39,13 @@ def note_deliveries(
 def note_acquired(
     trace: PartitionTrace,
     data: Buffer,
-    spans: Sequence[AcquiredSpan],
+    leased: Sequence[Leased],
     group: str,
     member: str | None,
 ) -> None:
     """As `note_deliveries` for share groups, which get batches."""
     counts = {
-        offset: span.delivery_count
-        for span in spans
-        for offset in trace.traced(span.start, span.end)
+        offset: part.delivery_count for part in leased for offset in trace.traced(*part.offsets)
     }
     if not counts:
         return

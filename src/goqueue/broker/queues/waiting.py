@@ -1,36 +1,133 @@
-"""Queue readers that wait for a message: woken by appends, and by messages that come back."""
+"""Readers that wait for a message of a queue stand in line: a message wakes one and not all.
+
+Whoever is woken looks. If it saw something, there may be more: it wakes the next in line. If it saw
+nothing, the others would see nothing either.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from goqueue.broker.partitions.partition import Partition
-from goqueue.broker.partitions.waiting import FetchWaiter, wake_all
+from goqueue.broker.partitions.waiting import FetchWaiter, credit_all, wake_all
 from goqueue.model.queues.messages import QueueKey
 
+Watched = Sequence[tuple[QueueKey, Partition]]
 
-class QueueWaiting:
+
+class _Line(FetchWaiter):
+    """Waits at a partition on behalf of all readers of one queue."""
+
+    __slots__ = ("aside", "members", "partition")
+
+    def __init__(self, partition: Partition) -> None:
+        super().__init__(1)
+        self.partition = partition
+        self.members: dict[FetchWaiter, None] = {}
+        # Not in line: everything wakes them.
+        self.aside: dict[FetchWaiter, None] = {}
+
+    def credit(self, readable_bytes: int) -> None:
+        credit_all(self.aside, readable_bytes)
+        self.wake_next()
+
+    def wake(self) -> None:
+        wake_all(self.aside)
+        if self.partition.offline_reason is None:
+            self.wake_next()
+        else:
+            # It will not come back for them: all must hear of it.
+            wake_all(self.members)
+
+    def wake_next(self) -> None:
+        first = next(iter(self.members), None)
+        if first is not None:
+            del self.members[first]
+            first.wake()
+
+
+class QueueLines:
     def __init__(self) -> None:
-        self._waiters: dict[QueueKey, dict[FetchWaiter, None]] = {}
-
-    @contextmanager
-    def watching(
-        self, waiter: FetchWaiter, watched: Sequence[tuple[QueueKey, Partition]]
-    ) -> Iterator[None]:
-        """Enter before looking, so that nothing that comes meanwhile is missed."""
-        for key, partition in watched:
-            partition.waiters[waiter] = None
-            self._waiters.setdefault(key, {})[waiter] = None
-        try:
-            yield
-        finally:
-            for key, partition in watched:
-                partition.waiters.pop(waiter, None)
-                waiters = self._waiters.get(key, {})
-                waiters.pop(waiter, None)
-                if not waiters:
-                    self._waiters.pop(key, None)
+        self._lines: dict[QueueKey, _Line] = {}
 
     def wake(self, key: QueueKey) -> None:
-        waiters = self._waiters.get(key)
-        if waiters:
-            wake_all(waiters)
+        """There may be something in this queue."""
+        line = self._lines.get(key)
+        if line is not None:
+            line.wake()
+
+    @contextmanager
+    def place(self, watched: Watched, *, in_line: bool = True) -> Iterator["PlaceInLine"]:
+        """Enter it before looking, so that nothing that comes meanwhile is missed.
+
+        Only those who take whatever they see may stand in line; others are woken by everything.
+        """
+        place = PlaceInLine([key for key, _ in watched])
+        for key, partition in watched:
+            line = self._line(key, partition)
+            (line.members if in_line else line.aside)[place.waiter] = None
+        try:
+            yield place
+        finally:
+            for key, _ in watched:
+                self._leave(place.waiter, key)
+            for key in place.keys_for_next() if in_line else ():
+                if key in self._lines:
+                    self._lines[key].wake_next()
+
+    def _line(self, key: QueueKey, partition: Partition) -> _Line:
+        line = self._lines.get(key)
+        if line is None or line.partition is not partition:
+            line = self._lines[key] = _Line(partition)
+            partition.waiters[line] = None
+        return line
+
+    def _leave(self, waiter: FetchWaiter, key: QueueKey) -> None:
+        line = self._lines.get(key)
+        if line is None:
+            return
+        line.members.pop(waiter, None)
+        line.aside.pop(waiter, None)
+        if not line.members and not line.aside:
+            del self._lines[key]
+            line.partition.waiters.pop(line, None)
+
+
+class _Member(FetchWaiter):
+    __slots__ = ("is_woken",)
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.is_woken = False
+
+    def wake(self) -> None:
+        self.is_woken = True
+        super().wake()
+
+
+class PlaceInLine:
+    """Of one reader for one look, in the lines of all queues that it wants something from."""
+
+    __slots__ = ("_is_owed", "_keys", "_seen", "waiter")
+
+    def __init__(self, keys: Sequence[QueueKey]) -> None:
+        self.waiter = _Member()
+        self._keys = keys
+        # Until it has looked, it must be taken for one that would have seen something in all.
+        self._seen: Sequence[QueueKey] = keys
+        self._is_owed = True
+
+    def looked(self, seen: Sequence[QueueKey]) -> None:
+        """There was something in these queues for somebody, or they were not looked into."""
+        self._seen = seen
+
+    async def wait(self, wait_s: float) -> None:
+        await self.waiter.wait((), wait_s)
+        # The look that this was woken for comes next, from a place of its own.
+        self._is_owed = False
+
+    def keys_for_next(self) -> Sequence[QueueKey]:
+        """Queues whose next reader in line must look, too."""
+        if self._is_owed and self.waiter.is_woken:
+            # Woken for something that came after the look, or never looked.
+            return self._keys
+        return self._seen

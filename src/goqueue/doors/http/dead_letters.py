@@ -10,9 +10,6 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, QueryParameter
 from msgspec import Meta
 
-from goqueue.broker.node import Node
-from goqueue.broker.queues.dead_letters import dead_letter_topic
-from goqueue.broker.queues.redrive import DeadLetterPlace, list_dead_letters, redrive
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.payloads import ByteEncoding, Encoding
 from goqueue.doors.http.publishing import NamedHeader
@@ -20,6 +17,11 @@ from goqueue.doors.http.stored_message import show_record
 from goqueue.doors.http.topics import TopicInPath
 from goqueue.doors.http.whole_numbers import whole
 from goqueue.model import header_names
+from goqueue.model.caller import Caller
+from goqueue.model.queues.dead_letters import StoredDeadLetter, dead_letter_topic
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.broker_service import BrokerService
+from goqueue.service.needs import Need
 
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAX: Final = 10_000
@@ -62,9 +64,20 @@ class RedriveResult(msgspec.Struct, frozen=True, rename="camel"):
     gone: Annotated[int, Meta(description="Their topic is no more; they stay dead letters.")]
 
 
-@get("/topics/{name:str}/dlq", tags=["Queues"], responses=errors(400, 404, 422))
+# Of the topic in the path and of its dead-letter topic.
+_LISTING: Final = {"needs": (Need(Resource.TOPIC, Verb.READ, names="name"),)}
+_SENDING_BACK: Final = {
+    "needs": (
+        Need(Resource.TOPIC, Verb.WRITE, names="name"),
+        Need(Resource.TOPIC, Verb.READ, names="name"),
+    )
+}
+
+
+@get("/topics/{name:str}/dlq", tags=["Queues"], responses=errors(400, 403, 404, 422), opt=_LISTING)
 async def list_dlq(
-    broker: NamedDependency[Node],
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
     name: TopicInPath,
     limit: Annotated[
         int, QueryParameter(ge=1, le=LIMIT_MAX, description="Dead letters in the answer at most.")
@@ -74,35 +87,36 @@ async def list_dlq(
     ] = "text",
 ) -> DeadLetterList:
     """The oldest dead letters of a topic that were not sent back."""
-    broker.topic(name)
-    found = await list_dead_letters(broker, broker.queues, name, limit=limit)
-    topic = dead_letter_topic(name)
-    return DeadLetterList(topic, [_show(place, encoding) for place in found])
+    found = await service.queues.dead_letters(caller, name, limit=limit)
+    return DeadLetterList(dead_letter_topic(name), [_show(each, encoding) for each in found])
 
 
 @post(
     "/topics/{name:str}/dlq/redrive",
     tags=["Queues"],
     status_code=200,
-    responses=errors(400, 404, 413, 415, 422),
+    responses=errors(400, 403, 404, 413, 415, 422),
+    opt=_SENDING_BACK,
 )
 async def redrive_dlq(
-    broker: NamedDependency[Node], name: TopicInPath, data: JSONBody[Redrive]
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    name: TopicInPath,
+    data: JSONBody[Redrive],
 ) -> RedriveResult:
     """Send dead letters back to the topics they came from."""
-    broker.topic(name)
-    result = await redrive(broker, broker.queues, name, limit=whole(data.limit))
+    result = await service.queues.redrive(caller, name, limit=whole(data.limit))
     return RedriveResult(result.sent_back, result.gone)
 
 
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (list_dlq, redrive_dlq)
 
 
-def _show(place: DeadLetterPlace, encoding: Encoding) -> DeadLetter:
-    stored = show_record(place.record, place.partition, encoding)
+def _show(letter: StoredDeadLetter, encoding: Encoding) -> DeadLetter:
+    stored = show_record(letter.record, letter.partition, encoding)
     said = {
         name: value.decode("utf-8", "replace")
-        for name, value in place.record.headers
+        for name, value in letter.record.headers
         if value is not None and name.startswith(header_names.DEAD_LETTER_PREFIX)
     }
     return DeadLetter(

@@ -53,6 +53,8 @@ STATUS_OF: Final[Mapping[type[model.GoQueueError], int]] = {
     model.Conflict: 409,
     model.UnknownTopic: 404,
     model.UnknownTopicId: 404,
+    model.UnknownQueue: 404,
+    model.TooManyInFlight: 503,
     model.UnknownPartition: 404,
     model.InvalidProducerEpoch: 409,
     model.OutOfOrderSequence: 409,

@@ -10,19 +10,23 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec import Meta
 
-from goqueue.broker.node import Node
-from goqueue.broker.queues.queues import Start
-from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.payloads import ByteEncoding, Encoding
 from goqueue.doors.http.publishing import NamedHeader
 from goqueue.doors.http.stored_message import show_record
 from goqueue.doors.http.whole_numbers import whole
+from goqueue.model.caller import Caller
+from goqueue.model.errors import GoQueueError
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.errors import QueueError
 from goqueue.model.queues.lanes import LANES
 from goqueue.model.queues.messages import AckAction, QueueDescription
-from goqueue.model.queues.receipts import Receipt, parse_receipt
+from goqueue.model.queues.receipts import parse_receipt
+from goqueue.model.queues.receiving import Receive
+from goqueue.model.queues.settling import Settled, settle_all
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.broker_service import BrokerService
+from goqueue.service.needs import Need, Refused
 
 # Receipts in one request; each is a command to the queue's state machine.
 RECEIPTS_MAX: Final = 1_000
@@ -91,34 +95,64 @@ class ReceiptResults(msgspec.Struct, frozen=True):
 
 
 _TAGS: Final = ["Queues"]
+_ERRORS: Final = errors(400, 403, 404, 413, 415, 422)
+# Receipts begin with the name of their topic.
+_SETTLING: Final = {
+    "needs": (
+        Need(Resource.GROUP, Verb.READ, names="group"),
+        Need(Resource.TOPIC, Verb.READ, names="receipts"),
+    )
+}
+_SEEING: Final = {
+    "needs": (
+        Need(Resource.GROUP, Verb.DESCRIBE, refused=Refused.LEFT_OUT),
+        Need(Resource.TOPIC, Verb.DESCRIBE, refused=Refused.LEFT_OUT),
+    )
+}
 
 
-@post("/messages/ack", tags=_TAGS, status_code=200, responses=errors(400, 404, 413, 415, 422))
-async def ack(broker: NamedDependency[Node], data: JSONBody[Acknowledge]) -> ReceiptResults:
+@post("/messages/ack", tags=_TAGS, status_code=200, responses=_ERRORS, opt=_SETTLING)
+async def ack(
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    data: JSONBody[Acknowledge],
+) -> ReceiptResults:
     """The messages are done with: they never come back."""
-    return await _settle(broker, data.group, data.receipts, AckAction.ACCEPT)
+    return await _settle(service, caller, data.group, data.receipts, AckAction.ACCEPT)
 
 
-@post("/messages/nack", tags=_TAGS, status_code=200, responses=errors(400, 404, 413, 415, 422))
-async def nack(broker: NamedDependency[Node], data: JSONBody[Nack]) -> ReceiptResults:
+@post("/messages/nack", tags=_TAGS, status_code=200, responses=_ERRORS, opt=_SETTLING)
+async def nack(
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    data: JSONBody[Nack],
+) -> ReceiptResults:
     """The messages failed: they come again after a wait, or go to the dead letters."""
-    return await _settle(broker, data.group, data.receipts, AckAction.RETRY, whole(data.delay))
+    delay_ms = whole(data.delay)
+    return await _settle(service, caller, data.group, data.receipts, AckAction.RETRY, delay_ms)
 
 
-@post("/messages/reject", tags=_TAGS, status_code=200, responses=errors(400, 404, 413, 415, 422))
-async def reject(broker: NamedDependency[Node], data: JSONBody[Acknowledge]) -> ReceiptResults:
+@post("/messages/reject", tags=_TAGS, status_code=200, responses=_ERRORS, opt=_SETTLING)
+async def reject(
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    data: JSONBody[Acknowledge],
+) -> ReceiptResults:
     """The messages are no good: they go to the dead letters at once."""
-    return await _settle(broker, data.group, data.receipts, AckAction.REJECT)
+    return await _settle(service, caller, data.group, data.receipts, AckAction.REJECT)
 
 
-@post(
-    "/messages/visibility", tags=_TAGS, status_code=200, responses=errors(400, 404, 413, 415, 422)
-)
-async def extend(broker: NamedDependency[Node], data: JSONBody[ExtendVisibility]) -> ReceiptResults:
+@post("/messages/visibility", tags=_TAGS, status_code=200, responses=_ERRORS, opt=_SETTLING)
+async def extend(
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    data: JSONBody[ExtendVisibility],
+) -> ReceiptResults:
     """Keep the messages for longer, or give them back."""
     if data.timeout == 0:
-        return await _settle(broker, data.group, data.receipts, AckAction.RELEASE)
-    return await _settle(broker, data.group, data.receipts, AckAction.RENEW, whole(data.timeout))
+        return await _settle(service, caller, data.group, data.receipts, AckAction.RELEASE)
+    lease_ms = whole(data.timeout)
+    return await _settle(service, caller, data.group, data.receipts, AckAction.RENEW, lease_ms)
 
 
 class LaneStats(msgspec.Struct, frozen=True, rename="camel"):
@@ -163,16 +197,19 @@ class ReliabilityStats(msgspec.Struct, frozen=True):
     queues: list[QueueStats]
 
 
-@get("/reliability/stats", tags=_TAGS, responses=errors(400))
-async def reliability_stats(broker: NamedDependency[Node]) -> ReliabilityStats:
+@get("/reliability/stats", tags=_TAGS, responses=errors(400), opt=_SEEING)
+async def reliability_stats(
+    service: NamedDependency[BrokerService], caller: NamedDependency[Caller]
+) -> ReliabilityStats:
     """What every queue has ready, in flight and behind it."""
-    return ReliabilityStats(
-        [_queue_stats(topic, found) for topic, found in await _descriptions(broker)]
-    )
+    described = await service.queues.describe_all(caller)
+    return ReliabilityStats([_queue_stats(topic, found) for topic, found in described])
 
 
-@get("/priority/stats", tags=_TAGS, responses=errors(400))
-async def priority_stats(broker: NamedDependency[Node]) -> PriorityStats:
+@get("/priority/stats", tags=_TAGS, responses=errors(400), opt=_SEEING)
+async def priority_stats(
+    service: NamedDependency[BrokerService], caller: NamedDependency[Caller]
+) -> PriorityStats:
     """What every queue has in each of its five lanes."""
     return PriorityStats(
         [
@@ -188,7 +225,7 @@ async def priority_stats(broker: NamedDependency[Node]) -> PriorityStats:
                 dequeued=figures.dequeued,
                 last_served=figures.last_served_ms,
             )
-            for topic, found in await _descriptions(broker)
+            for topic, found in await service.queues.describe_all(caller)
             for lane, figures in zip(LANES, found.lanes, strict=True)
         ]
     )
@@ -205,22 +242,15 @@ ROUTES: Final[Sequence[HTTPRouteHandler]] = (
 
 
 async def poll_queue(
-    broker: Node,
+    service: BrokerService,
+    caller: Caller,
     group: str,
     topic: str,
-    *,
-    member: str | None,
-    limit: int,
-    wait_ms: int,
-    lease_ms: int | None,
-    start: Start,
+    request: Receive,
     encoding: Encoding,
 ) -> list[QueuedMessage]:
     """Lease messages; a group's first poll of a topic makes its queues."""
-    await broker.queues.open(group, topic, start=start)
-    deliveries = await broker.queues.receive(
-        group, topic, member=member, max_messages=limit, lease_ms=lease_ms, wait_ms=wait_ms
-    )
+    deliveries = await service.queues.receive(caller, group, topic, request)
     return [_show(delivery, encoding) for delivery in deliveries]
 
 
@@ -244,52 +274,28 @@ def _show(delivery: Delivery, encoding: Encoding) -> QueuedMessage:
 
 
 async def _settle(
-    broker: Node,
+    service: BrokerService,
+    caller: Caller,
     group: str,
     handles: Sequence[str],
     action: AckAction,
     delay_ms: int | None = None,
 ) -> ReceiptResults:
-    """Each receipt by itself: one that is refused does not hold up the others."""
-    receipts = [parse_receipt(handle) for handle in handles]
-    places: dict[tuple[str, int], list[Receipt]] = {}
-    for receipt in receipts:
-        places.setdefault((receipt.topic, receipt.partition), []).append(receipt)
-    outcome: dict[Receipt, QueueError] = {}
-    for (topic, index), found in places.items():
-        answer = await broker.queues.acknowledge(
-            group, topic, index, [receipt.acknowledgement(action, delay_ms) for receipt in found]
-        )
-        if answer.error is QueueError.UNKNOWN_QUEUE:
-            raise Refusal(
-                404, "unknown_group", f"group {group!r} does not read topic {topic!r} as a queue"
-            )
-        outcome.update(zip(found, answer.errors, strict=True))
+    wanted = settle_all([parse_receipt(handle) for handle in handles], action, delay_ms)
+    settled = await service.queues.settle(caller, group, wanted)
     return ReceiptResults(
         [
-            ReceiptResult(handle, _problem(outcome[receipt]))
-            for handle, receipt in zip(handles, receipts, strict=True)
+            ReceiptResult(handle, _problem(each))
+            for handle, each in zip(handles, settled, strict=True)
         ]
     )
 
 
-def _problem(error: QueueError) -> str | None:
-    return None if error is QueueError.NONE else error.name.lower()
-
-
-async def _descriptions(broker: Node) -> list[tuple[str, QueueDescription]]:
-    by_id = broker.image.topics_by_id
-    keys = {
-        (key.group, by_id[key.topic_id].name)
-        for key in broker.queues.list_queues()
-        if key.topic_id in by_id
-    }
-    return [
-        (topic, found)
-        for group, topic in sorted(keys)
-        for found in await broker.queues.describe(group, topic)
-        if found.error is QueueError.NONE
-    ]
+def _problem(settled: Settled) -> str | None:
+    if isinstance(settled, GoQueueError):
+        # Its queue could not be asked: the client tries all again, which does no harm.
+        raise settled
+    return None if settled is QueueError.NONE else settled.name.lower()
 
 
 def _queue_stats(topic: str, found: QueueDescription) -> QueueStats:

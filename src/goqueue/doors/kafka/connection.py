@@ -138,8 +138,8 @@ class Connection(asyncio.BufferedProtocol):
         self._drop_queued()
         self._cancel_waiting()
         # After cancelling: a share fetch that was waiting acquires nothing any more.
-        for group_id, member_id in self._services.share_sessions.connection_lost(self):
-            self._services.service.node.share_groups.release_soon(group_id, member_id)
+        ended = self._services.share_sessions.connection_lost(self)
+        self._services.service.share_groups.connection_lost(ended)
 
     def eof_received(self) -> bool:
         return False

@@ -1,6 +1,5 @@
 """Acknowledgements as ShareFetch and ShareAcknowledge carry them: checked, sorted, applied."""
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
@@ -9,10 +8,11 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import RequestContext
-from goqueue.doors.kafka.share_sessions import SessionKey, SharePart
 from goqueue.model.errors import GoQueueError
 from goqueue.model.offsets import OffsetRange
 from goqueue.model.queues.messages import AckAction, Acknowledgement
+from goqueue.model.queues.settling import Settled
+from goqueue.model.queues.share import ShareMember, SharePart
 
 # Kafka's numbers.
 _ACTIONS: Final = (
@@ -43,39 +43,32 @@ def requested(topics: Sequence[Any]) -> dict[SharePart, Sequence[Any]]:
 
 async def acknowledge(
     context: RequestContext,
-    key: SessionKey,
+    member: ShareMember,
     batches_of: Mapping[SharePart, Sequence[Any]],
     *,
-    is_renew_ack: bool,
+    may_renew: bool,
 ) -> dict[SharePart, Acknowledged]:
     """What became of each partition's acknowledgements; those without any are left out."""
-    given = {part: batches for part, batches in batches_of.items() if batches}
     most = _RENEW if context.version >= FIRST_VERSION_WITH_RENEW else _RENEW - 1
-    may_renew = is_renew_ack and (
-        context.broker.share_groups.config_of(key.group_id).share_renew_acknowledge_enable
-    )
+    answers: dict[SharePart, Acknowledged] = {}
+    given: dict[SharePart, Sequence[Acknowledgement]] = {}
+    for part, batches in batches_of.items():
+        if batches:
+            problem = _problem(batches, most, may_renew)
+            answers[part] = FINE if problem is None else (ErrorCode.invalid_request, problem)
+            if problem is None:
+                given[part] = list(_items(batches))
+    if given:
+        said = await context.service.share_groups.acknowledge(context.caller, member, given)
+        answers.update((part, _answer(each)) for part, each in said.items())
+    return answers
 
-    async def one(part: SharePart, batches: Sequence[Any]) -> Acknowledged:
-        problem = _problem(batches, most, may_renew)
-        if problem is not None:
-            return ErrorCode.invalid_request, problem
-        topic = context.broker.image.topics_by_id.get(part.topic_id)
-        if topic is None:
-            return ErrorCode.unknown_topic_id, f"there is no topic with id {part.topic_id}"
-        try:
-            error = await context.broker.share_groups.acknowledge(
-                key.group_id, key.member_id, topic.name, part.partition, list(_items(batches))
-            )
-        except GoQueueError as failure:
-            return error_code(failure), failure.message
-        code = _BY_NAME[error.kafka_name.lower()]
-        return code, None if code is ErrorCode.none else error.name.lower().replace("_", " ")
 
-    if len(given) == 1:
-        ((part, batches),) = given.items()
-        return {part: await one(part, batches)}
-    found = await asyncio.gather(*(one(part, batches) for part, batches in given.items()))
-    return dict(zip(given, found, strict=True))
+def _answer(settled: Settled) -> Acknowledged:
+    if isinstance(settled, GoQueueError):
+        return error_code(settled), settled.message
+    code = _BY_NAME[settled.kafka_name.lower()]
+    return code, None if code is ErrorCode.none else settled.name.lower().replace("_", " ")
 
 
 def _problem(batches: Sequence[Any], most: int, may_renew: bool) -> str | None:

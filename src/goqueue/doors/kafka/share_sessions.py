@@ -8,26 +8,17 @@ neither lost nor repeated unnoticed.
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
-from uuid import UUID
+from typing import Final
 
 from kio.schema.errors import ErrorCode
+
+from goqueue.model.queues.share import ShareMember, SharePart
 
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 _EPOCH_MAX: Final = 2**31 - 1
 # Clients make their ids as UUIDs in text form.
 MEMBER_ID_MAX_LENGTH: Final = 36
-
-
-class SharePart(NamedTuple):
-    topic_id: UUID
-    partition: int
-
-
-class SessionKey(NamedTuple):
-    group_id: str
-    member_id: str
 
 
 class ShareSessionError(Exception):
@@ -53,15 +44,15 @@ class ShareSession:
 class ShareSessions:
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._sessions: dict[SessionKey, ShareSession] = {}
-        self._by_connection: dict[Hashable, set[SessionKey]] = {}
+        self._sessions: dict[ShareMember, ShareSession] = {}
+        self._by_connection: dict[Hashable, set[ShareMember]] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def fetch(
         self,
-        key: SessionKey,
+        member: ShareMember,
         epoch: int,
         wanted: Iterable[SharePart],
         forgotten: Iterable[SharePart],
@@ -70,50 +61,50 @@ class ShareSessions:
         has_acknowledgements: bool,
     ) -> ShareSession:
         """The session of a fetch. With the final epoch, the caller closes it when it is done."""
-        _check(key)
+        _check(member)
         if epoch == INITIAL_EPOCH:
             if has_acknowledgements:
                 raise ShareSessionError(
                     ErrorCode.invalid_request,
                     "a request that opens a share session has nothing to acknowledge",
                 )
-            return self._open(key, wanted, connection)
-        session = self._find(key, epoch)
+            return self._open(member, wanted, connection)
+        session = self._find(member, epoch)
         if epoch != FINAL_EPOCH:
             session.parts.update(dict.fromkeys(wanted))
             for part in forgotten:
                 session.parts.pop(part, None)
         return session
 
-    def acknowledge(self, key: SessionKey, epoch: int) -> ShareSession:
-        _check(key)
+    def acknowledge(self, member: ShareMember, epoch: int) -> ShareSession:
+        _check(member)
         if epoch == INITIAL_EPOCH:
             raise ShareSessionError(
                 ErrorCode.invalid_share_session_epoch,
                 "an acknowledgement does not open a share session",
             )
-        return self._find(key, epoch)
+        return self._find(member, epoch)
 
-    def close(self, key: SessionKey) -> None:
-        session = self._sessions.pop(key, None)
+    def close(self, member: ShareMember) -> None:
+        session = self._sessions.pop(member, None)
         if session is None:
             return
-        keys = self._by_connection[session.connection]
-        keys.discard(key)
-        if not keys:
+        members = self._by_connection[session.connection]
+        members.discard(member)
+        if not members:
             del self._by_connection[session.connection]
 
-    def connection_lost(self, connection: Hashable) -> list[SessionKey]:
+    def connection_lost(self, connection: Hashable) -> list[ShareMember]:
         """Sessions that end with their connection."""
         ended = sorted(self._by_connection.get(connection, ()))
-        for key in ended:
-            self.close(key)
+        for member in ended:
+            self.close(member)
         return ended
 
     def _open(
-        self, key: SessionKey, wanted: Iterable[SharePart], connection: Hashable
+        self, member: ShareMember, wanted: Iterable[SharePart], connection: Hashable
     ) -> ShareSession:
-        self.close(key)
+        self.close(member)
         if len(self._sessions) >= self._limit:
             raise ShareSessionError(
                 ErrorCode.share_session_limit_reached,
@@ -121,16 +112,17 @@ class ShareSessions:
             )
         parts = OrderedDict.fromkeys(wanted)
         session = ShareSession(connection, _epoch_after(INITIAL_EPOCH), parts)
-        self._sessions[key] = session
-        self._by_connection.setdefault(connection, set()).add(key)
+        self._sessions[member] = session
+        self._by_connection.setdefault(connection, set()).add(member)
         return session
 
-    def _find(self, key: SessionKey, epoch: int) -> ShareSession:
-        session = self._sessions.get(key)
+    def _find(self, member: ShareMember, epoch: int) -> ShareSession:
+        session = self._sessions.get(member)
         if session is None:
             raise ShareSessionError(
                 ErrorCode.share_session_not_found,
-                f"member {key.member_id!r} of group {key.group_id!r} has no share session here",
+                f"member {member.member_id!r} of group {member.group_id!r} has no share session "
+                "here",
             )
         if epoch == FINAL_EPOCH:
             return session
@@ -143,10 +135,10 @@ class ShareSessions:
         return session
 
 
-def _check(key: SessionKey) -> None:
-    if not key.group_id:
+def _check(member: ShareMember) -> None:
+    if not member.group_id:
         raise ShareSessionError(ErrorCode.invalid_request, "group id must not be empty")
-    if not 0 < len(key.member_id) <= MEMBER_ID_MAX_LENGTH:
+    if not 0 < len(member.member_id) <= MEMBER_ID_MAX_LENGTH:
         raise ShareSessionError(
             ErrorCode.invalid_request,
             f"member id must have 1 to {MEMBER_ID_MAX_LENGTH} characters",

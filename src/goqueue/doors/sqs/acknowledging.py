@@ -1,6 +1,5 @@
 """DeleteMessage, ChangeMessageVisibility, and both as batches."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final
 
@@ -18,18 +17,18 @@ from goqueue.doors.sqs.requests import (
     QueueRequest,
 )
 from goqueue.doors.sqs.session import Call, Session
+from goqueue.model.errors import GoQueueError
 from goqueue.model.queues.errors import QueueError
-from goqueue.model.queues.messages import AckAction, Acknowledgement
+from goqueue.model.queues.messages import AckAction
 from goqueue.model.queues.receipts import InvalidReceipt, Receipt, parse_receipt
+from goqueue.model.queues.settling import Settlement
 from goqueue.model.queues.sqs_queue import SQS_GROUP, SqsQueue
-
-_Step = tuple[Receipt, Acknowledgement]
 
 
 async def delete_message(session: Session, call: Call, request: DeleteMessage) -> Done:
     queue = await _queue(session, call, request)
     step = _deletion(queue, request.receipt_handle)
-    [error] = await _delete(session, queue, [step])
+    [error] = await _delete(session, call, queue, [step])
     if error is not None:
         raise error
     return Done()
@@ -38,14 +37,14 @@ async def delete_message(session: Session, call: Call, request: DeleteMessage) -
 async def delete_message_batch(session: Session, call: Call, request: DeleteMessageBatch) -> Batch:
     queue = await _queue(session, call, request)
     ids = check_entries("DeleteMessageBatch", request.entries)
-    steps: list[_Step | SqsError] = []
+    steps: list[Settlement | SqsError] = []
     for entry in request.entries:
         try:
             steps.append(_deletion(queue, entry.receipt_handle))
         except SqsError as error:
             steps.append(error)
     good = [step for step in steps if not isinstance(step, SqsError)]
-    return _report(ids, steps, await _delete(session, queue, good))
+    return _report(ids, steps, await _delete(session, call, queue, good))
 
 
 async def change_message_visibility(
@@ -53,7 +52,7 @@ async def change_message_visibility(
 ) -> Done:
     queue = await _queue(session, call, request)
     step = _change(queue, request.receipt_handle, request.visibility_timeout)
-    [error] = await _change_visibility(session, queue, [step])
+    [error] = await _change_visibility(session, call, [step])
     if error is not None:
         raise error
     return Done()
@@ -64,18 +63,18 @@ async def change_message_visibility_batch(
 ) -> Batch:
     queue = await _queue(session, call, request)
     ids = check_entries("ChangeMessageVisibilityBatch", request.entries)
-    steps: list[_Step | SqsError] = []
+    steps: list[Settlement | SqsError] = []
     for entry in request.entries:
         try:
             steps.append(_change(queue, entry.receipt_handle, entry.visibility_timeout))
         except SqsError as error:
             steps.append(error)
     good = [step for step in steps if not isinstance(step, SqsError)]
-    return _report(ids, steps, await _change_visibility(session, queue, good))
+    return _report(ids, steps, await _change_visibility(session, call, good))
 
 
 def _report(
-    ids: Sequence[str], steps: Sequence[_Step | SqsError], errors: Sequence[SqsError | None]
+    ids: Sequence[str], steps: Sequence[Settlement | SqsError], errors: Sequence[SqsError | None]
 ) -> Batch:
     """`errors` has one place for each step that was good to try."""
     left = iter(errors)
@@ -117,12 +116,12 @@ def _not_a_receipt(handle: str) -> SqsError:
     )
 
 
-def _deletion(queue: SqsQueue, handle: str | None) -> _Step:
+def _deletion(queue: SqsQueue, handle: str | None) -> Settlement:
     receipt = _receipt(queue, handle)
-    return receipt, receipt.acknowledgement(AckAction.ACCEPT)
+    return Settlement(receipt, AckAction.ACCEPT)
 
 
-def _change(queue: SqsQueue, handle: str | None, timeout_s: int | None) -> _Step:
+def _change(queue: SqsQueue, handle: str | None, timeout_s: int | None) -> Settlement:
     receipt = _receipt(queue, handle)
     if timeout_s is None:
         raise missing("VisibilityTimeout")
@@ -133,57 +132,26 @@ def _change(queue: SqsQueue, handle: str | None, timeout_s: int | None) -> _Step
             f"VisibilityTimeout must be an integer between 0 and {VISIBILITY_MAX_SECONDS}.",
         )
     if timeout_s == 0:
-        return receipt, receipt.acknowledgement(AckAction.RELEASE)
-    return receipt, receipt.acknowledgement(AckAction.RENEW, timeout_s * 1000)
+        return Settlement(receipt, AckAction.RELEASE)
+    return Settlement(receipt, AckAction.RENEW, timeout_s * 1000)
 
 
-# --- asking the engine --------------------------------------------------------------------
-
-
-async def _acknowledge(
-    session: Session, queue: SqsQueue, steps: Sequence[_Step]
-) -> list[QueueError | SqsError]:
-    """What the engine says of each, or why it could not be asked."""
-    by_partition: dict[int, list[int]] = {}
-    for position, (receipt, _) in enumerate(steps):
-        by_partition.setdefault(receipt.partition, []).append(position)
-    answers: list[QueueError | SqsError] = [QueueError.NONE] * len(steps)
-
-    async def ask(index: int, positions: Sequence[int]) -> None:
-        items = [steps[position][1] for position in positions]
-        try:
-            answer = await session.broker.queues.acknowledge(SQS_GROUP, queue.name, index, items)
-        except Exception as error:
-            for position in positions:
-                answers[position] = refusal(error)
-            return
-        said = answer.errors or (answer.error,) * len(positions)
-        for position, verdict in zip(positions, said, strict=True):
-            answers[position] = verdict
-
-    if len(by_partition) == 1:
-        [(index, positions)] = by_partition.items()
-        await ask(index, positions)
-    else:
-        await asyncio.gather(*(ask(*each) for each in by_partition.items()))
-    return answers
+# --- settling -----------------------------------------------------------------------------
 
 
 async def _delete(
-    session: Session, queue: SqsQueue, steps: Sequence[_Step]
+    session: Session, call: Call, queue: SqsQueue, steps: Sequence[Settlement]
 ) -> list[SqsError | None]:
-    answers = await _acknowledge(session, queue, steps)
-    errors: list[SqsError | None] = []
-    for (receipt, _), answer in zip(steps, answers, strict=True):
-        if isinstance(answer, SqsError):
-            errors.append(answer)
-            continue
-        errors.append(_deletion_error(queue, receipt, answer))
-        if answer is QueueError.NONE:
-            session.deliveries.deleted(queue.topic.id, receipt.partition, receipt.offset)
-        elif answer is QueueError.RECEIPT_EXPIRED and not queue.is_fifo:
-            await _delete_expired(session, queue, receipt)
-    return errors
+    # The newest receipt of a message deletes it even after its time (see DeleteMessage).
+    settled = await session.service.queues.settle(
+        call.caller, SQS_GROUP, steps, outlives_lease=not queue.is_fifo
+    )
+    return [
+        refusal(answer)
+        if isinstance(answer, GoQueueError)
+        else _deletion_error(queue, step.receipt, answer)
+        for step, answer in zip(steps, settled, strict=True)
+    ]
 
 
 def _deletion_error(queue: SqsQueue, receipt: Receipt, answer: QueueError) -> SqsError | None:
@@ -197,33 +165,17 @@ def _deletion_error(queue: SqsQueue, receipt: Receipt, answer: QueueError) -> Sq
     return _not_a_receipt(str(receipt))
 
 
-async def _delete_expired(session: Session, queue: SqsQueue, receipt: Receipt) -> None:
-    """The newest receipt of a message deletes it even after its time (see DeleteMessage).
-
-    The engine no longer knows that receipt, so it must be one that we remember giving out.
-    """
-    last = session.deliveries.last_lease(queue.topic.id, receipt.partition, receipt.offset)
-    if last != receipt.lease_id:
-        return
-    taken = await session.broker.queues.take_back(SQS_GROUP, receipt)
-    if taken is not None:
-        await session.broker.queues.acknowledge(
-            SQS_GROUP, queue.name, receipt.partition, [taken.acknowledgement(AckAction.ACCEPT)]
-        )
-        session.deliveries.deleted(queue.topic.id, receipt.partition, receipt.offset)
-
-
 _UNAVAILABLE: Final = "Message does not exist or is not available for visibility timeout change."
 
 
 async def _change_visibility(
-    session: Session, queue: SqsQueue, steps: Sequence[_Step]
+    session: Session, call: Call, steps: Sequence[Settlement]
 ) -> list[SqsError | None]:
     errors: list[SqsError | None] = []
-    answers = await _acknowledge(session, queue, steps)
-    for (receipt, _), answer in zip(steps, answers, strict=True):
-        if isinstance(answer, SqsError):
-            errors.append(answer)
+    settled = await session.service.queues.settle(call.caller, SQS_GROUP, steps)
+    for (receipt, _, _), answer in zip(steps, settled, strict=True):
+        if isinstance(answer, GoQueueError):
+            errors.append(refusal(answer))
         elif answer is QueueError.NONE:
             errors.append(None)
         elif answer is QueueError.RECEIPT_EXPIRED:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from goqueue.doors.sqs.addresses import ACCOUNT, queue_arn, queue_name
@@ -21,7 +22,9 @@ from goqueue.doors.sqs.session import Call, Session
 from goqueue.model.header_names import DEAD_LETTER_TOPIC
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.messages import AckAction
-from goqueue.model.queues.sqs_queue import IN_FLIGHT_MAX, SQS_GROUP, SqsQueue
+from goqueue.model.queues.receiving import Receive
+from goqueue.model.queues.settling import settle_all
+from goqueue.model.queues.sqs_queue import SQS_GROUP, SqsQueue
 from goqueue.model.records import Record
 
 MESSAGES_MAX: Final = 10
@@ -59,38 +62,25 @@ async def receive_message(session: Session, call: Call, request: ReceiveMessage)
         )
         # The shortest lease there is, for 0: visible again at once.
         lease_ms = max(lease_s * 1000, 1)
-    found = await _receive(session, queue, limit, lease_ms)
-    if not found and wait_s:
-        found = await _wait(session, call, queue, limit, lease_ms, wait_s)
-    elif not found:
-        await _check_in_flight(session, queue)
-    names = request.message_attribute_names
-    now_ms = session.broker.clock_ms()
-    return Messages(
-        messages=[
-            _message(session, call, queue, delivery, wanted, names, now_ms) for delivery in found
-        ]
-    )
-
-
-async def _receive(
-    session: Session, queue: SqsQueue, limit: int, lease_ms: int | None, wait_ms: int = 0
-) -> list[Delivery]:
-    return await session.broker.queues.receive(
-        SQS_GROUP,
-        queue.name,
+    asked = Receive(
         max_messages=limit,
         lease_ms=lease_ms,
-        wait_ms=wait_ms,
-        fifo=queue.is_fifo,
+        in_order=queue.is_fifo,
+        # An empty answer to a short poll would not say that too much is in flight.
+        refuses_when_full=not wait_s,
+        remembers=True,
     )
+    found = await session.service.queues.receive(call.caller, SQS_GROUP, queue.name, asked)
+    if not found and wait_s:
+        found = await _wait(session, call, queue, replace(asked, wait_ms=wait_s * 1000))
+    names = request.message_attribute_names
+    return Messages(messages=[_message(call, queue, each, wanted, names) for each in found])
 
 
-async def _wait(
-    session: Session, call: Call, queue: SqsQueue, limit: int, lease_ms: int | None, wait_s: int
-) -> list[Delivery]:
+async def _wait(session: Session, call: Call, queue: SqsQueue, asked: Receive) -> list[Delivery]:
     """A long poll. When nobody waits for the answer any more, nothing is taken."""
-    receiving = asyncio.create_task(_receive(session, queue, limit, lease_ms, wait_s * 1000))
+    queues = session.service.queues
+    receiving = asyncio.create_task(queues.receive(call.caller, SQS_GROUP, queue.name, asked))
     leaving = asyncio.ensure_future(call.gone())
     try:
         await asyncio.wait({receiving, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -98,7 +88,8 @@ async def _wait(
             return []
         found = receiving.result()
         if leaving.done() and not session.closing.is_set():
-            await _put_back(session, queue, found)
+            given_back = settle_all([each.receipt for each in found], AckAction.RELEASE)
+            await queues.settle(call.caller, SQS_GROUP, given_back)
         return found
     finally:
         receiving.cancel()
@@ -106,55 +97,25 @@ async def _wait(
         await asyncio.gather(receiving, leaving, return_exceptions=True)
 
 
-async def _put_back(session: Session, queue: SqsQueue, found: Sequence[Delivery]) -> None:
-    for delivery in found:
-        await session.broker.queues.acknowledge(
-            SQS_GROUP,
-            queue.name,
-            delivery.partition,
-            [delivery.receipt.acknowledgement(AckAction.RELEASE)],
-        )
-
-
-async def _check_in_flight(session: Session, queue: SqsQueue) -> None:
-    """An empty answer to a short poll may mean that too much is in flight."""
-    described = await session.broker.queues.describe(SQS_GROUP, queue.name)
-    if all(part.in_flight >= part.settings.max_in_flight for part in described):
-        raise SqsError(
-            ErrorKind.OVER_LIMIT,
-            "The maximum number of in flight messages is reached: "
-            f"{sum(part.settings.max_in_flight for part in described) or IN_FLIGHT_MAX}.",
-        )
-
-
 # --- one message --------------------------------------------------------------------------
 
 
 def _message(
-    session: Session,
     call: Call,
     queue: SqsQueue,
     delivery: Delivery,
     wanted: frozenset[str],
     names: Sequence[str],
-    now_ms: int,
 ) -> Message:
     record = delivery.record
     facts = system_facts(record.headers)
     body, is_base64 = body_of(record.value)
-    first_ms = session.deliveries.delivered(
-        queue.topic.id,
-        delivery.partition,
-        record.offset,
-        lease_id=delivery.lease_id,
-        now_ms=now_ms,
-    )
     attributes: dict[str, AttributeValue] = {}
     if names:
         attributes = _chosen(attributes_of(record, is_base64=is_base64), names)
     system: dict[str, str] = {}
     if wanted:
-        system = _system_attributes(call, queue, delivery, facts, first_ms)
+        system = _system_attributes(call, queue, delivery, facts)
         if wanted is not _SYSTEM_NAMES:
             system = {name: value for name, value in system.items() if name in wanted}
     return Message(
@@ -170,14 +131,14 @@ def _message(
 
 
 def _system_attributes(
-    call: Call, queue: SqsQueue, delivery: Delivery, facts: SystemFacts, first_ms: int
+    call: Call, queue: SqsQueue, delivery: Delivery, facts: SystemFacts
 ) -> dict[str, str]:
     record = delivery.record
     found = {
         "SenderId": ACCOUNT,
         "SentTimestamp": str(facts.sent_ms(record.timestamp_ms)),
         "ApproximateReceiveCount": str(delivery.delivery_count),
-        "ApproximateFirstReceiveTimestamp": str(first_ms),
+        "ApproximateFirstReceiveTimestamp": str(delivery.first_received_ms),
     }
     group_id = facts.group_id
     if queue.is_fifo:

@@ -9,6 +9,7 @@ from goqueue.model.errors import (
     GoQueueError,
     InvalidRequest,
     PolicyViolation,
+    TooManyInFlight,
     UnfitRecord,
     UnknownTopic,
 )
@@ -34,6 +35,7 @@ _KINDS: Final[tuple[tuple[type[GoQueueError], ErrorKind], ...]] = (
     (QueueDiffers, ErrorKind.QUEUE_NAME_EXISTS),
     (PurgedJustNow, ErrorKind.PURGE_QUEUE_IN_PROGRESS),
     (OverLimit, ErrorKind.OVER_LIMIT),
+    (TooManyInFlight, ErrorKind.OVER_LIMIT),
     (UnknownMoveTask, ErrorKind.RESOURCE_NOT_FOUND),
     (MoveEnded, ErrorKind.UNSUPPORTED_OPERATION),
     (GoQueueError, ErrorKind.SERVICE_UNAVAILABLE),

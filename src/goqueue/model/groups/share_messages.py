@@ -8,6 +8,8 @@ from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import UNKNOWN_MEMBER_ID, Client
 
 _NOBODY: Final = Client()
+# Kafka's name of the one assignor that share groups have.
+SHARE_ASSIGNOR: Final = "simple"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,8 @@ class Delivery:
     delivery_count: int
     lease_id: int
     deadline_ms: int
+    # As far as that is remembered; see `Receive.remembers`.
+    first_received_ms: int | None = None
     lane: Lane
 
     @property

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from goqueue.model.offsets import OffsetRange
 from goqueue.model.queues.errors import QueueError
+from goqueue.model.queues.lanes import Lane
 from goqueue.model.queues.settings import DEFAULT_SETTINGS, QueueSettings
 
 
@@ -17,6 +18,14 @@ class QueueKey(NamedTuple):
     group: str
     topic_id: UUID
     partition: int
+
+
+class Leased(NamedTuple):
+    """Messages of one lane next to each other that were delivered equally often."""
+
+    offsets: OffsetRange
+    delivery_count: int
+    lane: Lane
 
 
 class AckAction(Enum):

@@ -7,12 +7,10 @@ have as far as that allows.
 
 from collections.abc import Iterable, Mapping
 from math import ceil
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from goqueue.model.groups.assignment import Assignment, assignment
-
-SIMPLE_ASSIGNOR: Final = "simple"
 
 
 class _Place(NamedTuple):

@@ -6,13 +6,14 @@ from typing import NamedTuple
 from goqueue.model.offsets import OffsetRange
 from goqueue.model.queues.errors import QueueError
 from goqueue.model.queues.lanes import LANES, Lane
+from goqueue.model.queues.messages import Leased
 from goqueue.state.queues.holds import Hold, HoldKind, Holds
 from goqueue.state.queues.ledger import Marks
 from goqueue.state.queues.marks import delivered
-from goqueue.state.queues.messages import Acquire, Acquired, AcquiredSpan, Limit
+from goqueue.state.queues.messages import Acquire, Acquired, Limit
 from goqueue.state.queues.queue import Queue
+from goqueue.state.queues.range_set import RangeSet
 from goqueue.state.queues.selection import Pick, Wanted, choose, select
-from goqueue.state.queues.span_set import SpanSet
 from goqueue.state.queues.turn import Turn
 
 
@@ -71,7 +72,7 @@ def acquire(
         error=QueueError.NONE,
         lease_id=lease_id,
         deadline_ms=deadline_ms,
-        spans=_joined(picks),
+        leased=_joined(picks),
         limited_by=room.limited_by,
     )
 
@@ -83,7 +84,7 @@ def _is_valid(request: Acquire) -> bool:
     if not all(0 <= span.start < span.end for span in spans):
         return False
     only = request.only or ()
-    return SpanSet(only).size == sum(span.size for span in only)
+    return RangeSet(only).size == sum(span.size for span in only)
 
 
 def _room(queue: Queue, holds: Holds, request: Acquire) -> _Room:
@@ -129,15 +130,15 @@ def _count(queue: Queue, by_lane: dict[Lane, list[Pick]], now_ms: int) -> None:
     queue.scheduler.spend(taken, now_ms)
 
 
-def _joined(picks: list[Pick]) -> tuple[AcquiredSpan, ...]:
-    """Neighbours delivered equally often become one span again, across the ends of blocks."""
-    joined: list[AcquiredSpan] = []
+def _joined(picks: list[Pick]) -> tuple[Leased, ...]:
+    """Neighbours delivered equally often become one range again, across the ends of blocks."""
+    joined: list[Leased] = []
     for lane, start, end, deliveries in picks:
         count = deliveries + 1
         if joined:
             last = joined[-1]
-            if (last.end, last.delivery_count, last.lane) == (start, count, lane):
-                joined[-1] = AcquiredSpan(last.start, end, count, lane)
+            if (last.offsets.end, last.delivery_count, last.lane) == (start, count, lane):
+                joined[-1] = Leased(OffsetRange(last.offsets.start, end), count, lane)
                 continue
-        joined.append(AcquiredSpan(start, end, count, lane))
+        joined.append(Leased(OffsetRange(start, end), count, lane))
     return tuple(joined)

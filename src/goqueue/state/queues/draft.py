@@ -12,6 +12,7 @@ from goqueue.state.queues.pieces import (
     block_parts,
     numbers_within,
 )
+from goqueue.state.queues.range_set import RangeSet
 from goqueue.state.queues.records import (
     BlockValue,
     FloorValue,
@@ -19,7 +20,6 @@ from goqueue.state.queues.records import (
     block_tombstones,
     floor_record,
 )
-from goqueue.state.queues.span_set import SpanSet
 
 
 class Draft(Marks):
@@ -32,7 +32,7 @@ class Draft(Marks):
         self.floor = ledger.floor
         self._changed: dict[int, Pieces[int]] = {}
         # A copy once a block was filled; until then the ledger's own.
-        self._full: SpanSet | None = None
+        self._full: RangeSet | None = None
         self._filled: set[int] = set()
 
     def block(self, number: int) -> Pieces[int] | None:

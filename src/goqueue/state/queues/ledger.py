@@ -13,11 +13,11 @@ from goqueue.state.queues.pieces import (
     Pieces,
     block_parts,
 )
+from goqueue.state.queues.range_set import RangeSet
 from goqueue.state.queues.records import (
     BlockValue,
     FloorValue,
 )
-from goqueue.state.queues.span_set import SpanSet
 
 FULL_BLOCK: Final[Pieces[int]] = Pieces([0], [SETTLED])
 
@@ -83,7 +83,7 @@ class Ledger(Marks):
     def __init__(self, generation: int, floor: int) -> None:
         self.generation = generation
         self.floor = floor
-        self.full = SpanSet()
+        self.full = RangeSet()
         self.blocks: dict[int, Pieces[int]] = {}
 
     def block(self, number: int) -> Pieces[int] | None:
@@ -117,7 +117,7 @@ class Ledger(Marks):
 
     def replay_floor(self, value: FloorValue) -> None:
         self.floor = max(self.floor, value.floor)
-        self.full = SpanSet(value.full)
+        self.full = RangeSet(value.full)
 
     def replay_start(self, start: int) -> None:
         self.floor = max(self.floor, start)

@@ -137,11 +137,7 @@ class QueueMachine:
         if request.group is None and request.topic_id is None:
             outcome.reply(ticket, DeleteAnswer(error=QueueError.INVALID_REQUEST))
             return outcome
-        chosen = [
-            queue
-            for key, queue in self._queues.items()
-            if request.group in (None, key.group) and request.topic_id in (None, key.topic_id)
-        ]
+        chosen = [queue for key, queue in self._queues.items() if request.concerns(key)]
         for queue in chosen:
             self._holds.drop(queue, 0, _EVERYTHING)
             outcome.records += queue.tombstones()

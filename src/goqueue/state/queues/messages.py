@@ -6,8 +6,7 @@ from uuid import UUID
 
 from goqueue.model.offsets import OffsetRange
 from goqueue.model.queues.errors import QueueError
-from goqueue.model.queues.lanes import Lane
-from goqueue.model.queues.messages import Acknowledgement, QueueKey
+from goqueue.model.queues.messages import Acknowledgement, Leased, QueueKey
 from goqueue.model.queues.settings import DEFAULT_SETTINGS, QueueSettings
 from goqueue.state.priority.index import LaneIndex
 from goqueue.state.queues.marks import DeadLetterReason
@@ -53,6 +52,9 @@ class DeleteQueues:
     group: str | None = None
     topic_id: UUID | None = None
 
+    def concerns(self, key: QueueKey) -> bool:
+        return self.group in (None, key.group) and self.topic_id in (None, key.topic_id)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteAnswer:
@@ -91,14 +93,6 @@ class Limit(Enum):
     UNSETTLED = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class AcquiredSpan:
-    start: int
-    end: int
-    delivery_count: int
-    lane: Lane
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acquired:
     """The receipt of a message is its offset, its delivery count and the lease id."""
@@ -107,7 +101,7 @@ class Acquired:
     lease_id: int = 0
     deadline_ms: int = 0
     # In order of lanes, then offsets.
-    spans: tuple[AcquiredSpan, ...] = ()
+    leased: tuple[Leased, ...] = ()
     limited_by: Limit | None = None
 
 

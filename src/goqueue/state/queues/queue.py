@@ -11,6 +11,7 @@ from goqueue.state.priority.scheduler import LaneScheduler
 from goqueue.state.queues.holds import Hold
 from goqueue.state.queues.ledger import Ledger
 from goqueue.state.queues.pieces import BlockMap
+from goqueue.state.queues.range_set import RangeSet
 from goqueue.state.queues.records import (
     BlockValue,
     FloorValue,
@@ -20,7 +21,6 @@ from goqueue.state.queues.records import (
     floor_record,
     head_record,
 )
-from goqueue.state.queues.span_set import SpanSet
 
 # Before the first record of a queue: any generation is newer.
 _NO_GENERATION = -1
@@ -80,9 +80,9 @@ class Queue:
         self.in_flight = [0] * len(LANES)
         self.waiting = [0] * len(LANES)
         # Delivered before and ready again, by lane.
-        self.returned = [SpanSet() for _ in LANES]
+        self.returned = [RangeSet() for _ in LANES]
         # The same, when nobody has said yet which lanes they are in.
-        self.unsorted = SpanSet()
+        self.unsorted = RangeSet()
         # No offset of the lane below its cursor is fresh; the last one is of all lanes as one.
         self.cursors = [0] * (len(LANES) + 1)
         # Somebody got less than there was: what ends a hold must wake them.
@@ -110,7 +110,7 @@ class Queue:
                 while (span := lanes.next_span(lane, offset, end)) is not None:
                     self.returned[lane].add(span.start, span.end)
                     offset = span.end
-        self.unsorted = SpanSet()
+        self.unsorted = RangeSet()
 
     def withdraw(self, start: int, end: int) -> None:
         """These are not ready, whatever they were."""

@@ -209,7 +209,7 @@ async def test_queues_are_bounded(
 ) -> None:
     monkeypatch.setattr(bounds, "QUEUES_WITH_SERIES_MAX", 1)
     for group in ("a", "b", "c"):
-        await broker.queues.open(group, orders)
+        await BrokerService(broker).queues.open(ANYONE, group, orders)
 
     found = await scrape(client)
 
@@ -267,7 +267,7 @@ async def test_others_have_their_turn_during_a_scrape(
     broker: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await broker.create_topic(NewTopic(name="wide", partitions=20))
-    await broker.queues.open("workers", "wide")
+    await BrokerService(broker).queues.open(ANYONE, "workers", "wide")
     for number in range(30):
         await commit(broker, f"group-{number}", "wide", [0] * 20)
     # No slice lasts any longer than one group or one queue.

@@ -8,7 +8,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from goqueue.broker.node import Node
-from goqueue.broker.queues.share.fetching import ShareFetch
+from goqueue.broker.queues.share.fetching import ShareFetching
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.model.configs import ConfigChange, ConfigResource, ConfigResourceKind
 from goqueue.model.errors import GoQueueError
@@ -192,7 +192,8 @@ async def test_closing_releases(door: KafkaDoor, broker: Node, topic: str) -> No
     await two.heartbeat(member_epoch=-1)
     three = await ShareMember.join(door, broker, topic, name="three")
     await three.fetch([0], max_wait=5_000)
-    assert (await broker.share_groups.describe_offsets("g", topic))[0].in_flight == 1
+    described = await BrokerService(broker).queues.describe(ANYONE, "g", topic)
+    assert described[0].in_flight == 1
 
 
 async def test_a_fetch_waits_for_records_and_for_released_ones(
@@ -222,11 +223,12 @@ async def test_a_record_wakes_one_member_and_many_records_wake_many(
     waiting = {asyncio.create_task(m.get([0], **fields)): m for m in members}
 
     async def all_wait() -> bool:
-        return sum(len(line.members) for line in broker.share_groups.waiting.lines()) == count
+        lines = broker.queues.lines._lines.values()
+        return sum(len(line.members) for line in lines) == count
 
     await until(all_wait)
     looks = 0
-    look = ShareFetch._look
+    look = ShareFetching._look
 
     async def counted(*arguments: Any) -> Any:
         nonlocal looks
@@ -234,7 +236,7 @@ async def test_a_record_wakes_one_member_and_many_records_wake_many(
         return await look(*arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ShareFetch, "_look", counted)
+        patch.setattr(ShareFetching, "_look", counted)
         await publish(broker, 1)
         done, rest = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         assert [task.result() for task in done] == [{0: [(0, 0, 1)]}]
@@ -420,7 +422,8 @@ async def test_what_was_not_committed_is_not_delivered(
     # A queue knows nothing of control batches.
     done = await member.acknowledge({0: [(2, 2, [ACCEPT])]})
     assert parts(done)[0].error_code is ErrorCode.none
-    assert (await broker.share_groups.describe_offsets("g", topic))[0].floor == 3
+    described = await BrokerService(broker).queues.describe(ANYONE, "g", topic)
+    assert described[0].floor == 3
 
 
 async def test_all_may_be_read_where_the_group_says_so(

@@ -4,15 +4,14 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.share_sessions import (
-    SessionKey,
-    SharePart,
     ShareSession,
     ShareSessionError,
     ShareSessions,
 )
+from goqueue.model.queues.share import ShareMember, SharePart
 
 TOPIC = UUID(int=1)
-KEY = SessionKey("g", "m")
+KEY = ShareMember("g", "m")
 A, B, C = (SharePart(TOPIC, number) for number in range(3))
 
 
@@ -21,13 +20,13 @@ def fetch(
     epoch: int,
     *wanted: SharePart,
     forgotten: tuple[SharePart, ...] = (),
-    key: SessionKey = KEY,
+    key: ShareMember = KEY,
     connection: str = "one",
 ) -> ShareSession:
     return sessions.fetch(key, epoch, wanted, forgotten, connection, has_acknowledgements=False)
 
 
-def refused(sessions: ShareSessions, epoch: int, key: SessionKey = KEY) -> ErrorCode:
+def refused(sessions: ShareSessions, epoch: int, key: ShareMember = KEY) -> ErrorCode:
     with pytest.raises(ShareSessionError) as error:
         fetch(sessions, epoch, A, key=key)
     return error.value.code
@@ -49,8 +48,8 @@ def test_epochs() -> None:
     sessions = ShareSessions(10)
     assert refused(sessions, 5) is ErrorCode.share_session_not_found
     fetch(sessions, 0, A)
-    assert refused(sessions, 0, SessionKey("", "m")) is ErrorCode.invalid_request
-    assert refused(sessions, 0, SessionKey("g", "")) is ErrorCode.invalid_request
+    assert refused(sessions, 0, ShareMember("", "m")) is ErrorCode.invalid_request
+    assert refused(sessions, 0, ShareMember("g", "")) is ErrorCode.invalid_request
     assert refused(sessions, 2) is ErrorCode.invalid_share_session_epoch
     sessions.acknowledge(KEY, 1)
     fetch(sessions, 2)
@@ -70,10 +69,10 @@ def test_epochs_begin_anew_after_the_last_one() -> None:
 
 def test_sessions_end_with_their_connection() -> None:
     sessions = ShareSessions(2)
-    other = SessionKey("g", "other")
+    other = ShareMember("g", "other")
     fetch(sessions, 0, A)
     fetch(sessions, 0, A, key=other)
-    assert refused(sessions, 0, SessionKey("g", "third")) is ErrorCode.share_session_limit_reached
+    assert refused(sessions, 0, ShareMember("g", "third")) is ErrorCode.share_session_limit_reached
     # Opened anew elsewhere: the first connection has nothing to do with it any more.
     fetch(sessions, 0, A, connection="two")
     assert sessions.connection_lost("one") == [other]

@@ -31,7 +31,7 @@ from goqueue.state.queues.messages import (
     Skip,
 )
 from goqueue.state.queues.pieces import BLOCK_OFFSETS, BlockMap
-from goqueue.state.queues.span_set import SpanSet
+from goqueue.state.queues.range_set import RangeSet
 
 KEY = QueueKey("g", UUID(int=1), 0)
 ROOMY = QueueSettings(max_in_flight=10_000_000, max_in_flight_per_member=10_000_000)
@@ -41,10 +41,10 @@ edges = st.tuples(st.integers(0, 60), st.integers(0, 60)).map(lambda e: (min(e),
 
 @settings(max_examples=80, deadline=None)
 @given(changes=st.lists(st.tuples(st.booleans(), edges), max_size=25), looked_at=edges)
-def test_span_set_is_a_set(
+def test_range_set_is_a_set(
     changes: list[tuple[bool, tuple[int, int]]], looked_at: tuple[int, int]
 ) -> None:
-    spans, members = SpanSet(), set[int]()
+    spans, members = RangeSet(), set[int]()
     for adds, (start, end) in changes:
         if adds:
             spans.add(start, end)
@@ -200,7 +200,7 @@ def test_ten_million_waiting_messages_cost_nothing() -> None:
     runtime = Runtime()
     end = 10_000_000
     for start in range(0, 50_000, 500):
-        assert [(s.start, s.end) for s in runtime.acquire(500, end).spans] == [(start, start + 500)]
+        assert [s.offsets for s in runtime.acquire(500, end).leased] == [(start, start + 500)]
         runtime.accept(OffsetRange(start, start + 500))
         # The queue, its floor, and the block that the floor is in.
         assert len(runtime.table) <= 3
@@ -220,9 +220,7 @@ def test_a_stuck_message_does_not_pile_up_blocks() -> None:
     assert len(runtime.table) == 3
     assert runtime.describe(end).settled_above_floor == end - 1
     runtime.restart()
-    assert [(s.start, s.end, s.delivery_count) for s in runtime.acquire(10, end).spans] == [
-        (0, 1, 2)
-    ]
+    assert [(*s.offsets, s.delivery_count) for s in runtime.acquire(10, end).leased] == [(0, 1, 2)]
 
 
 def test_a_critical_message_overtakes_a_million() -> None:
@@ -230,13 +228,13 @@ def test_a_critical_message_overtakes_a_million() -> None:
     lanes = LaneIndex()
     lanes.advance(1_000_000)
     first = runtime.acquire(1, 1_000_000, lanes)
-    assert first.spans[0].start == 0
+    assert first.leased[0].offsets.start == 0
     lanes.append(Lane.CRITICAL, 1_000_000, 1_000_001)
-    taken = runtime.acquire(1, 1_000_001, lanes).spans
-    assert [(s.start, s.lane) for s in taken] == [(1_000_000, Lane.CRITICAL)]
+    taken = runtime.acquire(1, 1_000_001, lanes).leased
+    assert [(s.offsets.start, s.lane) for s in taken] == [(1_000_000, Lane.CRITICAL)]
     runtime.accept(OffsetRange(1_000_000, 1_000_001))
-    taken = runtime.acquire(1, 1_000_001, lanes).spans
-    assert [(s.start, s.lane) for s in taken] == [(1, Lane.NORMAL)]
+    taken = runtime.acquire(1, 1_000_001, lanes).leased
+    assert [(s.offsets.start, s.lane) for s in taken] == [(1, Lane.NORMAL)]
     # And only what was touched takes room: two blocks.
     assert len([block for block in runtime.machine.snapshot() if block.value is not None]) == 4
 
@@ -245,11 +243,11 @@ def test_messages_wait_until_their_lane_is_known() -> None:
     runtime = Runtime()
     lanes = LaneIndex()
     lanes.advance(5)
-    taken = runtime.acquire(100, 10, lanes).spans
-    assert [(s.start, s.end) for s in taken] == [(0, 5)]
+    taken = runtime.acquire(100, 10, lanes).leased
+    assert [s.offsets for s in taken] == [(0, 5)]
     lanes.append(Lane.CRITICAL, 7, 8)
-    taken = runtime.acquire(100, 10, lanes).spans
-    assert [(s.start, s.end, s.lane) for s in taken] == [
+    taken = runtime.acquire(100, 10, lanes).leased
+    assert [(*s.offsets, s.lane) for s in taken] == [
         (7, 8, Lane.CRITICAL),
         (5, 7, Lane.NORMAL),
     ]
@@ -317,7 +315,7 @@ def test_an_acknowledgement_stored_in_part_loses_nothing_else(stored: int) -> No
     request = Acknowledge(queue=KEY, member="m", items=items)
     runtime.take(runtime.machine.acknowledge(request, ticket=Ticket(0), now_ms=3), stored=stored)
     runtime.restart()
-    again = {o for s in runtime.acquire(4_000, 4_000).spans for o in range(s.start, s.end)}
+    again = {o for s in runtime.acquire(4_000, 4_000).leased for o in range(*s.offsets)}
     assert not again & {*range(10), *range(1_500, 1_600)}
     assert again >= set(range(3_000, 4_000))
     # The floor is stored first and covers all of it.

@@ -285,9 +285,9 @@ def describe_answer(answer: object) -> str:
     match answer:
         case Acquired():
             taken = ", ".join(
-                f"{show(s.start, s.end)} x{s.delivery_count}"
+                f"{show(*s.offsets)} x{s.delivery_count}"
                 + (f" {s.lane.name.lower()}" if s.lane is not Lane.NORMAL else "")
-                for s in answer.spans
+                for s in answer.leased
             )
             limit = f" limited by {answer.limited_by.name}" if answer.limited_by else ""
             lease = f"lease {answer.lease_id}: {taken}" if taken else "nothing"

@@ -1,143 +1,126 @@
-"""A share fetch: look, wait until there is enough, acquire, answer.
+"""Runs share fetches: look, wait until there is enough, acquire, answer.
 
 It looks before it acquires: a record that is acquired has been delivered once more, so that only
 what is in the answer may be acquired.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+from uuid import UUID
 
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues.queues import Queues
-from goqueue.broker.queues.share.reading import Look, ShareReader
+from goqueue.broker.queues.share.host import ShareHost
+from goqueue.broker.queues.share.queues import ShareQueues
+from goqueue.broker.queues.share.reading import FoundBatches, ShareReader
 from goqueue.broker.queues.tracing import note_acquired, note_expired
 from goqueue.broker.runtime.shard import StateShard, timed
 from goqueue.model.errors import GoQueueError
 from goqueue.model.log import Isolation
 from goqueue.model.offsets import OffsetRange
-from goqueue.model.queues.messages import QueueKey
-from goqueue.model.topics import TopicView
+from goqueue.model.queues.messages import Leased, QueueKey
+from goqueue.model.queues.share import ShareFetch, ShareFetched, SharePart
+from goqueue.model.rights import ReadableGroup, ReadableTopic
 from goqueue.state.queues.machine import QueueMachine
-from goqueue.state.queues.messages import Acquire, Acquired, AcquiredSpan
+from goqueue.state.queues.messages import Acquire, Acquired
 
-if TYPE_CHECKING:
-    from goqueue.broker.queues.share.groups import ShareGroups, ShareHost
-
-
-class AcquiredRange(NamedTuple):
-    first_offset: int
-    last_offset: int
-    delivery_count: int
-
-
-@dataclass(frozen=True, slots=True)
-class ShareFetched:
-    topic: str
-    index: int
-    error: GoQueueError | None = None
-    data: bytes | memoryview = b""
-    acquired: Sequence[AcquiredRange] = ()
+_NOTHING: Final = FoundBatches()
 
 
 class _Part(NamedTuple):
-    topic: TopicView
+    part: SharePart
+    topic: ReadableTopic
     key: QueueKey
     partition: Partition
     shard: StateShard[QueueMachine]
 
-    def answer(
-        self,
-        *,
-        error: GoQueueError | None = None,
-        data: bytes | memoryview = b"",
-        acquired: Sequence[AcquiredRange] = (),
-    ) -> ShareFetched:
-        return ShareFetched(self.topic.name, self.key.partition, error, data, acquired)
-
 
 class _Seen(NamedTuple):
-    part: _Part
+    of: _Part
     request: Acquire
-    look: Look
+    batches: FoundBatches
     error: GoQueueError | None = None
 
     @property
     def has_passed_over(self) -> bool:
-        return bool(self.look.skipped or self.look.expired)
+        return bool(self.batches.skipped or self.batches.expired)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShareFetch:
-    group_id: str
-    member_id: str
-    # Topic and partition, in the order in which they are served.
-    wanted: Sequence[tuple[str, int]]
-    max_wait_ms: int
-    min_bytes: int
-    max_bytes: int
-    max_records: int
-    # Acquired ranges are cut where a batch ends so that they have about this many records.
-    batch_size: int
-    # Never more than `max_records`, even if batches are sent again for the rest (KIP-1206).
-    is_strict: bool = False
+class ShareFetching:
+    def __init__(self, host: ShareHost, queues: Queues, share_queues: ShareQueues) -> None:
+        self._host = host
+        self._queues = queues
+        self._share_queues = share_queues
 
     async def run(
-        self, host: "ShareHost", queues: Queues, groups: "ShareGroups"
+        self,
+        group: ReadableGroup,
+        member_id: str,
+        topics: Mapping[UUID, ReadableTopic],
+        request: ShareFetch,
     ) -> list[ShareFetched]:
-        parts, refused = await self._find(host, queues, groups)
-        isolation = Isolation[groups.config_of(self.group_id).share_isolation_level.upper()]
+        """One answer for each partition that is wanted and has a topic here."""
+        parts, refused = await self._find(group, topics, request.wanted)
         loop = asyncio.get_running_loop()
-        give_up_at = loop.time() + self.max_wait_ms / 1000
+        give_up_at = loop.time() + request.max_wait_ms / 1000
         watched = [(part.key, part.partition) for part in parts]
+        in_line = request.min_bytes <= 1
+        isolation = Isolation[self._share_queues.config_of(group).share_isolation_level.upper()]
         while parts:
-            with groups.waiting.place(watched, in_line=self.min_bytes <= 1) as place:
-                seen = await self._look(host, queues, groups, parts, isolation)
-                idle = {s.part.key for s in seen if not s.look.spans}
+            with self._queues.lines.place(watched, in_line=in_line) as place:
+                seen = await self._look(group, member_id, parts, request, isolation)
+                idle = {s.of.key for s in seen if not s.batches.spans}
                 place.looked([part.key for part in parts if part.key not in idle])
-                have_bytes = sum(s.look.size_bytes for s in seen)
+                have_bytes = sum(s.batches.size_bytes for s in seen)
                 is_over = bool(refused) or any(s.error for s in seen)
                 wait_s = 0.0 if is_over else give_up_at - loop.time()
-                if wait_s <= 0 or have_bytes >= max(self.min_bytes, 1):
-                    answers = [*refused, *await self._acquire(seen)]
+                if wait_s <= 0 or have_bytes >= max(request.min_bytes, 1):
+                    answers = [*refused, *await _acquire(seen, request.batch_size)]
                     if wait_s <= 0 or any(answer.acquired for answer in answers):
                         return answers
                     # Somebody else was faster, or all of it had to be passed over.
                 elif any(s.has_passed_over for s in seen):
-                    await self._pass_over([s for s in seen if s.has_passed_over])
+                    await _pass_over([s for s in seen if s.has_passed_over])
                 else:
                     # A queue that is full of locks must know that somebody waits.
-                    await self._pass_over([s for s in seen if not s.look.spans])
+                    await _pass_over([s for s in seen if not s.batches.spans])
                     await place.wait(wait_s)
         return refused
 
     async def _find(
-        self, host: "ShareHost", queues: Queues, groups: "ShareGroups"
+        self,
+        group: ReadableGroup,
+        topics: Mapping[UUID, ReadableTopic],
+        wanted: Sequence[SharePart],
     ) -> tuple[list[_Part], list[ShareFetched]]:
         parts: list[_Part] = []
         refused: list[ShareFetched] = []
-        for name, index in self.wanted:
+        for part in wanted:
+            topic = topics.get(part.topic_id)
+            if topic is None:
+                continue
             try:
-                topic = host.topic(name)
-                partition = host.partition(name, index)
+                partition = self._host.partition(topic, part.partition)
                 partition.check_online()
-                await groups.open(self.group_id, topic)
-                key = QueueKey(self.group_id, topic.id, index)
-                parts.append(_Part(topic, key, partition, await queues.shard(key)))
+                await self._share_queues.open(group, topic)
+                key = QueueKey(group, *part)
+                shard = await self._queues.registry.shard(key)
+                parts.append(_Part(part, topic, key, partition, shard))
             except GoQueueError as error:
-                refused.append(ShareFetched(name, index, error))
+                refused.append(ShareFetched(part, error))
         return parts, refused
 
     async def _look(
         self,
-        host: "ShareHost",
-        queues: Queues,
-        groups: "ShareGroups",
+        group: ReadableGroup,
+        member_id: str,
         parts: Sequence[_Part],
+        request: ShareFetch,
         isolation: Isolation,
     ) -> list[_Seen]:
-        left_records, left_bytes = self.max_records, self.max_bytes
+        left_records, left_bytes = request.max_records, request.max_bytes
         seen: list[_Seen] = []
         for part in parts:
             if left_records <= 0 or left_bytes <= 0:
@@ -145,82 +128,78 @@ class ShareFetch:
             partition, machine = part.partition, part.shard.machine
             if machine.settings(part.key) is None:
                 # It was deleted meanwhile, by an administrator.
-                groups.forget_opened(self.group_id)
-                await groups.open(self.group_id, part.topic)
+                self._share_queues.forget(group)
+                await self._share_queues.open(group, part.topic)
             lanes = partition.lanes.index
-            request = Acquire(
+            acquire = Acquire(
                 queue=part.key,
-                member=self.member_id,
+                member=member_id,
                 max_messages=left_records,
                 readable=OffsetRange(partition.log_start_offset, partition.readable_end(isolation)),
                 lanes=lanes,
             )
-            spans = sorted(machine.candidates(request, now_ms=host.clock_ms()))
-            look, error = _NOTHING, None
-            if spans:
+            ready = sorted(machine.candidates(acquire, now_ms=self._host.clock_ms()))
+            batches, error = _NOTHING, None
+            if ready:
                 reader = ShareReader(
                     partition,
                     isolation=isolation,
-                    find_expired=queues.expired,
-                    completes_batches=not self.is_strict and lanes is None,
+                    find_expired=self._queues.receiving.expired,
+                    completes_batches=not request.is_strict and lanes is None,
                 )
                 try:
-                    first = not any(s.look.chunks for s in seen)
-                    look = await reader.read(spans, left_bytes, at_least_one=first)
+                    is_first = not any(s.batches.chunks for s in seen)
+                    batches = await reader.read(ready, left_bytes, at_least_one=is_first)
                 except GoQueueError as problem:
                     error = problem
-            left_records -= sum(span.size for span in look.spans)
-            left_bytes -= look.size_bytes
-            seen.append(_Seen(part, request, look, error))
+            left_records -= sum(offsets.size for offsets in batches.spans)
+            left_bytes -= batches.size_bytes
+            seen.append(_Seen(part, acquire, batches, error))
         return seen
 
-    async def _acquire(self, seen: Sequence[_Seen]) -> list[ShareFetched]:
-        wanted = [s for s in seen if s.look.spans or s.has_passed_over]
-        acquired = await _execute(
-            (
-                s.part,
-                replace(
-                    s.request,
-                    max_messages=max(sum(span.size for span in s.look.spans), 1),
-                    only=tuple(s.look.spans),
-                    skipped=tuple(s.look.skipped),
-                    expired=tuple(s.look.expired),
-                ),
-            )
-            for s in wanted
+
+async def _acquire(seen: Sequence[_Seen], batch_size: int) -> list[ShareFetched]:
+    wanted = [s for s in seen if s.batches.spans or s.has_passed_over]
+    acquired = await _execute(
+        (
+            s.of,
+            replace(
+                s.request,
+                max_messages=max(sum(offsets.size for offsets in s.batches.spans), 1),
+                only=tuple(s.batches.spans),
+                skipped=tuple(s.batches.skipped),
+                expired=tuple(s.batches.expired),
+            ),
         )
-        answers = [s.part.answer(error=s.error) for s in seen if s.error is not None]
-        for s, found in zip(wanted, acquired, strict=True):
-            spans = sorted(found.spans, key=lambda span: span.start)
-            data = s.look.data_of([OffsetRange(span.start, span.end) for span in spans])
-            trace = s.part.partition.trace
-            if trace is not None:
-                note_acquired(trace, data, spans, self.group_id, self.member_id)
-                note_expired(trace, s.look.expired, self.group_id)
-            answers.append(
-                s.part.answer(
-                    data=data,
-                    acquired=list(_ranges(spans, s.look.batches, self.batch_size)),
-                )
-            )
-        return answers
+        for s in wanted
+    )
+    answers = [ShareFetched(s.of.part, s.error) for s in seen if s.error is not None]
+    for s, found in zip(wanted, acquired, strict=True):
+        leased = sorted(found.leased)
+        data = s.batches.data_of([each.offsets for each in leased])
+        trace = s.of.partition.trace
+        if trace is not None:
+            note_acquired(trace, data, leased, s.of.key.group, s.request.member)
+            note_expired(trace, s.batches.expired, s.of.key.group)
+        cut = list(_cut_at_batches(leased, s.batches.batches, batch_size))
+        answers.append(ShareFetched(s.of.part, data=data, acquired=cut))
+    return answers
 
-    async def _pass_over(self, seen: Sequence[_Seen]) -> None:
-        await _execute(
-            (
-                s.part,
-                replace(
-                    s.request,
-                    only=(),
-                    skipped=tuple(s.look.skipped),
-                    expired=tuple(s.look.expired),
-                ),
-            )
-            for s in seen
+
+async def _pass_over(seen: Sequence[_Seen]) -> None:
+    """Acquire nothing; what may not be delivered is settled."""
+    await _execute(
+        (
+            s.of,
+            replace(
+                s.request,
+                only=(),
+                skipped=tuple(s.batches.skipped),
+                expired=tuple(s.batches.expired),
+            ),
         )
-
-
-_NOTHING: Final = Look()
+        for s in seen
+    )
 
 
 async def _execute(requests: Iterable[tuple[_Part, Acquire]]) -> list[Acquired]:
@@ -232,22 +211,22 @@ async def _execute(requests: Iterable[tuple[_Part, Acquire]]) -> list[Acquired]:
     return await asyncio.gather(*commands)
 
 
-def _ranges(
-    spans: Sequence[AcquiredSpan], batches: Sequence[OffsetRange], batch_size: int
-) -> Iterator[AcquiredRange]:
-    """Acquired records as clients acknowledge them: long ones are cut where a batch ends."""
+def _cut_at_batches(
+    leased: Sequence[Leased], batches: Sequence[OffsetRange], batch_size: int
+) -> Iterator[Leased]:
+    """Acquired records as clients acknowledge them: long ranges are cut where a batch ends."""
     ends = iter(batches)
     batch = next(ends, None)
-    for span in spans:
-        start = span.start
+    for each in leased:
+        start, last_end = each.offsets
         cut = start
-        while batch is not None and span.end - start > batch_size > 0 and batch.start < span.end:
+        while batch is not None and last_end - start > batch_size > 0 and batch.start < last_end:
             if batch.end - start > batch_size and cut > start:
-                yield AcquiredRange(start, cut - 1, span.delivery_count)
+                yield each._replace(offsets=OffsetRange(start, cut))
                 start = cut
-            cut = min(max(batch.end, start), span.end)
-            if batch.end > span.end:
+            cut = min(max(batch.end, start), last_end)
+            if batch.end > last_end:
                 break
             batch = next(ends, None)
-        if start < span.end:
-            yield AcquiredRange(start, span.end - 1, span.delivery_count)
+        if start < last_end:
+            yield each._replace(offsets=OffsetRange(start, last_end))

@@ -23,7 +23,7 @@ FindExpired = Callable[[Partition, Sequence[Record]], list[OffsetRange]]
 
 
 @dataclass(slots=True)
-class Look:
+class FoundBatches:
     """What a share fetch would get of a partition."""
 
     # Ready records whose batches were read, in the order of offsets.
@@ -41,7 +41,7 @@ class Look:
 
     def data_of(self, spans: Sequence[OffsetRange]) -> bytes | memoryview:
         """Only the batches that hold some of these, which are in the order of offsets."""
-        if sum(map(_size, spans)) == sum(map(_size, self.spans)):
+        if sum(s.size for s in spans) == sum(s.size for s in self.spans):
             return self.data
         kept = []
         for chunk in self.chunks:
@@ -56,7 +56,7 @@ class Look:
 
 
 class ShareReader:
-    """One look at one partition."""
+    """Reads once from one partition."""
 
     def __init__(
         self,
@@ -71,15 +71,15 @@ class ShareReader:
         self._find_expired = find_expired
         # Take the last batch whole, rather than send it again for the rest of its records.
         self._completes_batches = completes_batches
-        self._look = Look()
+        self._found = FoundBatches()
         # The batch that was read last, which the next span may be in too.
         self._header: BatchHeader | None = None
         self._is_shown = False
 
     async def read(
         self, spans: Sequence[OffsetRange], max_bytes: int, *, at_least_one: bool
-    ) -> Look:
-        look, partition = self._look, self._partition
+    ) -> FoundBatches:
+        found, partition = self._found, self._partition
         log = partition.log
         average_bytes = log.size_bytes // max(log.log_end_offset - log.log_start_offset, 1) + 1
         for span in spans:
@@ -88,25 +88,25 @@ class ShareReader:
                 self._note(span, self._header)
                 offset = self._header.next_offset
             while offset < span.end:
-                left_bytes = max_bytes - look.size_bytes
+                left_bytes = max_bytes - found.size_bytes
                 wanted_bytes = (span.end - offset) * average_bytes + READ_AHEAD_BYTES
-                found = await partition.read(
+                read = await partition.read(
                     offset,
                     min(left_bytes, wanted_bytes),
                     isolation=self._isolation,
-                    at_least_one=at_least_one and not look.chunks,
+                    at_least_one=at_least_one and not found.chunks,
                 )
-                if not found.data:
-                    return look
-                offset = self._take(span, found.data, found.next_offset)
-        return look
+                if not read.data:
+                    return found
+                offset = self._take(span, read.data, read.next_offset)
+        return found
 
     def _take(self, span: OffsetRange, data: bytes, next_offset: int) -> int:
         """Keep the batches of `data` that hold some of `span`; returns where to read on."""
         aborted: Sequence[AbortedEntry] = ()
         if self._isolation is Isolation.READ_COMMITTED:
             aborted = self._partition.ledger.aborted.overlapping(span.start, next_offset)
-        look = self._look
+        found = self._found
         view = memoryview(data)
         position = kept_from = 0
         end = span.start
@@ -121,36 +121,36 @@ class ShareReader:
                 self._keep(view, kept_from, position)
                 kept_from = batch_end
             else:
-                look.batches.append(OffsetRange(header.base_offset, header.next_offset))
+                found.batches.append(OffsetRange(header.base_offset, header.next_offset))
                 self._look_for_expired(header, view[position:batch_end])
             self._note(span, header)
             position, end = batch_end, header.next_offset
         if position == len(data) and kept_from == 0:
-            look.chunks.append(data)
-            look.size_bytes += position
+            found.chunks.append(data)
+            found.size_bytes += position
         else:
             self._keep(view, kept_from, position)
         return end
 
     def _keep(self, view: memoryview, start: int, end: int) -> None:
         if start < end:
-            self._look.chunks.append(view[start:end])
-            self._look.size_bytes += end - start
+            self._found.chunks.append(view[start:end])
+            self._found.size_bytes += end - start
 
     def _note(self, span: OffsetRange, header: BatchHeader) -> None:
         """Sort the part of `span` that is in the batch."""
         start, end = max(span.start, header.base_offset), min(span.end, header.next_offset)
         if not self._is_shown:
-            _add(self._look.skipped, start, end)
+            _add(self._found.skipped, start, end)
             return
         if self._completes_batches and end == span.end:
             end = header.next_offset
-        _add(self._look.spans, start, end)
+        _add(self._found.spans, start, end)
 
     def _look_for_expired(self, header: BatchHeader, batch: memoryview) -> None:
         config = self._partition.config
         if config.queue_ttl_ms >= 0 or may_have_features(batch, header, config):
-            self._look.expired += self._find_expired(self._partition, list(decode_records(batch)))
+            self._found.expired += self._find_expired(self._partition, list(decode_records(batch)))
 
 
 def _add(spans: list[OffsetRange], start: int, end: int) -> None:
@@ -158,10 +158,6 @@ def _add(spans: list[OffsetRange], start: int, end: int) -> None:
         spans[-1] = OffsetRange(spans[-1].start, max(end, spans[-1].end))
     else:
         spans.append(OffsetRange(start, end))
-
-
-def _size(span: OffsetRange) -> int:
-    return span.end - span.start
 
 
 def _is_aborted(header: BatchHeader, aborted: Sequence[AbortedEntry]) -> bool:

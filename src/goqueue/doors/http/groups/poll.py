@@ -14,7 +14,6 @@ from msgspec import Meta
 from goqueue.broker.hosted_clients.members.members import GroupMembers
 from goqueue.broker.hosted_clients.members.polling import PolledRecord
 from goqueue.broker.hosted_clients.members.sessions import CooperativeSession
-from goqueue.broker.node import Node
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.groups.fields import (
     GROUP_NAME_MAX_LENGTH,
@@ -30,7 +29,12 @@ from goqueue.doors.http.queues import DELAY_MAX_MS, QueuedMessage, poll_queue
 from goqueue.doors.http.stored_message import show_record
 from goqueue.doors.http.topics import TOPIC_NAME_PATTERN
 from goqueue.doors.web.long_poll import LONG_POLL_MAX_MS, or_gone
+from goqueue.model.caller import Caller
 from goqueue.model.names import TOPIC_NAME_MAX_LENGTH
+from goqueue.model.queues.receiving import Receive
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.broker_service import BrokerService
+from goqueue.service.needs import Need
 
 MESSAGES_DEFAULT: Final = 100
 MESSAGES_MAX: Final = 10_000
@@ -67,9 +71,17 @@ class QueuePoll(msgspec.Struct, frozen=True):
     "/groups/{group:str}/poll",
     tags=["Groups"],
     responses=errors(400, 403, 404, 409, 416, 422),
+    # As a member, the topics are those that the group has given it.
+    opt={
+        "needs": (
+            Need(Resource.GROUP, Verb.READ, names="group"),
+            Need(Resource.TOPIC, Verb.READ, names="topic"),
+        )
+    },
 )
 async def poll(
-    broker: NamedDependency[Node],
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
     members: NamedDependency[GroupMembers],
     closing: NamedDependency[asyncio.Event],
     request: Request[Any, Any, Any],
@@ -155,18 +167,15 @@ async def poll(
             [_show(each, encoding) for each in records], session.epoch, show_partitions(revoke)
         )
     assert topic is not None
+    wanted = Receive(
+        max_messages=min(limit, LEASED_MESSAGES_MAX),
+        member=consumer,
+        lease_ms=visibility or None,
+        wait_ms=wait_ms,
+        start=start or "earliest",
+    )
     found = await or_gone(
-        poll_queue(
-            broker,
-            group,
-            topic,
-            member=consumer,
-            limit=min(limit, LEASED_MESSAGES_MAX),
-            wait_ms=wait_ms,
-            lease_ms=visibility or None,
-            start=start or "earliest",
-            encoding=encoding,
-        ),
+        poll_queue(service, caller, group, topic, wanted, encoding),
         request.receive,
         closing,
     )

@@ -10,12 +10,11 @@ from prometheus_client.metrics_core import Metric
 from goqueue.broker.measuring.queues import QueueFigures, queue_figures
 from goqueue.broker.node import Node
 from goqueue.broker.partitions.partition import Partition
-from goqueue.broker.queues.redrive import GROUP as REDRIVE_GROUP
-from goqueue.broker.queues.registry import is_dead_letter_topic
 from goqueue.doors.http.metrics import bounds
 from goqueue.doors.http.metrics.ages import Ages, Place
 from goqueue.doors.http.metrics.families import Families, Labels, counters, gauge, gauges
 from goqueue.doors.http.metrics.pace import Pace
+from goqueue.model.queues.dead_letters import REDRIVE_GROUP, is_dead_letter_topic
 from goqueue.model.queues.lanes import LANES
 from goqueue.model.queues.messages import LaneFigures, QueueTotals
 
@@ -68,7 +67,7 @@ class _Sum:
 async def read(broker: Node, pace: Pace, ages: Ages) -> Families:
     sums: dict[_Key, _Sum] = {}
     redriven: dict[tuple[str, int], int] = {}
-    for figures in queue_figures(broker.queues):
+    for figures in queue_figures(broker, broker.queues):
         key = (figures.topic, figures.seen.queue.group)
         sums.setdefault(key, _Sum()).add(figures.partition, figures)
         if key[1] == REDRIVE_GROUP:

@@ -9,53 +9,59 @@ from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
+from goqueue.model.queues.share import NewShareOffset, ShareOffset
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
-    from kio.schema.alter_share_group_offsets.v0.request import (
-        AlterShareGroupOffsetsRequest,
-        AlterShareGroupOffsetsRequestTopic,
-    )
+    from kio.schema.alter_share_group_offsets.v0.request import AlterShareGroupOffsetsRequest
 
 
 async def handle(context: RequestContext, request: "AlterShareGroupOffsetsRequest") -> Message:
+    wanted = [
+        (
+            topic.topic_name,
+            [NewShareOffset(part.partition_index, part.start_offset) for part in topic.partitions],
+        )
+        for topic in request.topics
+    ]
+    shares = context.service.share_groups
     try:
-        opened = await context.broker.share_groups.check_empty(request.group_id, may_make=True)
-        code, message = group_code(opened.error), opened.error_message
+        altered = await shares.alter_offsets(context.caller, request.group_id, wanted)
     except GoQueueError as error:
-        code, message = failure_code(error), error.message
-    topics: list[Message] = []
-    if code is ErrorCode.none:
-        topics = [await _topic(context, request.group_id, topic) for topic in request.topics]
-    return {"error_code": code, "error_message": message or None, "responses": topics}
-
-
-async def _topic(
-    context: RequestContext, group_id: str, topic: "AlterShareGroupOffsetsRequestTopic"
-) -> Message:
-    view = context.broker.image.topics.get(topic.topic_name)
+        code = failure_code(error)
+        return {"error_code": code, "error_message": error.message, "responses": []}
     return {
-        "topic_name": topic.topic_name,
-        "topic_id": None if view is None else view.id,
-        "partitions": [
-            await _partition(
-                context, group_id, topic.topic_name, part.partition_index, part.start_offset
-            )
-            for part in topic.partitions
+        "error_code": group_code(altered.error),
+        "error_message": altered.error_message or None,
+        "responses": [
+            {
+                "topic_name": topic.name,
+                "topic_id": topic.topic_id,
+                "partitions": [_partition(part) for part in topic.partitions],
+            }
+            for topic in altered.topics
         ],
     }
 
 
-async def _partition(
-    context: RequestContext, group_id: str, topic: str, index: int, offset: int
-) -> Message:
-    try:
-        await context.broker.share_groups.alter_offset(group_id, topic, index, offset)
-    except GoQueueError as error:
-        code, message = error_code(error), error.message
-        return {"partition_index": index, "error_code": code, "error_message": message}
-    return {"partition_index": index, "error_code": ErrorCode.none, "error_message": None}
+def _partition(altered: ShareOffset) -> Message:
+    error = altered.error
+    return {
+        "partition_index": altered.index,
+        "error_code": ErrorCode.none if error is None else error_code(error),
+        "error_message": None if error is None else error.message,
+    }
 
 
 OPERATION = Operation(
-    api_key=91, name="AlterShareGroupOffsets", min_version=0, max_version=0, handle=handle
+    api_key=91,
+    name="AlterShareGroupOffsets",
+    min_version=0,
+    max_version=0,
+    handle=handle,
+    needs=(
+        Need(Resource.GROUP, Verb.READ, names="group_id"),
+        Need(Resource.TOPIC, Verb.READ, names="topics.topic_name", refused=Refused.EACH),
+    ),
 )

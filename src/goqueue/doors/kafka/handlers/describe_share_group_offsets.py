@@ -1,7 +1,6 @@
 """DescribeShareGroupOffsets: how far share groups are; below, all is acknowledged."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
@@ -10,9 +9,9 @@ from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
-from goqueue.model.queues.errors import QueueError
-from goqueue.model.queues.messages import QueueDescription
-from goqueue.model.topics import TopicView
+from goqueue.model.queues.share import ShareOffset
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
     from kio.schema.describe_share_group_offsets.v1.request import (
@@ -28,83 +27,53 @@ async def handle(context: RequestContext, request: "DescribeShareGroupOffsetsReq
 async def _group(
     context: RequestContext, asked: "DescribeShareGroupOffsetsRequestGroup"
 ) -> Message:
-    shares = context.broker.share_groups
-    topics: list[Message] = []
+    topics = asked.topics
+    wanted = None if topics is None else [(each.topic_name, each.partitions) for each in topics]
+    shares = context.service.share_groups
     try:
-        group = await shares.describe(asked.group_id)
-        code, message = group_code(group.error), group.error_message
-        if code is ErrorCode.none and asked.topics is None:
-            for view in shares.topics_of(asked.group_id):
-                indexes = range(len(view.partitions))
-                topics.append(await _topic(context, asked.group_id, view.name, indexes))
-        elif code is ErrorCode.none:
-            for topic in asked.topics or ():
-                topics.append(
-                    await _topic(context, asked.group_id, topic.topic_name, topic.partitions)
-                )
+        found = await shares.describe_offsets(context.caller, asked.group_id, wanted)
     except GoQueueError as error:
-        code, message = failure_code(error), error.message
+        return {
+            "group_id": asked.group_id,
+            "topics": [],
+            "error_code": failure_code(error),
+            "error_message": error.message,
+        }
     return {
         "group_id": asked.group_id,
-        "topics": topics,
-        "error_code": code,
-        "error_message": message or None,
+        "topics": [
+            {
+                "topic_name": topic.name,
+                "topic_id": topic.topic_id,
+                "partitions": [_partition(part) for part in topic.partitions],
+            }
+            for topic in found.topics
+        ],
+        "error_code": group_code(found.error),
+        "error_message": found.error_message or None,
     }
 
 
-async def _topic(
-    context: RequestContext, group_id: str, name: str, indexes: Sequence[int]
-) -> Message:
-    view = context.broker.image.topics.get(name)
-    found: list[QueueDescription] = []
-    problem: GoQueueError | None = None
-    if view is not None:
-        try:
-            found = await context.broker.share_groups.describe_offsets(group_id, name)
-        except GoQueueError as error:
-            problem = error
+def _partition(found: ShareOffset) -> Message:
+    error = found.error
     return {
-        "topic_name": name,
-        "topic_id": None if view is None else view.id,
-        "partitions": [_partition(context, view, index, found, problem) for index in indexes],
+        "partition_index": found.index,
+        "start_offset": found.start_offset,
+        "leader_epoch": found.leader_epoch,
+        "lag": found.lag,
+        "error_code": ErrorCode.none if error is None else error_code(error),
+        "error_message": None if error is None else error.message,
     }
-
-
-def _partition(
-    context: RequestContext,
-    view: TopicView | None,
-    index: int,
-    found: Sequence[QueueDescription],
-    problem: GoQueueError | None,
-) -> Message:
-    answer: dict[str, Any] = {
-        "partition_index": index,
-        "start_offset": -1,
-        "leader_epoch": 0,
-        "lag": -1,
-        "error_code": ErrorCode.none,
-        "error_message": None,
-    }
-    if problem is not None:
-        return {**answer, "error_code": error_code(problem), "error_message": problem.message}
-    if view is None or not 0 <= index < len(found):
-        return {
-            **answer,
-            "error_code": ErrorCode.unknown_topic_or_partition,
-            "error_message": "there is no such partition",
-        }
-    queue = found[index]
-    if queue.error is QueueError.UNKNOWN_QUEUE:
-        # Nobody has read it yet.
-        return answer
-    partition = context.broker.partition(view.name, index)
-    start = max(queue.floor, partition.log_start_offset)
-    answer["start_offset"] = start
-    answer["leader_epoch"] = partition.leader_epoch
-    answer["lag"] = max(partition.high_watermark - start - queue.settled_above_floor, 0)
-    return answer
 
 
 OPERATION = Operation(
-    api_key=90, name="DescribeShareGroupOffsets", min_version=0, max_version=1, handle=handle
+    api_key=90,
+    name="DescribeShareGroupOffsets",
+    min_version=0,
+    max_version=1,
+    handle=handle,
+    needs=(
+        Need(Resource.GROUP, Verb.DESCRIBE, names="groups.group_id", refused=Refused.EACH),
+        Need(Resource.TOPIC, Verb.DESCRIBE, names="groups.topics.topic_name", refused=Refused.EACH),
+    ),
 )

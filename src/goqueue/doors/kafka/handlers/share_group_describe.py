@@ -7,8 +7,13 @@ from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
-from goqueue.model.groups.share_messages import DescribedShareGroup, DescribedShareMember
-from goqueue.state.groups.share_assignor import SIMPLE_ASSIGNOR
+from goqueue.model.groups.share_messages import (
+    SHARE_ASSIGNOR,
+    DescribedShareGroup,
+    DescribedShareMember,
+)
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
     from kio.schema.share_group_describe.v1.request import ShareGroupDescribeRequest
@@ -26,7 +31,7 @@ async def handle(context: RequestContext, request: "ShareGroupDescribeRequest") 
 
 async def _described(context: RequestContext, group_id: str) -> Message:
     try:
-        group = await context.broker.share_groups.describe(group_id)
+        group = await context.service.share_groups.describe(context.caller, group_id)
         code, message = group_code(group.error), group.error_message
     except GoQueueError as error:
         group = DescribedShareGroup(group_id=group_id)
@@ -38,13 +43,13 @@ async def _described(context: RequestContext, group_id: str) -> Message:
         "group_state": group.state,
         "group_epoch": group.group_epoch,
         "assignment_epoch": group.assignment_epoch,
-        "assignor_name": SIMPLE_ASSIGNOR,
+        "assignor_name": SHARE_ASSIGNOR,
         "members": [_member(context, member) for member in group.members],
     }
 
 
 def _member(context: RequestContext, member: DescribedShareMember) -> Message:
-    topics = context.broker.image.topics_by_id
+    names = context.service.share_groups.topic_names(member.assignment)
     return {
         "member_id": member.member_id,
         "rack_id": member.rack_id,
@@ -56,16 +61,25 @@ def _member(context: RequestContext, member: DescribedShareMember) -> Message:
             "topic_partitions": [
                 {
                     "topic_id": topic_id,
-                    "topic_name": topics[topic_id].name,
+                    "topic_name": names[topic_id],
                     "partitions": sorted(partitions),
                 }
                 for topic_id, partitions in member.assignment.items()
-                if topic_id in topics
+                if topic_id in names
             ]
         },
     }
 
 
 OPERATION = Operation(
-    api_key=77, name="ShareGroupDescribe", min_version=1, max_version=1, handle=handle
+    api_key=77,
+    name="ShareGroupDescribe",
+    min_version=1,
+    max_version=1,
+    handle=handle,
+    needs=(
+        Need(Resource.GROUP, Verb.DESCRIBE, names="group_ids", refused=Refused.EACH),
+        # Of what the members have subscribed to and been assigned.
+        Need(Resource.TOPIC, Verb.DESCRIBE, refused=Refused.EACH),
+    ),
 )

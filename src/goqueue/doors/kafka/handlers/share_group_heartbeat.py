@@ -7,6 +7,8 @@ from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.groups.share_messages import ShareGroupHeartbeat
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need
 
 if TYPE_CHECKING:
     from kio.schema.share_group_heartbeat.v1.request import ShareGroupHeartbeatRequest
@@ -23,12 +25,20 @@ async def handle(context: RequestContext, request: "ShareGroupHeartbeatRequest")
         client=context.client,
     )
     try:
-        result = await context.broker.share_groups.heartbeat(beat)
+        result = await context.service.share_groups.heartbeat(context.caller, beat)
     except GoQueueError as error:
         return heartbeat_failure(error, request.member_id, request.member_epoch)
     return heartbeat_answer(result)
 
 
 OPERATION = Operation(
-    api_key=76, name="ShareGroupHeartbeat", min_version=1, max_version=1, handle=handle
+    api_key=76,
+    name="ShareGroupHeartbeat",
+    min_version=1,
+    max_version=1,
+    handle=handle,
+    needs=(
+        Need(Resource.GROUP, Verb.READ, names="group_id"),
+        Need(Resource.TOPIC, Verb.DESCRIBE, names="subscribed_topic_names"),
+    ),
 )

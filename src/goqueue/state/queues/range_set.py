@@ -1,4 +1,4 @@
-"""A set of numbers kept as sorted spans."""
+"""A set of whole numbers kept as sorted ranges: offsets, or numbers of blocks."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
@@ -6,23 +6,23 @@ from collections.abc import Iterable, Iterator
 from goqueue.model.offsets import OffsetRange
 
 
-class SpanSet:
-    """Spans are disjoint and do not touch. Adding or removing one is O(log n) and a memmove."""
+class RangeSet:
+    """Ranges are disjoint and do not touch. Adding or removing one is O(log n) and a memmove."""
 
     __slots__ = ("_ends", "_starts", "size")
 
-    def __init__(self, spans: Iterable[tuple[int, int]] = ()) -> None:
+    def __init__(self, ranges: Iterable[tuple[int, int]] = ()) -> None:
         self._starts: list[int] = []
         self._ends: list[int] = []
         self.size = 0
-        for start, end in spans:
+        for start, end in ranges:
             self.add(start, end)
 
     def __bool__(self) -> bool:
         return bool(self._starts)
 
     def __len__(self) -> int:
-        """The number of spans; `size` is the number of members."""
+        """The number of ranges; `size` is the number of members."""
         return len(self._starts)
 
     def __iter__(self) -> Iterator[OffsetRange]:
@@ -32,8 +32,8 @@ class SpanSet:
         at = bisect_right(self._starts, number) - 1
         return at >= 0 and number < self._ends[at]
 
-    def copy(self) -> "SpanSet":
-        new = SpanSet()
+    def copy(self) -> "RangeSet":
+        new = RangeSet()
         new._starts = self._starts.copy()
         new._ends = self._ends.copy()
         new.size = self.size
@@ -43,7 +43,7 @@ class SpanSet:
         if start >= end:
             return
         starts, ends = self._starts, self._ends
-        # The spans that the new one touches or covers become one.
+        # The ranges that the new one touches or covers become one.
         low, high = bisect_left(ends, start), bisect_right(starts, end)
         if low < high:
             start, end = min(start, starts[low]), max(end, ends[high - 1])
@@ -72,7 +72,7 @@ class SpanSet:
             at += 1
 
     def end_of(self, number: int) -> int | None:
-        """The end of the span that holds `number`, or None."""
+        """The end of the range that holds `number`, or None."""
         at = bisect_right(self._starts, number) - 1
         if at >= 0 and number < self._ends[at]:
             return self._ends[at]

@@ -1,0 +1,15 @@
+"""The part of the broker that share groups stand on."""
+
+from typing import Protocol
+
+from goqueue.broker.partitions.partition import Partition
+from goqueue.model.topics import TopicView
+from goqueue.state.metadata_image import MetadataImage
+
+
+class ShareHost(Protocol):
+    @property
+    def image(self) -> MetadataImage: ...
+    def topic(self, name: str) -> TopicView: ...
+    def partition(self, topic: str, index: int) -> Partition: ...
+    def clock_ms(self) -> int: ...
