@@ -92,7 +92,7 @@ class BrokerServer:
         http_door = HttpDoor(service, self.config, mounts=mounts)
         http = await self._open("HTTP", "--http-port", http_door)
         kafka = await self._open("Kafka", "--kafka-port", KafkaDoor(service, self.config))
-        self._loop_lag = LoopLagProbe(broker.traffic.loop_lag)
+        self._loop_lag = LoopLagProbe(service.measuring.traffic.loop_lag)
         self._loop_lag.start()
         host, port = self._advertised(*kafka)
         await broker.announce(host, port, http[1])

@@ -7,6 +7,7 @@ from goqueue.service.administration import Administration
 from goqueue.service.delays import DelayService
 from goqueue.service.groups import GroupService
 from goqueue.service.log import LogService
+from goqueue.service.measuring import MeasuringService
 from goqueue.service.moves import MoveService
 from goqueue.service.publishing import PublishingService
 from goqueue.service.queues import QueueService
@@ -37,6 +38,7 @@ class BrokerService:
         self.transactions = TransactionService(node, access, routing)
         self.schemas = SchemaService(node, access, routing)
         self.delays = DelayService(node, access, routing)
+        self.measuring = MeasuringService(node, access)
         self.tracing = TracingService(node, access, routing)
         self.administration = Administration(node, access, routing)
 

@@ -1,7 +1,7 @@
-"""What the broker and its doors count and time, for whoever shows it.
+"""Figures of a broker, read when somebody asks for them.
 
-Histograms and counts belong to whoever adds to them and live as long as the broker. Event loop
-only, but for the flush times, which worker threads add under a lock. Figures of groups and queues
-are not kept: they are read from the coordinators' machines when asked for, one at a time, so that
-the reader can give way to other work in between.
+Purpose: knows where each feature keeps what it counts and times, and hands it out as values. State:
+none but a look at the disk that is under way. Concurrency: what only the event loop may look at is
+read there in slices, so that requests in between wait for milliseconds at most; the rest in a
+thread. Whoever counts something owns the counter; it lives as long as the broker.
 """

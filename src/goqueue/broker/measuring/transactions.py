@@ -1,39 +1,32 @@
 """Figures of transactions and of the producers that partitions know."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable
 
+from goqueue.broker.measuring.pace import Pace
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.transactions.transactions import Transactions
+from goqueue.model.measuring.figures import ProducerFigures, TransactionFigures
 from goqueue.model.transactions.states import TransactionState
 
 
-class TransactionFigures(NamedTuple):
-    """`open_since_ms` is when the oldest open transaction began."""
-
-    by_state: Counter[TransactionState]
-    open_since_ms: int | None
-
-
-def transaction_figures(transactions: Transactions) -> Iterator[TransactionFigures]:
-    """Shard by shard."""
+async def read_transactions(
+    transactions: Transactions, *, pace: Pace, now_ms: int
+) -> TransactionFigures:
+    by_state: Counter[TransactionState] = Counter()
+    open_since_ms = now_ms
     for shard in transactions.state.loaded_shards():
         known = shard.machine.transactions.values()
+        by_state.update(each.state for each in known)
         began = (each.start_ms for each in known if each.state is TransactionState.ONGOING)
-        yield TransactionFigures(Counter(each.state for each in known), min(began, default=None))
+        open_since_ms = min(open_since_ms, min(began, default=now_ms))
+        if pace.is_over:
+            await pace.rest()
+    return TransactionFigures(by_state, now_ms - open_since_ms, Counter(transactions.ended))
 
 
-class ProducerFigures(NamedTuple):
-    """Of all partitions: `producers` counts a producer once for each that it writes to."""
-
-    producers: int
-    open_transactions: int
-    aborted_transactions: int
-    duplicate_batches: int
-
-
-def producer_figures(partitions: Iterable[Partition]) -> ProducerFigures:
+def read_producers(partitions: Iterable[Partition]) -> ProducerFigures:
+    """Plain numbers, which a thread may read as well."""
     producers = open_transactions = aborted = duplicates = 0
     for partition in partitions:
         known = partition.ledger.producers

@@ -9,6 +9,7 @@ from uuid import UUID
 from goqueue.broker.schemas.compatibility import property_of
 from goqueue.broker.schemas.parsing import SchemaParser
 from goqueue.broker.schemas.references import source_of
+from goqueue.model.measuring.figures import SubjectCounts
 from goqueue.model.rights import (
     DescribableCluster,
     ReadableScope,
@@ -163,7 +164,7 @@ class SchemaReading:
         return ShownSchema(schema, text, None, catalogue.highest_id)
 
     async def figures(self, _cluster: DescribableCluster) -> RegistryFigures:
-        return figures_of(await self._loaded())
+        return _figures(await self._loaded())
 
     async def shown(
         self, catalogue: Catalogue, version: Version, text_format: str | None
@@ -205,18 +206,26 @@ class SchemaReading:
         return mode
 
 
-def figures_of(catalogue: Catalogue) -> RegistryFigures:
-    versions = Counter(version.is_deleted for version in catalogue.all_versions())
+def subject_counts(catalogue: Catalogue) -> SubjectCounts:
     in_use = sum(1 for _ in catalogue.subjects())
     known = sum(1 for _ in catalogue.subjects(deleted=True))
-    types = Counter(schema.identity.type for schema in catalogue.schemas.values())
+    return SubjectCounts(in_use, known - in_use)
+
+
+def type_counts(catalogue: Catalogue) -> dict[SchemaType, int]:
+    """How many schemas of each type there are."""
+    found = Counter(schema.identity.type for schema in catalogue.schemas.values())
+    return {each: found[each] for each in SchemaType}
+
+
+def _figures(catalogue: Catalogue) -> RegistryFigures:
+    versions = Counter(version.is_deleted for version in catalogue.all_versions())
     return RegistryFigures(
-        subjects=in_use,
-        deleted_subjects=known - in_use,
+        subjects=subject_counts(catalogue).in_use,
         versions=versions[False],
         deleted_versions=versions[True],
         highest_id=catalogue.highest_id,
-        types={each: types[each] for each in SchemaType},
+        types=type_counts(catalogue),
         compatibility=catalogue.compatibility_of(None),
         mode=catalogue.mode_of(None),
     )

@@ -36,12 +36,12 @@ class KafkaDoor:
             operations=OPERATIONS,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots),
             share_sessions=ShareSessions(config.group_share_max_share_sessions),
-            traffic=service.node.traffic.kafka,
+            traffic=service.measuring.traffic.kafka,
         )
         self._memory = RequestMemory(config.queued_max_request_bytes)
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.connections: OpenConnections[Connection] = OpenConnections(
-            config.max_connections, service.node.traffic.kafka.connections
+            config.max_connections, service.measuring.traffic.kafka.connections
         )
         self._server: asyncio.Server | None = None
         self._idle_sweep: asyncio.Task[None] | None = None

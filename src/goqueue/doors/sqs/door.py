@@ -54,7 +54,7 @@ class SqsDoor:
 
     def __init__(self, service: BrokerService) -> None:
         self._session = Session(service)
-        self._traffic = service.node.traffic.sqs
+        self._traffic = service.measuring.traffic.sqs
         self._bodies = BodyReader(max_bytes=BODY_MAX_BYTES, held_max_bytes=BODIES_HELD_MAX_BYTES)
 
     async def start(self) -> None:

@@ -157,7 +157,6 @@ class RegistryFigures(NamedTuple):
     """`subjects` and `versions` are those that are not deleted."""
 
     subjects: int
-    deleted_subjects: int
     versions: int
     deleted_versions: int
     highest_id: int

@@ -9,8 +9,9 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from goqueue.broker.measuring import ages, pace
 from goqueue.broker.node import Node
-from goqueue.doors.http.metrics import Exposition, ages, bounds, exposition, pace
+from goqueue.doors.http.metrics import Exposition, bounds, exposition
 from goqueue.doors.http.traffic import Traffic
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
 from goqueue.model.records import NewRecord

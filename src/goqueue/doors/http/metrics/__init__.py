@@ -1,8 +1,6 @@
-"""GET /metrics: Prometheus' text format, read from the broker when asked.
+"""GET /metrics: Prometheus' text format, made of the broker's figures when asked.
 
-A scrape has two steps. On the event loop each module reads what only the loop may look at, in
-slices, so that requests in between wait for milliseconds at most. In a thread the figures then
-become text. Owns no figures of its own; scrapes run one after another.
+Owns no figures of its own. They become text in a thread; scrapes run one after another.
 """
 
 from goqueue.doors.http.metrics.exposition import ROUTES, Exposition

@@ -1,9 +1,10 @@
-"""One scrape after another: read on the event loop, written as text in a thread."""
+"""One scrape after another: figures, written as text in a thread."""
 
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 from litestar import Response, get
@@ -15,6 +16,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from goqueue.doors.http.metrics import (
+    bounds,
     cluster,
     delays,
     groups,
@@ -26,9 +28,7 @@ from goqueue.doors.http.metrics import (
     tracing,
     traffic,
 )
-from goqueue.doors.http.metrics.ages import Ages
 from goqueue.doors.http.metrics.families import Families
-from goqueue.doors.http.metrics.pace import Pace
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.traffic import Traffic
 from goqueue.model.caller import Caller
@@ -57,7 +57,6 @@ class Exposition:
     def __init__(self, service: BrokerService, http: Traffic) -> None:
         self._service = service
         self._http = http
-        self._ages = Ages()
         self._process = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=self._process)
         PlatformCollector(registry=self._process)
@@ -73,19 +72,23 @@ class Exposition:
             return await asyncio.to_thread(generate_latest, registry)
 
     async def _read(self, caller: Caller) -> list[Families]:
-        broker, pace = self._service.node, Pace()
-        of_tracing = await self._service.tracing.figures(caller)
+        measuring = self._service.measuring
+        figures = await measuring.figures(
+            caller,
+            groups_max=bounds.GROUPS_WITH_SERIES_MAX,
+            queues_max=bounds.QUEUES_WITH_SERIES_MAX,
+        )
         return [
-            cluster.read(broker),
-            partitions.read(broker),
-            await producers.read(broker, pace),
-            await groups.read(broker, pace, self._ages),
-            await queues.read(broker, pace, self._ages),
-            delays.read(self._service.delays.stats(caller), broker.clock_ms()),
-            storage.read(broker),
-            schemas.read(broker),
-            tracing.read(of_tracing),
-            traffic.read(broker, self._http),
+            partial(cluster.families, figures.cluster),
+            partial(partitions.families, figures.partitions),
+            partial(producers.families, figures.transactions, figures.producers),
+            partial(groups.families, figures.groups),
+            partial(queues.families, figures.queues),
+            partial(delays.families, figures.delays, figures.now_ms),
+            partial(storage.families, figures.storage),
+            partial(schemas.families, figures.schemas),
+            partial(tracing.families, figures.tracing),
+            traffic.read(measuring.traffic, self._http),
         ]
 
 

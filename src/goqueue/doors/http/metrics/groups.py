@@ -1,70 +1,33 @@
 """Groups: members, state, lag and rebalances."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
 
 from prometheus_client.metrics_core import Metric
 
-from goqueue.broker.groups.rebalance_stats import RebalanceReason
-from goqueue.broker.measuring.groups import GroupFigures, group_figures
-from goqueue.broker.node import Node
 from goqueue.doors.http.metrics import bounds
-from goqueue.doors.http.metrics.ages import Ages, Place
-from goqueue.doors.http.metrics.families import (
-    Families,
-    counter,
-    counters,
-    gauge,
-    gauges,
-    histogram,
+from goqueue.doors.http.metrics.families import counter, counters, gauge, gauges, histogram
+from goqueue.model.measuring.figures import (
+    AllGroupFigures,
+    GroupFigures,
+    GroupTopic,
+    RebalanceFigures,
 )
-from goqueue.doors.http.metrics.pace import Pace
-from goqueue.model.measuring.histograms import HistogramFigures
-
-_Topic = tuple[str, str]
 
 
-class _Rebalances(NamedTuple):
-    total: Mapping[RebalanceReason, int]
-    by_group: Sequence[tuple[str, Mapping[RebalanceReason, int]]]
-    completed: int
-    partitions_moved: int
-    durations: HistogramFigures
-
-
-async def read(broker: Node, pace: Pace, ages: Ages) -> Families:
-    groups: list[GroupFigures] = []
-    for figures in group_figures(broker.groups, broker.hosted):
-        groups.append(figures)
-        if pace.is_over:
-            await pace.rest()
-    groups.sort(key=lambda group: group.group_id)
+def families(figures: AllGroupFigures) -> Iterable[Metric]:
+    groups = figures.groups
     shown = groups[: bounds.GROUPS_WITH_SERIES_MAX]
-    rebalances = _rebalances(broker, shown)
-    oldest = await ages.oldest(_behind(shown), broker.clock_ms())
-
-    def families() -> Iterable[Metric]:
-        states = Counter((group.kind, group.state) for group in groups)
-        yield gauges("goqueue_groups", "Groups.", ("kind", "state"), sorted(states.items()))
-        yield gauge(
-            "goqueue_groups_without_series",
-            "Groups beyond the bound, which have no series of their own.",
-            len(groups) - len(shown),
-        )
-        yield from _membership(shown)
-        yield from _lags(shown, oldest)
-        yield from _rebalance_families(rebalances)
-
-    return families
-
-
-def _behind(shown: Iterable[GroupFigures]) -> Iterator[tuple[_Topic, Place]]:
-    for group in shown:
-        for part in group.lags:
-            if part.lag:
-                place = Place(part.partition, part.committed_offset)
-                yield (group.group_id, part.partition.name.topic), place
+    states = Counter((group.kind, group.state) for group in groups)
+    yield gauges("goqueue_groups", "Groups.", ("kind", "state"), sorted(states.items()))
+    yield gauge(
+        "goqueue_groups_without_series",
+        "Groups beyond the bound, which have no series of their own.",
+        len(groups) - len(shown),
+    )
+    yield from _membership(shown)
+    yield from _lags(shown, figures.oldest_uncommitted_seconds)
+    yield from _rebalances(figures.rebalances)
 
 
 def _membership(shown: Sequence[GroupFigures]) -> Iterable[Metric]:
@@ -88,11 +51,11 @@ def _membership(shown: Sequence[GroupFigures]) -> Iterable[Metric]:
     )
 
 
-def _lags(shown: Sequence[GroupFigures], oldest: Mapping[_Topic, float]) -> Iterable[Metric]:
-    by_topic: Counter[_Topic] = Counter()
+def _lags(shown: Sequence[GroupFigures], oldest: Mapping[GroupTopic, float]) -> Iterable[Metric]:
+    by_topic: Counter[GroupTopic] = Counter()
     parts = [(group.group_id, part) for group in shown for part in group.lags]
     for group_id, part in parts:
-        by_topic[group_id, part.partition.name.topic] += part.lag
+        by_topic[GroupTopic(group_id, part.topic)] += part.lag
     yield gauges(
         "goqueue_group_lag_messages",
         "Messages of a topic that a group has not committed yet.",
@@ -109,10 +72,9 @@ def _lags(shown: Sequence[GroupFigures], oldest: Mapping[_Topic, float]) -> Iter
             if not lag or of in oldest
         ),
     )
-    parts.sort(key=lambda each: (each[0], each[1].partition.name))
+    parts.sort(key=lambda each: (each[0], each[1].topic, each[1].partition))
     listed = parts[: bounds.GROUP_PARTITIONS_WITH_SERIES_MAX]
-    names = [(group_id, part.partition.name) for group_id, part in listed]
-    labels = [(group_id, name.topic, str(name.partition)) for group_id, name in names]
+    labels = [(group_id, part.topic, str(part.partition)) for group_id, part in listed]
     yield gauges(
         "goqueue_group_partition_lag_messages",
         "Messages of a partition that a group has not committed yet.",
@@ -132,32 +94,19 @@ def _lags(shown: Sequence[GroupFigures], oldest: Mapping[_Topic, float]) -> Iter
     )
 
 
-def _rebalances(broker: Node, shown: Sequence[GroupFigures]) -> _Rebalances:
-    stats = broker.groups.rebalances
-    return _Rebalances(
-        total=Counter(stats.total.by_reason),
-        by_group=[
-            (group.group_id, Counter(stats.group(group.group_id).by_reason)) for group in shown
-        ],
-        completed=stats.total.completed,
-        partitions_moved=stats.total.partitions_moved,
-        durations=stats.durations.figures(),
-    )
-
-
-def _rebalance_families(rebalances: _Rebalances) -> Iterable[Metric]:
+def _rebalances(rebalances: RebalanceFigures) -> Iterable[Metric]:
     yield counters(
         "goqueue_rebalances",
         "Rebalances begun since the start, by reason.",
         ("reason",),
-        (((reason.value,), rebalances.total.get(reason, 0)) for reason in RebalanceReason),
+        (((reason,), count) for reason, count in rebalances.by_reason.items()),
     )
     yield counters(
         "goqueue_group_rebalances",
         "Rebalances of a group begun since the start, by reason.",
         ("group", "reason"),
         (
-            ((group_id, reason.value), count)
+            ((group_id, reason), count)
             for group_id, by_reason in rebalances.by_group
             for reason, count in sorted(by_reason.items())
         ),

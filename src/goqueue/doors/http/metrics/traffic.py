@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 from prometheus_client.metrics_core import Metric
 
-from goqueue.broker.node import Node
 from goqueue.doors.http.metrics.families import (
     Families,
     counter,
@@ -14,15 +13,16 @@ from goqueue.doors.http.metrics.families import (
     histograms,
 )
 from goqueue.doors.http.traffic import Traffic
-from goqueue.model.measuring.traffic import KafkaTraffic, SqsTraffic
+from goqueue.model.measuring.traffic import DoorTraffic, KafkaTraffic, SqsTraffic
 
 
-def read(broker: Node, http: Traffic) -> Families:
-    lag = broker.traffic.loop_lag.figures()
+def read(counted: DoorTraffic, http: Traffic) -> Families:
+    """Takes down now what changes with every request."""
+    lag = counted.loop_lag.figures()
     doors = (
         _http(http),
-        _kafka(broker.traffic.kafka),
-        _sqs(broker.traffic.sqs),
+        _kafka(counted.kafka),
+        _sqs(counted.sqs),
     )
 
     def families() -> Iterable[Metric]:

@@ -1,0 +1,114 @@
+"""All figures of a broker, in one reading."""
+
+import asyncio
+
+from goqueue.broker.measuring.ages import Ages
+from goqueue.broker.measuring.groups import read_groups
+from goqueue.broker.measuring.pace import Pace
+from goqueue.broker.measuring.partitions import read_partitions
+from goqueue.broker.measuring.queues import read_queues
+from goqueue.broker.measuring.transactions import read_producers, read_transactions
+from goqueue.broker.node import Node
+from goqueue.broker.schemas.reading import subject_counts, type_counts
+from goqueue.model.errors import NotLeader
+from goqueue.model.measuring.figures import (
+    BrokerFigures,
+    ClusterFigures,
+    SchemaFigures,
+    StorageFigures,
+)
+from goqueue.model.names import NO_LEADER
+from goqueue.model.rights import DescribableCluster
+from goqueue.state.metadata_image import MetadataImage
+
+
+class Measuring:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._ages = Ages()
+
+    async def figures(
+        self, cluster: DescribableCluster, *, groups_max: int, queues_max: int
+    ) -> BrokerFigures:
+        """In detail (with ages) of so many groups and queues, the first by name."""
+        node, pace, now_ms = self._node, Pace(), self._node.clock_ms()
+        tracing = await node.tracing.figures(cluster)
+        transactions = await read_transactions(node.transactions, pace=pace, now_ms=now_ms)
+        groups = await read_groups(
+            node.groups,
+            node.hosted,
+            pace=pace,
+            ages=self._ages,
+            now_ms=now_ms,
+            detailed_max=groups_max,
+        )
+        queues = await read_queues(
+            node,
+            node.queues,
+            node.hosted,
+            pace=pace,
+            ages=self._ages,
+            now_ms=now_ms,
+            detailed_max=queues_max,
+        )
+        delays, storage, schemas = node.delays.stats(cluster), self._storage(), self._schemas()
+        # Taken on the event loop; what is in them may be read from a thread.
+        image, hosted, offline = node.image, tuple(node.hosted), len(node.offline_partitions)
+
+        def read_rest() -> BrokerFigures:
+            return BrokerFigures(
+                now_ms=now_ms,
+                cluster=self._cluster(image, offline),
+                partitions=read_partitions(hosted, image),
+                producers=read_producers(hosted),
+                transactions=transactions,
+                groups=groups,
+                queues=queues,
+                delays=delays,
+                storage=storage,
+                schemas=schemas,
+                tracing=tracing,
+            )
+
+        return await asyncio.to_thread(read_rest)
+
+    def _cluster(self, image: MetadataImage, offline: int) -> ClusterFigures:
+        node_id = self._node.node_id
+        disk = self._node.log_dirs()
+        partitions = [part for topic in image.topics.values() for part in topic.partitions]
+        return ClusterFigures(
+            node_id=node_id,
+            cluster_id=self._node.cluster_id,
+            brokers=len(image.brokers),
+            is_controller=image.controller_id == node_id,
+            topics=len(image.topics),
+            partitions_without_leader=sum(part.leader == NO_LEADER for part in partitions),
+            under_replicated_partitions=sum(
+                part.leader == node_id and len(part.isr) < len(part.replicas) for part in partitions
+            ),
+            offline_partitions=offline,
+            disk_total_bytes=disk.total_bytes,
+            disk_usable_bytes=disk.usable_bytes,
+        )
+
+    def _storage(self) -> StorageFigures:
+        hosted, counts = self._node.hosted, self._node.compactor.counts
+        return StorageFigures(
+            flushes=hosted.flush_latencies.figures(),
+            unarchived_bytes=sum(each.log.unarchived_deleted_bytes for each in hosted),
+            compactions=counts.runs,
+            failed_compactions=counts.failures,
+            compaction_read_bytes=counts.bytes_read,
+            compaction_written_bytes=counts.bytes_written,
+            compaction_seconds=counts.seconds,
+        )
+
+    def _schemas(self) -> SchemaFigures:
+        schemas, refused = self._node.schemas, self._node.validation.refused
+        try:
+            catalogue = schemas.catalogue
+        except NotLeader:
+            # Being loaded: no figures are better than zeros.
+            return SchemaFigures(None, None, schemas.worker.starts, refused)
+        subjects, types = subject_counts(catalogue), type_counts(catalogue)
+        return SchemaFigures(subjects, types, schemas.worker.starts, refused)
