@@ -58,7 +58,7 @@ class Measuring:
         def read_rest() -> BrokerFigures:
             return BrokerFigures(
                 now_ms=now_ms,
-                cluster=self._cluster(image, offline),
+                cluster=self._cluster(cluster, image, offline),
                 partitions=read_partitions(hosted, image),
                 producers=read_producers(hosted),
                 transactions=transactions,
@@ -72,9 +72,11 @@ class Measuring:
 
         return await asyncio.to_thread(read_rest)
 
-    def _cluster(self, image: MetadataImage, offline: int) -> ClusterFigures:
+    def _cluster(
+        self, cluster: DescribableCluster, image: MetadataImage, offline: int
+    ) -> ClusterFigures:
         node_id = self._node.node_id
-        disk = self._node.log_dirs()
+        disk = self._node.data_disk.describe(cluster)
         partitions = [part for topic in image.topics.values() for part in topic.partitions]
         return ClusterFigures(
             node_id=node_id,
