@@ -34,7 +34,6 @@ class HttpDoor:
     def __init__(
         self, service: BrokerService, config: BrokerConfig, *, mounts: Sequence[Mount] = ()
     ) -> None:
-        broker = service.node
         self._service = service
         self._mounts = mounts
         self._host = config.host
@@ -46,7 +45,7 @@ class HttpDoor:
             max_bytes=config.http_request_max_bytes, held_max_bytes=BODIES_HELD_MAX_BYTES
         )
         # Now: it tells by what changes from here on that the broker has announced itself.
-        self._readiness = Readiness(broker, self._closing)
+        self._readiness = Readiness(service.administration, self._closing)
         self._app = LateApp(self._build_app)
         entry = Entry(
             service,

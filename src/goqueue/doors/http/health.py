@@ -10,10 +10,13 @@ from litestar.handlers import HTTPRouteHandler
 from msgspec import Meta
 
 from goqueue import __version__
-from goqueue.broker.node import Node
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.readiness import Readiness
+from goqueue.model.caller import Caller
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.broker_service import BrokerService
+from goqueue.service.needs import OPEN, Need, Refused
 
 # Enough to see what is wrong; the metrics have the number, the topics all of them.
 OFFLINE_LISTED_MAX: Final = 100
@@ -58,39 +61,50 @@ _LINKS: Final = {
 }
 
 
-@get("/healthz", tags=["Operations"], responses=errors(400))
+@get("/healthz", tags=["Operations"], responses=errors(400), opt={"needs": OPEN})
 async def health() -> Health:
     """Whether the process answers."""
     return Health("ok")
 
 
-@get("/readyz", tags=["Operations"], responses=errors(400))
-async def ready(broker: NamedDependency[Node], readiness: NamedDependency[Readiness]) -> Ready:
+@get(
+    "/readyz",
+    tags=["Operations"],
+    responses=errors(400),
+    # Those who watch a broker need not know its topics: partitions of others are left out.
+    opt={"needs": (Need(Resource.TOPIC, Verb.DESCRIBE, refused=Refused.LEFT_OUT),)},
+)
+async def ready(
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    readiness: NamedDependency[Readiness],
+) -> Ready:
     """Whether the broker takes requests. An offline partition does not make it unready."""
     reason = readiness.reason_not_ready()
     if reason is not None:
         raise Refusal(503, "not_ready", reason)
-    offline = broker.offline_partitions
+    administration = service.administration
+    offline = administration.offline_partitions(caller)
     return Ready(
         status="ready",
-        node_id=broker.node_id,
-        cluster_id=broker.cluster_id,
+        node_id=administration.node_id,
+        cluster_id=administration.cluster.cluster_id,
         offline_partition_count=len(offline),
         offline_partitions=[
-            OfflinePartition(name.topic, name.partition, why)
-            for name, why in sorted(offline.items())[:OFFLINE_LISTED_MAX]
+            OfflinePartition(each.topic, each.index, each.reason)
+            for each in offline[:OFFLINE_LISTED_MAX]
         ],
     )
 
 
-@get("/", tags=["Operations"], responses=errors(400))
-async def front_page(broker: NamedDependency[Node]) -> FrontPage:
+@get("/", tags=["Operations"], responses=errors(400), opt={"needs": OPEN})
+async def front_page(service: NamedDependency[BrokerService]) -> FrontPage:
     """What this is, and where everything else is."""
     return FrontPage(
         name="GoQueue",
         version=__version__,
-        node_id=broker.node_id,
-        cluster_id=broker.cluster_id,
+        node_id=service.administration.node_id,
+        cluster_id=service.administration.cluster.cluster_id,
         links=_LINKS,
     )
 

@@ -2,8 +2,7 @@
 
 import asyncio
 
-from goqueue.broker.node import Node
-from goqueue.model.topics import BrokerView
+from goqueue.service.administration import Administration
 
 
 class Readiness:
@@ -13,17 +12,14 @@ class Readiness:
     to the new one, so what tells them apart is that an image takes over what did not change.
     """
 
-    def __init__(self, broker: Node, closing: asyncio.Event) -> None:
-        self._broker = broker
+    def __init__(self, administration: Administration, closing: asyncio.Event) -> None:
+        self._administration = administration
         self._closing = closing
-        self._earlier = self._announcement()
+        self._earlier = administration.announcement
 
     def reason_not_ready(self) -> str | None:
         if self._closing.is_set():
             return "the broker is shutting down"
-        if self._announcement() is self._earlier:
+        if self._administration.announcement is self._earlier:
             return "the broker is starting: not all of its doors are open"
         return None
-
-    def _announcement(self) -> BrokerView | None:
-        return self._broker.image.brokers.get(self._broker.node_id)
