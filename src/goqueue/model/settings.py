@@ -1,9 +1,19 @@
-"""Settings as typed tables: name, type, default, limits, doc. Bad values are refused by name."""
+"""Settings: name, type, default, limits, doc. Bad values are refused by name.
 
+A setting is written once, as a field of the dataclass that holds it parsed:
+
+    class BrokerConfig:
+        kafka_port: int = setting(9092, minimum=0, maximum=65535, doc="Port for Kafka clients.")
+
+`settings_of` makes the table from it, in which it is called `kafka.port`.
+"""
+
+import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
-from typing import Final
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
 
 from goqueue.model.errors import InvalidConfig
 
@@ -111,3 +121,63 @@ class SettingTable(Mapping[str, Setting]):
                 raise InvalidConfig(f"{name}: no such setting")
             values[name] = self._by_name[name].parse(text)
         return values
+
+
+T = TypeVar("T")
+
+_DECLARED: Final = "setting"
+
+
+def setting(
+    default: T,
+    *,
+    doc: str,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    choices: tuple[str, ...] = (),
+) -> T:
+    """A field of a dataclass that is a setting. Whole numbers without a maximum are LONG."""
+    declared = Setting(
+        name="",
+        type=_type_of(default, maximum),
+        default=str(default) if isinstance(default, Path) else cast(Value, default),
+        doc=doc,
+        minimum=minimum,
+        maximum=maximum,
+        choices=choices,
+    )
+    return field(default=default, metadata={_DECLARED: declared})
+
+
+def _type_of(default: object, maximum: float | None) -> SettingType:
+    if isinstance(default, bool):
+        return SettingType.BOOLEAN
+    if isinstance(default, int):
+        return SettingType.LONG if maximum is None else SettingType.INT
+    if isinstance(default, float):
+        return SettingType.DOUBLE
+    return SettingType.LIST if isinstance(default, tuple) else SettingType.STRING
+
+
+def settings_of(config: type[Any]) -> SettingTable:
+    """The settings among the fields of a dataclass: its own first, then those of its bases."""
+    own = inspect.get_annotations(config)
+    in_order = sorted(fields(config), key=lambda each: each.name not in own)
+    return SettingTable(
+        replace(each.metadata[_DECLARED], name=setting_name(each.name))
+        for each in in_order
+        if _DECLARED in each.metadata
+    )
+
+
+def setting_name(field_name: str) -> str:
+    return field_name.replace("_", ".")
+
+
+def field_name(setting_name: str) -> str:
+    return setting_name.replace(".", "_")
+
+
+def field_values(values: Mapping[str, Value]) -> dict[str, Any]:
+    """Values by the names of fields instead of settings."""
+    return {field_name(name): value for name, value in values.items()}

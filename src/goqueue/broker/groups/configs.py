@@ -19,7 +19,7 @@ from goqueue.model.groups.config import (
     group_config,
 )
 from goqueue.model.rights import ConfigurableGroup, InspectableGroup
-from goqueue.model.settings import Value
+from goqueue.model.settings import Value, field_name, field_values
 from goqueue.state import metadata_keys as keys
 from goqueue.state.groups.settings import GroupOverrides
 
@@ -33,7 +33,7 @@ class GroupConfigs:
         self._changes = changes
         self._follower = follower
         self._defaults: dict[str, Value] = {
-            name: getattr(config, broker_name.replace(".", "_"))
+            name: getattr(config, field_name(broker_name))
             for name, broker_name in BROKER_NAMES.items()
         }
         self._parsed: dict[str, tuple[Mapping[str, str], GroupConfig]] = {}
@@ -53,9 +53,8 @@ class GroupConfigs:
         """What the group coordinator must know of groups that have settings of their own."""
         found = {}
         for group, texts in self._follower.image.group_configs.items():
-            values = check_group_config(texts)
-            own = {name.replace(".", "_"): value for name, value in values.items()}
-            times = {name: int(own[name]) for name in _OVERRIDABLE if name in own}  # type: ignore[arg-type]
+            own = field_values(check_group_config(texts))
+            times = {name: int(own[name]) for name in _OVERRIDABLE if name in own}
             if times:
                 found[group] = GroupOverrides(**times)
         return found

@@ -5,19 +5,18 @@ dynamic defaults, this broker's start-up settings and the table, in this order.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import replace
 from typing import NamedTuple
 
 from goqueue.model.broker_config import BROKER_SETTINGS, TOPIC_DEFAULT_PREFIX, BrokerConfig
 from goqueue.model.configs import ConfigChange, ConfigEntry, ConfigOp, ConfigSource, ConfigSynonym
 from goqueue.model.errors import InvalidConfig, InvalidRequest
-from goqueue.model.settings import Setting, SettingTable, SettingType, Value
+from goqueue.model.settings import Setting, SettingTable, SettingType, Value, field_name
 from goqueue.model.topic_config import TOPIC_SETTINGS, TopicConfig, topic_config
 
 # What can be changed on a running broker: the defaults of topics.
 DYNAMIC_BROKER_SETTINGS = SettingTable(
-    Setting(**{f.name: getattr(s, f.name) for f in fields(s)} | {"name": TOPIC_DEFAULT_PREFIX + n})
-    for n, s in TOPIC_SETTINGS.items()
+    replace(setting, name=TOPIC_DEFAULT_PREFIX + name) for name, setting in TOPIC_SETTINGS.items()
 )
 
 # Not to be set: it follows from the host and the port listened on. Clients of the Kafka port find
@@ -65,7 +64,7 @@ def broker_entries(
     reached = ConfigSynonym(HTTP_URL.name, http_url, ConfigSource.STATIC_BROKER)
     entries = [entry(HTTP_URL, [reached], read_only=True)]
     for name, setting in BROKER_SETTINGS.items():
-        value = setting.format(_plain(getattr(config, name.replace(".", "_"))))
+        value = setting.format(_plain(getattr(config, field_name(name))))
         default = setting.format(setting.default)
         synonyms = [ConfigSynonym(name, default, ConfigSource.DEFAULT)]
         if value != default:

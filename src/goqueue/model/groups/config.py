@@ -2,163 +2,104 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from goqueue.model.errors import InvalidConfig
-from goqueue.model.settings import INT32_MAX, Setting, SettingTable, SettingType, Value
+from goqueue.model.settings import (
+    INT32_MAX,
+    SettingTable,
+    Value,
+    field_values,
+    setting,
+    settings_of,
+)
 
-_INT = SettingType.INT
 _HOUR_MS: Final = 3_600_000
 
-SHARE_BROKER_SETTINGS: Final = (
-    Setting(
-        name="group.share.delivery.count.limit",
-        type=_INT,
-        default=5,
+
+@dataclass(frozen=True, kw_only=True)
+class GroupDefaults:
+    """Settings of a broker that hold for groups without settings of their own."""
+
+    # Kafka's times, here and for share groups: three to nine missed heartbeats end a session.
+    group_consumer_session_timeout_ms: int = setting(
+        45_000,
+        minimum=1,
+        maximum=INT32_MAX,
+        doc="A member of the consumer protocol silent for this long is removed.",
+    )
+    group_consumer_heartbeat_interval_ms: int = setting(
+        5_000,
+        minimum=1,
+        maximum=INT32_MAX,
+        doc="How often members of the consumer protocol are told to send a heartbeat.",
+    )
+    group_share_delivery_count_limit: int = setting(
+        5,
         minimum=1,
         maximum=1_000,
         doc="How often a share group may get a record; then it is a dead letter.",
-    ),
-    Setting(
-        name="group.share.record.lock.duration.ms",
-        type=_INT,
-        default=30_000,
+    )
+    group_share_record_lock_duration_ms: int = setting(
+        30_000,
         minimum=100,
         maximum=_HOUR_MS,
         doc="How long a member of a share group has a record before others may get it.",
-    ),
-    Setting(
-        name="group.share.partition.max.record.locks",
-        type=_INT,
-        default=2_000,
+    )
+    group_share_partition_max_record_locks: int = setting(
+        2_000,
         minimum=1,
         maximum=100_000,
         doc="Records of one partition that a share group's members may have at once.",
-    ),
-    Setting(
-        name="group.share.max.size",
-        type=_INT,
-        default=200,
-        minimum=1,
-        maximum=10_000,
-        doc="Members that a share group may have.",
-    ),
-    Setting(
-        name="group.share.session.timeout.ms",
-        type=_INT,
-        default=45_000,
+    )
+    group_share_session_timeout_ms: int = setting(
+        45_000,
         minimum=1,
         maximum=INT32_MAX,
         doc="A member of a share group silent for this long is removed.",
-    ),
-    Setting(
-        name="group.share.heartbeat.interval.ms",
-        type=_INT,
-        default=5_000,
+    )
+    group_share_heartbeat_interval_ms: int = setting(
+        5_000,
         minimum=1,
         maximum=INT32_MAX,
         doc="How often members of share groups are told to send a heartbeat.",
-    ),
-    Setting(
-        name="group.share.max.share.sessions",
-        type=_INT,
-        default=2_000,
-        minimum=1,
-        maximum=1_000_000,
-        doc="Share sessions open at once on this broker; a further one is refused.",
-    ),
-)
+    )
+
+
+_BROKER_SETTINGS: Final = settings_of(GroupDefaults)
+_BROKER_PREFIX: Final = "group."
 
 # Where a group's setting has its default from.
 BROKER_NAMES: Final[Mapping[str, str]] = {
-    "consumer.session.timeout.ms": "group.consumer.session.timeout.ms",
-    "consumer.heartbeat.interval.ms": "group.consumer.heartbeat.interval.ms",
-    "share.session.timeout.ms": "group.share.session.timeout.ms",
-    "share.heartbeat.interval.ms": "group.share.heartbeat.interval.ms",
-    "share.record.lock.duration.ms": "group.share.record.lock.duration.ms",
-    "share.delivery.count.limit": "group.share.delivery.count.limit",
-    "share.partition.max.record.locks": "group.share.partition.max.record.locks",
+    name.removeprefix(_BROKER_PREFIX): name for name in _BROKER_SETTINGS
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OwnSettings:
+    """Settings of a group that no setting of the broker is the default of."""
+
+    share_auto_offset_reset: str = setting(
+        "latest",
+        doc="Where a new share group begins: latest, earliest, or by_duration:PT1H30M, which "
+        "is this long ago.",
+    )
+    share_isolation_level: str = setting(
+        "read_committed",
+        choices=("read_committed", "read_uncommitted"),
+        doc="Whether records of open and aborted transactions are delivered.",
+    )
+    share_renew_acknowledge_enable: bool = setting(
+        True,
+        doc="Whether members may keep a record for longer by renewing its lock (KIP-1222).",
+    )
+
 
 GROUP_SETTINGS: Final = SettingTable(
     (
-        Setting(
-            name="consumer.session.timeout.ms",
-            type=_INT,
-            default=45_000,
-            minimum=1,
-            maximum=INT32_MAX,
-            doc="A member of the consumer protocol silent for this long is removed.",
-        ),
-        Setting(
-            name="consumer.heartbeat.interval.ms",
-            type=_INT,
-            default=5_000,
-            minimum=1,
-            maximum=INT32_MAX,
-            doc="How often members of the consumer protocol are told to send a heartbeat.",
-        ),
-        Setting(
-            name="share.session.timeout.ms",
-            type=_INT,
-            default=45_000,
-            minimum=1,
-            maximum=INT32_MAX,
-            doc="A member of this share group silent for this long is removed.",
-        ),
-        Setting(
-            name="share.heartbeat.interval.ms",
-            type=_INT,
-            default=5_000,
-            minimum=1,
-            maximum=INT32_MAX,
-            doc="How often members of this share group are told to send a heartbeat.",
-        ),
-        Setting(
-            name="share.record.lock.duration.ms",
-            type=_INT,
-            default=30_000,
-            minimum=100,
-            maximum=_HOUR_MS,
-            doc="How long a member of this share group has a record before others may get it.",
-        ),
-        Setting(
-            name="share.delivery.count.limit",
-            type=_INT,
-            default=5,
-            minimum=1,
-            maximum=1_000,
-            doc="How often this share group may get a record; then it is a dead letter.",
-        ),
-        Setting(
-            name="share.partition.max.record.locks",
-            type=_INT,
-            default=2_000,
-            minimum=1,
-            maximum=100_000,
-            doc="Records of one partition that this group's members may have at once.",
-        ),
-        Setting(
-            name="share.auto.offset.reset",
-            type=SettingType.STRING,
-            default="latest",
-            doc="Where a new share group begins: latest, earliest, or by_duration:PT1H30M, which "
-            "is this long ago.",
-        ),
-        Setting(
-            name="share.isolation.level",
-            type=SettingType.STRING,
-            default="read_committed",
-            choices=("read_committed", "read_uncommitted"),
-            doc="Whether records of open and aborted transactions are delivered.",
-        ),
-        Setting(
-            name="share.renew.acknowledge.enable",
-            type=SettingType.BOOLEAN,
-            default=True,
-            doc="Whether members may keep a record for longer by renewing its lock (KIP-1222).",
-        ),
+        *(replace(_BROKER_SETTINGS[of], name=name) for name, of in BROKER_NAMES.items()),
+        *settings_of(_OwnSettings).values(),
     )
 )
 
@@ -170,8 +111,8 @@ _DURATION: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupConfig:
+@dataclass(frozen=True, kw_only=True)
+class GroupConfig(_OwnSettings):
     """The settings of one group, parsed, with defaults filled in."""
 
     consumer_session_timeout_ms: int
@@ -181,9 +122,6 @@ class GroupConfig:
     share_record_lock_duration_ms: int
     share_delivery_count_limit: int
     share_partition_max_record_locks: int
-    share_auto_offset_reset: str
-    share_isolation_level: str
-    share_renew_acknowledge_enable: bool
 
     def share_start(self, now_ms: int) -> str | int:
         """`earliest`, `latest`, or the time from which on a new share group reads."""
@@ -206,10 +144,7 @@ def check_group_config(texts: Mapping[str, str]) -> dict[str, Value]:
 
 def group_config(texts: Mapping[str, str], defaults: Mapping[str, Value]) -> GroupConfig:
     """Parse a group's own settings; `defaults` are the broker's, by the group's names."""
-    values: dict[str, Value] = {name: setting.default for name, setting in GROUP_SETTINGS.items()}
-    values.update(defaults)
-    values.update(check_group_config(texts))
-    return GroupConfig(**{name.replace(".", "_"): value for name, value in values.items()})  # type: ignore[arg-type]
+    return GroupConfig(**field_values({**defaults, **check_group_config(texts)}))
 
 
 def duration_ms(text: str) -> int | None:

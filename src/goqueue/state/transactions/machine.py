@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.names import TopicPartition
 from goqueue.model.transactions.errors import TransactionError
 from goqueue.model.transactions.group_messages import (
@@ -52,15 +53,15 @@ from goqueue.state.transactions.transaction import Transaction, from_record, to_
 # Bounds one call of `on_deadline`; the rest stays due and is taken by the next call.
 DUE_PER_CALL: Final = 500
 
+_BROKER: Final = BrokerConfig()
+
 OffsetsPartition = Callable[[str], TopicPartition]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionSettings:
-    # `transaction.max.timeout.ms`
-    max_timeout_ms: int = 900_000
-    # `transactional.id.expiration.ms`: a week without a transaction.
-    id_expiration_ms: int = 604_800_000
+    max_timeout_ms: int = _BROKER.transaction_max_timeout_ms
+    id_expiration_ms: int = _BROKER.transactional_id_expiration_ms
 
 
 class TransactionMachine:
