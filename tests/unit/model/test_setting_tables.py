@@ -1,13 +1,16 @@
 """Typed settings: parsing, limits, and the two tables."""
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.model.broker_config import BROKER_SETTINGS, broker_config
+from goqueue.model.broker_config import BROKER_SETTINGS, BrokerConfig, broker_config
 from goqueue.model.errors import InvalidConfig
-from goqueue.model.settings import Setting, SettingTable, SettingType, Value
-from goqueue.model.topic_config import TOPIC_SETTINGS, topic_config
+from goqueue.model.groups.config import GROUP_SETTINGS, GroupConfig
+from goqueue.model.settings import Setting, SettingTable, SettingType, Value, field_name
+from goqueue.model.topic_config import TOPIC_SETTINGS, TopicConfig, topic_config
 
 ALL_SETTINGS = [*BROKER_SETTINGS.values(), *TOPIC_SETTINGS.values()]
 
@@ -89,3 +92,26 @@ def test_table_is_a_mapping_of_unique_names() -> None:
     assert len(table) == len(settings)
     assert list(table) == [setting.name for setting in settings]
     assert "retention.ms" in table
+
+
+@pytest.mark.parametrize(
+    ("config", "table", "others"),
+    [
+        (BrokerConfig, BROKER_SETTINGS, {"topic_defaults"}),
+        (TopicConfig, TOPIC_SETTINGS, set()),
+        (GroupConfig, GROUP_SETTINGS, set()),
+    ],
+)
+def test_every_field_is_a_setting(config: type, table: SettingTable, others: set[str]) -> None:
+    assert {field_name(name) for name in table} | others == {
+        each.name for each in dataclasses.fields(config)
+    }
+
+
+def test_without_a_word_the_defaults_of_the_table_hold() -> None:
+    config = broker_config({})
+
+    for name, setting in BROKER_SETTINGS.items():
+        assert setting.format(setting.default) == setting.format(
+            str(config.data_dir) if name == "data.dir" else getattr(config, field_name(name))
+        )
