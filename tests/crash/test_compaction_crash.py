@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from goqueue.model.aborted import AbortedTransaction
 from goqueue.model.control import MarkerType
-from goqueue.storage.aborted import AbortedEntry, AbortedTransactions
-from goqueue.storage.compaction.plan import AbortedRange
+from goqueue.storage.aborted import AbortedTransactions
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import PartitionLog
 from tests.crash.power_cut_disk import PowerCut, PowerCutDisk
@@ -32,7 +32,7 @@ SETTINGS: dict[str, Any] = {
     "delete_retention_ms": 0,
     "index_interval_bytes": 100,
 }
-ABORTED = AbortedRange(5, 1, 3)
+ABORTED = AbortedTransaction(5, 1, 3, 4)
 
 
 def build(folder: Path) -> None:
@@ -44,7 +44,7 @@ def build(folder: Path) -> None:
     append_marker(log, MarkerType.ABORT, producer_id=5)
     close_segment(log)
     aborted = AbortedTransactions(UnsyncedDisk(), folder)
-    aborted.append(AbortedEntry(5, 1, 3, 4))
+    aborted.append(ABORTED)
     aborted.close()
     compact_log(log, aborted=[ABORTED])
     log.purge_deleted(NOW_MS)

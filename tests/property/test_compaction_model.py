@@ -20,7 +20,7 @@ from goqueue.model.control import Marker, MarkerType
 from goqueue.model.records import COMPRESSION_CODES, Record
 from goqueue.state.producers.partition import PartitionProducers
 from goqueue.storage.aborted import AbortedTransactions
-from goqueue.storage.compaction.plan import AbortedRange, CompactionPlan
+from goqueue.storage.compaction.plan import CompactionPlan
 from tests.unit.storage.keyed_log import (
     Keyed,
     append_keyed,
@@ -161,7 +161,7 @@ class CompactionAgainstList(RuleBasedStateMachine):
             self.log,
             now_ms=self.now_ms,
             stable_offset=stable_offset,
-            aborted=[AbortedRange(*entry[:3]) for entry in aborted],
+            aborted=aborted,
             producers=self.ledger.producers.kept_batches(),
         )
         return msgspec.structs.replace(plan, keys_max=self.keys_max)

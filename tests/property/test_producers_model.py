@@ -6,6 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from goqueue.model.aborted import AbortedTransaction
 from goqueue.model.batch import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import (
@@ -15,7 +16,7 @@ from goqueue.model.errors import (
     InvalidTransactionState,
     OutOfOrderSequence,
 )
-from goqueue.state.producers.partition import AbortedTransaction, Duplicate, PartitionProducers
+from goqueue.state.producers.partition import Duplicate, PartitionProducers
 
 SEQUENCES = 2**31
 WINDOW = 5

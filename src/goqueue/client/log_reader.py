@@ -17,9 +17,11 @@ from goqueue.client.fetch_answer import FetchAnswer, read_fetch_answer
 from goqueue.client.group_facts import PartitionKey
 from goqueue.client.log_cluster import LEADER_ERRORS, LogCluster
 from goqueue.client.log_ranges import DEFAULT_FETCH_BYTES, READ_COMMITTED, LogRange
+from goqueue.model.aborted import AbortedBatches, AbortedTransaction
 from goqueue.model.batch import BatchHeader, Buffer, check_batch
 from goqueue.model.control import MarkerType, decode_marker
 from goqueue.model.errors import CorruptBatch, OffsetOutOfRange, UnknownTopicId
+from goqueue.model.settings import INT64_MAX
 
 # How long the broker may wait for the first byte; only a reader at the log's end waits at all.
 _MAX_WAIT: Final = i32Timedelta.parse(datetime.timedelta(milliseconds=500))
@@ -193,22 +195,18 @@ def without_aborted(
 ) -> list[LocatedBatch]:
     """Leave out what aborted transactions wrote; they are given as (first offset, producer id).
 
-    A producer's batches are dropped from the first offset of its aborted transaction up to the
-    marker that ends it (KIP-98).
+    A fetch does not tell where they end: each does with its producer's next abort marker (KIP-98).
     """
-    pending = sorted(aborted, reverse=True)
-    dropped: set[int] = set()
-    kept = []
-    for batch in located:
-        header = batch.header
-        while pending and pending[-1][0] <= header.last_offset:
-            dropped.add(pending.pop()[1])
+    markers: dict[int, list[int]] = {}
+    for position, header in located:
         if header.is_control:
-            end = batch.position + header.size_bytes
-            marker = decode_marker(content[batch.position : end])
+            marker = decode_marker(content[position : position + header.size_bytes])
             if marker is not None and marker.type is MarkerType.ABORT:
-                dropped.discard(header.producer_id)
-        elif header.is_transactional and header.producer_id in dropped:
-            continue
-        kept.append(batch)
-    return kept
+                markers.setdefault(header.producer_id, []).append(header.base_offset)
+    transactions = []
+    for first_offset, producer_id in aborted:
+        ends = (offset for offset in markers.get(producer_id, ()) if offset > first_offset)
+        last_offset = next(ends, INT64_MAX)
+        transactions.append(AbortedTransaction(producer_id, first_offset, last_offset, 0))
+    batches = AbortedBatches(transactions)
+    return [batch for batch in located if not batches.has(batch.header)]

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from goqueue.model.aborted import AbortedTransaction
 from goqueue.model.errors import GoQueueError
 from goqueue.model.records import Record
 
@@ -42,11 +43,6 @@ class FetchPart:
     max_bytes: int
     leader_epoch: int = -1
     last_fetched_epoch: int = -1
-
-
-class AbortedTransaction(NamedTuple):
-    producer_id: int
-    first_offset: int
 
 
 class EpochEnd(NamedTuple):

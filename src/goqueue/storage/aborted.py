@@ -12,10 +12,11 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from crc32c import crc32c
 
+from goqueue.model.aborted import AbortedTransaction
 from goqueue.storage.disk import Disk
 from goqueue.storage.open_file import OpenFile
 
@@ -27,13 +28,6 @@ REWRITE_AT_LEAST: Final = 1_024
 
 _FIELDS: Final = struct.Struct(">qqqq")
 _ENTRY: Final = struct.Struct(">qqqqI")
-
-
-class AbortedEntry(NamedTuple):
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    last_stable_offset: int
 
 
 class AbortedTransactions:
@@ -54,7 +48,7 @@ class AbortedTransactions:
     def __len__(self) -> int:
         return len(self._last_offsets)
 
-    def append(self, entry: AbortedEntry) -> None:
+    def append(self, entry: AbortedTransaction) -> None:
         """The file may fall behind, as on a full disk: `sync` brings it up to date."""
         self._remember(entry)
         try:
@@ -72,7 +66,7 @@ class AbortedTransactions:
         self._file.write(missing, self._written * _ENTRY.size)
         self._written = count
 
-    def overlapping(self, first_offset: int, end_offset: int) -> list[AbortedEntry]:
+    def overlapping(self, first_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Transactions that have data in this range, in the order of their markers."""
         found = []
         for position in range(bisect_left(self._last_offsets, first_offset), len(self)):
@@ -117,7 +111,7 @@ class AbortedTransactions:
         if len(kept) < len(self):
             self._rewrite(kept)
 
-    def _rewrite(self, kept: list[AbortedEntry]) -> None:
+    def _rewrite(self, kept: list[AbortedTransaction]) -> None:
         temporary = self._path.with_name(FILE_NAME + ".tmp")
         rewritten = OpenFile(self._disk, temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         rewritten.write(b"".join(_encode(entry) for entry in kept), 0)
@@ -145,12 +139,12 @@ class AbortedTransactions:
             *fields, checksum = _ENTRY.unpack_from(data, position)
             if crc32c(data[position : position + _FIELDS.size]) != checksum:
                 break
-            self._remember(AbortedEntry(*fields))
+            self._remember(AbortedTransaction(*fields))
         self._written = len(self)
         if len(self) * _ENTRY.size != len(data):
             self._file.truncate(len(self) * _ENTRY.size)
 
-    def _remember(self, entry: AbortedEntry) -> None:
+    def _remember(self, entry: AbortedTransaction) -> None:
         self._producer_ids.append(entry.producer_id)
         self._first_offsets.append(entry.first_offset)
         self._last_offsets.append(entry.last_offset)
@@ -163,13 +157,13 @@ class AbortedTransactions:
     def _columns(self) -> tuple["array[int]", ...]:
         return self._producer_ids, self._first_offsets, self._last_offsets, self._stable_offsets
 
-    def _at(self, position: int) -> AbortedEntry:
-        return AbortedEntry(*(column[position] for column in self._columns()))
+    def _at(self, position: int) -> AbortedTransaction:
+        return AbortedTransaction(*(column[position] for column in self._columns()))
 
-    def _entries(self) -> Iterator[AbortedEntry]:
+    def _entries(self) -> Iterator[AbortedTransaction]:
         return (self._at(position) for position in range(len(self)))
 
 
-def _encode(entry: AbortedEntry) -> bytes:
+def _encode(entry: AbortedTransaction) -> bytes:
     fields = _FIELDS.pack(*entry)
     return fields + struct.pack(">I", crc32c(fields))

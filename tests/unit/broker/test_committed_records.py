@@ -3,9 +3,10 @@
 import pytest
 
 from goqueue.broker.partitions.committed_records import committed_records
+from goqueue.model.aborted import AbortedTransaction
 from goqueue.model.batch import assign
 from goqueue.model.control import Marker, MarkerType, encode_marker
-from goqueue.model.log import AbortedTransaction, FetchedPart
+from goqueue.model.log import FetchedPart
 from goqueue.model.records import NewRecord, encode_records
 
 
@@ -51,19 +52,19 @@ def test_aborted_records_and_markers_are_left_out() -> None:
     log = Log().batch("a", producer=1).batch("b", producer=2).batch("c")
     log.end(MarkerType.ABORT, 1).end(MarkerType.COMMIT, 2).batch("d", producer=1)
     log.end(MarkerType.COMMIT, 1)
-    assert read(log.fetched(AbortedTransaction(1, 0))) == (["b", "c", "d"], 7)
+    assert read(log.fetched(AbortedTransaction(1, 0, 3, 1))) == (["b", "c", "d"], 7)
 
 
 def test_two_aborted_transactions_of_one_producer() -> None:
     log = Log().batch("a", producer=1).end(MarkerType.ABORT, 1).batch("b", producer=1)
     log.end(MarkerType.COMMIT, 1).batch("c", producer=1).end(MarkerType.ABORT, 1)
-    aborted = (AbortedTransaction(1, 4), AbortedTransaction(1, 0))
+    aborted = (AbortedTransaction(1, 4, 5, 6), AbortedTransaction(1, 0, 1, 2))
     assert read(log.fetched(*aborted)) == (["b"], 6)
 
 
 def test_an_aborted_transaction_that_began_before_the_read() -> None:
     log = Log().batch("a", "b", producer=1).batch("c", producer=1).end(MarkerType.ABORT, 1)
-    assert read(log.fetched(AbortedTransaction(1, 0)), offset=1) == ([], 4)
+    assert read(log.fetched(AbortedTransaction(1, 0, 3, 4)), offset=1) == ([], 4)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import pytest
 
+from goqueue.model.aborted import AbortedTransaction
 from goqueue.model.batch import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import (
@@ -14,7 +15,6 @@ from goqueue.model.errors import (
 )
 from goqueue.model.log import ProducerView
 from goqueue.state.producers.partition import (
-    AbortedTransaction,
     Duplicate,
     PartitionProducers,
 )

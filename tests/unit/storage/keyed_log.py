@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from goqueue.model.aborted import AbortedTransaction
 from goqueue.model.batch import BatchHeader, assign, iterate_batches, read_header
 from goqueue.model.control import Marker, MarkerType, encode_marker
 from goqueue.model.records import COMPRESSION_CODES, NewRecord, Record, encode_records
 from goqueue.storage.compaction.copying import compact
-from goqueue.storage.compaction.plan import AbortedRange, Compacted, CompactionPlan
+from goqueue.storage.compaction.plan import Compacted, CompactionPlan
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import PartitionLog
 from tests.unit.storage.stored_log import NOW_MS, UnsyncedDisk, read_bytes, records_of
@@ -72,7 +73,7 @@ def make_plan(
     *,
     now_ms: int = NOW_MS,
     stable_offset: int | None = None,
-    aborted: Sequence[AbortedRange] = (),
+    aborted: Sequence[AbortedTransaction] = (),
     producers: dict[int, tuple[int, ...]] | None = None,
 ) -> CompactionPlan:
     stable = log.log_end_offset if stable_offset is None else stable_offset
@@ -105,7 +106,7 @@ def compact_log(
     *,
     now_ms: int = NOW_MS,
     stable_offset: int | None = None,
-    aborted: Sequence[AbortedRange] = (),
+    aborted: Sequence[AbortedTransaction] = (),
     producers: dict[int, tuple[int, ...]] | None = None,
 ) -> Compacted:
     plan = make_plan(

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from goqueue.model.aborted import AbortedTransaction
 from goqueue.model.control import MarkerType
 from goqueue.model.errors import CorruptBatch
 from goqueue.model.records import COMPRESSION_CODES
-from goqueue.storage.compaction.plan import AbortedRange
 from tests.unit.storage.keyed_log import (
     DAY_MS,
     Keyed,
@@ -306,7 +306,7 @@ def test_aborted_records_go_and_do_not_replace_others(folder: Path) -> None:
     append_marker(log, MarkerType.ABORT, producer_id=5)
     append_marker(log, MarkerType.COMMIT, producer_id=6)
     close_segment(log)
-    compact_log(log, aborted=[AbortedRange(5, 1, 3)])
+    compact_log(log, aborted=[AbortedTransaction(5, 1, 3, 4)])
     assert entries(log) == [(0, b"a", b"good"), (2, b"b", b"good")]
     markers = [header.base_offset for header in headers_of(log) if header.is_control]
     assert markers == [3, 4]
@@ -326,7 +326,7 @@ def test_undecided_transactions_stop_compaction(folder: Path) -> None:
 
 def test_markers_go_after_their_records_and_their_time(folder: Path) -> None:
     log = open_log(folder, **COMPACT)
-    aborted = [AbortedRange(5, 0, 2)]
+    aborted = [AbortedTransaction(5, 0, 2, 3)]
     append_keyed(log, Keyed(b"a", b"void"), producer=(5, 0, 0), is_transactional=True)
     append_keyed(log, Keyed(b"b", b"good"), producer=(6, 0, 0), is_transactional=True)
     append_marker(log, MarkerType.ABORT, producer_id=5)
@@ -360,7 +360,7 @@ def test_a_marker_stays_while_a_producer_snapshot_needs_it(folder: Path) -> None
     append_keyed(log, Keyed(b"a", b"void"), producer=(5, 0, 0), is_transactional=True)
     append_marker(log, MarkerType.ABORT, producer_id=5)
     close_segment(log)
-    aborted = [AbortedRange(5, 0, 1)]
+    aborted = [AbortedTransaction(5, 0, 1, 2)]
     compact_log(log, aborted=aborted)
     (folder / f"{1:020d}.producers").write_bytes(b"")
     assert compact_log(log, aborted=aborted).removed_markers == ()

@@ -1,11 +1,10 @@
 """Single records, for readers that do not speak in batches."""
 
-from collections import deque
 from typing import NamedTuple
 
 from goqueue.broker.partitions.fetching import Finder, fetch
+from goqueue.model.aborted import NOTHING_ABORTED, AbortedBatches
 from goqueue.model.batch import iterate_batches
-from goqueue.model.control import MarkerType, decode_marker
 from goqueue.model.log import FetchedPart, FetchPart, Isolation, RecordPage
 from goqueue.model.records import Record, decode_records
 from goqueue.model.rights import ReadableTopic
@@ -52,25 +51,17 @@ async def read_records(
 def committed_records(found: FetchedPart, offset: int, limit: int) -> RecordRun:
     """Up to `limit` records from `offset` on, without markers and what was aborted.
 
-    A fetch tells which transactions in its range were aborted (none for a reader of everything);
-    each begins at its first offset and ends with its producer's next abort marker.
+    A fetch tells which transactions in its range were aborted: none to a reader of everything.
     """
     records: list[Record] = []
     next_offset = offset
-    waiting = deque(sorted(found.aborted or (), key=lambda aborted: aborted.first_offset))
-    aborting: set[int] = set()
+    aborted = AbortedBatches(found.aborted) if found.aborted else NOTHING_ABORTED
     view = memoryview(found.data)
     for position, header in iterate_batches(found.data):
         if len(records) >= limit:
             break
-        while waiting and waiting[0].first_offset <= header.last_offset:
-            aborting.add(waiting.popleft().producer_id)
-        batch = view[position : position + header.size_bytes]
-        if header.is_control:
-            marker = decode_marker(bytes(batch)) if header.producer_id in aborting else None
-            if marker is not None and marker.type is MarkerType.ABORT:
-                aborting.discard(header.producer_id)
-        elif not (header.is_transactional and header.producer_id in aborting):
+        if not header.is_control and not aborted.has(header):
+            batch = view[position : position + header.size_bytes]
             wanted = [record for record in decode_records(batch) if record.offset >= offset]
             room = limit - len(records)
             records += wanted[:room]

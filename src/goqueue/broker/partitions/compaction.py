@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
 from goqueue.broker.partitions.partition import Partition
+from goqueue.model.aborted import AbortedTransaction
 from goqueue.model.errors import GoQueueError
 from goqueue.storage.compaction.dirt import Dirt
-from goqueue.storage.compaction.plan import AbortedRange, Compacted, CompactionPlan, Failed
+from goqueue.storage.compaction.plan import Compacted, CompactionPlan, Failed
 from goqueue.storage.compaction.worker import CompactionWorker
 
 logger = logging.getLogger(__name__)
@@ -254,11 +255,8 @@ def _measure(stable: list[tuple[Partition, int]], now_ms: int) -> list[_Candidat
     return found
 
 
-def _aborted(partition: Partition, dirt: Dirt) -> list[AbortedRange]:
+def _aborted(partition: Partition, dirt: Dirt) -> list[AbortedTransaction]:
     if not dirt.segments:
         return []
     first_offset, end_offset = dirt.segments[0].base_offset, dirt.segments[-1].next_offset
-    return [
-        AbortedRange(entry.producer_id, entry.first_offset, entry.last_offset)
-        for entry in partition.ledger.aborted.overlapping(first_offset, end_offset)
-    ]
+    return partition.ledger.aborted.overlapping(first_offset, end_offset)

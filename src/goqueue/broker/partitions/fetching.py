@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.partitions.waiting import FetchWaiter
+from goqueue.model.aborted import AbortedTransaction
 from goqueue.model.errors import GoQueueError
-from goqueue.model.log import AbortedTransaction, EpochEnd, FetchedPart, FetchPart, Isolation
+from goqueue.model.log import EpochEnd, FetchedPart, FetchPart, Isolation
 
 Finder = Callable[[str, int], Partition]
 

@@ -18,6 +18,7 @@ from goqueue.broker.partitions.turn import Turn
 from goqueue.broker.partitions.waiting import FetchWaiter, credit_all, wake_all
 from goqueue.broker.tracing.partition import PartitionTrace
 from goqueue.broker.tracing.recorder import now_us
+from goqueue.model.aborted import AbortedTransaction
 from goqueue.model.batch import NO_TIMESTAMP, Buffer, read_header
 from goqueue.model.control import Marker, encode_marker
 from goqueue.model.errors import (
@@ -27,7 +28,7 @@ from goqueue.model.errors import (
     RequestTimedOut,
     UnknownLeaderEpoch,
 )
-from goqueue.model.log import AbortedTransaction, Appended, EpochEnd, Isolation, ListedOffset
+from goqueue.model.log import Appended, EpochEnd, Isolation, ListedOffset
 from goqueue.model.names import TopicPartition
 from goqueue.model.topic_config import TopicConfig
 from goqueue.storage.log import LogRead, PartitionLog
@@ -372,10 +373,7 @@ class Partition:
 
     def aborted_between(self, offset: int, end_offset: int) -> tuple[AbortedTransaction, ...]:
         """What a read-committed reader of these offsets must leave out."""
-        return tuple(
-            AbortedTransaction(entry.producer_id, entry.first_offset)
-            for entry in self.ledger.aborted.overlapping(offset, end_offset)
-        )
+        return tuple(self.ledger.aborted.overlapping(offset, end_offset))
 
     def end_of_epoch(self, epoch: int) -> EpochEnd:
         found = self.log.epochs.end_offset_for(epoch, self.log.log_end_offset)

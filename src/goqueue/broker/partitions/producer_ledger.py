@@ -11,7 +11,7 @@ from goqueue.model.batch import BatchHeader
 from goqueue.model.control import Marker, decode_marker
 from goqueue.state.producers.partition import PartitionProducers
 from goqueue.state.producers.snapshot import SnapshotCorrupt
-from goqueue.storage.aborted import AbortedEntry, AbortedTransactions
+from goqueue.storage.aborted import AbortedTransactions
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import PartitionLog
 from goqueue.storage.snapshot_files import PRODUCERS, read_snapshots, write_snapshot
@@ -59,7 +59,7 @@ class ProducerLedger:
         """Take in a batch that was appended."""
         aborted = self.producers.update(header, marker, now_ms=now_ms)
         if aborted is not None:
-            self.aborted.append(AbortedEntry(*aborted))
+            self.aborted.append(aborted)
 
     def snapshot(self) -> Callable[[], None] | None:
         """What to run in a thread to write the state as it is now; None if nothing is new."""

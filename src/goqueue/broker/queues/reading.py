@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from goqueue.broker.partitions.partition import Partition
-from goqueue.model.batch import BatchHeader, iterate_batches
+from goqueue.model.aborted import AbortedBatches
+from goqueue.model.batch import iterate_batches
 from goqueue.model.log import Isolation
 from goqueue.model.offsets import OffsetRange
 from goqueue.model.records import Record, decode_records
-from goqueue.storage.aborted import AbortedEntry
 
 # Decoded batches kept over all partitions, by what they take in memory.
 CACHED_BYTES: Final = 32 * 1024 * 1024
@@ -89,13 +89,13 @@ class QueueReader:
         )
         if not found.data:
             return None
-        aborted = partition.ledger.aborted.overlapping(offset, found.next_offset)
+        aborted = AbortedBatches(partition.aborted_between(offset, found.next_offset))
         view = memoryview(found.data)
         first: _Batch | None = None
         start = offset
         for position, header in iterate_batches(found.data):
             records: dict[int, Record] = {}
-            if not header.is_control and not _is_aborted(header, aborted):
+            if not header.is_control and not aborted.has(header):
                 decoded = decode_records(view[position : position + header.size_bytes])
                 records = {record.offset: record for record in decoded}
             # A gap before the batch, left by compaction, counts to it.
@@ -134,11 +134,3 @@ class QueueReader:
 def _memory_bytes(records: dict[int, Record]) -> int:
     content = sum(len(record.key or b"") + len(record.value or b"") for record in records.values())
     return BATCH_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES * len(records) + content
-
-
-def _is_aborted(header: BatchHeader, aborted: Sequence[AbortedEntry]) -> bool:
-    return header.is_transactional and any(
-        entry.producer_id == header.producer_id
-        and entry.first_offset <= header.base_offset <= entry.last_offset
-        for entry in aborted
-    )

@@ -4,6 +4,7 @@ import heapq
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
+from goqueue.model.aborted import AbortedTransaction
 from goqueue.model.batch import CONTROL_BIT, NO_SEQUENCE, TRANSACTIONAL_BIT, BatchHeader
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import (
@@ -26,7 +27,6 @@ from goqueue.state.producers.verification import ALREADY_ONGOING, Verifications
 
 __all__ = [
     "SEQUENCE_WINDOW_BATCHES",
-    "AbortedTransaction",
     "Duplicate",
     "PartitionProducers",
 ]
@@ -41,15 +41,6 @@ class Duplicate(NamedTuple):
     base_offset: int
     last_offset: int
     timestamp_ms: int
-
-
-class AbortedTransaction(NamedTuple):
-    """An entry for the partition's transaction index."""
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    last_stable_offset: int
 
 
 class PartitionProducers:

@@ -4,13 +4,13 @@ Two passes, as in Kafka: the first notes the last offset of every key in the dir
 copies everything from the log's start and leaves out what was written again later.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from aiokafka.record.default_records import DefaultRecordBatch
 
+from goqueue.model.aborted import AbortedBatches
 from goqueue.model.batch import HEADER_BYTES, BatchHeader, check_batch, read_header
 from goqueue.model.errors import CorruptBatch, GoQueueError
 from goqueue.storage.compaction.copy_writer import CopyWriter
@@ -56,7 +56,7 @@ class _Run:
         self._folder = Path(plan.folder)
         self._on_progress = on_progress
         self._epochs = LeaderEpochs(disk, self._folder, plan.epochs)
-        self._aborted = _Aborted(plan)
+        self._aborted = AbortedBatches(plan.aborted)
         self._last_offsets = LastOffsets(plan.keys_max)
         self._kept_batches = {offset for kept in plan.producers.values() for offset in kept}
         self._last_markers: dict[int, int] = {}
@@ -232,24 +232,6 @@ class _Run:
                 f"batch has base offset {header.base_offset} and leader epoch "
                 f"{header.leader_epoch}, expected {offset} and {epoch}"
             )
-
-
-class _Aborted:
-    """Which batches are part of aborted transactions."""
-
-    def __init__(self, plan: CompactionPlan) -> None:
-        self._ranges: dict[int, list[tuple[int, int]]] = {}
-        for producer_id, first_offset, last_offset in plan.aborted:
-            self._ranges.setdefault(producer_id, []).append((first_offset, last_offset))
-        for ranges in self._ranges.values():
-            ranges.sort()
-
-    def has(self, header: BatchHeader) -> bool:
-        ranges = self._ranges.get(header.producer_id) if header.is_transactional else None
-        if not ranges:
-            return False
-        number = bisect_right(ranges, header.base_offset, key=lambda r: r[0]) - 1
-        return number >= 0 and header.base_offset <= ranges[number][1]
 
 
 def _records(batch: bytes) -> list[Any] | None:

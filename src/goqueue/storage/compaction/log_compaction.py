@@ -7,12 +7,12 @@ from uuid import uuid4
 
 import msgspec
 
+from goqueue.model.aborted import AbortedTransaction
 from goqueue.model.topic_config import TopicConfig
 from goqueue.storage.compaction.copy_writer import cleaned_ending
 from goqueue.storage.compaction.dirt import Dirt, measure
 from goqueue.storage.compaction.history import History, Swap, save_history
 from goqueue.storage.compaction.plan import (
-    AbortedRange,
     CleanedSegment,
     Compacted,
     CompactionPlan,
@@ -74,7 +74,7 @@ class LogCompaction:
         config: TopicConfig,
         *,
         now_ms: int,
-        aborted: Sequence[AbortedRange] = (),
+        aborted: Sequence[AbortedTransaction] = (),
         producers: Mapping[int, tuple[int, ...]],
     ) -> CompactionPlan:
         """Blocking, from any thread. `producers`: see `CompactionPlan`."""

@@ -4,6 +4,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from goqueue.model.aborted import AbortedTransaction
 from goqueue.storage.epochs import EpochStart
 
 # About 110 bytes each with its dictionary: a worker stays below 100 MB. A run that meets more keys
@@ -19,14 +20,6 @@ class SegmentToClean(NamedTuple):
     size_bytes: int
 
 
-class AbortedRange(NamedTuple):
-    """Everything that this producer wrote in transactions between these offsets is void."""
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
-
-
 class CompactionPlan(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     # Part of the file names, so that a worker whose broker died is in nobody's way.
@@ -35,7 +28,7 @@ class CompactionPlan(msgspec.Struct, frozen=True, kw_only=True):
     segments: tuple[SegmentToClean, ...]
     first_dirty_offset: int
     epochs: tuple[EpochStart, ...]
-    aborted: tuple[AbortedRange, ...]
+    aborted: tuple[AbortedTransaction, ...]
     # Producers that may still send, and batches of theirs whose headers must stay.
     producers: dict[int, tuple[int, ...]]
     forget_tombstones_before: int

@@ -10,11 +10,11 @@ from typing import Final
 
 from goqueue.broker.partitions.feature_headers import may_have_features
 from goqueue.broker.partitions.partition import Partition
+from goqueue.model.aborted import NOTHING_ABORTED, AbortedBatches
 from goqueue.model.batch import BatchHeader, read_header
 from goqueue.model.log import Isolation
 from goqueue.model.offsets import OffsetRange
 from goqueue.model.records import Record, decode_records
-from goqueue.storage.aborted import AbortedEntry
 
 # Read beyond the estimate, so that most reads are enough: a batch is seldom larger than this.
 READ_AHEAD_BYTES: Final = 16 * 1024
@@ -103,9 +103,9 @@ class ShareReader:
 
     def _take(self, span: OffsetRange, data: bytes, next_offset: int) -> int:
         """Keep the batches of `data` that hold some of `span`; returns where to read on."""
-        aborted: Sequence[AbortedEntry] = ()
+        aborted = NOTHING_ABORTED
         if self._isolation is Isolation.READ_COMMITTED:
-            aborted = self._partition.ledger.aborted.overlapping(span.start, next_offset)
+            aborted = AbortedBatches(self._partition.aborted_between(span.start, next_offset))
         found = self._found
         view = memoryview(data)
         position = kept_from = 0
@@ -116,7 +116,7 @@ class ShareReader:
                 break
             batch_end = position + header.size_bytes
             self._header = header
-            self._is_shown = not header.is_control and not _is_aborted(header, aborted)
+            self._is_shown = not header.is_control and not aborted.has(header)
             if not self._is_shown:
                 self._keep(view, kept_from, position)
                 kept_from = batch_end
@@ -158,11 +158,3 @@ def _add(spans: list[OffsetRange], start: int, end: int) -> None:
         spans[-1] = OffsetRange(spans[-1].start, max(end, spans[-1].end))
     else:
         spans.append(OffsetRange(start, end))
-
-
-def _is_aborted(header: BatchHeader, aborted: Sequence[AbortedEntry]) -> bool:
-    return header.is_transactional and any(
-        entry.producer_id == header.producer_id
-        and entry.first_offset <= header.base_offset <= entry.last_offset
-        for entry in aborted
-    )
