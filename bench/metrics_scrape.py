@@ -44,7 +44,8 @@ async def fill(broker: Node, partitions: int, groups: int) -> None:
             OffsetToCommit(topic=TOPIC, partition=(number * 5 + each) % partitions, offset=1)
             for each in range(min(PARTITIONS_PER_GROUP, partitions))
         )
-        await broker.groups.commit(OffsetCommit(group_id=f"group-{number}", offsets=offsets))
+        commit = OffsetCommit(group_id=f"group-{number}", offsets=offsets)
+        await BrokerService(broker).groups.commit(_SCRAPER, commit)
     await BrokerService(broker).queues.open(_SCRAPER, "workers", TOPIC)
 
 

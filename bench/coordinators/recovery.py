@@ -12,8 +12,10 @@ from goqueue.broker.coordinator_settings import group_settings
 from goqueue.broker.groups.groups import OFFSETS_TOPIC, Groups
 from goqueue.broker.node import Node
 from goqueue.model.broker_config import BrokerConfig, broker_config
+from goqueue.model.caller import ANONYMOUS, Caller, Door
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
 from goqueue.model.topics import NewTopic
+from goqueue.service.broker_service import BrokerService
 from goqueue.storage.snapshot_files import STATE
 
 COMMITS: Final = 1_000_000
@@ -46,8 +48,12 @@ async def _measure(folder: Path) -> list[Bar]:
     ]
 
 
+_CLIENT: Final = Caller(principal=ANONYMOUS, door=Door.KAFKA)
+
+
 async def _commit(config: BrokerConfig) -> None:
     broker = await Node.open(config)
+    service = BrokerService(broker)
     try:
         await broker.create_topic(NewTopic(name="read", partitions=PARTITIONS))
         started = time.perf_counter()
@@ -58,7 +64,7 @@ async def _commit(config: BrokerConfig) -> None:
             )
             for group in range(GROUPS):
                 request = OffsetCommit(group_id=f"group-{group}", offsets=offsets)
-                await broker.groups.commit(request)
+                await service.groups.commit(_CLIENT, request)
         say(f"    {COMMITS / (time.perf_counter() - started):,.0f} commits/s in one process")
     finally:
         await broker.close()

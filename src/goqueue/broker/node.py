@@ -11,6 +11,8 @@ from goqueue.broker.coordinator_settings import group_settings, transaction_sett
 from goqueue.broker.delays.delays import Delays
 from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.groups.groups import Groups
+from goqueue.broker.hosted_clients.members.members import HostedMembers
+from goqueue.broker.hosted_clients.producers import HostedProducers
 from goqueue.broker.partitions.committed_records import read_records
 from goqueue.broker.partitions.compaction import Compactor
 from goqueue.broker.partitions.data_disk import DataDisk
@@ -39,7 +41,6 @@ from goqueue.metadata.local import LocalStore
 from goqueue.metadata.store import MetadataStore, Put
 from goqueue.model.batch import Buffer
 from goqueue.model.broker_config import BrokerConfig
-from goqueue.model.groups.messages import OffsetCommitResult, TxnOffsetCommit
 from goqueue.model.log import (
     FetchedPart,
     FetchPart,
@@ -64,8 +65,6 @@ from goqueue.model.rights import (
 )
 from goqueue.model.topic_config import TopicConfig
 from goqueue.model.topics import NewTopic, TopicView
-from goqueue.model.transactions.errors import TransactionError, TransactionRefused
-from goqueue.model.transactions.messages import AddOffsets
 from goqueue.state import metadata_keys as keys
 from goqueue.state.metadata_image import ImageChanges, MetadataImage
 from goqueue.storage.data_directory import DataDirectory
@@ -149,6 +148,8 @@ class Node:
         self.groups.overrides = self.group_configs.overrides
         self.groups.offsets_committed = self.tracing.offsets_committed
         self.share_groups = ShareGroups(self, self.groups, self.queues, self.group_configs)
+        self.members = HostedMembers(self)
+        self.producers = HostedProducers(self)
         self._upkeep: list[asyncio.Task[None]] = []
 
     @classmethod
@@ -346,32 +347,6 @@ class Node:
 
     def log_dirs(self) -> LogDirView:
         return self.data_disk.describe(cast(DescribableCluster, CLUSTER_NAME))
-
-    # --- transactions ---------------------------------------------------------------------
-
-    async def commit_transaction_offsets(
-        self, request: TxnOffsetCommit, *, transactional_id: str, adds_offsets: bool
-    ) -> OffsetCommitResult:
-        """Commit offsets within a transaction.
-
-        With `adds_offsets` (transaction version 2) the group joins the transaction here; else the
-        producer has said so before.
-        """
-        if adds_offsets:
-            add = AddOffsets(
-                transactional_id=transactional_id,
-                producer_id=request.producer_id,
-                producer_epoch=request.producer_epoch,
-                group_id=request.group_id,
-            )
-            answer = await self.transactions.add_offsets(add)
-            if answer.error is not TransactionError.NONE:
-                raise TransactionRefused(answer.error)
-        else:
-            await self.transactions.verify_offsets(
-                transactional_id, request, self.groups.offsets_partition(request.group_id)
-            )
-        return await self.groups.commit_in_transaction(request)
 
     # --- records --------------------------------------------------------------------------
 

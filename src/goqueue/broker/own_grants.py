@@ -5,7 +5,7 @@ Together with `service/access.py` this is the only module that makes rights.
 
 from enum import Enum
 
-from goqueue.model.rights import ReadableGroup, ReadableTopic, WritableTopic
+from goqueue.model.rights import DescribableGroup, ReadableGroup, ReadableTopic, WritableTopic
 
 
 class OwnWork(Enum):
@@ -16,6 +16,7 @@ class OwnWork(Enum):
     DELAYED_DELIVERY = "delayed messages that are due"
     FIFO_WINDOW = "what a FIFO queue took in the last minutes, to know it when it is sent again"
     SQS_QUEUE = "the queues that SQS has of every topic, opened with their settings"
+    RETENTION = "offsets of groups that archive, before whom nothing is deleted"
     MOVE_TASK = "messages that an SQS move task carries to another queue"
 
 
@@ -29,3 +30,7 @@ def own_read(topic: str, _work: OwnWork) -> ReadableTopic:
 
 def own_group(group: str, _work: OwnWork) -> ReadableGroup:
     return ReadableGroup(group)
+
+
+def own_look(group: str, _work: OwnWork) -> DescribableGroup:
+    return DescribableGroup(group)

@@ -1,6 +1,7 @@
 """Names and numbers that identify things, as distinct types."""
 
 import re
+from collections.abc import Iterable
 from typing import Final, NamedTuple, NewType
 
 from goqueue.model.errors import InvalidTopicName
@@ -28,6 +29,14 @@ class TopicPartition(NamedTuple):
 
 def topic_partition(topic: str, partition: int) -> TopicPartition:
     return TopicPartition(TopicName(topic), PartitionIndex(partition))
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """The numbers of the partitions of each topic, in order."""
+    found: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        found.setdefault(topic, []).append(number)
+    return found
 
 
 def check_topic_name(name: str) -> TopicName:

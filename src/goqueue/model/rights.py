@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple, NewType
 
+from goqueue.model.groups.messages import OffsetCommit, TxnOffsetCommit
 from goqueue.model.log import FetchPart
+from goqueue.model.transactions.messages import AddPartitions
 
 
 class Resource(Enum):
@@ -96,6 +98,14 @@ class ReadableSubjects(_Allowed):
     __slots__ = ()
 
 
+class DescribableGroups(_Allowed):
+    __slots__ = ()
+
+
+class DescribableTransactionalIds(_Allowed):
+    __slots__ = ()
+
+
 # A part of a fetch whose topic is readable.
 ReadablePart = NewType("ReadablePart", FetchPart)
 
@@ -106,6 +116,12 @@ DeletableGroup = NewType("DeletableGroup", str)
 InspectableGroup = NewType("InspectableGroup", str)
 ConfigurableGroup = NewType("ConfigurableGroup", str)
 
+# Offsets to commit, all of topics that may be read.
+ReadableCommit = NewType("ReadableCommit", OffsetCommit)
+ReadableTransactionCommit = NewType("ReadableTransactionCommit", TxnOffsetCommit)
+
+# Partitions to be written within a transaction, all of topics that may be written.
+WritablePartitions = NewType("WritablePartitions", AddPartitions)
 WritableTransactionalId = NewType("WritableTransactionalId", str)
 DescribableTransactionalId = NewType("DescribableTransactionalId", str)
 

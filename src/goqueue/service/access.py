@@ -3,7 +3,8 @@
 While security is off there are no rules, and everyone is a super user.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, Protocol, cast
 
@@ -16,7 +17,9 @@ from goqueue.model.errors import (
     TopicAccessDenied,
     TransactionalIdAccessDenied,
 )
+from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit, TxnOffsetCommit
 from goqueue.model.log import FetchedPart, FetchPart
+from goqueue.model.names import TopicPartition
 from goqueue.model.rights import (
     CLUSTER_NAME,
     ActingCluster,
@@ -32,12 +35,15 @@ from goqueue.model.rights import (
     DeletableTopic,
     DescribableCluster,
     DescribableGroup,
+    DescribableGroups,
     DescribableTopic,
     DescribableTransactionalId,
+    DescribableTransactionalIds,
     IdempotentWriter,
     InspectableCluster,
     InspectableGroup,
     InspectableTopic,
+    ReadableCommit,
     ReadableGroup,
     ReadablePart,
     ReadableScope,
@@ -45,13 +51,16 @@ from goqueue.model.rights import (
     ReadableSubjects,
     ReadableTopic,
     ReadableTopics,
+    ReadableTransactionCommit,
     Resource,
     SchemaScope,
     Verb,
+    WritablePartitions,
     WritableSubject,
     WritableTopic,
     WritableTransactionalId,
 )
+from goqueue.model.transactions.messages import AddPartitions
 
 
 class Rules(Protocol):
@@ -87,6 +96,41 @@ class SortedParts(NamedTuple):
 
     readable: Sequence[ReadablePart]
     refused: dict[int, FetchedPart]
+
+
+class SortedCommit(NamedTuple):
+    """Offsets to commit, without those of the topics that are refused."""
+
+    readable: ReadableCommit
+    refused: frozenset[str]
+
+
+class SortedTransactionCommit(NamedTuple):
+    readable: ReadableTransactionCommit
+    refused: frozenset[str]
+
+
+class MemberRights:
+    """What the client of a member that lives in the broker may do, asked as it is needed."""
+
+    __slots__ = ("_access", "_caller", "group")
+
+    def __init__(self, access: "Access", caller: Caller, group: ReadableGroup) -> None:
+        self._access = access
+        self._caller = caller
+        self.group = group
+
+    def topic(self, name: str) -> ReadableTopic | None:
+        is_allowed = self._access.allows(self._caller, Resource.TOPIC, name, Verb.READ)
+        return ReadableTopic(name) if is_allowed else None
+
+    def part(self, part: FetchPart) -> ReadablePart | None:
+        return None if self.topic(part.topic) is None else ReadablePart(part)
+
+    def commit(self, request: OffsetCommit) -> ReadableCommit:
+        for topic in {each.topic for each in request.offsets}:
+            self._access.readable_topic(self._caller, topic)
+        return ReadableCommit(request)
 
 
 class Access:
@@ -169,6 +213,39 @@ class Access:
         self._check(caller, Resource.GROUP, name, Verb.ALTER_CONFIGS)
         return ConfigurableGroup(name)
 
+    def describable_groups(self, caller: Caller) -> DescribableGroups:
+        """For lists; the right to see the cluster is enough for all."""
+        if self.allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE):
+            return DescribableGroups(lambda _: True)
+        return DescribableGroups(partial(self._may_describe, caller, Resource.GROUP))
+
+    def member_rights(self, caller: Caller, group: str) -> MemberRights:
+        return MemberRights(self, caller, self.readable_group(caller, group))
+
+    def readable_commit(self, caller: Caller, request: OffsetCommit) -> SortedCommit:
+        refused = self._unreadable(caller, request.offsets)
+        if refused:
+            kept = tuple(each for each in request.offsets if each.topic not in refused)
+            request = replace(request, offsets=kept)
+        return SortedCommit(ReadableCommit(request), refused)
+
+    def readable_transaction_commit(
+        self, caller: Caller, request: TxnOffsetCommit
+    ) -> SortedTransactionCommit:
+        refused = self._unreadable(caller, request.offsets)
+        if refused:
+            kept = tuple(each for each in request.offsets if each.topic not in refused)
+            request = replace(request, offsets=kept)
+        return SortedTransactionCommit(ReadableTransactionCommit(request), refused)
+
+    def _unreadable(self, caller: Caller, offsets: Iterable[OffsetToCommit]) -> frozenset[str]:
+        if self._rules is None:
+            return frozenset()
+        topics = {each.topic for each in offsets}
+        return frozenset(
+            topic for topic in topics if not self._may_read(caller, Resource.TOPIC, topic)
+        )
+
     # --- transactional ids and producers --------------------------------------------------
 
     def writable_transactional_id(self, caller: Caller, name: str) -> WritableTransactionalId:
@@ -178,6 +255,23 @@ class Access:
     def describable_transactional_id(self, caller: Caller, name: str) -> DescribableTransactionalId:
         self._check(caller, Resource.TRANSACTIONAL_ID, name, Verb.DESCRIBE)
         return DescribableTransactionalId(name)
+
+    def describable_transactional_ids(self, caller: Caller) -> DescribableTransactionalIds:
+        """For lists."""
+        return DescribableTransactionalIds(
+            partial(self._may_describe, caller, Resource.TRANSACTIONAL_ID)
+        )
+
+    def writable_partitions(
+        self, caller: Caller, request: AddPartitions
+    ) -> WritablePartitions | frozenset[TopicPartition]:
+        """The request, or the partitions for which it must be refused: they are added together."""
+        refused = frozenset(
+            place
+            for place in request.partitions
+            if not self.allows(caller, Resource.TOPIC, place.topic, Verb.WRITE)
+        )
+        return refused or WritablePartitions(request)
 
     def idempotent_writer(self, caller: Caller) -> IdempotentWriter:
         self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.IDEMPOTENT_WRITE)
@@ -247,6 +341,9 @@ class Access:
 
     def _may_read(self, caller: Caller, resource: Resource, name: str) -> bool:
         return self.allows(caller, resource, name, Verb.READ)
+
+    def _may_describe(self, caller: Caller, resource: Resource, name: str) -> bool:
+        return self.allows(caller, resource, name, Verb.DESCRIBE)
 
     def _check(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> None:
         if self._rules is None or self._rules.allows(caller, resource, name, verb):

@@ -6,6 +6,8 @@ from goqueue.service.access import Access, Rules
 from goqueue.service.administration import Administration
 from goqueue.service.delays import DelayService
 from goqueue.service.groups import GroupService
+from goqueue.service.hosted_members import HostedMemberService
+from goqueue.service.hosted_producers import HostedProducerService
 from goqueue.service.log import LogService
 from goqueue.service.measuring import MeasuringService
 from goqueue.service.moves import MoveService
@@ -34,8 +36,10 @@ class BrokerService:
         self.sqs_queues = SqsQueueService(node, access, routing)
         self.moves = MoveService(node, access, routing)
         self.share_groups = ShareGroupService(node, access)
-        self.groups = GroupService(node, access, routing)
-        self.transactions = TransactionService(node, access, routing)
+        self.groups = GroupService(node, access)
+        self.members = HostedMemberService(node, access)
+        self.transactions = TransactionService(node, access)
+        self.producers = HostedProducerService(node, access)
         self.schemas = SchemaService(node, access, routing)
         self.delays = DelayService(node, access, routing)
         self.measuring = MeasuringService(node, access)

@@ -1,12 +1,230 @@
-"""Consumer groups: members, offsets, administration."""
+"""Consumer groups: members, offsets, and how they stand."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+from uuid import UUID
+
+from goqueue.broker.groups.overview import overview, positions
 from goqueue.broker.node import Node
+from goqueue.model.caller import Caller
+from goqueue.model.groups.errors import GroupError
+from goqueue.model.groups.messages import (
+    CommittedPartition,
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatResult,
+    DeleteGroupResult,
+    DescribedConsumerGroup,
+    DescribedGroup,
+    FetchedOffset,
+    Heartbeat,
+    HeartbeatResult,
+    JoinGroup,
+    JoinGroupResult,
+    LeaveGroup,
+    LeaveGroupResult,
+    ListedGroup,
+    ListGroups,
+    OffsetCommit,
+    OffsetCommitResult,
+    OffsetDelete,
+    OffsetDeleteResult,
+    OffsetFetch,
+    OffsetFetchResult,
+    SyncGroup,
+    SyncGroupResult,
+    TxnOffsetCommit,
+)
+from goqueue.model.groups.overview import GroupOverview, GroupPosition
+from goqueue.model.groups.rebalances import REBALANCING, RebalanceTally
+from goqueue.model.groups.refusals import check
+from goqueue.model.rights import ReadableTopic, Resource, Verb
 from goqueue.service.access import Access
-from goqueue.service.routing import Routing
+
+
+class GroupRebalances(NamedTuple):
+    state: str
+    tally: RebalanceTally
+
+
+class AllRebalances(NamedTuple):
+    """`in_progress` counts groups."""
+
+    in_progress: int
+    tally: RebalanceTally
 
 
 class GroupService:
-    def __init__(self, node: Node, access: Access, routing: Routing) -> None:
+    def __init__(self, node: Node, access: Access) -> None:
         self._node = node
+        self._groups = node.groups
         self._access = access
-        self._routing = routing
+
+    # --- members --------------------------------------------------------------------------
+
+    async def join(self, caller: Caller, request: JoinGroup) -> JoinGroupResult:
+        group = self._access.readable_group(caller, request.group_id)
+        return await self._groups.join(group, request)
+
+    async def sync(self, caller: Caller, request: SyncGroup) -> SyncGroupResult:
+        group = self._access.readable_group(caller, request.group_id)
+        return await self._groups.sync(group, request)
+
+    async def heartbeat(self, caller: Caller, request: Heartbeat) -> HeartbeatResult:
+        group = self._access.readable_group(caller, request.group_id)
+        return await self._groups.heartbeat(group, request)
+
+    async def leave(self, caller: Caller, request: LeaveGroup) -> LeaveGroupResult:
+        group = self._access.readable_group(caller, request.group_id)
+        return await self._groups.leave(group, request)
+
+    async def consumer_heartbeat(
+        self, caller: Caller, request: ConsumerGroupHeartbeat
+    ) -> ConsumerGroupHeartbeatResult:
+        """Of what a regular expression finds, the caller is given only what it may see."""
+        group = self._access.readable_group(caller, request.group_id)
+        for topic in request.subscribed_topics or ():
+            self._access.describable_topic(caller, topic)
+        result = await self._groups.consumer_heartbeat(group, request)
+        if not result.assignment:
+            return result
+        topics = self._node.image.topics_by_id
+        visible = {
+            topic_id: partitions
+            for topic_id, partitions in result.assignment.items()
+            if topic_id not in topics or self._may_see(caller, topics[topic_id].name)
+        }
+        return replace(result, assignment=visible)
+
+    # --- offsets --------------------------------------------------------------------------
+
+    async def commit(self, caller: Caller, request: OffsetCommit) -> OffsetCommitResult:
+        """One answer to each offset, in the order given."""
+        group = self._access.readable_group(caller, request.group_id)
+        commit, refused = self._access.readable_commit(caller, request)
+        result = await self._groups.commit(group, commit)
+        return with_refused(request, result, refused)
+
+    async def fetch_offsets(self, caller: Caller, request: OffsetFetch) -> OffsetFetchResult:
+        """Topics that the caller may not see are refused if it names them, else left out."""
+        group = self._access.describable_group(caller, request.group_id)
+        refused: tuple[FetchedOffset, ...] = ()
+        if request.topics is not None:
+            hidden = [name for name in request.topics if not self._may_see(caller, name)]
+            refused = tuple(
+                FetchedOffset(
+                    topic=name, partition=index, error=GroupError.TOPIC_AUTHORIZATION_FAILED
+                )
+                for name in hidden
+                for index in request.topics[name]
+            )
+            seen = {name: found for name, found in request.topics.items() if name not in hidden}
+            request = replace(request, topics=seen)
+        result = await self._groups.fetch_offsets(group, request)
+        if request.topics is None:
+            found = (each for each in result.offsets if self._may_see(caller, each.topic))
+            return replace(result, offsets=tuple(found))
+        return replace(result, offsets=result.offsets + refused) if refused else result
+
+    def topic_id(self, caller: Caller, topic: str) -> UUID | None:
+        """For answers that name topics by id; None if it is gone, though a group remembers it."""
+        view = self._node.image.topics.get(self._access.describable_topic(caller, topic))
+        return None if view is None else view.id
+
+    async def delete_offsets(self, caller: Caller, request: OffsetDelete) -> OffsetDeleteResult:
+        group = self._access.deletable_group(caller, request.group_id)
+        readable = self._access.readable_topics(caller)
+        topics: dict[ReadableTopic, list[int]] = {}
+        refused: list[CommittedPartition] = []
+        for name, indexes in request.topics.items():
+            if name in readable:
+                topics[self._access.readable_topic(caller, name)] = list(indexes)
+                continue
+            error = GroupError.TOPIC_AUTHORIZATION_FAILED
+            refused += (
+                CommittedPartition(topic=name, partition=index, error=error) for index in indexes
+            )
+        result = await self._groups.delete_offsets(group, topics)
+        return replace(result, partitions=(*result.partitions, *refused))
+
+    # --- groups ---------------------------------------------------------------------------
+
+    async def list(self, caller: Caller, request: ListGroups) -> list[ListedGroup]:
+        return await self._groups.list(self._access.describable_groups(caller), request)
+
+    async def describe(self, caller: Caller, group: str) -> DescribedGroup:
+        """A classic group."""
+        return await self._groups.describe(self._access.describable_group(caller, group))
+
+    async def describe_consumer(self, caller: Caller, group: str) -> DescribedConsumerGroup:
+        return await self._groups.describe_consumer(self._access.describable_group(caller, group))
+
+    async def find_consumer(self, caller: Caller, group: str) -> DescribedConsumerGroup:
+        """As `describe_consumer`; raises if there is no such group."""
+        right = self._access.describable_group(caller, group)
+        self._groups.check_used()
+        found = await self._groups.describe_consumer(right)
+        check(found.error, found.error_message)
+        return found
+
+    async def delete(self, caller: Caller, group: str) -> DeleteGroupResult:
+        return await self._groups.delete(self._access.deletable_group(caller, group))
+
+    async def find_and_delete(self, caller: Caller, group: str) -> None:
+        """As `delete`; raises what is in the way."""
+        right = self._access.deletable_group(caller, group)
+        self._groups.check_used()
+        check((await self._groups.delete(right)).error)
+
+    async def overview(self, caller: Caller, group: str) -> GroupOverview:
+        """A group of either protocol; raises if there is none."""
+        return await overview(self._groups, self._access.describable_group(caller, group))
+
+    async def positions(
+        self, caller: Caller, seen: GroupOverview, topic: str | None = None
+    ) -> Sequence[GroupPosition]:
+        """Where the group is in all partitions that have an offset or an owner, or in those of
+        one topic; in order."""
+        right = self._access.describable_group(caller, seen.group_id)
+        found = await positions(self._groups, self._node.partition, seen, right)
+        return [
+            each
+            for each in found
+            if topic in (None, each.place.topic) and self._may_see(caller, each.place.topic)
+        ]
+
+    # --- rebalances -----------------------------------------------------------------------
+
+    async def rebalances(self, caller: Caller, group: str) -> GroupRebalances:
+        found = await self._groups.find(self._access.describable_group(caller, group))
+        return GroupRebalances(found.state, self._groups.rebalances.group(group))
+
+    async def all_rebalances(self, caller: Caller) -> AllRebalances:
+        self._access.describable_cluster(caller)
+        groups = self._access.describable_groups(caller)
+        found = await self._groups.list(groups, ListGroups(states=REBALANCING))
+        return AllRebalances(len(found), self._groups.rebalances.total)
+
+    def _may_see(self, caller: Caller, topic: str) -> bool:
+        return self._access.allows(caller, Resource.TOPIC, topic, Verb.DESCRIBE)
+
+
+def with_refused(
+    request: OffsetCommit | TxnOffsetCommit, result: OffsetCommitResult, refused: frozenset[str]
+) -> OffsetCommitResult:
+    """Answers to all offsets of the request, in its order."""
+    if not refused:
+        return result
+    answers = iter(result.partitions)
+    return OffsetCommitResult(
+        partitions=tuple(
+            CommittedPartition(
+                topic=each.topic,
+                partition=each.partition,
+                error=GroupError.TOPIC_AUTHORIZATION_FAILED,
+            )
+            if each.topic in refused
+            else next(answers)
+            for each in request.offsets
+        )
+    )

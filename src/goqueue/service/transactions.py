@@ -1,12 +1,167 @@
-"""Transactional ids: producers, transactions, groups of transactions."""
+"""Transactions: producers' identities, what belongs together, and how it ends."""
+
+from collections import Counter
+from typing import Final
 
 from goqueue.broker.node import Node
+from goqueue.model.caller import Caller
+from goqueue.model.control import Marker
+from goqueue.model.groups.messages import OffsetCommitResult, TxnOffsetCommit
+from goqueue.model.names import TopicPartition
+from goqueue.model.rights import IdempotentWriter, WritableTransactionalId
+from goqueue.model.transactions.errors import TransactionError
+from goqueue.model.transactions.group_messages import (
+    AbortGroup,
+    CommitGroup,
+    DescribeGroup,
+    GroupAnswer,
+    GroupDescription,
+)
+from goqueue.model.transactions.group_names import group_key
+from goqueue.model.transactions.messages import (
+    AddOffsets,
+    AddOffsetsAnswer,
+    AddPartitions,
+    AddPartitionsAnswer,
+    DescribedTransactions,
+    EndTransaction,
+    InitProducerId,
+    ListTransactions,
+    ListTransactionsAnswer,
+    ProducerIdAnswer,
+    TransactionDescription,
+    TransactionStatistics,
+)
+from goqueue.model.transactions.states import TransactionState
 from goqueue.service.access import Access
-from goqueue.service.routing import Routing
+from goqueue.service.groups import with_refused
+
+_OPEN: Final = frozenset(
+    state.label
+    for state in TransactionState
+    if state is TransactionState.ONGOING or state.is_prepared
+)
+# The others are never stored: an expired id is gone, and fencing goes straight to an abort.
+_STORED: Final = tuple(
+    state.label
+    for state in TransactionState
+    if state not in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
+)
 
 
 class TransactionService:
-    def __init__(self, node: Node, access: Access, routing: Routing) -> None:
+    def __init__(self, node: Node, access: Access) -> None:
         self._node = node
+        self._transactions = node.transactions
         self._access = access
-        self._routing = routing
+
+    # --- one producer ---------------------------------------------------------------------
+
+    async def init_producer_id(self, caller: Caller, request: InitProducerId) -> ProducerIdAnswer:
+        right = producing_right(self._access, caller, request)
+        return await self._transactions.init_producer_id(right, request)
+
+    async def add_partitions(self, caller: Caller, request: AddPartitions) -> AddPartitionsAnswer:
+        """All or none: if one is refused, the others say that they were not tried."""
+        right = self._access.writable_transactional_id(caller, request.transactional_id)
+        allowed = self._access.writable_partitions(caller, request)
+        if isinstance(allowed, frozenset):
+            untried = TransactionError.OPERATION_NOT_ATTEMPTED
+            errors = dict.fromkeys(request.partitions, untried)
+            errors.update(dict.fromkeys(allowed, TransactionError.TOPIC_AUTHORIZATION_FAILED))
+            return AddPartitionsAnswer(transactional_id=right, errors=errors)
+        return await self._transactions.add_partitions(right, allowed)
+
+    async def add_offsets(self, caller: Caller, request: AddOffsets) -> AddOffsetsAnswer:
+        right = self._access.writable_transactional_id(caller, request.transactional_id)
+        group = self._access.readable_group(caller, request.group_id)
+        return await self._transactions.add_offsets(right, group, request)
+
+    async def commit_offsets(
+        self, caller: Caller, transactional_id: str, request: TxnOffsetCommit, *, adds_offsets: bool
+    ) -> OffsetCommitResult:
+        """Offsets that count once the transaction commits; one answer to each, in order.
+
+        With `adds_offsets` the group joins the transaction here; else the producer has said so.
+        """
+        right = self._access.writable_transactional_id(caller, transactional_id)
+        group = self._access.readable_group(caller, request.group_id)
+        commit, refused = self._access.readable_transaction_commit(caller, request)
+        result = await self._transactions.commit_offsets(
+            right, group, commit, adds_offsets=adds_offsets
+        )
+        return with_refused(request, result, refused)
+
+    async def end(self, caller: Caller, request: EndTransaction) -> ProducerIdAnswer:
+        right = self._access.writable_transactional_id(caller, request.transactional_id)
+        return await self._transactions.end(right, request)
+
+    async def write_marker(
+        self,
+        caller: Caller,
+        place: TopicPartition,
+        marker: Marker,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+    ) -> None:
+        """End a transaction in one partition, as administrators do with a hanging one."""
+        right = self._access.acting_cluster(caller)
+        await self._transactions.write_marker(
+            right, place, marker, producer_id=producer_id, producer_epoch=producer_epoch
+        )
+
+    # --- many that end together -----------------------------------------------------------
+
+    async def commit_group(self, caller: Caller, request: CommitGroup) -> GroupAnswer:
+        """The right is that of the common part of the members' transactional ids."""
+        right = self._access.writable_transactional_id(caller, group_key(request.group_id))
+        return await self._transactions.commit_group(right, request)
+
+    async def abort_group(self, caller: Caller, request: AbortGroup) -> GroupAnswer:
+        right = self._access.writable_transactional_id(caller, group_key(request.group_id))
+        return await self._transactions.abort_group(right, request)
+
+    async def describe_group(self, caller: Caller, group_id: str) -> GroupDescription:
+        right = self._access.describable_transactional_id(caller, group_key(group_id))
+        return await self._transactions.describe_group(right, DescribeGroup(group_id=group_id))
+
+    # --- looking --------------------------------------------------------------------------
+
+    async def list(self, caller: Caller, request: ListTransactions) -> ListTransactionsAnswer:
+        seen = self._access.describable_transactional_ids(caller)
+        return await self._transactions.list(seen, request)
+
+    async def describe(self, caller: Caller, transactional_id: str) -> TransactionDescription:
+        right = self._access.describable_transactional_id(caller, transactional_id)
+        return await self._transactions.describe(right)
+
+    async def describe_listed(
+        self, caller: Caller, request: ListTransactions, limit: int
+    ) -> DescribedTransactions:
+        """The first by name."""
+        seen = self._access.describable_transactional_ids(caller)
+        return await self._transactions.describe_listed(seen, request, limit)
+
+    async def statistics(self, caller: Caller) -> TransactionStatistics:
+        """Of the transactions that the caller may see."""
+        seen = self._access.describable_transactional_ids(caller)
+        listed = (await self._transactions.list(seen, ListTransactions())).transactions
+        states = Counter(each.state for each in listed)
+        described = await self._transactions.describe_listed(seen, ListTransactions(states=_OPEN))
+        began = [each.start_ms for each in described.transactions if each.start_ms >= 0]
+        return TransactionStatistics(
+            total=len(listed),
+            by_state={label: states[label] for label in _STORED},
+            open=sum(states[label] for label in _OPEN),
+            oldest_open_ms=max(0, self._node.clock_ms() - min(began)) if began else None,
+        )
+
+
+def producing_right(
+    access: Access, caller: Caller, request: InitProducerId
+) -> WritableTransactionalId | IdempotentWriter:
+    """A producer without a transactional id only stores each batch once."""
+    if request.transactional_id is None:
+        return access.idempotent_writer(caller)
+    return access.writable_transactional_id(caller, request.transactional_id)

@@ -10,6 +10,8 @@ from goqueue.broker.partitions.retention import apply_retention
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
 from goqueue.model.records import NewRecord
 from goqueue.model.topics import NewTopic
+from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
 from tests.publishing import publish
 from tests.unit.broker.conftest import OpenBroker
 
@@ -34,7 +36,7 @@ def test_only_what_the_group_committed_goes(open_broker: OpenBroker) -> None:
                 if offset is not None:
                     to_commit = OffsetToCommit(topic="orders", partition=0, offset=offset)
                     commit = OffsetCommit(group_id="arch", offsets=(to_commit,))
-                    await broker.groups.commit(commit)
+                    await BrokerService(broker).groups.commit(ANYONE, commit)
                 await apply_retention(partition, broker.groups)
                 starts.append(partition.log_start_offset)
             return starts

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goqueue.broker.groups.rebalance_stats import RebalanceReason, RebalanceStats
+from goqueue.broker.groups.rebalance_stats import RebalanceStats
 from goqueue.broker.partitions.flushing import Flusher
 from goqueue.model.errors import PartitionOffline
+from goqueue.model.groups.rebalances import RebalanceReason
 from goqueue.model.measuring.histograms import LATENCY_BOUNDS_SECONDS, Histogram, Histograms
 from goqueue.server.loop_lag import INTERVAL_SECONDS, LoopLagProbe
 

@@ -122,7 +122,8 @@ def test_a_message_is_followed_from_publish_to_commit_also_over_a_restart(
             await produce(broker, [record(), record()])
             await fetch(broker)
             committed = OffsetToCommit(topic="t", partition=0, offset=1)
-            await broker.groups.commit(OffsetCommit(group_id="cg", offsets=(committed,)))
+            commit = OffsetCommit(group_id="cg", offsets=(committed,))
+            await BrokerService(broker).groups.commit(ANYONE, commit)
             spans = await spans_of(broker, 0)
             assert [span.event for span in spans] == [
                 *PUBLISHED,

@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from goqueue.broker.hosted_clients.producers import HostedProducers
 from goqueue.broker.node import Node
 from goqueue.broker.transactions import transactions
 from goqueue.model.log import Isolation
@@ -12,12 +11,13 @@ from goqueue.model.records import NewRecord
 from goqueue.model.topics import NewTopic
 from goqueue.model.transactions.group_messages import (
     CommitGroup,
-    DescribeGroup,
     GroupMember,
     GroupOutcome,
 )
 from goqueue.model.transactions.group_names import member_id
-from goqueue.model.transactions.messages import ProducerIdentity, WriteMarkers
+from goqueue.model.transactions.messages import InitProducerId, ProducerIdentity, WriteMarkers
+from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
 from tests.unit.broker.conftest import OpenBroker
 
 pytestmark = pytest.mark.anyio
@@ -30,11 +30,13 @@ def anyio_backend() -> str:
 
 
 async def write(broker: Node, task: int, value: bytes) -> GroupMember:
-    producers = HostedProducers(broker)
+    producers = BrokerService(broker).producers
     name = member_id("copy", str(task))
-    identity = ProducerIdentity(name, *await producers.init(name, timeout_ms=60_000))
-    await producers.begin(identity)
-    await producers.publish(identity, "orders", [NewRecord(value=value)], [task])
+    made = await producers.init(ANYONE, InitProducerId(transactional_id=name, timeout_ms=60_000))
+    identity = ProducerIdentity(name, made.producer_id, made.producer_epoch)
+    await producers.begin(ANYONE, identity)
+    records = [NewRecord(value=value)]
+    await producers.publish(ANYONE, identity, "orders", records, [task], sequence=None)
     return GroupMember(*identity)
 
 
@@ -62,18 +64,18 @@ async def test_markers_are_made_up_for(
         members = (await write(broker, 0, b"a"), await write(broker, 1, b"b"))
         await write(broker, 2, b"from an attempt that nobody waits for")
         monkeypatch.setattr(transactions.Transactions, "_write_markers", go_down_first)
-        monkeypatch.setattr(transactions, "GROUP_END_WAIT_SECONDS", 0.0)
+        monkeypatch.setattr(transactions, "END_WAIT_SECONDS", 0.0)
         request = CommitGroup(group_id="copy", sequence=4, members=members)
-        answer = await broker.transactions.commit_group(request)
+        answer = await BrokerService(broker).transactions.commit_group(ANYONE, request)
         assert answer.outcome is GroupOutcome.COMMITTED
         assert [await read(broker, partition) for partition in range(3)] == [[], [], []]
 
     monkeypatch.undo()
     async with open_broker() as broker, asyncio.timeout(READ_SECONDS):
-        group = DescribeGroup(group_id="copy")
-        while (found := await broker.transactions.describe_group(group)).open_members:
+        service = BrokerService(broker).transactions
+        while (found := await service.describe_group(ANYONE, "copy")).open_members:
             await asyncio.sleep(0.01)
         assert found.last_sequence == 4
         assert [await read(broker, partition) for partition in range(3)] == [[b"a"], [b"b"], []]
-        again = await broker.transactions.commit_group(request)
+        again = await BrokerService(broker).transactions.commit_group(ANYONE, request)
         assert again.outcome is GroupOutcome.ALREADY_COMMITTED

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from goqueue.broker.groups.rebalance_stats import RebalanceStats
@@ -33,12 +34,24 @@ from goqueue.model.groups.messages import (
     OffsetDeleteResult,
     OffsetFetch,
     OffsetFetchResult,
+    OffsetToCommit,
     SyncGroup,
     SyncGroupResult,
     TxnOffsetCommit,
 )
+from goqueue.model.groups.refusals import GroupRefused, check
 from goqueue.model.groups.share_messages import ShareMemberLeft
 from goqueue.model.names import TopicPartition, topic_partition
+from goqueue.model.rights import (
+    DeletableGroup,
+    DescribableGroup,
+    DescribableGroups,
+    ReadableCommit,
+    ReadableGroup,
+    ReadableTopic,
+    ReadableTransactionCommit,
+)
+from goqueue.model.topics import TopicView
 from goqueue.state.groups.coordinator import GroupMachine
 from goqueue.state.groups.settings import GroupOverrides, GroupSettings
 from goqueue.state.groups.topics import TopicInfo, Topics
@@ -61,7 +74,7 @@ class Groups:
         self._settings = settings
         # Producers and the epochs with which their last transactions ended, oldest first.
         self._ended: dict[int, int] = {}
-        # Set by those who keep what share groups acknowledge, and what groups have of settings.
+        # Set by those who keep what share groups acknowledge, and the settings of single groups.
         self.share_member_left: Callable[[str, str], None] | None = None
         self.before_delete: Callable[[str], Awaitable[None]] | None = None
         self.overrides: Callable[[], Mapping[str, GroupOverrides]] = dict
@@ -99,32 +112,37 @@ class Groups:
 
     # --- membership -----------------------------------------------------------------------
 
-    async def join(self, request: JoinGroup) -> JoinGroupResult:
-        return await self._ask(request.group_id, timed(GroupMachine.join, request))
+    async def join(self, group: ReadableGroup, request: JoinGroup) -> JoinGroupResult:
+        return await self._ask(group, timed(GroupMachine.join, request))
 
-    async def sync(self, request: SyncGroup) -> SyncGroupResult:
-        return await self._ask(request.group_id, timed(GroupMachine.sync, request))
+    async def sync(self, group: ReadableGroup, request: SyncGroup) -> SyncGroupResult:
+        return await self._ask(group, timed(GroupMachine.sync, request))
 
-    async def heartbeat(self, request: Heartbeat) -> HeartbeatResult:
-        return await self._ask(request.group_id, timed(GroupMachine.heartbeat, request))
+    async def heartbeat(self, group: ReadableGroup, request: Heartbeat) -> HeartbeatResult:
+        return await self._ask(group, timed(GroupMachine.heartbeat, request))
 
-    async def leave(self, request: LeaveGroup) -> LeaveGroupResult:
-        return await self._ask(request.group_id, timed(WatchedGroupMachine.leave, request))
+    async def leave(self, group: ReadableGroup, request: LeaveGroup) -> LeaveGroupResult:
+        return await self._ask(group, timed(WatchedGroupMachine.leave, request))
 
     async def consumer_heartbeat(
-        self, request: ConsumerGroupHeartbeat
+        self, group: ReadableGroup, request: ConsumerGroupHeartbeat
     ) -> ConsumerGroupHeartbeatResult:
-        return await self._ask(request.group_id, timed(GroupMachine.consumer_heartbeat, request))
+        return await self._ask(group, timed(GroupMachine.consumer_heartbeat, request))
 
     # --- offsets --------------------------------------------------------------------------
 
-    async def commit(self, request: OffsetCommit) -> OffsetCommitResult:
-        result = await self._ask(request.group_id, timed(GroupMachine.commit_offsets, request))
+    async def commit(self, group: ReadableGroup, request: ReadableCommit) -> OffsetCommitResult:
+        """Offsets of partitions that are not there are refused: nobody would ever read them."""
+        known = replace(request, offsets=self._existing(request.offsets))
+        result = await self._ask(group, timed(GroupMachine.commit_offsets, known))
+        result = _complete(request.offsets, result)
         if self.offsets_committed is not None:
             self.offsets_committed(request, result)
         return result
 
-    async def commit_in_transaction(self, request: TxnOffsetCommit) -> OffsetCommitResult:
+    async def commit_in_transaction(
+        self, group: ReadableGroup, request: ReadableTransactionCommit
+    ) -> OffsetCommitResult:
         """The caller has made sure that the transaction is open, but it may end meanwhile.
 
         Its marker would not come again, and the offsets would wait for ever; so a commit of an
@@ -134,19 +152,45 @@ class Groups:
         def command(
             machine: GroupMachine, ticket: Ticket[OffsetCommitResult], now_ms: int
         ) -> Outcome:
-            if request.producer_epoch < self._ended.get(request.producer_id, -1):
+            if known.producer_epoch < self._ended.get(known.producer_id, -1):
                 outcome = Outcome()
-                outcome.reply(ticket, _fenced(request))
+                outcome.reply(ticket, _fenced(known))
                 return outcome
-            return machine.commit_offsets_in_transaction(request, ticket=ticket, now_ms=now_ms)
+            return machine.commit_offsets_in_transaction(known, ticket=ticket, now_ms=now_ms)
 
-        return await self._ask(request.group_id, command)
+        known = replace(request, offsets=self._existing(request.offsets))
+        return _complete(request.offsets, await self._ask(group, command))
 
-    async def fetch_offsets(self, request: OffsetFetch) -> OffsetFetchResult:
-        return await self._ask(request.group_id, untimed(GroupMachine.fetch_offsets, request))
+    def _existing(self, offsets: Sequence[OffsetToCommit]) -> tuple[OffsetToCommit, ...]:
+        topics = self._host.image.topics
+        return tuple(each for each in offsets if exists(topics, each.topic, each.partition))
 
-    async def delete_offsets(self, request: OffsetDelete) -> OffsetDeleteResult:
-        return await self._ask(request.group_id, untimed(GroupMachine.delete_offsets, request))
+    async def fetch_offsets(
+        self, group: DescribableGroup | ReadableGroup, request: OffsetFetch
+    ) -> OffsetFetchResult:
+        return await self._ask(group, untimed(GroupMachine.fetch_offsets, request))
+
+    async def delete_offsets(
+        self, group: DeletableGroup, topics: Mapping[ReadableTopic, Sequence[int]]
+    ) -> OffsetDeleteResult:
+        """Of partitions that are there; others say that they are not known."""
+        known = self._host.image.topics
+        found: dict[str, list[int]] = {
+            topic: [index for index in indexes if exists(known, topic, index)]
+            for topic, indexes in topics.items()
+            if topic in known
+        }
+        request = OffsetDelete(group_id=group, topics=found)
+        result = await self._ask(group, untimed(GroupMachine.delete_offsets, request))
+        unknown = tuple(
+            CommittedPartition(
+                topic=topic, partition=index, error=GroupError.UNKNOWN_TOPIC_OR_PARTITION
+            )
+            for topic, indexes in topics.items()
+            for index in indexes
+            if not exists(known, topic, index)
+        )
+        return replace(result, partitions=(*result.partitions, *unknown))
 
     def offsets_partition(self, group_id: str) -> TopicPartition:
         return topic_partition(OFFSETS_TOPIC, self.state.partition_for(group_id))
@@ -176,23 +220,42 @@ class Groups:
 
     # --- administration -------------------------------------------------------------------
 
-    async def list(self, request: ListGroups) -> list[ListedGroup]:
-        groups: list[ListedGroup] = []
+    async def list(self, groups: DescribableGroups, request: ListGroups) -> list[ListedGroup]:
+        listed: list[ListedGroup] = []
         for shard in await self.state.all_shards():
             found = await shard.execute(untimed(GroupMachine.list_groups, request))
-            groups += found
-        return groups
+            listed += (each for each in found if each.group_id in groups)
+        return listed
 
-    async def describe(self, group_id: str) -> DescribedGroup:
-        return await self._ask(group_id, untimed(GroupMachine.describe_group, group_id))
+    async def describe(self, group: DescribableGroup) -> DescribedGroup:
+        return await self._ask(group, untimed(GroupMachine.describe_group, group))
 
-    async def describe_consumer(self, group_id: str) -> DescribedConsumerGroup:
-        return await self._ask(group_id, untimed(GroupMachine.describe_consumer_group, group_id))
+    async def describe_consumer(self, group: DescribableGroup) -> DescribedConsumerGroup:
+        command = untimed(GroupMachine.describe_consumer_group, group)
+        found = await self._ask(group, command)
+        topics = self._host.image.topics_by_id
+        seen = {each for member in found.members for each in (*member.assignment, *member.target)}
+        return replace(found, topic_names={e: topics[e].name for e in seen if e in topics})
 
-    async def delete(self, group_id: str) -> DeleteGroupResult:
+    async def find(self, group: DescribableGroup) -> DescribedGroup | DescribedConsumerGroup:
+        """A group of either protocol, or `GroupRefused`."""
+        self.check_used()
+        consumer = await self.describe_consumer(group)
+        if consumer.error is GroupError.NONE:
+            return consumer
+        classic = await self.describe(group)
+        check(classic.error)
+        return classic
+
+    def check_used(self) -> None:
+        """Looking for a group does not make the topic of the groups, if there never was one."""
+        if not self.state.exists:
+            raise GroupRefused(GroupError.GROUP_ID_NOT_FOUND)
+
+    async def delete(self, group: DeletableGroup) -> DeleteGroupResult:
         if self.before_delete is not None:
-            await self.before_delete(group_id)
-        return await self._ask(group_id, untimed(GroupMachine.delete_group, group_id))
+            await self.before_delete(group)
+        return await self._ask(group, untimed(GroupMachine.delete_group, group))
 
     def settings_changed(self) -> None:
         """Groups have other settings of their own than before."""
@@ -209,9 +272,32 @@ class Groups:
         for shard in shards:
             shard.take(shard.machine.on_topics_changed(topics))
 
-    async def _ask(self, group_id: str, command: Command[WatchedGroupMachine, R]) -> R:
-        shard = await self.state.shard_for(group_id)
+    async def _ask(self, group: str, command: Command[WatchedGroupMachine, R]) -> R:
+        shard = await self.state.shard_for(group)
         return await shard.execute(command)
+
+
+def exists(topics: Mapping[str, TopicView], topic: str, index: int) -> bool:
+    view = topics.get(topic)
+    return view is not None and 0 <= index < len(view.partitions)
+
+
+def _complete(asked: Sequence[OffsetToCommit], result: OffsetCommitResult) -> OffsetCommitResult:
+    """One answer to each offset, in the order asked, if some were not passed on."""
+    if len(asked) == len(result.partitions):
+        return result
+    answered = {(each.topic, each.partition): each for each in result.partitions}
+    return OffsetCommitResult(
+        partitions=tuple(
+            answered.get((each.topic, each.partition))
+            or CommittedPartition(
+                topic=each.topic,
+                partition=each.partition,
+                error=GroupError.UNKNOWN_TOPIC_OR_PARTITION,
+            )
+            for each in asked
+        )
+    )
 
 
 def _fenced(request: TxnOffsetCommit) -> OffsetCommitResult:

@@ -3,50 +3,15 @@
 Counted since this broker started. Owned by the group coordinator; event loop only.
 """
 
-from collections import Counter
-from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Final
 
+from goqueue.model.groups.rebalances import RebalanceReason, RebalanceTally
 from goqueue.model.measuring.histograms import Histogram
 
 # Beyond this many groups the ones that did not rebalance for longest are forgotten.
 GROUPS_MAX: Final = 10_000
 # Up to the usual `max.poll.interval.ms`, for which a classic group waits for a member.
 DURATION_BOUNDS_SECONDS: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 3.0, 10.0, 30.0, 60.0, 300.0)
-
-
-class RebalanceReason(StrEnum):
-    MEMBER_JOINED = "member_joined"
-    MEMBER_LEFT = "member_left"
-    # Its session or the time to give up partitions ended.
-    MEMBER_EXPIRED = "member_expired"
-    SUBSCRIPTION_CHANGED = "subscription_changed"
-    # Partitions were added, or a subscribed topic came or went.
-    TOPICS_CHANGED = "topics_changed"
-
-
-@dataclass(slots=True)
-class RebalanceTally:
-    """`completed` may be less than the sum of `by_reason`: one settles what several began."""
-
-    by_reason: Counter[RebalanceReason] = field(default_factory=Counter)
-    completed: int = 0
-    partitions_moved: int = 0
-    total_ms: int = 0
-    longest_ms: int = 0
-    last_ms: int | None = None
-    last_ended_ms: int | None = None
-
-    def add(self, reason: RebalanceReason) -> None:
-        self.by_reason[reason] += 1
-
-    def end(self, duration_ms: int, now_ms: int) -> None:
-        self.completed += 1
-        self.total_ms += duration_ms
-        self.longest_ms = max(self.longest_ms, duration_ms)
-        self.last_ms = duration_ms
-        self.last_ended_ms = now_ms
 
 
 class RebalanceStats:

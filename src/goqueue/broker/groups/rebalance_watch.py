@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from goqueue.broker.groups.rebalance_stats import RebalanceReason, RebalanceStats
+from goqueue.broker.groups.rebalance_stats import RebalanceStats
 from goqueue.model.groups.assignment import NOTHING, Assignment, count, without
 from goqueue.model.groups.consumer_protocol import (
     MalformedProtocol,
@@ -11,6 +11,7 @@ from goqueue.model.groups.consumer_protocol import (
     read_subscription,
 )
 from goqueue.model.groups.messages import LeaveGroup, LeaveGroupResult
+from goqueue.model.groups.rebalances import RebalanceReason
 from goqueue.state.groups.classic_group import ClassicGroup
 from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember, MemberState
 from goqueue.state.groups.coordinator import GroupMachine

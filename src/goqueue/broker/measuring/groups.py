@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from goqueue.broker.groups.groups import Groups
-from goqueue.broker.groups.rebalance_stats import RebalanceReason
 from goqueue.broker.measuring.ages import Ages, StoredAt
 from goqueue.broker.measuring.pace import Pace
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.broker.partitions.partition import Partition
+from goqueue.model.groups.rebalances import RebalanceReason
 from goqueue.model.measuring.figures import (
     AllGroupFigures,
     GroupFigures,

@@ -147,7 +147,7 @@ class Log:
 
     async def list_offset(
         self,
-        topic: DescribableTopic,
+        topic: DescribableTopic | ReadableTopic,
         index: int,
         timestamp: int,
         *,

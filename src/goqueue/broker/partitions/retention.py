@@ -5,14 +5,18 @@ import logging
 from collections.abc import Iterable
 from typing import Protocol
 
+from goqueue.broker.own_grants import OwnWork, own_look
 from goqueue.broker.partitions.partition import Partition
 from goqueue.model.groups.messages import OffsetFetch, OffsetFetchResult
+from goqueue.model.rights import DescribableGroup
 
 logger = logging.getLogger(__name__)
 
 
 class CommittedOffsets(Protocol):
-    async def fetch_offsets(self, request: OffsetFetch) -> OffsetFetchResult: ...
+    async def fetch_offsets(
+        self, group: DescribableGroup, request: OffsetFetch
+    ) -> OffsetFetchResult: ...
 
 
 async def apply_retention_forever(
@@ -55,6 +59,6 @@ async def _archived_offset(partition: Partition, groups: CommittedOffsets) -> in
         return None
     name = partition.name
     request = OffsetFetch(group_id=group, topics={name.topic: [name.partition]})
-    fetched = await groups.fetch_offsets(request)
+    fetched = await groups.fetch_offsets(own_look(group, OwnWork.RETENTION), request)
     # A group that has committed nothing, or whose coordinator has an error: nothing is archived.
     return max((found.offset for found in fetched.offsets), default=0)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from goqueue.broker.partitions.partition import Partition
-from goqueue.broker.runtime.shard import StateShard, timed, untimed
+from goqueue.broker.runtime.shard import timed, untimed
 from goqueue.broker.runtime.topic import Host, StateTopic
+from goqueue.broker.transactions.endings import Endings
 from goqueue.broker.transactions.producer_ids import ProducerIdSource
 from goqueue.model.batch import Buffer, check_produced
 from goqueue.model.control import Marker, MarkerType
@@ -19,9 +20,20 @@ from goqueue.model.errors import (
     UnknownPartition,
     UnknownTopic,
 )
-from goqueue.model.groups.messages import TxnOffsetCommit
-from goqueue.model.names import TopicPartition
-from goqueue.model.transactions.errors import TransactionError, TransactionRefused
+from goqueue.model.groups.messages import OffsetCommitResult, TxnOffsetCommit
+from goqueue.model.names import TopicPartition, topic_partition
+from goqueue.model.rights import (
+    ActingCluster,
+    DescribableTransactionalId,
+    DescribableTransactionalIds,
+    IdempotentWriter,
+    ReadableGroup,
+    ReadableTransactionCommit,
+    WritablePartitions,
+    WritableTopic,
+    WritableTransactionalId,
+)
+from goqueue.model.transactions.errors import TransactionError
 from goqueue.model.transactions.group_messages import (
     AbortGroup,
     CommitGroup,
@@ -29,15 +41,17 @@ from goqueue.model.transactions.group_messages import (
     GroupAnswer,
     GroupDescription,
 )
-from goqueue.model.transactions.group_names import group_key, shard_key
+from goqueue.model.transactions.group_names import shard_key
 from goqueue.model.transactions.messages import (
     AddOffsets,
     AddOffsetsAnswer,
     AddPartitions,
     AddPartitionsAnswer,
+    DescribedTransactions,
     DescribeTransaction,
     EndTransaction,
     InitProducerId,
+    ListedTransaction,
     ListTransactions,
     ListTransactionsAnswer,
     MarkerResult,
@@ -46,6 +60,7 @@ from goqueue.model.transactions.messages import (
     TransactionDescription,
     WriteMarkers,
 )
+from goqueue.model.transactions.refusals import TransactionRefused, check
 from goqueue.state.producers.verification import ALREADY_ONGOING
 from goqueue.state.transactions.machine import TransactionMachine, TransactionSettings
 
@@ -55,16 +70,19 @@ STATE_TOPIC: Final = "__transaction_state"
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 # How long one try of a marker waits for its commit; then it is tried again.
 MARKER_TIMEOUT_MS: Final = 10_000
-# The end of a group is decided at once; its members' markers are waited for this long, so that who
-# committed also reads what it wrote. They take milliseconds, unless a partition is offline.
-GROUP_END_WAIT_SECONDS: Final = 10.0
-GROUP_END_CHECK_SECONDS: Final = 0.005
+# An end is decided at once; its markers are waited for this long, so that who committed also reads
+# what it wrote. They take milliseconds, unless a partition is offline.
+END_WAIT_SECONDS: Final = 10.0
 
 
 class GroupOffsets(Protocol):
     """Where groups keep their offsets, some of which wait for the end of a transaction."""
 
     def offsets_partition(self, group_id: str) -> TopicPartition: ...
+
+    async def commit_in_transaction(
+        self, group: ReadableGroup, request: ReadableTransactionCommit
+    ) -> OffsetCommitResult: ...
 
     async def end_transaction(
         self, partition: TopicPartition, producer_id: int, producer_epoch: int, *, commit: bool
@@ -86,6 +104,7 @@ class Transactions:
         self._producer_ids = producer_ids
         self._settings = settings
         self._writing: set[asyncio.Task[None]] = set()
+        self._endings = Endings()
         # How transactions ended since the start.
         self.ended: Counter[MarkerType] = Counter()
         self.state = StateTopic(
@@ -97,9 +116,11 @@ class Transactions:
             shard_key=shard_key,
         )
 
-    # --- commands -------------------------------------------------------------------------
+    # --- producers and what they write to -------------------------------------------------
 
-    async def init_producer_id(self, request: InitProducerId) -> ProducerIdAnswer:
+    async def init_producer_id(
+        self, _right: WritableTransactionalId | IdempotentWriter, request: InitProducerId
+    ) -> ProducerIdAnswer:
         await self._producer_ids.refill()
         if request.transactional_id is None:
             producer_id = self._producer_ids.take()
@@ -111,59 +132,198 @@ class Transactions:
         shard = await self.state.shard_for(request.transactional_id)
         return await shard.execute(timed(TransactionMachine.init_producer_id, request))
 
-    async def add_partitions(self, request: AddPartitions) -> AddPartitionsAnswer:
+    async def add_partitions(
+        self, transactional_id: WritableTransactionalId, request: WritablePartitions
+    ) -> AddPartitionsAnswer:
+        """All or none: if one cannot be added, the others say that they were not tried."""
+        errors = {
+            place: error
+            for place in request.partitions
+            if (error := self._check_place(place, verify_only=request.verify_only)) is not None
+        }
+        if errors:
+            untried = dict.fromkeys(request.partitions, TransactionError.OPERATION_NOT_ATTEMPTED)
+            return AddPartitionsAnswer(transactional_id=transactional_id, errors=untried | errors)
+        return await self._add_partitions(request)
+
+    async def begin(
+        self, transactional_id: WritableTransactionalId, *, producer_id: int, producer_epoch: int
+    ) -> None:
+        """Open a transaction without a partition yet; raises what is in the way."""
+        await self._add_some(transactional_id, frozenset(), producer_id, producer_epoch)
+
+    async def add_partition(
+        self,
+        transactional_id: WritableTransactionalId,
+        topic: WritableTopic,
+        index: int,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+    ) -> None:
+        """Of a topic that the caller has looked at; raises what is in the way."""
+        place = topic_partition(topic, index)
+        await self._add_some(transactional_id, frozenset({place}), producer_id, producer_epoch)
+
+    async def _add_some(
+        self,
+        transactional_id: str,
+        partitions: frozenset[TopicPartition],
+        producer_id: int,
+        producer_epoch: int,
+    ) -> None:
+        request = AddPartitions(
+            transactional_id=transactional_id,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            partitions=partitions,
+        )
+        for error in (await self._add_partitions(request)).errors.values():
+            check(error)
+
+    def _check_place(self, place: TopicPartition, *, verify_only: bool) -> TransactionError | None:
+        topic = self._host.image.topics.get(place.topic)
+        if topic is None or not 0 <= place.partition < len(topic.partitions):
+            return TransactionError.UNKNOWN_TOPIC_OR_PARTITION
+        if topic.is_internal and not verify_only:
+            # Offsets come in by AddOffsetsToTxn; nothing else of ours takes part in transactions.
+            return TransactionError.TOPIC_AUTHORIZATION_FAILED
+        return None
+
+    async def _add_partitions(self, request: AddPartitions) -> AddPartitionsAnswer:
         shard = await self.state.shard_for(request.transactional_id)
         return await shard.execute(timed(TransactionMachine.add_partitions, request))
 
-    async def add_offsets(self, request: AddOffsets) -> AddOffsetsAnswer:
-        shard = await self.state.shard_for(request.transactional_id)
+    async def add_offsets(
+        self, transactional_id: WritableTransactionalId, _group: ReadableGroup, request: AddOffsets
+    ) -> AddOffsetsAnswer:
+        shard = await self.state.shard_for(transactional_id)
         return await shard.execute(timed(TransactionMachine.add_offsets, request))
 
-    async def end(self, request: EndTransaction) -> ProducerIdAnswer:
+    async def commit_offsets(
+        self,
+        transactional_id: WritableTransactionalId,
+        group: ReadableGroup,
+        request: ReadableTransactionCommit,
+        *,
+        adds_offsets: bool,
+    ) -> OffsetCommitResult:
+        """Commit offsets within a transaction.
+
+        With `adds_offsets` (transaction version 2) the group joins the transaction here; else the
+        producer has said so before.
+        """
+        if adds_offsets:
+            add = AddOffsets(
+                transactional_id=transactional_id,
+                producer_id=request.producer_id,
+                producer_epoch=request.producer_epoch,
+                group_id=group,
+            )
+            answer = await self.add_offsets(transactional_id, group, add)
+            if answer.error is not TransactionError.NONE:
+                raise TransactionRefused(answer.error)
+        else:
+            await self._verify_offsets(
+                transactional_id, request, self._groups.offsets_partition(group)
+            )
+        return await self._groups.commit_in_transaction(group, request)
+
+    # --- ends -----------------------------------------------------------------------------
+
+    async def end(
+        self, transactional_id: WritableTransactionalId, request: EndTransaction
+    ) -> ProducerIdAnswer:
         await self._producer_ids.refill()
-        shard = await self.state.shard_for(request.transactional_id)
+        shard = await self.state.shard_for(transactional_id)
         return await shard.execute(timed(TransactionMachine.end_transaction, request))
 
-    async def commit_group(self, request: CommitGroup) -> GroupAnswer:
-        shard = await self.state.shard_for(group_key(request.group_id))
-        answer = await shard.execute(timed(TransactionMachine.commit_group, request))
-        return await self._group_ended(shard, answer)
-
-    async def abort_group(self, request: AbortGroup) -> GroupAnswer:
-        shard = await self.state.shard_for(group_key(request.group_id))
-        answer = await shard.execute(timed(TransactionMachine.abort_group, request))
-        return await self._group_ended(shard, answer)
-
-    async def _group_ended(
-        self, shard: StateShard[TransactionMachine], answer: GroupAnswer
+    async def commit_group(
+        self, group: WritableTransactionalId, request: CommitGroup
     ) -> GroupAnswer:
-        deadline = asyncio.get_running_loop().time() + GROUP_END_WAIT_SECONDS
-        while asyncio.get_running_loop().time() < deadline:
-            known = shard.machine.transactions
-            if not any(each in known and known[each].state.is_prepared for each in answer.ending):
-                break
-            await asyncio.sleep(GROUP_END_CHECK_SECONDS)
+        shard = await self.state.shard_for(group)
+        answer = await shard.execute(timed(TransactionMachine.commit_group, request))
+        await self.settled(*answer.ending)
         return answer
 
-    async def describe_group(self, request: DescribeGroup) -> GroupDescription:
+    async def abort_group(self, group: WritableTransactionalId, request: AbortGroup) -> GroupAnswer:
+        shard = await self.state.shard_for(group)
+        answer = await shard.execute(timed(TransactionMachine.abort_group, request))
+        await self.settled(*answer.ending)
+        return answer
+
+    async def settled(self, *transactional_ids: str, give_up_at: float | None = None) -> bool:
+        """Return once none of them is being ended any more; False if that takes too long.
+
+        `give_up_at` is a time of the event loop.
+        """
+        if give_up_at is None:
+            give_up_at = asyncio.get_running_loop().time() + END_WAIT_SECONDS
+        try:
+            async with asyncio.timeout_at(give_up_at):
+                for each in transactional_ids:
+                    while await self._is_ending(each):
+                        await self._endings.next(each)
+        except TimeoutError:
+            return False
+        return True
+
+    async def _is_ending(self, transactional_id: str) -> bool:
+        shard = await self.state.shard_for(transactional_id)
+        found = shard.machine.transactions.get(transactional_id)
+        return found is not None and found.state.is_prepared
+
+    # --- looking --------------------------------------------------------------------------
+
+    async def describe_group(
+        self, group: DescribableTransactionalId, request: DescribeGroup
+    ) -> GroupDescription:
         if not self.state.exists:
             # Nobody has used transactions yet.
             return GroupDescription(
                 group_id=request.group_id, last_sequence=None, committed_ms=None, open_members=()
             )
-        shard = await self.state.shard_for(group_key(request.group_id))
+        shard = await self.state.shard_for(group)
         return await shard.execute(untimed(TransactionMachine.describe_group, request))
 
-    async def list(self, request: ListTransactions) -> list[ListTransactionsAnswer]:
-        """One answer per shard."""
-        return [
-            await shard.execute(timed(TransactionMachine.list_transactions, request))
-            for shard in await self.state.all_shards()
-        ]
+    async def list(
+        self, seen: DescribableTransactionalIds, request: ListTransactions
+    ) -> ListTransactionsAnswer:
+        """Of all shards. An error of one is the answer's."""
+        found: list[ListedTransaction] = []
+        unknown: tuple[str, ...] = ()
+        for shard in await self.state.all_shards():
+            answer = await shard.execute(timed(TransactionMachine.list_transactions, request))
+            if answer.error is not TransactionError.NONE:
+                return answer
+            unknown = answer.unknown_states
+            found += (each for each in answer.transactions if each.transactional_id in seen)
+        return ListTransactionsAnswer(unknown_states=unknown, transactions=tuple(found))
 
-    async def describe(self, request: DescribeTransaction) -> TransactionDescription:
-        shard = await self.state.shard_for(request.transactional_id)
+    async def describe(
+        self, transactional_id: DescribableTransactionalId | WritableTransactionalId
+    ) -> TransactionDescription:
+        return await self._describe(transactional_id)
+
+    async def describe_listed(
+        self, seen: DescribableTransactionalIds, request: ListTransactions, limit: int | None = None
+    ) -> DescribedTransactions:
+        """By name; those that went meanwhile are left out. An error is raised."""
+        answer = await self.list(seen, request)
+        if answer.error is not TransactionError.NONE:
+            raise TransactionRefused(answer.error)
+        listed = sorted(answer.transactions, key=lambda each: each.transactional_id)
+        described = [await self._describe(each.transactional_id) for each in listed[:limit]]
+        return DescribedTransactions(
+            [each for each in described if each.error is TransactionError.NONE], len(listed)
+        )
+
+    async def _describe(self, transactional_id: str) -> TransactionDescription:
+        shard = await self.state.shard_for(transactional_id)
+        request = DescribeTransaction(transactional_id=transactional_id)
         return await shard.execute(untimed(TransactionMachine.describe_transaction, request))
+
+    # --- checks before others write -------------------------------------------------------
 
     async def verify(
         self, partition: Partition, records: Buffer, transactional_id: str, *, bumps_epoch: bool
@@ -189,13 +349,13 @@ class Transactions:
             partitions=frozenset({partition.name}),
             verify_only=not bumps_epoch,
         )
-        answer = await self.add_partitions(request)
+        answer = await self._add_partitions(request)
         error = answer.errors[partition.name]
         if error is not TransactionError.NONE:
             raise TransactionRefused(error)
         return guard
 
-    async def verify_offsets(
+    async def _verify_offsets(
         self, transactional_id: str, commit: TxnOffsetCommit, partition: TopicPartition
     ) -> None:
         """Make sure that a group's offsets belong to the producer's open transaction."""
@@ -206,7 +366,7 @@ class Transactions:
             partitions=frozenset({partition}),
             verify_only=True,
         )
-        answer = await self.add_partitions(request)
+        answer = await self._add_partitions(request)
         if answer.errors[partition] is not TransactionError.NONE:
             raise TransactionRefused(answer.errors[partition])
 
@@ -241,6 +401,27 @@ class Transactions:
         if outcome.records:
             self.ended[effect.marker.type] += 1
         shard.take(outcome)
+        self._endings.ended(effect.transactional_id)
+
+    async def write_marker(
+        self,
+        _right: ActingCluster,
+        place: TopicPartition,
+        marker: Marker,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+    ) -> None:
+        """End a transaction in one partition, whatever its coordinator knows of it."""
+        if place.topic == OFFSETS_TOPIC:
+            is_commit = marker.type is MarkerType.COMMIT
+            await self._groups.end_transaction(place, producer_id, producer_epoch, commit=is_commit)
+            return
+        partition = self._host.partition(*place)
+        end_offset = partition.append_marker(
+            marker, producer_id=producer_id, producer_epoch=producer_epoch, bumps_epoch=False
+        )
+        await partition.wait_committed(end_offset, MARKER_TIMEOUT_MS)
 
     async def _end_in(self, name: TopicPartition, effect: WriteMarkers) -> MarkerResult:
         """Tell one partition how the transaction ended."""

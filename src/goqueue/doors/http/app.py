@@ -12,8 +12,6 @@ from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
-from goqueue.broker.hosted_clients.members.members import GroupMembers
-from goqueue.broker.hosted_clients.producers import HostedProducers
 from goqueue.broker.node import Node
 from goqueue.doors.http import (
     dead_letters,
@@ -90,8 +88,6 @@ def build_app(
             "service": _given(service),
             "caller": Provide(_caller_of, sync_to_thread=False),
             "closing": _given(closing),
-            "members": _given(GroupMembers(broker)),
-            "producers": _given(HostedProducers(broker)),
             "readiness": _given(readiness),
             "exposition": _given(exposition),
         },
@@ -105,8 +101,6 @@ def build_app(
             Node,
             BrokerService,
             Caller,
-            GroupMembers,
-            HostedProducers,
             Readiness,
             Exposition,
             Request,

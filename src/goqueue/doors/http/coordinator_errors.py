@@ -9,7 +9,8 @@ from typing import Final
 
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.refusals import GroupRefused
-from goqueue.model.transactions.errors import TransactionError, TransactionRefused
+from goqueue.model.transactions.errors import TransactionError
+from goqueue.model.transactions.refusals import TransactionRefused
 
 _CONFLICT: Final = 409
 
@@ -25,6 +26,7 @@ _GROUP_STATUS: Final[Mapping[GroupError, int]] = {
     GroupError.UNSUPPORTED_ASSIGNOR: 422,
     GroupError.OFFSET_METADATA_TOO_LARGE: 422,
     GroupError.UNKNOWN_TOPIC_OR_PARTITION: 422,
+    GroupError.TOPIC_AUTHORIZATION_FAILED: 403,
 }
 
 _TRANSACTION_STATUS: Final[Mapping[TransactionError, int]] = {

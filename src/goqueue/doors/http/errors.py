@@ -11,7 +11,7 @@ from goqueue.doors.web.long_poll import ClientGone
 from goqueue.model import errors as model
 from goqueue.model.groups.refusals import GroupRefused
 from goqueue.model.queues.receipts import InvalidReceipt
-from goqueue.model.transactions.errors import TransactionRefused
+from goqueue.model.transactions.refusals import TransactionRefused
 
 logger = logging.getLogger(__name__)
 

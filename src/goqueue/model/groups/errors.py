@@ -30,12 +30,5 @@ class GroupError(Enum):
     UNSTABLE_OFFSET_COMMIT = auto()
     INVALID_PRODUCER_EPOCH = auto()
     UNKNOWN_TOPIC_OR_PARTITION = auto()
-
-
-class Refused(Exception):
-    """A command ends with this error and changes nothing. Never leaves the machine."""
-
-    def __init__(self, error: GroupError, message: str = "") -> None:
-        super().__init__(message or error.name)
-        self.error = error
-        self.message = message
+    # Not of the coordinator: the sender may not read, or see, the topic.
+    TOPIC_AUTHORIZATION_FAILED = auto()

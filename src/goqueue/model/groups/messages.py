@@ -4,12 +4,13 @@ What depends on the version of a Kafka request is a named flag here; doors set i
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from uuid import UUID
 
 from goqueue.model.groups.assignment import Assignment
 from goqueue.model.groups.errors import GroupError
+from goqueue.model.names import TopicPartition, topic_partition
 
 UNKNOWN_MEMBER_ID = ""
 NO_GENERATION = -1
@@ -340,6 +341,16 @@ class DescribedConsumerGroup:
     assignment_epoch: int = 0
     assignor: str = ""
     members: tuple[DescribedConsumerMember, ...] = ()
+    # Of the topics in assignments; one that was deleted has no name any more.
+    topic_names: Mapping[UUID, str] = field(default_factory=dict)
+
+    def named(self, partitions: Assignment) -> list[TopicPartition]:
+        return [
+            topic_partition(self.topic_names[topic_id], number)
+            for topic_id, numbers in partitions.items()
+            if topic_id in self.topic_names
+            for number in numbers
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,6 @@
 
 from enum import Enum
 
-from goqueue.model.errors import GoQueueError
-
 
 class TransactionError(Enum):
     NONE = "NONE"
@@ -16,6 +14,10 @@ class TransactionError(Enum):
     INVALID_TRANSACTION_TIMEOUT = "INVALID_TRANSACTION_TIMEOUT"
     INVALID_TXN_STATE = "INVALID_TXN_STATE"
     PRODUCER_FENCED = "PRODUCER_FENCED"
+    # Of AddPartitionsToTxn, which adds all partitions or none.
+    OPERATION_NOT_ATTEMPTED = "OPERATION_NOT_ATTEMPTED"
+    TOPIC_AUTHORIZATION_FAILED = "TOPIC_AUTHORIZATION_FAILED"
+    UNKNOWN_TOPIC_OR_PARTITION = "UNKNOWN_TOPIC_OR_PARTITION"
     TRANSACTIONAL_ID_NOT_FOUND = "TRANSACTIONAL_ID_NOT_FOUND"
     TRANSACTION_ABORTABLE = "TRANSACTION_ABORTABLE"
 
@@ -32,13 +34,3 @@ class TransactionError(Enum):
         if self is TransactionError.TRANSACTION_ABORTABLE and not knows_abortable:
             return TransactionError.INVALID_TXN_STATE
         return self
-
-
-class TransactionRefused(GoQueueError):
-    """The coordinator does not let this producer write; `error` says why."""
-
-    code = "transaction_refused"
-
-    def __init__(self, error: TransactionError, message: str = "") -> None:
-        super().__init__(message or f"transaction coordinator answered {error.value}")
-        self.error = error

@@ -100,7 +100,7 @@ class ListedTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListTransactionsAnswer:
-    error: TransactionError
+    error: TransactionError = TransactionError.NONE
     unknown_states: tuple[str, ...] = ()
     transactions: tuple[ListedTransaction, ...] = ()
 
@@ -120,6 +120,22 @@ class TransactionDescription:
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_EPOCH
     partitions: frozenset[TopicPartition] = frozenset()
+
+
+class DescribedTransactions(NamedTuple):
+    """`total` counts those that a limit left out, too."""
+
+    transactions: list[TransactionDescription]
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionStatistics:
+    total: int
+    # By the labels of states.
+    by_state: Mapping[str, int]
+    open: int
+    oldest_open_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

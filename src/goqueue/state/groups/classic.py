@@ -6,7 +6,7 @@ everybody's metadata, assigns, and sends the result with its sync; parked syncs 
 
 from typing import Final
 
-from goqueue.model.groups.errors import GroupError, Refused
+from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import (
     UNKNOWN_MEMBER_ID,
     Heartbeat,
@@ -23,6 +23,7 @@ from goqueue.model.groups.messages import (
 from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember, ClassicState
 from goqueue.state.groups.classic_rebalance import ClassicRebalance
 from goqueue.state.groups.records import ClassicGroupKey, ClassicGroupValue, record
+from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.registry import Registry, Timer
 from goqueue.state.machine import Outcome, Ticket
 

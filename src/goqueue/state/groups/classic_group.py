@@ -15,7 +15,7 @@ from goqueue.model.groups.consumer_protocol import (
     MalformedProtocol,
     read_subscription,
 )
-from goqueue.model.groups.errors import GroupError, Refused
+from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import (
     Client,
     GroupKind,
@@ -33,6 +33,7 @@ from goqueue.state.groups.records import (
     record,
     tombstone,
 )
+from goqueue.state.groups.refused import Refused
 from goqueue.state.machine import StateRecord, Ticket
 
 

@@ -12,7 +12,7 @@ from goqueue.model.groups.consumer_protocol import (
     Subscription,
     read_subscription,
 )
-from goqueue.model.groups.errors import GroupError, Refused
+from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import (
     UNKNOWN_MEMBER_ID,
     Heartbeat,
@@ -29,6 +29,7 @@ from goqueue.state.groups import migration
 from goqueue.state.groups.consumer import ConsumerProtocol, check_static, taken_over
 from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember, MemberState
 from goqueue.state.groups.records import ClassicProtocols, ConsumerMemberValue
+from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.registry import Registry, Timer, TimerKind
 from goqueue.state.machine import Outcome, Ticket
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from goqueue.model.groups.assignment import NOTHING, Assignment
-from goqueue.model.groups.errors import GroupError, Refused
+from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -32,6 +32,7 @@ from goqueue.state.groups.consumer_requests import (
 )
 from goqueue.state.groups.reconciliation import reconcile
 from goqueue.state.groups.records import ConsumerMemberValue
+from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.registry import Registry, Timer
 from goqueue.state.groups.share_group import ShareGroup
 from goqueue.state.groups.target_assignment import compute_target

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from goqueue.model.groups.assignment import NOTHING, Assignment, assignment, stored
 from goqueue.model.groups.consumer_protocol import PROTOCOL_TYPE
-from goqueue.model.groups.errors import GroupError, Refused
+from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import GroupKind, MemberProtocol
 from goqueue.state.groups.group import Committer
 from goqueue.state.groups.records import (
@@ -32,6 +32,7 @@ from goqueue.state.groups.records import (
     record,
     tombstone,
 )
+from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.topic_regex import RegexCache
 from goqueue.state.groups.topics import Topics
 from goqueue.state.machine import StateRecord

@@ -3,7 +3,7 @@
 import msgspec
 
 from goqueue.model.groups.assignment import is_subset
-from goqueue.model.groups.errors import GroupError, Refused
+from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import (
     JOIN_EPOCH,
     STATIC_LEAVE_EPOCH,
@@ -13,6 +13,7 @@ from goqueue.model.groups.messages import (
 from goqueue.state.groups.assignors import ASSIGNORS
 from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember, MemberState
 from goqueue.state.groups.records import ConsumerMemberValue
+from goqueue.state.groups.refused import Refused
 
 
 def check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeat) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from goqueue.model.groups.errors import GroupError, Refused
+from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import (
     CompleteTransaction,
     CompleteTransactionResult,
@@ -47,6 +47,7 @@ from goqueue.state.groups.consumer_group import ConsumerGroup
 from goqueue.state.groups.offset_table import OffsetTable
 from goqueue.state.groups.offsets import Offsets
 from goqueue.state.groups.records import CommittedOffset, decode_key
+from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.registry import Registry, Timer
 from goqueue.state.groups.replay import replayers
 from goqueue.state.groups.settings import GroupOverrides, GroupSettings

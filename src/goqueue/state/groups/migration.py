@@ -16,11 +16,12 @@ from goqueue.model.groups.consumer_protocol import (
     read_subscription,
     write_assignment,
 )
-from goqueue.model.groups.errors import GroupError, Refused
+from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import Client, MemberProtocol
 from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember, ClassicState
 from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember, CurrentAssignment
 from goqueue.state.groups.records import ClassicProtocols, ConsumerMemberValue
+from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.registry import Registry
 from goqueue.state.groups.settings import GroupSettings
 from goqueue.state.groups.topics import Topics

@@ -8,7 +8,7 @@ in whatever order their transactions end.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from goqueue.model.groups.errors import GroupError, Refused
+from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import (
     CommittedPartition,
     CompleteTransaction,
@@ -38,6 +38,7 @@ from goqueue.state.groups.records import (
     record,
     tombstone,
 )
+from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.registry import Registry, Timer
 from goqueue.state.groups.share_group import ShareGroup
 from goqueue.state.machine import Outcome, Ticket

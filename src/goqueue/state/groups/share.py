@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 import msgspec
 
 from goqueue.model.groups.assignment import NOTHING, Assignment, stored
-from goqueue.model.groups.errors import GroupError, Refused
+from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -24,6 +24,7 @@ from goqueue.model.groups.share_messages import (
 from goqueue.state.groups.consumer_group import digest_of
 from goqueue.state.groups.group import Group
 from goqueue.state.groups.records import ShareMemberValue
+from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.registry import Registry
 from goqueue.state.groups.share_assignor import ShareMemberSpec, simple
 from goqueue.state.groups.share_group import ShareGroup, ShareMember

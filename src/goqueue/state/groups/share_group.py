@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from goqueue.model.groups.assignment import Assignment, assignment, stored
-from goqueue.model.groups.errors import GroupError, Refused
+from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import GroupKind
 from goqueue.state.groups.group import Committer
 from goqueue.state.groups.records import (
@@ -23,6 +23,7 @@ from goqueue.state.groups.records import (
     record,
     tombstone,
 )
+from goqueue.state.groups.refused import Refused
 from goqueue.state.machine import StateRecord
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from goqueue.broker.hosted_clients.members import sessions
+from goqueue.broker.hosted_clients.members import register
 from tests.unit.doors.http.answers import error_code
 
 pytestmark = pytest.mark.anyio
@@ -61,7 +61,7 @@ async def test_a_waiting_poll_keeps_its_member_alive(
 async def test_the_number_of_members_is_bounded_and_those_gone_make_room(
     client: httpx.AsyncClient, orders: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions, "MEMBERS_MAX", 1)
+    monkeypatch.setattr(register, "MEMBERS_MAX", 1)
     member = await join(client, sessionTimeoutMs=100)
     response = await client.post("/groups/other/join", json={"topics": [orders]})
     assert error_code(response, 503) == "overloaded"

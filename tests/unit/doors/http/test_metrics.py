@@ -51,7 +51,8 @@ async def commit(broker: Node, group: str, topic: str, offsets: Sequence[int]) -
         OffsetToCommit(topic=topic, partition=index, offset=offset)
         for index, offset in enumerate(offsets)
     )
-    await broker.groups.commit(OffsetCommit(group_id=group, offsets=wanted))
+    request = OffsetCommit(group_id=group, offsets=wanted)
+    await BrokerService(broker).groups.commit(ANYONE, request)
 
 
 async def test_partitions_and_http_requests(client: httpx.AsyncClient, orders: str) -> None:

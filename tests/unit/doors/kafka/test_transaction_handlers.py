@@ -12,6 +12,8 @@ from goqueue.model.groups.messages import OffsetToCommit, TxnOffsetCommit
 from goqueue.model.log import Isolation
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.model.topics import NewTopic
+from goqueue.service.access import Access
+from tests.callers import ANYONE
 from tests.unit.doors.kafka.group_member import until
 from tests.unit.doors.kafka.wire_client import WireClient
 
@@ -419,7 +421,10 @@ async def test_offsets_that_the_end_of_their_transaction_overtook_are_refused(
         producer_epoch=producer.epoch,
         offsets=(OffsetToCommit(topic="a", partition=0, offset=6),),
     )
-    (answer,) = (await broker.groups.commit_in_transaction(late)).partitions
+    access = Access()
+    group = access.readable_group(ANYONE, "g")
+    commit, _ = access.readable_transaction_commit(ANYONE, late)
+    (answer,) = (await broker.groups.commit_in_transaction(group, commit)).partitions
     assert answer.error is GroupError.INVALID_PRODUCER_EPOCH
     assert await committed(client) == (-1, ErrorCode.none)
 

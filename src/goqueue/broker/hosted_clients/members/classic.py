@@ -6,17 +6,13 @@ cooperative ones alike. What it still holds it says with the join, so that it ma
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 from goqueue.broker.groups.groups import topics_of
 from goqueue.broker.hosted_clients.members.commits import Commits
-from goqueue.broker.hosted_clients.members.host import MemberHost, by_topic, existing
-from goqueue.broker.hosted_clients.members.sessions import (
-    ClassicSession,
-    MemberSessions,
-    OffsetReset,
-)
+from goqueue.broker.hosted_clients.members.member import ClassicHostedMember
+from goqueue.broker.hosted_clients.members.register import MemberRegister
+from goqueue.broker.hosted_clients.members.surroundings import MemberRights, Surroundings, readable
 from goqueue.model.errors import GoQueueError, RequestTimedOut
 from goqueue.model.groups.consumer_protocol import (
     PROTOCOL_TYPE,
@@ -25,9 +21,9 @@ from goqueue.model.groups.consumer_protocol import (
     write_subscription,
 )
 from goqueue.model.groups.errors import GroupError
+from goqueue.model.groups.hosted_members import ClassicJoin
 from goqueue.model.groups.messages import (
     UNKNOWN_MEMBER_ID,
-    Client,
     Heartbeat,
     JoinGroup,
     JoinGroupResult,
@@ -37,11 +33,11 @@ from goqueue.model.groups.messages import (
     SyncGroup,
 )
 from goqueue.model.groups.refusals import GroupRefused, check
-from goqueue.model.names import topic_partition
+from goqueue.model.names import by_topic, topic_partition
+from goqueue.model.rights import ReadableGroup
 from goqueue.state.groups.leader_assignment import (
     COOPERATIVE_STICKY,
     STICKY,
-    STRATEGIES,
     assign,
     partition_counts,
 )
@@ -57,125 +53,118 @@ _ASKS_WHAT_IS_OWNED: Final = frozenset({STICKY, COOPERATIVE_STICKY})
 _END_OF_SESSION: Final = frozenset({GroupError.UNKNOWN_MEMBER_ID, GroupError.FENCED_INSTANCE_ID})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassicJoin:
-    group_id: str
-    topics: tuple[str, ...]
-    member_id: str = UNKNOWN_MEMBER_ID
-    instance_id: str | None = None
-    session_timeout_ms: int = 30_000
-    rebalance_timeout_ms: int = 60_000
-    assignors: tuple[str, ...] = tuple(STRATEGIES)
-    offset_reset: OffsetReset = OffsetReset.LATEST
-    auto_commit: bool = False
-    client: Client
-
-
 class ClassicMembership:
-    def __init__(self, host: MemberHost, sessions: MemberSessions, commits: Commits) -> None:
-        self._host = host
-        self._sessions = sessions
+    def __init__(self, broker: Surroundings, register: MemberRegister, commits: Commits) -> None:
+        self._broker = broker
+        self._register = register
         self._commits = commits
         self._leaving: set[asyncio.Task[None]] = set()
 
     # --- join -----------------------------------------------------------------------------
 
-    async def join(self, wanted: ClassicJoin) -> ClassicSession:
+    async def join(self, wanted: ClassicJoin, rights: MemberRights) -> ClassicHostedMember:
         """Returns once the group has gathered and this member has its partitions."""
-        session = self._known(wanted)
-        if session is not None and await self._is_settled(session, wanted):
-            return session
-        self._sessions.make_room(self._host.clock_ms())
-        if session is None:
-            session = _new_session(wanted)
+        member = self._known(wanted)
+        if member is not None and await self._is_settled(member, wanted, rights):
+            return member
+        self._register.make_room(self._broker.clock_ms())
+        if member is None:
+            member = _new_member(wanted)
         else:
-            await self._commits.commit_positions(session)
-            _update(session, wanted)
-            session.must_rejoin = True
+            await self._commits.commit_positions(member, rights)
+            _update(member, wanted)
+            member.must_rejoin = True
         try:
             async with asyncio.timeout(JOIN_WAIT_SECONDS):
-                await self._gather(session)
+                await self._gather(member, rights)
         except BaseException as error:
             if wanted.member_id == UNKNOWN_MEMBER_ID and wanted.instance_id is None:
                 # Nobody will ever know its id; the others must not wait for its session to end.
-                self._leave_behind(session)
+                self._leave_behind(member, rights.group)
             if isinstance(error, TimeoutError):
                 raise RequestTimedOut(
                     f"the other members did not join within {JOIN_WAIT_SECONDS} s"
                 ) from error
             raise
-        self._sessions.touch(session, self._host.clock_ms())
-        return session
+        self._register.touch(member, self._broker.clock_ms())
+        return member
 
-    def _known(self, wanted: ClassicJoin) -> ClassicSession | None:
+    def _known(self, wanted: ClassicJoin) -> ClassicHostedMember | None:
         if wanted.member_id == UNKNOWN_MEMBER_ID:
             return None
-        session = self._sessions.get(wanted.group_id, wanted.member_id)
-        return session if isinstance(session, ClassicSession) else None
+        member = self._register.get(wanted.group_id, wanted.member_id)
+        return member if isinstance(member, ClassicHostedMember) else None
 
-    async def _is_settled(self, session: ClassicSession, wanted: ClassicJoin) -> bool:
+    async def _is_settled(
+        self, member: ClassicHostedMember, wanted: ClassicJoin, rights: MemberRights
+    ) -> bool:
         """Whether this join only repeats one whose answer was lost."""
         asked = (wanted.topics, wanted.assignors, wanted.instance_id, wanted.session_timeout_ms)
-        if session.must_rejoin or asked != (
-            session.topics,
-            session.assignors,
-            session.instance_id,
-            session.session_timeout_ms,
+        if member.must_rejoin or asked != (
+            member.topics,
+            member.assignors,
+            member.instance_id,
+            member.session_timeout_ms,
         ):
             return False
         try:
-            await self.heartbeat(session)
+            await self.heartbeat(member, rights)
         except GroupRefused as refused:
             if refused.error is GroupError.FENCED_INSTANCE_ID:
                 raise
             return False
-        session.offset_reset, session.auto_commit = wanted.offset_reset, wanted.auto_commit
+        member.offset_reset, member.auto_commit = wanted.offset_reset, wanted.auto_commit
         return True
 
-    async def _gather(self, session: ClassicSession) -> None:
+    async def _gather(self, member: ClassicHostedMember, rights: MemberRights) -> None:
         for _ in range(ROUNDS_MAX):
-            joined = await self._host.groups.join(_join_request(session))
+            joined = await self._broker.groups.join(rights.group, _join_request(member))
             if joined.error is GroupError.MEMBER_ID_REQUIRED:
-                session.member_id = joined.member_id
+                member.member_id = joined.member_id
                 continue
             check(joined.error)
-            session.member_id = joined.member_id
-            if await self._synced(session, joined):
+            member.member_id = joined.member_id
+            if await self._synced(member, joined, rights):
                 return
         raise GroupRefused(GroupError.REBALANCE_IN_PROGRESS)
 
-    async def _synced(self, session: ClassicSession, joined: JoinGroupResult) -> bool:
+    async def _synced(
+        self, member: ClassicHostedMember, joined: JoinGroupResult, rights: MemberRights
+    ) -> bool:
         """Whether the member has its partitions; else it joins once more."""
         protocol = joined.protocol_name or ""
-        is_leader = joined.leader == session.member_id
+        is_leader = joined.leader == member.member_id
         counts, assignments = None, {}
         if is_leader:
-            topics = topics_of(self._host.image)
+            topics = topics_of(self._broker.image)
             counts = partition_counts(joined.members, topics)
             if not joined.skip_assignment:
                 assignments = assign(protocol, joined.members, topics)
-        result = await self._host.groups.sync(
+        result = await self._broker.groups.sync(
+            rights.group,
             SyncGroup(
-                group_id=session.group_id,
+                group_id=member.group_id,
                 generation_id=joined.generation_id,
-                member_id=session.member_id,
-                group_instance_id=session.instance_id,
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
                 protocol_type=PROTOCOL_TYPE,
                 protocol_name=protocol,
                 assignments=assignments,
-            )
+            ),
         )
         if result.error is GroupError.REBALANCE_IN_PROGRESS:
             return False
         check(result.error)
-        lost_some = self._take(session, result.assignment, joined.generation_id)
-        session.assignor = protocol
-        session.is_leader, session.partition_counts = is_leader, counts
-        session.must_rejoin = False
+        lost_some = self._take(member, result.assignment, joined.generation_id, rights)
+        member.assignor = protocol
+        member.is_leader, member.partition_counts = is_leader, counts
+        member.must_rejoin = False
         # Others get what this member gave up only when it says so by joining again (KIP-429).
         return not (lost_some and protocol == COOPERATIVE_STICKY)
 
-    def _take(self, session: ClassicSession, data: bytes, generation: int) -> bool:
+    def _take(
+        self, member: ClassicHostedMember, data: bytes, generation: int, rights: MemberRights
+    ) -> bool:
         try:
             named = read_assignment(data).partitions
         except MalformedProtocol as error:
@@ -183,74 +172,79 @@ class ClassicMembership:
                 GroupError.INCONSISTENT_GROUP_PROTOCOL,
                 f"the group's leader sent an assignment that cannot be read: {error}",
             ) from error
-        assigned = existing(
+        assigned = readable(
             (topic_partition(topic, n) for topic, numbers in named.items() for n in numbers),
-            self._host.image,
+            self._broker.image,
+            rights,
         )
-        lost_some = bool(session.assigned - assigned)
+        lost_some = bool(member.assigned - assigned)
         # With generations in between, somebody else may have read a partition meanwhile.
-        session.assign(assigned, keep=generation == session.epoch + 1)
-        session.epoch = generation
+        member.assign(assigned, keep=generation == member.epoch + 1)
+        member.epoch = generation
         return lost_some
 
     # --- heartbeat and leave --------------------------------------------------------------
 
-    async def heartbeat(self, session: ClassicSession, generation: int | None = None) -> None:
-        result = await self._host.groups.heartbeat(
+    async def heartbeat(
+        self, member: ClassicHostedMember, rights: MemberRights, generation: int | None = None
+    ) -> None:
+        result = await self._broker.groups.heartbeat(
+            rights.group,
             Heartbeat(
-                group_id=session.group_id,
-                generation_id=session.epoch if generation is None else generation,
-                member_id=session.member_id,
-                group_instance_id=session.instance_id,
-            )
+                group_id=member.group_id,
+                generation_id=member.epoch if generation is None else generation,
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+            ),
         )
         error = result.error
         if error in _END_OF_SESSION:
-            self._sessions.drop(session)
-        elif error is GroupError.NONE and self._topics_changed(session):
+            self._register.drop(member)
+        elif error is GroupError.NONE and self._topics_changed(member):
             error = GroupError.REBALANCE_IN_PROGRESS
         if error is GroupError.REBALANCE_IN_PROGRESS:
-            session.must_rejoin = True
+            member.must_rejoin = True
         if error not in _END_OF_SESSION:
-            self._sessions.touch(session, self._host.clock_ms())
+            self._register.touch(member, self._broker.clock_ms())
         check(error)
 
-    def _topics_changed(self, session: ClassicSession) -> bool:
+    def _topics_changed(self, member: ClassicHostedMember) -> bool:
         """In the classic protocol it is the leader who notices new partitions, and rejoins."""
-        before = session.partition_counts
+        before = member.partition_counts
         if before is None:
             return False
-        topics = self._host.image.topics
+        topics = self._broker.image.topics
         return any(
             name not in topics or len(topics[name].partitions) != count
             for name, count in before.items()
-        ) or any(name in topics and name not in before for name in session.topics)
+        ) or any(name in topics and name not in before for name in member.topics)
 
-    async def leave(self, group_id: str, member_id: str, instance_id: str | None) -> None:
-        session = self._sessions.get(group_id, member_id)
-        if session is not None:
-            await self._commits.commit_positions(session)
-            self._sessions.drop(session)
+    async def leave(self, rights: MemberRights, member_id: str, instance_id: str | None) -> None:
+        member = self._register.get(rights.group, member_id)
+        if member is not None:
+            await self._commits.commit_positions(member, rights)
+            self._register.drop(member)
         leaving = LeavingMember(member_id=member_id, group_instance_id=instance_id)
-        result = await self._host.groups.leave(LeaveGroup(group_id=group_id, members=(leaving,)))
+        request = LeaveGroup(group_id=rights.group, members=(leaving,))
+        result = await self._broker.groups.leave(rights.group, request)
         check(result.error)
         check(result.members[0].error)
 
-    def _leave_behind(self, session: ClassicSession) -> None:
-        if session.member_id == UNKNOWN_MEMBER_ID:
+    def _leave_behind(self, member: ClassicHostedMember, group: ReadableGroup) -> None:
+        if member.member_id == UNKNOWN_MEMBER_ID:
             return
-        task = asyncio.create_task(self._leave_quietly(session.group_id, session.member_id))
+        task = asyncio.create_task(self._leave_quietly(group, member.member_id))
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 
-    async def _leave_quietly(self, group_id: str, member_id: str) -> None:
+    async def _leave_quietly(self, group: ReadableGroup, member_id: str) -> None:
         leaving = LeavingMember(member_id=member_id)
         with suppress(GoQueueError):
-            await self._host.groups.leave(LeaveGroup(group_id=group_id, members=(leaving,)))
+            await self._broker.groups.leave(group, LeaveGroup(group_id=group, members=(leaving,)))
 
 
-def _new_session(wanted: ClassicJoin) -> ClassicSession:
-    return ClassicSession(
+def _new_member(wanted: ClassicJoin) -> ClassicHostedMember:
+    return ClassicHostedMember(
         group_id=wanted.group_id,
         member_id=wanted.member_id,
         instance_id=wanted.instance_id,
@@ -264,37 +258,37 @@ def _new_session(wanted: ClassicJoin) -> ClassicSession:
     )
 
 
-def _update(session: ClassicSession, wanted: ClassicJoin) -> None:
-    session.instance_id = wanted.instance_id
-    session.client = wanted.client
-    session.session_timeout_ms = wanted.session_timeout_ms
-    session.rebalance_timeout_ms = wanted.rebalance_timeout_ms
-    session.offset_reset = wanted.offset_reset
-    session.auto_commit = wanted.auto_commit
-    session.topics = wanted.topics
-    session.assignors = wanted.assignors
+def _update(member: ClassicHostedMember, wanted: ClassicJoin) -> None:
+    member.instance_id = wanted.instance_id
+    member.client = wanted.client
+    member.session_timeout_ms = wanted.session_timeout_ms
+    member.rebalance_timeout_ms = wanted.rebalance_timeout_ms
+    member.offset_reset = wanted.offset_reset
+    member.auto_commit = wanted.auto_commit
+    member.topics = wanted.topics
+    member.assignors = wanted.assignors
 
 
-def _join_request(session: ClassicSession) -> JoinGroup:
-    held = by_topic(session.assigned)
+def _join_request(member: ClassicHostedMember) -> JoinGroup:
+    held = by_topic(member.assigned)
     return JoinGroup(
-        group_id=session.group_id,
-        session_timeout_ms=session.session_timeout_ms,
-        rebalance_timeout_ms=session.rebalance_timeout_ms,
-        member_id=session.member_id,
-        group_instance_id=session.instance_id,
+        group_id=member.group_id,
+        session_timeout_ms=member.session_timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
         protocol_type=PROTOCOL_TYPE,
         protocols=tuple(
             MemberProtocol(
                 name=assignor,
                 metadata=write_subscription(
                     SUBSCRIPTION_VERSION,
-                    session.topics,
+                    member.topics,
                     held if assignor in _ASKS_WHAT_IS_OWNED else None,
-                    generation=session.epoch if assignor in _ASKS_WHAT_IS_OWNED else -1,
+                    generation=member.epoch if assignor in _ASKS_WHAT_IS_OWNED else -1,
                 ),
             )
-            for assignor in session.assignors
+            for assignor in member.assignors
         ),
-        client=session.client,
+        client=member.client,
     )

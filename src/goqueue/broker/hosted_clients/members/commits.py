@@ -4,8 +4,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from goqueue.broker.hosted_clients.members.host import MemberHost
-from goqueue.broker.hosted_clients.members.sessions import MemberSession
+from goqueue.broker.hosted_clients.members.member import HostedMember
+from goqueue.broker.hosted_clients.members.surroundings import MemberRights, Surroundings
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import (
     CommittedPartition,
@@ -22,45 +22,48 @@ AUTO_COMMIT_INTERVAL_MS: Final = 5_000
 
 
 class Commits:
-    def __init__(self, host: MemberHost) -> None:
-        self._host = host
+    def __init__(self, broker: Surroundings) -> None:
+        self._broker = broker
 
     async def commit(
-        self, session: MemberSession, offsets: Sequence[OffsetToCommit], epoch: int | None = None
+        self,
+        member: HostedMember,
+        offsets: Sequence[OffsetToCommit],
+        rights: MemberRights,
+        epoch: int | None = None,
     ) -> tuple[CommittedPartition, ...]:
         """Commit for a member; `epoch` is the generation or epoch it believes to be in."""
-        result = await self._host.groups.commit(
-            OffsetCommit(
-                group_id=session.group_id,
-                offsets=tuple(offsets),
-                generation_id=session.epoch if epoch is None else epoch,
-                member_id=session.member_id,
-                group_instance_id=session.instance_id,
-            )
+        request = OffsetCommit(
+            group_id=member.group_id,
+            offsets=tuple(offsets),
+            generation_id=member.epoch if epoch is None else epoch,
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
         )
-        session.committed_ms = self._host.clock_ms()
+        result = await self._broker.groups.commit(rights.group, rights.commit(request))
+        member.committed_ms = self._broker.clock_ms()
         for wanted, done in zip(offsets, result.partitions, strict=True):
             if done.error is GroupError.NONE:
                 place = topic_partition(wanted.topic, wanted.partition)
-                session.committed[place] = wanted.offset
+                member.committed[place] = wanted.offset
         return result.partitions
 
-    async def commit_positions(self, session: MemberSession) -> None:
+    async def commit_positions(self, member: HostedMember, rights: MemberRights) -> None:
         """The automatic commit: everything delivered counts as done. Failing, it comes again."""
-        if not session.auto_commit:
+        if not member.auto_commit:
             return
-        offsets = positions_to_commit(session.uncommitted())
+        offsets = positions_to_commit(member.uncommitted())
         if not offsets:
             return
-        for done in await self.commit(session, offsets):
+        for done in await self.commit(member, offsets, rights):
             if done.error is not GroupError.NONE:
                 error = GroupRefused(done.error)
-                logger.info("%s: positions not committed: %s", session.group_id, error)
+                logger.info("%s: positions not committed: %s", member.group_id, error)
                 return
 
-    async def commit_when_due(self, session: MemberSession) -> None:
-        if self._host.clock_ms() - session.committed_ms >= AUTO_COMMIT_INTERVAL_MS:
-            await self.commit_positions(session)
+    async def commit_when_due(self, member: HostedMember, rights: MemberRights) -> None:
+        if self._broker.clock_ms() - member.committed_ms >= AUTO_COMMIT_INTERVAL_MS:
+            await self.commit_positions(member, rights)
 
 
 def positions_to_commit(positions: Mapping[TopicPartition, int]) -> list[OffsetToCommit]:

@@ -5,24 +5,20 @@ confirms (`revoke`). Only then does another member get it. All other partitions 
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
 from goqueue.broker.hosted_clients.members.commits import Commits
-from goqueue.broker.hosted_clients.members.host import MemberHost
-from goqueue.broker.hosted_clients.members.sessions import (
-    CooperativeSession,
-    MemberSessions,
-    OffsetReset,
-)
+from goqueue.broker.hosted_clients.members.member import CooperativeHostedMember
+from goqueue.broker.hosted_clients.members.register import MemberRegister
+from goqueue.broker.hosted_clients.members.surroundings import MemberRights, Surroundings, readable
 from goqueue.model.groups.assignment import Assignment, assignment
 from goqueue.model.groups.errors import GroupError
+from goqueue.model.groups.hosted_members import CooperativeJoin
 from goqueue.model.groups.messages import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     STATIC_LEAVE_EPOCH,
-    Client,
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeatResult,
 )
@@ -39,33 +35,17 @@ _END_OF_SESSION: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CooperativeJoin:
-    """Topics by name, by a regular expression (RE2, as in KIP-848), or both."""
-
-    group_id: str
-    topics: tuple[str, ...] = ()
-    topic_regex: str | None = None
-    member_id: str = ""
-    instance_id: str | None = None
-    rack_id: str | None = None
-    rebalance_timeout_ms: int = 60_000
-    assignor: str | None = None
-    offset_reset: OffsetReset = OffsetReset.LATEST
-    auto_commit: bool = False
-    client: Client
-
-
 class CooperativeMembership:
-    def __init__(self, host: MemberHost, sessions: MemberSessions, commits: Commits) -> None:
-        self._host = host
-        self._sessions = sessions
+    def __init__(self, broker: Surroundings, register: MemberRegister, commits: Commits) -> None:
+        self._broker = broker
+        self._register = register
         self._commits = commits
 
-    async def join(self, wanted: CooperativeJoin) -> CooperativeSession:
-        self._sessions.make_room(self._host.clock_ms())
+    async def join(self, wanted: CooperativeJoin, rights: MemberRights) -> CooperativeHostedMember:
+        self._register.make_room(self._broker.clock_ms())
         member_id = wanted.member_id or str(uuid4())
-        result = await self._host.groups.consumer_heartbeat(
+        result = await self._broker.groups.consumer_heartbeat(
+            rights.group,
             ConsumerGroupHeartbeat(
                 group_id=wanted.group_id,
                 member_id=member_id,
@@ -78,90 +58,103 @@ class CooperativeMembership:
                 server_assignor=wanted.assignor,
                 owned={},
                 client=wanted.client,
-            )
+            ),
         )
         check(result.error, result.error_message)
-        session = CooperativeSession(
+        member = CooperativeHostedMember(
             group_id=wanted.group_id,
             member_id=result.member_id,
             instance_id=wanted.instance_id,
             client=wanted.client,
-            session_timeout_ms=self._host.config.group_consumer_session_timeout_ms,
+            session_timeout_ms=self._broker.config.group_consumer_session_timeout_ms,
             offset_reset=wanted.offset_reset,
             auto_commit=wanted.auto_commit,
         )
-        self._take(session, result)
-        return session
+        self._take(member, result, rights)
+        return member
 
-    async def heartbeat(self, session: CooperativeSession, epoch: int | None = None) -> None:
-        await self._say(session, epoch=epoch, owned=None)
+    async def heartbeat(
+        self, member: CooperativeHostedMember, rights: MemberRights, epoch: int | None = None
+    ) -> None:
+        await self._say(member, rights, epoch=epoch, owned=None)
 
     async def revoke(
         self,
-        session: CooperativeSession,
+        member: CooperativeHostedMember,
         partitions: Collection[TopicPartition] | None,
+        rights: MemberRights,
         epoch: int | None = None,
     ) -> None:
         """The client no longer holds these partitions; None: all that were taken away."""
-        given_up = session.to_revoke if partitions is None else frozenset(partitions)
-        kept = session.to_revoke - given_up
-        await self._say(session, epoch=epoch, owned=session.assigned | kept)
-        session.to_revoke &= kept | session.assigned
+        given_up = member.to_revoke if partitions is None else frozenset(partitions)
+        kept = member.to_revoke - given_up
+        await self._say(member, rights, epoch=epoch, owned=member.assigned | kept)
+        member.to_revoke &= kept | member.assigned
 
-    async def leave(self, session: CooperativeSession, *, keeps_place: bool) -> None:
+    async def leave(
+        self, member: CooperativeHostedMember, rights: MemberRights, *, keeps_place: bool
+    ) -> None:
         """With `keeps_place` a static member's partitions wait for it until its session ends."""
-        await self._commits.commit_positions(session)
-        result = await self._host.groups.consumer_heartbeat(
+        await self._commits.commit_positions(member, rights)
+        result = await self._broker.groups.consumer_heartbeat(
+            rights.group,
             ConsumerGroupHeartbeat(
-                group_id=session.group_id,
-                member_id=session.member_id,
+                group_id=member.group_id,
+                member_id=member.member_id,
                 member_epoch=STATIC_LEAVE_EPOCH if keeps_place else LEAVE_EPOCH,
-                instance_id=session.instance_id,
-                client=session.client,
-            )
+                instance_id=member.instance_id,
+                client=member.client,
+            ),
         )
-        self._sessions.drop(session)
+        self._register.drop(member)
         check(result.error, result.error_message)
 
     async def _say(
         self,
-        session: CooperativeSession,
+        member: CooperativeHostedMember,
+        rights: MemberRights,
         *,
         epoch: int | None,
         owned: frozenset[TopicPartition] | None,
     ) -> None:
-        result = await self._host.groups.consumer_heartbeat(
+        result = await self._broker.groups.consumer_heartbeat(
+            rights.group,
             ConsumerGroupHeartbeat(
-                group_id=session.group_id,
-                member_id=session.member_id,
-                member_epoch=session.epoch if epoch is None else epoch,
-                instance_id=session.instance_id,
+                group_id=member.group_id,
+                member_id=member.member_id,
+                member_epoch=member.epoch if epoch is None else epoch,
+                instance_id=member.instance_id,
                 owned=None if owned is None else self._ids(owned),
-                client=session.client,
-            )
+                client=member.client,
+            ),
         )
         if result.error in _END_OF_SESSION:
-            self._sessions.drop(session)
+            self._register.drop(member)
         check(result.error, result.error_message)
-        self._take(session, result)
+        self._take(member, result, rights)
 
-    def _take(self, session: CooperativeSession, result: ConsumerGroupHeartbeatResult) -> None:
-        session.epoch = result.member_epoch
-        session.heartbeat_interval_ms = result.heartbeat_interval_ms
+    def _take(
+        self,
+        member: CooperativeHostedMember,
+        result: ConsumerGroupHeartbeatResult,
+        rights: MemberRights,
+    ) -> None:
+        member.epoch = result.member_epoch
+        member.heartbeat_interval_ms = result.heartbeat_interval_ms
         if result.assignment is not None:
-            assigned = self._names(result.assignment)
-            session.to_revoke = (session.to_revoke | session.assigned) - assigned
-            session.assign(assigned, keep=True)
-        self._sessions.touch(session, self._host.clock_ms())
+            assigned = readable(self._names(result.assignment), self._broker.image, rights)
+            member.to_revoke = (member.to_revoke | member.assigned) - assigned
+            member.assign(assigned, keep=True)
+        self._register.touch(member, self._broker.clock_ms())
 
     def _ids(self, partitions: frozenset[TopicPartition]) -> Assignment:
-        topics = self._host.image.topics
+        topics = self._broker.image.topics
         return assignment(
             (topics[p.topic].id, (p.partition,)) for p in partitions if p.topic in topics
         )
 
     def _names(self, partitions: Assignment) -> frozenset[TopicPartition]:
-        topics = self._host.image.topics_by_id
+        topics = self._broker.image.topics_by_id
         return frozenset(
             topic_partition(topics[topic_id].name, number)
             for topic_id, numbers in partitions.items()

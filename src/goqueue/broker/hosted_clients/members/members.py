@@ -1,60 +1,124 @@
-"""All members that live in this broker, as doors see them."""
+"""All members that live in this broker."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
-from goqueue.broker.hosted_clients.members.classic import ClassicJoin, ClassicMembership
+from goqueue.broker.groups.groups import exists
+from goqueue.broker.hosted_clients.members.classic import ClassicMembership
 from goqueue.broker.hosted_clients.members.commits import Commits, positions_to_commit
-from goqueue.broker.hosted_clients.members.cooperative import CooperativeJoin, CooperativeMembership
-from goqueue.broker.hosted_clients.members.host import MemberHost
-from goqueue.broker.hosted_clients.members.polling import PolledRecord, Polling
-from goqueue.broker.hosted_clients.members.sessions import (
-    ClassicSession,
-    CooperativeSession,
-    MemberSession,
-    MemberSessions,
+from goqueue.broker.hosted_clients.members.cooperative import CooperativeMembership
+from goqueue.broker.hosted_clients.members.member import (
+    ClassicHostedMember,
+    CooperativeHostedMember,
+    HostedMember,
 )
+from goqueue.broker.hosted_clients.members.polling import Polling
+from goqueue.broker.hosted_clients.members.register import MemberRegister
+from goqueue.broker.hosted_clients.members.surroundings import MemberRights, Surroundings
 from goqueue.model.groups.errors import GroupError
+from goqueue.model.groups.hosted_members import (
+    ClassicJoin,
+    CooperativeJoin,
+    HostedMemberView,
+    MemberPoll,
+)
 from goqueue.model.groups.messages import CommittedPartition, OffsetCommit, OffsetToCommit
 from goqueue.model.groups.refusals import GroupRefused
+from goqueue.model.names import TopicPartition
 
 
-class GroupMembers:
-    def __init__(self, host: MemberHost) -> None:
-        self._host = host
-        self.sessions = MemberSessions()
-        self._commits = Commits(host)
-        self._polling = Polling(host, self._commits)
-        self.classic = ClassicMembership(host, self.sessions, self._commits)
-        self.cooperative = CooperativeMembership(host, self.sessions, self._commits)
+class HostedMembers:
+    """The first argument of every operation says what its client may do."""
 
-    async def join(self, wanted: ClassicJoin) -> ClassicSession:
-        session = await self.classic.join(wanted)
-        await self._polling.find_positions(session)
-        return session
+    def __init__(self, broker: Surroundings) -> None:
+        self._broker = broker
+        self._register = MemberRegister()
+        self._commits = Commits(broker)
+        self._polling = Polling(broker, self._commits)
+        self._classic = ClassicMembership(broker, self._register, self._commits)
+        self._cooperative = CooperativeMembership(broker, self._register, self._commits)
 
-    async def join_cooperative(self, wanted: CooperativeJoin) -> CooperativeSession:
-        session = await self.cooperative.join(wanted)
-        await self._polling.find_positions(session)
-        return session
+    def __len__(self) -> int:
+        return len(self._register)
+
+    # --- the classic protocol -------------------------------------------------------------
+
+    async def join(self, rights: MemberRights, wanted: ClassicJoin) -> HostedMemberView:
+        """Waits until the group has gathered and the member has its partitions."""
+        member = await self._classic.join(wanted, rights)
+        await self._polling.find_positions(member, rights)
+        return member.view()
+
+    async def heartbeat(
+        self, rights: MemberRights, member_id: str, generation: int | None
+    ) -> HostedMemberView:
+        member = self._register.find(rights.group, member_id, ClassicHostedMember)
+        await self._classic.heartbeat(member, rights, generation)
+        return member.view()
+
+    async def leave(self, rights: MemberRights, member_id: str, instance_id: str | None) -> None:
+        await self._classic.leave(rights, member_id, instance_id)
+
+    # --- the consumer protocol ------------------------------------------------------------
+
+    async def join_cooperative(
+        self, rights: MemberRights, wanted: CooperativeJoin
+    ) -> HostedMemberView:
+        """Nobody waits: partitions come with later polls and heartbeats."""
+        member = await self._cooperative.join(wanted, rights)
+        await self._polling.find_positions(member, rights)
+        return member.view()
+
+    async def heartbeat_cooperative(
+        self, rights: MemberRights, member_id: str, epoch: int | None
+    ) -> HostedMemberView:
+        member = self._register.find(rights.group, member_id, CooperativeHostedMember)
+        await self._cooperative.heartbeat(member, rights, epoch)
+        return member.view()
+
+    async def revoke(
+        self,
+        rights: MemberRights,
+        member_id: str,
+        partitions: Collection[TopicPartition] | None,
+        epoch: int | None,
+    ) -> HostedMemberView:
+        """The client no longer holds these partitions; None: all that were taken away."""
+        member = self._register.find(rights.group, member_id, CooperativeHostedMember)
+        await self._cooperative.revoke(member, partitions, rights, epoch)
+        return member.view()
+
+    async def leave_cooperative(
+        self, rights: MemberRights, member_id: str, *, keeps_place: bool
+    ) -> None:
+        member = self._register.find(rights.group, member_id, CooperativeHostedMember)
+        if keeps_place and member.instance_id is None:
+            raise GroupRefused(
+                GroupError.INVALID_REQUEST,
+                "keepPlace: only a member with an instance id has a place",
+            )
+        await self._cooperative.leave(member, rights, keeps_place=keeps_place)
+
+    # --- both -----------------------------------------------------------------------------
 
     async def poll(
-        self, group_id: str, member_id: str, *, max_records: int, timeout_ms: int
-    ) -> tuple[MemberSession, list[PolledRecord]]:
-        session = self.session(group_id, member_id)
-        if isinstance(session, CooperativeSession):
-            heartbeat = partial(self.cooperative.heartbeat, session)
+        self, rights: MemberRights, member_id: str, *, max_records: int, timeout_ms: int
+    ) -> MemberPoll:
+        """Records from the member's positions on; a heartbeat, too."""
+        member = self._member(rights, member_id)
+        if isinstance(member, CooperativeHostedMember):
+            heartbeat = partial(self._cooperative.heartbeat, member, rights)
         else:
-            assert isinstance(session, ClassicSession)
-            heartbeat = partial(self.classic.heartbeat, session)
+            assert isinstance(member, ClassicHostedMember)
+            heartbeat = partial(self._classic.heartbeat, member, rights)
         records = await self._polling.poll(
-            session, heartbeat, max_records=max_records, timeout_ms=timeout_ms
+            member, heartbeat, rights, max_records=max_records, timeout_ms=timeout_ms
         )
-        return session, records
+        return MemberPoll(member.view(), records)
 
     async def commit(
         self,
-        group_id: str,
+        rights: MemberRights,
         offsets: Sequence[OffsetToCommit] | None,
         *,
         member_id: str | None,
@@ -62,18 +126,36 @@ class GroupMembers:
     ) -> tuple[CommittedPartition, ...]:
         """Commit offsets; None: all that was delivered to the member. Without a member the group
         must be empty."""
-        if member_id is not None:
-            session = self.session(group_id, member_id)
-            if offsets is None:
-                offsets = positions_to_commit(session.uncommitted())
-            return await self._commits.commit(session, offsets, epoch)
-        result = await self._host.groups.commit(
-            OffsetCommit(group_id=group_id, offsets=tuple(offsets or ()))
-        )
-        return result.partitions
+        if member_id is None:
+            request = rights.commit(
+                OffsetCommit(group_id=rights.group, offsets=tuple(offsets or ()))
+            )
+            self.check_offsets(request.offsets)
+            return (await self._broker.groups.commit(rights.group, request)).partitions
+        if offsets is not None:
+            rights.commit(OffsetCommit(group_id=rights.group, offsets=tuple(offsets)))
+            self.check_offsets(offsets)
+        member = self._member(rights, member_id)
+        if offsets is None:
+            offsets = positions_to_commit(member.uncommitted())
+        return await self._commits.commit(member, offsets, rights, epoch)
 
-    def session(self, group_id: str, member_id: str) -> MemberSession:
-        session = self.sessions.get(group_id, member_id)
-        if session is None:
+    def view(self, rights: MemberRights, member_id: str) -> HostedMemberView:
+        return self._member(rights, member_id).view()
+
+    def check_offsets(self, offsets: Sequence[OffsetToCommit]) -> None:
+        """All or nothing: clients that live here find an unknown partition before any commit."""
+        topics = self._broker.image.topics
+        for position, each in enumerate(offsets):
+            if not exists(topics, each.topic, each.partition):
+                raise GroupRefused(
+                    GroupError.UNKNOWN_TOPIC_OR_PARTITION,
+                    f"offsets[{position}]: there is no partition {each.partition} of topic "
+                    f"{each.topic!r}",
+                )
+
+    def _member(self, rights: MemberRights, member_id: str) -> HostedMember:
+        member = self._register.get(rights.group, member_id)
+        if member is None:
             raise GroupRefused(GroupError.UNKNOWN_MEMBER_ID)
-        return session
+        return member

@@ -9,17 +9,19 @@ from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 
-from goqueue.broker.node import Node
 from goqueue.doors.http.groups.fields import (
     MEMBER_ID_MAX_LENGTH,
     GroupInPath,
     TopicPartitions,
     show_partitions,
 )
-from goqueue.doors.http.groups.groups import find_group, held_by
 from goqueue.doors.http.openapi import errors
+from goqueue.model.caller import Caller
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.refusals import GroupRefused
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.broker_service import BrokerService
+from goqueue.service.needs import Need
 
 
 class MemberAssignment(msgspec.Struct, frozen=True, rename="camel"):
@@ -33,9 +35,15 @@ class GroupAssignment(msgspec.Struct, frozen=True):
     members: list[MemberAssignment]
 
 
-@get("/groups/{group:str}/assignment", tags=["Groups"], responses=errors(400, 404, 409))
+@get(
+    "/groups/{group:str}/assignment",
+    tags=["Groups"],
+    responses=errors(400, 403, 404, 409),
+    opt={"needs": (Need(Resource.GROUP, Verb.DESCRIBE, names="group"),)},
+)
 async def group_assignment(
-    broker: NamedDependency[Node],
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
     group: GroupInPath,
     member_id: Annotated[
         str | None,
@@ -48,9 +56,9 @@ async def group_assignment(
     ] = None,
 ) -> GroupAssignment:
     """The partitions of each member. A classic group in a rebalance has none."""
-    found = await find_group(broker, group)
+    found = await service.groups.overview(caller, group)
     members = [
-        MemberAssignment(member.member_id, show_partitions(held_by(broker, member)))
+        MemberAssignment(member.member_id, show_partitions(member.held))
         for member in found.members
         if member_id in (None, member.member_id)
     ]

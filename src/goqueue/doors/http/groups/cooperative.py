@@ -10,10 +10,6 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec import Meta
 
-from goqueue.broker.hosted_clients.members.cooperative import CooperativeJoin
-from goqueue.broker.hosted_clients.members.members import GroupMembers
-from goqueue.broker.hosted_clients.members.sessions import CooperativeSession, OffsetReset
-from goqueue.broker.node import Node
 from goqueue.doors.http.groups.fields import (
     GROUP_NAME_MAX_LENGTH,
     TOPICS_MAX,
@@ -29,13 +25,17 @@ from goqueue.doors.http.groups.fields import (
     named_partitions,
     show_partitions,
 )
-from goqueue.doors.http.groups.groups import partitions_named
 from goqueue.doors.http.groups.membership import AutoCommit, Reset
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.topics import NewName
 from goqueue.doors.http.whole_numbers import whole
+from goqueue.model.caller import Caller
 from goqueue.model.groups.errors import GroupError
-from goqueue.model.groups.refusals import GroupRefused, check
+from goqueue.model.groups.hosted_members import CooperativeJoin, HostedMemberView, OffsetReset
+from goqueue.model.groups.refusals import GroupRefused
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.broker_service import BrokerService
+from goqueue.service.needs import Need
 
 _TAGS: Final = ["Groups, cooperative"]
 _REGEX_MAX_LENGTH: Final = 1_000
@@ -132,10 +132,17 @@ class CooperativeGroup(msgspec.Struct, frozen=True, rename="camel"):
     "/groups/{group:str}/join/cooperative",
     tags=_TAGS,
     status_code=200,
-    responses=errors(400, 409, 413, 415, 422),
+    responses=errors(400, 403, 409, 413, 415, 422),
+    opt={
+        "needs": (
+            Need(Resource.GROUP, Verb.READ, names="group"),
+            Need(Resource.TOPIC, Verb.READ, names="topics"),
+        )
+    },
 )
 async def join_cooperative(
-    members: NamedDependency[GroupMembers],
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
     request: Request[Any, Any, Any],
     group: GroupInPath,
     data: JSONBody[CooperativeJoinBody],
@@ -159,67 +166,80 @@ async def join_cooperative(
         auto_commit=data.auto_commit,
         client=client_of(request, data.client_id),
     )
-    return _show(await members.join_cooperative(wanted))
+    return _show(await service.members.join_cooperative(caller, wanted))
 
 
 @post(
     "/groups/{group:str}/heartbeat/cooperative",
     tags=_TAGS,
     status_code=200,
-    responses=errors(400, 404, 409, 413, 415, 422),
+    responses=errors(400, 403, 404, 409, 413, 415, 422),
+    opt={"needs": (Need(Resource.GROUP, Verb.READ, names="group"),)},
 )
 async def heartbeat_cooperative(
-    members: NamedDependency[GroupMembers], group: GroupInPath, data: JSONBody[CooperativeHeartbeat]
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    group: GroupInPath,
+    data: JSONBody[CooperativeHeartbeat],
 ) -> CooperativeMembership:
     """Stay a member without polling, and hear what has changed."""
-    session = members.sessions.find(group, data.member_id, CooperativeSession)
-    await members.cooperative.heartbeat(session, whole(data.member_epoch))
-    return _show(session)
+    member = await service.members.heartbeat_cooperative(
+        caller, group, data.member_id, whole(data.member_epoch)
+    )
+    return _show(member)
 
 
 @post(
     "/groups/{group:str}/revoke",
     tags=_TAGS,
     status_code=200,
-    responses=errors(400, 404, 409, 413, 415, 422),
+    responses=errors(400, 403, 404, 409, 413, 415, 422),
+    opt={"needs": (Need(Resource.GROUP, Verb.READ, names="group"),)},
 )
 async def revoke_partitions(
-    members: NamedDependency[GroupMembers], group: GroupInPath, data: JSONBody[Revoke]
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    group: GroupInPath,
+    data: JSONBody[Revoke],
 ) -> CooperativeMembership:
     """Confirm that partitions are given up, so that others may have them."""
-    session = members.sessions.find(group, data.member_id, CooperativeSession)
     partitions = None if data.partitions is None else named_partitions(data.partitions)
-    await members.cooperative.revoke(session, partitions, whole(data.member_epoch))
-    return _show(session)
+    member = await service.members.revoke(
+        caller, group, data.member_id, partitions, whole(data.member_epoch)
+    )
+    return _show(member)
 
 
 @post(
     "/groups/{group:str}/leave/cooperative",
     tags=_TAGS,
     status_code=204,
-    responses=errors(400, 404, 409, 413, 415, 422),
+    responses=errors(400, 403, 404, 409, 413, 415, 422),
+    opt={"needs": (Need(Resource.GROUP, Verb.READ, names="group"),)},
 )
 async def leave_cooperative(
-    members: NamedDependency[GroupMembers], group: GroupInPath, data: JSONBody[CooperativeLeave]
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    group: GroupInPath,
+    data: JSONBody[CooperativeLeave],
 ) -> None:
     """Leave at once, rather than when the session ends; others get the partitions."""
-    session = members.sessions.find(group, data.member_id, CooperativeSession)
-    if data.keep_place and session.instance_id is None:
-        raise GroupRefused(
-            GroupError.INVALID_REQUEST, "keepPlace: only a member with an instance id has a place"
-        )
-    await members.cooperative.leave(session, keeps_place=data.keep_place)
+    await service.members.leave_cooperative(
+        caller, group, data.member_id, keeps_place=data.keep_place
+    )
 
 
-@get("/groups/{group:str}/cooperative", tags=_TAGS, responses=errors(400, 404))
+@get(
+    "/groups/{group:str}/cooperative",
+    tags=_TAGS,
+    responses=errors(400, 403, 404),
+    opt={"needs": (Need(Resource.GROUP, Verb.DESCRIBE, names="group"),)},
+)
 async def describe_cooperative(
-    broker: NamedDependency[Node], group: GroupInPath
+    service: NamedDependency[BrokerService], caller: NamedDependency[Caller], group: GroupInPath
 ) -> CooperativeGroup:
     """Describe a group of the consumer protocol: epochs, and where its members are heading."""
-    if not broker.groups.state.exists:
-        raise GroupRefused(GroupError.GROUP_ID_NOT_FOUND)
-    found = await broker.groups.describe_consumer(group)
-    check(found.error, found.error_message)
+    found = await service.groups.find_consumer(caller, group)
     return CooperativeGroup(
         group=group,
         state=found.state,
@@ -236,8 +256,8 @@ async def describe_cooperative(
                 host=member.client.host,
                 topics=list(member.subscribed_topics),
                 topic_regex=member.subscribed_regex or None,
-                assignment=show_partitions(partitions_named(broker, member.assignment)),
-                target=show_partitions(partitions_named(broker, member.target)),
+                assignment=show_partitions(found.named(member.assignment)),
+                target=show_partitions(found.named(member.target)),
                 uses_classic_protocol=member.uses_classic_protocol,
             )
             for member in found.members
@@ -254,14 +274,14 @@ ROUTES: Final[Sequence[HTTPRouteHandler]] = (
 )
 
 
-def _show(session: CooperativeSession) -> CooperativeMembership:
+def _show(member: HostedMemberView) -> CooperativeMembership:
     return CooperativeMembership(
-        group=session.group_id,
-        member_id=session.member_id,
-        instance_id=session.instance_id,
-        member_epoch=session.epoch,
-        heartbeat_interval_ms=session.heartbeat_interval_ms,
-        session_timeout_ms=session.session_timeout_ms,
-        assignment=show_partitions(session.assigned),
-        revoke=show_partitions(session.to_revoke),
+        group=member.group_id,
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        member_epoch=member.epoch,
+        heartbeat_interval_ms=member.heartbeat_interval_ms,
+        session_timeout_ms=member.session_timeout_ms,
+        assignment=show_partitions(member.assigned),
+        revoke=show_partitions(member.to_revoke),
     )

@@ -8,11 +8,10 @@ from litestar import Request
 from litestar.params import PathParameter
 from msgspec import Meta
 
-from goqueue.broker.hosted_clients.members.host import by_topic
 from goqueue.doors.http.topics import NewName
 from goqueue.doors.http.whole_numbers import PartitionNumber, whole
 from goqueue.model.groups.messages import Client
-from goqueue.model.names import TopicPartition, topic_partition
+from goqueue.model.names import TopicPartition, by_topic, topic_partition
 from goqueue.model.settings import INT32_MAX
 
 # As long as a topic's name may be, and then some; Kafka has no limit of its own.

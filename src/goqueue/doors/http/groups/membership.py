@@ -11,9 +11,6 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec import Meta
 
-from goqueue.broker.hosted_clients.members.classic import ClassicJoin
-from goqueue.broker.hosted_clients.members.members import GroupMembers
-from goqueue.broker.hosted_clients.members.sessions import ClassicSession, OffsetReset
 from goqueue.doors.http.groups.fields import (
     ClientId,
     Epoch,
@@ -29,7 +26,16 @@ from goqueue.doors.http.groups.fields import (
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.whole_numbers import whole
 from goqueue.doors.web.long_poll import or_gone
-from goqueue.state.groups.leader_assignment import STRATEGIES
+from goqueue.model.caller import Caller
+from goqueue.model.groups.hosted_members import (
+    LEADER_ASSIGNORS,
+    ClassicJoin,
+    HostedMemberView,
+    OffsetReset,
+)
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.broker_service import BrokerService
+from goqueue.service.needs import Need
 
 _TAGS: Final = ["Groups"]
 
@@ -95,10 +101,17 @@ class Membership(msgspec.Struct, frozen=True, rename="camel"):
     "/groups/{group:str}/join",
     tags=_TAGS,
     status_code=200,
-    responses=errors(400, 409, 413, 415, 422),
+    responses=errors(400, 403, 409, 413, 415, 422),
+    opt={
+        "needs": (
+            Need(Resource.GROUP, Verb.READ, names="group"),
+            Need(Resource.TOPIC, Verb.READ, names="topics"),
+        )
+    },
 )
 async def join_group(
-    members: NamedDependency[GroupMembers],
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
     closing: NamedDependency[asyncio.Event],
     request: Request[Any, Any, Any],
     group: GroupInPath,
@@ -116,53 +129,60 @@ async def join_group(
         instance_id=data.instance_id,
         session_timeout_ms=whole(data.session_timeout_ms),
         rebalance_timeout_ms=whole(data.rebalance_timeout_ms),
-        assignors=tuple(STRATEGIES) if data.assignor is None else (data.assignor,),
+        assignors=LEADER_ASSIGNORS if data.assignor is None else (data.assignor,),
         offset_reset=OffsetReset(data.offset_reset),
         auto_commit=data.auto_commit,
         client=client_of(request, data.client_id),
     )
-    return _show(await or_gone(members.join(wanted), request.receive, closing))
+    return _show(await or_gone(service.members.join(caller, wanted), request.receive, closing))
 
 
 @post(
     "/groups/{group:str}/heartbeat",
     tags=_TAGS,
     status_code=200,
-    responses=errors(400, 409, 413, 415, 422),
+    responses=errors(400, 403, 409, 413, 415, 422),
+    opt={"needs": (Need(Resource.GROUP, Verb.READ, names="group"),)},
 )
 async def heartbeat(
-    members: NamedDependency[GroupMembers], group: GroupInPath, data: JSONBody[Heartbeat]
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    group: GroupInPath,
+    data: JSONBody[Heartbeat],
 ) -> Membership:
     """Stay a member without polling. 409 `rebalance_in_progress`: join again."""
-    session = members.sessions.find(group, data.member_id, ClassicSession)
-    await members.classic.heartbeat(session, whole(data.generation))
-    return _show(session)
+    member = await service.members.heartbeat(caller, group, data.member_id, whole(data.generation))
+    return _show(member)
 
 
 @post(
     "/groups/{group:str}/leave",
     tags=_TAGS,
     status_code=204,
-    responses=errors(400, 409, 413, 415, 422),
+    responses=errors(400, 403, 409, 413, 415, 422),
+    opt={"needs": (Need(Resource.GROUP, Verb.READ, names="group"),)},
 )
 async def leave_group(
-    members: NamedDependency[GroupMembers], group: GroupInPath, data: JSONBody[Leave]
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    group: GroupInPath,
+    data: JSONBody[Leave],
 ) -> None:
     """Leave at once, rather than when the session ends; others get the partitions."""
-    await members.classic.leave(group, data.member_id, data.instance_id)
+    await service.members.leave(caller, group, data.member_id, data.instance_id)
 
 
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (join_group, heartbeat, leave_group)
 
 
-def _show(session: ClassicSession) -> Membership:
+def _show(member: HostedMemberView) -> Membership:
     return Membership(
-        group=session.group_id,
-        member_id=session.member_id,
-        instance_id=session.instance_id,
-        generation=session.epoch,
-        assignor=session.assignor,
-        is_leader=session.is_leader,
-        session_timeout_ms=session.session_timeout_ms,
-        assignment=show_partitions(session.assigned),
+        group=member.group_id,
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        generation=member.epoch,
+        assignor=member.assignor,
+        is_leader=member.is_leader,
+        session_timeout_ms=member.session_timeout_ms,
+        assignment=show_partitions(member.assigned),
     )

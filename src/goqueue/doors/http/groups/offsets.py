@@ -10,8 +10,6 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, QueryParameter
 from msgspec import Meta
 
-from goqueue.broker.hosted_clients.members.members import GroupMembers
-from goqueue.broker.node import Node
 from goqueue.doors.http.groups.fields import (
     PARTITIONS_MAX,
     Epoch,
@@ -19,15 +17,18 @@ from goqueue.doors.http.groups.fields import (
     MemberId,
     Offset,
 )
-from goqueue.doors.http.groups.groups import find_group, held_by
-from goqueue.doors.http.groups.positions import GroupPartition, positions_of
+from goqueue.doors.http.groups.positions import GroupPartition, show_position
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.topics import TOPIC_NAME_PATTERN, NewName
 from goqueue.doors.http.whole_numbers import PartitionNumber, whole
+from goqueue.model.caller import Caller
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import OffsetToCommit
 from goqueue.model.groups.refusals import GroupRefused
-from goqueue.model.names import TOPIC_NAME_MAX_LENGTH, TopicPartition
+from goqueue.model.names import TOPIC_NAME_MAX_LENGTH
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.broker_service import BrokerService
+from goqueue.service.needs import Need, Refused
 
 _TAGS: Final = ["Groups"]
 # The coordinator's own limit (offset.metadata.max.bytes) is lower by default.
@@ -80,20 +81,26 @@ class OffsetList(msgspec.Struct, frozen=True):
     "/groups/{group:str}/offsets",
     tags=_TAGS,
     status_code=200,
-    responses=errors(400, 404, 409, 413, 415, 422),
+    responses=errors(400, 403, 404, 409, 413, 415, 422),
+    opt={
+        "needs": (
+            Need(Resource.GROUP, Verb.READ, names="group"),
+            Need(Resource.TOPIC, Verb.READ, names="offsets.topic"),
+        )
+    },
 )
 async def commit_offsets(
-    members: NamedDependency[GroupMembers],
-    broker: NamedDependency[Node],
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
     group: GroupInPath,
     data: JSONBody[CommitOffsets],
 ) -> CommittedOffsets:
     """Commit offsets: where the group goes on after a rebalance or a restart."""
     if data.offsets is None and data.member_id is None:
         raise GroupRefused(GroupError.INVALID_REQUEST, "offsets, memberId: give at least one")
-    offsets = None if data.offsets is None else offsets_to_commit(broker, data.offsets)
-    done = await members.commit(
-        group, offsets, member_id=data.member_id, epoch=whole(data.generation)
+    offsets = None if data.offsets is None else offsets_to_commit(data.offsets)
+    done = await service.members.commit(
+        caller, group, offsets, member_id=data.member_id, epoch=whole(data.generation)
     )
     refused = {each.error for each in done}
     if len(refused) == 1 and refused != {GroupError.NONE}:
@@ -110,9 +117,20 @@ async def commit_offsets(
     )
 
 
-@get("/groups/{group:str}/offsets", tags=_TAGS, responses=errors(400, 404))
+@get(
+    "/groups/{group:str}/offsets",
+    tags=_TAGS,
+    responses=errors(400, 403, 404),
+    opt={
+        "needs": (
+            Need(Resource.GROUP, Verb.DESCRIBE, names="group"),
+            Need(Resource.TOPIC, Verb.DESCRIBE, refused=Refused.LEFT_OUT),
+        )
+    },
+)
 async def list_offsets(
-    broker: NamedDependency[Node],
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
     group: GroupInPath,
     topic: Annotated[
         str | None,
@@ -125,27 +143,15 @@ async def list_offsets(
     ] = None,
 ) -> OffsetList:
     """The group's offsets, with the lag of each partition."""
-    found = await find_group(broker, group)
-    owners: dict[TopicPartition, str] = {}
-    for member in found.members:
-        owners.update(dict.fromkeys(held_by(broker, member), member.member_id))
-    return OffsetList(group, await positions_of(broker, group, owners, topic))
+    found = await service.groups.overview(caller, group)
+    positions = await service.groups.positions(caller, found, topic)
+    return OffsetList(group, [show_position(each) for each in positions])
 
 
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (commit_offsets, list_offsets)
 
 
-def offsets_to_commit(broker: Node, given: Sequence[NewOffset]) -> list[OffsetToCommit]:
-    """Refuse offsets of partitions that are not there: nobody would ever read them."""
-    topics = broker.image.topics
-    for position, each in enumerate(given):
-        topic = topics.get(each.topic)
-        if topic is None or each.partition >= len(topic.partitions):
-            raise GroupRefused(
-                GroupError.UNKNOWN_TOPIC_OR_PARTITION,
-                f"offsets[{position}]: there is no partition {whole(each.partition)} of topic "
-                f"{each.topic!r}",
-            )
+def offsets_to_commit(given: Sequence[NewOffset]) -> list[OffsetToCommit]:
     return [
         OffsetToCommit(
             topic=each.topic,

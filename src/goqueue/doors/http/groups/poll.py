@@ -11,9 +11,6 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 from msgspec import Meta
 
-from goqueue.broker.hosted_clients.members.members import GroupMembers
-from goqueue.broker.hosted_clients.members.polling import PolledRecord
-from goqueue.broker.hosted_clients.members.sessions import CooperativeSession
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.groups.fields import (
     GROUP_NAME_MAX_LENGTH,
@@ -30,6 +27,7 @@ from goqueue.doors.http.stored_message import show_record
 from goqueue.doors.http.topics import TOPIC_NAME_PATTERN
 from goqueue.doors.web.long_poll import LONG_POLL_MAX_MS, or_gone
 from goqueue.model.caller import Caller
+from goqueue.model.groups.hosted_members import PolledRecord
 from goqueue.model.names import TOPIC_NAME_MAX_LENGTH
 from goqueue.model.queues.receiving import Receive
 from goqueue.model.rights import Resource, Verb
@@ -82,7 +80,6 @@ class QueuePoll(msgspec.Struct, frozen=True):
 async def poll(
     service: NamedDependency[BrokerService],
     caller: NamedDependency[Caller],
-    members: NamedDependency[GroupMembers],
     closing: NamedDependency[asyncio.Event],
     request: Request[Any, Any, Any],
     group: GroupInPath,
@@ -157,14 +154,15 @@ async def poll(
             raise Refusal(
                 422, "invalid_request", "consumer, visibility, start: they go with topic only"
             )
-        session, records = await or_gone(
-            members.poll(group, member_id, max_records=limit, timeout_ms=wait_ms),
+        member, records = await or_gone(
+            service.members.poll(caller, group, member_id, max_records=limit, timeout_ms=wait_ms),
             request.receive,
             closing,
         )
-        revoke = session.to_revoke if isinstance(session, CooperativeSession) else frozenset()
         return MemberPoll(
-            [_show(each, encoding) for each in records], session.epoch, show_partitions(revoke)
+            [_show(each, encoding) for each in records],
+            member.epoch,
+            show_partitions(member.to_revoke),
         )
     assert topic is not None
     wanted = Receive(

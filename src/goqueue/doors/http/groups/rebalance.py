@@ -9,18 +9,15 @@ from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
 from msgspec import Meta
 
-from goqueue.broker.groups.rebalance_stats import RebalanceReason, RebalanceTally
-from goqueue.broker.node import Node
 from goqueue.doors.http.groups.fields import GroupInPath
-from goqueue.doors.http.groups.groups import find_group
 from goqueue.doors.http.openapi import errors
-from goqueue.model.groups.messages import ListGroups
+from goqueue.model.caller import Caller
+from goqueue.model.groups.rebalances import REBALANCING, RebalanceReason, RebalanceTally
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.broker_service import BrokerService
+from goqueue.service.needs import Need
 
 _TAGS: Final = ["Groups"]
-# States in which members are on their way to a new assignment, of both protocols.
-_REBALANCING: Final = frozenset(
-    {"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"}
-)
 
 
 class RebalanceFigures(msgspec.Struct, frozen=True, rename="camel"):
@@ -53,19 +50,32 @@ class AllRebalances(msgspec.Struct, frozen=True, rename="camel"):
     rebalances: RebalanceFigures
 
 
-@get("/groups/{group:str}/rebalance/stats", tags=_TAGS, responses=errors(400, 404))
-async def group_rebalances(broker: NamedDependency[Node], group: GroupInPath) -> GroupRebalances:
+@get(
+    "/groups/{group:str}/rebalance/stats",
+    tags=_TAGS,
+    responses=errors(400, 403, 404),
+    opt={"needs": (Need(Resource.GROUP, Verb.DESCRIBE, names="group"),)},
+)
+async def group_rebalances(
+    service: NamedDependency[BrokerService], caller: NamedDependency[Caller], group: GroupInPath
+) -> GroupRebalances:
     """The rebalances of one group."""
-    found = await find_group(broker, group)
-    tally = broker.groups.rebalances.group(group)
-    return GroupRebalances(group, found.state, found.state in _REBALANCING, _show(tally))
+    state, tally = await service.groups.rebalances(caller, group)
+    return GroupRebalances(group, state, state in REBALANCING, _show(tally))
 
 
-@get("/rebalance/stats", tags=_TAGS, responses=errors(400))
-async def all_rebalances(broker: NamedDependency[Node]) -> AllRebalances:
+@get(
+    "/rebalance/stats",
+    tags=_TAGS,
+    responses=errors(400, 403),
+    opt={"needs": (Need(Resource.CLUSTER, Verb.DESCRIBE),)},
+)
+async def all_rebalances(
+    service: NamedDependency[BrokerService], caller: NamedDependency[Caller]
+) -> AllRebalances:
     """The rebalances of all groups of this broker."""
-    found = await broker.groups.list(ListGroups(states=_REBALANCING))
-    return AllRebalances(len(found), _show(broker.groups.rebalances.total))
+    in_progress, tally = await service.groups.all_rebalances(caller)
+    return AllRebalances(in_progress, _show(tally))
 
 
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (group_rebalances, all_rebalances)

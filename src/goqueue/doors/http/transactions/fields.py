@@ -6,12 +6,10 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from goqueue.broker.node import Node
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.groups.fields import TopicPartitions, show_partitions
 from goqueue.doors.http.publishing import MESSAGES_PER_REQUEST_MAX, NewMessage, new_record
 from goqueue.doors.http.whole_numbers import whole
-from goqueue.model.names import TopicPartition
 from goqueue.model.records import NewRecord
 from goqueue.model.settings import INT32_MAX
 from goqueue.model.transactions.messages import ProducerIdentity, TransactionDescription
@@ -93,10 +91,8 @@ def show_transaction(found: TransactionDescription) -> TransactionStatus:
     )
 
 
-async def records_of(
-    broker: Node, topic: str, messages: Sequence[NewMessage]
-) -> tuple[list[NewRecord], list[int | None]]:
-    """Records and the partitions named for them; makes the topic if that is allowed."""
+def records_of(messages: Sequence[NewMessage]) -> tuple[list[NewRecord], list[int | None]]:
+    """Records, and the partitions named for them."""
     records = []
     for position, message in enumerate(messages):
         if message.delay is not None or message.deliver_at is not None:
@@ -110,16 +106,4 @@ async def records_of(
             records.append(new_record(message, message.value))
         except Refusal as refusal:
             raise Refusal(refusal.status, refusal.code, f"messages[{position}].{refusal}") from None
-    await broker.ensure_topic(topic)
     return records, [whole(message.partition) for message in messages]
-
-
-def check_place(broker: Node, place: TopicPartition) -> None:
-    """404 would deny the path, which is right."""
-    count = len(broker.topic(place.topic).partitions)
-    if place.partition >= count:
-        raise Refusal(
-            422,
-            "unknown_partition",
-            f"partition {place.partition} is not one of topic {place.topic!r}: it has {count}",
-        )

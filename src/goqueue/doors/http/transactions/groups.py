@@ -10,26 +10,28 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, PathParameter
 from msgspec import Meta
 
-from goqueue.broker.hosted_clients.producers import refused
-from goqueue.broker.node import Node
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.transactions.fields import PRODUCER_ID_MAX, Producer
 from goqueue.doors.http.whole_numbers import DurationMs, whole
-from goqueue.model.transactions.errors import TransactionError, TransactionRefused
+from goqueue.model.caller import Caller
+from goqueue.model.rights import Resource, Verb
+from goqueue.model.transactions.errors import TransactionError
 from goqueue.model.transactions.group_messages import (
     KEEP_MS_DEFAULT,
     AbortGroup,
     CommitGroup,
-    DescribeGroup,
     GroupAnswer,
     GroupMember,
     GroupOutcome,
 )
 from goqueue.model.transactions.group_names import GROUP_ID_PATTERN
+from goqueue.model.transactions.refusals import TransactionRefused
 from goqueue.model.transactions.states import NOT_STARTED_MS
+from goqueue.service.broker_service import BrokerService
+from goqueue.service.needs import Need
 
 _TAGS: Final = ["Transactions"]
-_ERRORS: Final = errors(400, 404, 409, 413, 415, 422)
+_ERRORS: Final = errors(400, 403, 404, 409, 413, 415, 422)
 # The decision is one record: at some 100 bytes for each member, below a batch of 1 MiB.
 MEMBERS_MAX: Final = 10_000
 
@@ -102,51 +104,78 @@ class TransactionGroupStatus(msgspec.Struct, frozen=True, rename="camel"):
     open_members: list[OpenGroupMember]
 
 
-@post("/transactions/groups/{group:str}/commit", tags=_TAGS, status_code=200, responses=_ERRORS)
+@post(
+    "/transactions/groups/{group:str}/commit",
+    tags=_TAGS,
+    status_code=200,
+    responses=_ERRORS,
+    opt={"needs": (Need(Resource.TRANSACTIONAL_ID, Verb.WRITE, names="group"),)},
+)
 async def commit_transaction_group(
-    broker: NamedDependency[Node], group: GroupInPath, data: JSONBody[CommitMembers]
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    group: GroupInPath,
+    data: JSONBody[CommitMembers],
 ) -> TransactionGroupEnd:
     """Commit the transactions of all named members at once, and remember the sequence with them.
 
     If one of them timed out, was aborted or replaced, nothing is committed (409). A sequence that
     is not above the last one is not committed again; repeating a request is safe.
     """
-    answer = await broker.transactions.commit_group(
+    answer = await service.transactions.commit_group(
+        caller,
         CommitGroup(
             group_id=group,
             sequence=whole(data.sequence),
             members=tuple(GroupMember(*member.identity) for member in data.members),
             keep_ms=whole(data.keep_ms),
             closes=data.close,
-        )
+        ),
     )
     return _show(group, whole(data.sequence), answer)
 
 
-@post("/transactions/groups/{group:str}/abort", tags=_TAGS, status_code=200, responses=_ERRORS)
+@post(
+    "/transactions/groups/{group:str}/abort",
+    tags=_TAGS,
+    status_code=200,
+    responses=_ERRORS,
+    opt={"needs": (Need(Resource.TRANSACTIONAL_ID, Verb.WRITE, names="group"),)},
+)
 async def abort_transaction_group(
-    broker: NamedDependency[Node], group: GroupInPath, data: JSONBody[AbortMembers]
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    group: GroupInPath,
+    data: JSONBody[AbortMembers],
 ) -> TransactionGroupEnd:
     """Abort what is open in the group. What is committed stays so, and is answered as such."""
     members = data.members
-    answer = await broker.transactions.abort_group(
+    answer = await service.transactions.abort_group(
+        caller,
         AbortGroup(
             group_id=group,
             sequence=whole(data.sequence),
             members=None if members is None else tuple(GroupMember(*m.identity) for m in members),
             closes=data.close,
             keep_ms=whole(data.keep_ms),
-        )
+        ),
     )
     return _show(group, whole(data.sequence), answer)
 
 
-@get("/transactions/groups/{group:str}", tags=_TAGS, responses=errors(400, 404))
+@get(
+    "/transactions/groups/{group:str}",
+    tags=_TAGS,
+    responses=errors(400, 403, 404),
+    opt={"needs": (Need(Resource.TRANSACTIONAL_ID, Verb.DESCRIBE, names="group"),)},
+)
 async def describe_transaction_group(
-    broker: NamedDependency[Node], group: GroupInPath
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    group: GroupInPath,
 ) -> TransactionGroupStatus:
     """What the group committed last, and which of its members have something open."""
-    found = await broker.transactions.describe_group(DescribeGroup(group_id=group))
+    found = await service.transactions.describe_group(caller, group)
     return TransactionGroupStatus(
         group=group,
         last_committed=found.last_sequence,
@@ -175,7 +204,7 @@ def _refusal(answer: GroupAnswer) -> TransactionRefused:
     elif answer.error is TransactionError.INVALID_TXN_STATE:
         why = "has been ended already"
     else:
-        why = f"cannot be committed: {refused(answer.error).message}"
+        why = f"cannot be committed: {TransactionRefused(answer.error).message}"
     return TransactionRefused(
         answer.error,
         f"nothing was committed: {answer.refused.transactional_id} {why}; run the batch again",

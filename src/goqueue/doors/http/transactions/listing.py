@@ -1,6 +1,5 @@
 """GET /transactions and /transactions/stats."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Final
 
@@ -11,8 +10,6 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 from msgspec import Meta
 
-from goqueue.broker.hosted_clients.producers import check
-from goqueue.broker.node import Node
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.transactions.fields import (
     ID_MAX_LENGTH,
@@ -20,16 +17,15 @@ from goqueue.doors.http.transactions.fields import (
     TransactionStatus,
     show_transaction,
 )
+from goqueue.model.caller import Caller
+from goqueue.model.rights import Resource, Verb
 from goqueue.model.settings import INT32_MAX
-from goqueue.model.transactions.errors import TransactionError
-from goqueue.model.transactions.messages import (
-    DescribeTransaction,
-    ListedTransaction,
-    ListTransactions,
-)
-from goqueue.model.transactions.states import TransactionState
+from goqueue.model.transactions.messages import ListTransactions
+from goqueue.service.broker_service import BrokerService
+from goqueue.service.needs import Need, Refused
 
 _TAGS: Final = ["Transactions"]
+_SEES: Final = Need(Resource.TRANSACTIONAL_ID, Verb.DESCRIBE, refused=Refused.LEFT_OUT)
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAX: Final = 1_000
 _ANY: Final = -1
@@ -49,9 +45,10 @@ class TransactionStats(msgspec.Struct, frozen=True, rename="camel"):
     ]
 
 
-@get("/transactions", tags=_TAGS, responses=errors(400, 422))
+@get("/transactions", tags=_TAGS, responses=errors(400, 422), opt={"needs": (_SEES,)})
 async def list_transactions(
-    broker: NamedDependency[Node],
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
     in_state: Annotated[
         str | None,
         QueryParameter(
@@ -91,56 +88,27 @@ async def list_transactions(
         running_longer_than_ms=running_longer_than,
         id_pattern=pattern or None,
     )
-    listed = sorted(await _list(broker, request), key=lambda each: each.transactional_id)
-    described = [
-        await broker.transactions.describe(
-            DescribeTransaction(transactional_id=each.transactional_id)
-        )
-        for each in listed[:limit]
-    ]
-    return TransactionList(
-        [show_transaction(each) for each in described if each.error is TransactionError.NONE],
-        len(listed),
-    )
+    found = await service.transactions.describe_listed(caller, request, limit)
+    return TransactionList([show_transaction(each) for each in found.transactions], found.total)
 
 
-@get("/transactions/stats", tags=_TAGS, responses=errors(400))
-async def transaction_stats(broker: NamedDependency[Node]) -> TransactionStats:
+@get(
+    "/transactions/stats",
+    tags=_TAGS,
+    responses=errors(400),
+    opt={"needs": (_SEES,)},
+)
+async def transaction_stats(
+    service: NamedDependency[BrokerService], caller: NamedDependency[Caller]
+) -> TransactionStats:
     """How many transactions there are in each state."""
-    listed = await _list(broker, ListTransactions())
-    states = Counter(each.state for each in listed)
-    open_ids = [each.transactional_id for each in listed if each.state in _OPEN]
-    starts = [
-        (await broker.transactions.describe(DescribeTransaction(transactional_id=each))).start_ms
-        for each in open_ids
-    ]
-    begun = [start_ms for start_ms in starts if start_ms >= 0]
+    found = await service.transactions.statistics(caller)
     return TransactionStats(
-        total=len(listed),
-        by_state={label: states[label] for label in _STORED},
-        open=len(open_ids),
-        oldest_open_ms=max(0, broker.clock_ms() - min(begun)) if begun else None,
+        total=found.total,
+        by_state=dict(found.by_state),
+        open=found.open,
+        oldest_open_ms=found.oldest_open_ms,
     )
 
 
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (list_transactions, transaction_stats)
-
-# The others are never stored: an expired id is gone, and fencing goes straight to an abort.
-_STORED: Final = tuple(
-    state.label
-    for state in TransactionState
-    if state not in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
-)
-_OPEN: Final = frozenset(
-    state.label
-    for state in TransactionState
-    if state is TransactionState.ONGOING or state.is_prepared
-)
-
-
-async def _list(broker: Node, request: ListTransactions) -> list[ListedTransaction]:
-    found: list[ListedTransaction] = []
-    for answer in await broker.transactions.list(request):
-        check(answer.error)
-        found += answer.transactions
-    return found

@@ -10,8 +10,6 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, PathParameter
 from msgspec import Meta
 
-from goqueue.broker.hosted_clients.producers import HostedProducers
-from goqueue.broker.node import Node
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.groups.fields import TimeoutMs
 from goqueue.doors.http.openapi import errors
@@ -29,8 +27,17 @@ from goqueue.doors.http.transactions.fields import (
     show_transaction,
 )
 from goqueue.doors.http.whole_numbers import whole
+from goqueue.model.caller import Caller
 from goqueue.model.errors import UnknownPartition
-from goqueue.model.transactions.messages import NO_EPOCH, NO_PRODUCER_ID, ProducerIdentity
+from goqueue.model.rights import Resource, Verb
+from goqueue.model.transactions.messages import (
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    InitProducerId,
+    ProducerIdentity,
+)
+from goqueue.service.broker_service import BrokerService
+from goqueue.service.needs import Need
 
 _TAGS: Final = ["Transactions"]
 
@@ -77,10 +84,18 @@ class PublishOnce(
     "/producers/init",
     tags=_TAGS,
     status_code=200,
-    responses=errors(400, 409, 413, 415, 422),
+    responses=errors(400, 403, 409, 413, 415, 422),
+    opt={
+        "needs": (
+            Need(Resource.TRANSACTIONAL_ID, Verb.WRITE, names="transactional_id"),
+            Need(Resource.CLUSTER, Verb.IDEMPOTENT_WRITE),
+        )
+    },
 )
 async def init_producer(
-    producers: NamedDependency[HostedProducers], data: JSONBody[InitProducer]
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    data: JSONBody[InitProducer],
 ) -> InitialisedProducer:
     """Get a producer id and epoch.
 
@@ -89,23 +104,26 @@ async def init_producer(
     """
     if (data.producer_id is None) != (data.epoch is None):
         raise Refusal(422, "invalid_request", "producerId, epoch: give both or neither")
-    producer_id, epoch = await producers.init(
-        data.transactional_id,
+    request = InitProducerId(
+        transactional_id=data.transactional_id,
         timeout_ms=whole(data.transaction_timeout_ms),
         producer_id=NO_PRODUCER_ID if data.producer_id is None else whole(data.producer_id),
         producer_epoch=NO_EPOCH if data.epoch is None else whole(data.epoch),
     )
-    return InitialisedProducer(data.transactional_id, producer_id, epoch)
+    answer = await service.producers.init(caller, request)
+    return InitialisedProducer(data.transactional_id, answer.producer_id, answer.producer_epoch)
 
 
 @post(
     "/producers/{producer:int}/heartbeat",
     tags=_TAGS,
     status_code=200,
-    responses=errors(400, 404, 409, 413, 415, 422),
+    responses=errors(400, 403, 404, 409, 413, 415, 422),
+    opt={"needs": (Need(Resource.TRANSACTIONAL_ID, Verb.WRITE, names="transactional_id"),)},
 )
 async def producer_heartbeat(
-    producers: NamedDependency[HostedProducers],
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
     producer: ProducerInPath,
     data: JSONBody[ProducerHeartbeat],
 ) -> TransactionStatus:
@@ -114,7 +132,7 @@ async def producer_heartbeat(
     It does not lengthen a transaction's time-out: that bounds how long readers may have to wait.
     """
     identity = ProducerIdentity(data.transactional_id, producer, whole(data.epoch))
-    return show_transaction(await producers.describe(identity))
+    return show_transaction(await service.producers.describe(caller, identity))
 
 
 @post(
@@ -122,10 +140,11 @@ async def producer_heartbeat(
     tags=_TAGS,
     status_code=200,
     responses=errors(400, 403, 404, 409, 413, 415, 422),
+    opt={"needs": (Need(Resource.TOPIC, Verb.WRITE, names="topic"),)},
 )
 async def publish_once(
-    broker: NamedDependency[Node],
-    producers: NamedDependency[HostedProducers],
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
     producer: ProducerInPath,
     data: JSONBody[PublishOnce],
 ) -> PublishedMessages:
@@ -134,9 +153,10 @@ async def publish_once(
     A repeated request is answered with the offsets of the first, as long as that is among the last
     five of its partition.
     """
-    records, partitions = await records_of(broker, data.topic, data.messages)
+    records, partitions = records_of(data.messages)
     try:
-        stored = await producers.publish_idempotent(
+        stored = await service.producers.publish_idempotent(
+            caller,
             producer,
             whole(data.epoch),
             data.topic,

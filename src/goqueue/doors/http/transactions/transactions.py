@@ -9,9 +9,6 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec import Meta
 
-from goqueue.broker.hosted_clients.members.members import GroupMembers
-from goqueue.broker.hosted_clients.producers import HostedProducers
-from goqueue.broker.node import Node
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.groups.fields import GROUP_NAME_MAX_LENGTH, MemberId
 from goqueue.doors.http.groups.fields import Epoch as Generation
@@ -24,19 +21,23 @@ from goqueue.doors.http.transactions.fields import (
     Producer,
     Sequence32,
     TransactionStatus,
-    check_place,
     records_of,
     show_transaction,
 )
 from goqueue.doors.http.whole_numbers import PartitionNumber, whole
+from goqueue.model.caller import Caller
 from goqueue.model.errors import UnknownPartition
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import NO_GENERATION, UNKNOWN_MEMBER_ID, TxnOffsetCommit
 from goqueue.model.groups.refusals import GroupRefused
-from goqueue.model.names import topic_partition
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.broker_service import BrokerService
+from goqueue.service.needs import Need
 
 _TAGS: Final = ["Transactions"]
-_ERRORS: Final = errors(400, 404, 409, 413, 415, 422)
+_WRITES: Final = Need(Resource.TRANSACTIONAL_ID, Verb.WRITE, names="transactional_id")
+_WRITES_TOPIC: Final = Need(Resource.TOPIC, Verb.WRITE, names="topic")
+_ERRORS: Final = errors(400, 403, 404, 409, 413, 415, 422)
 
 
 class PublishInTransaction(
@@ -63,23 +64,32 @@ class CommitOffsetsInTransaction(
     generation: Annotated[Generation | None, Meta(description="The member's last one.")] = None
 
 
-@post("/transactions/begin", tags=_TAGS, status_code=200, responses=_ERRORS)
+@post(
+    "/transactions/begin",
+    tags=_TAGS,
+    status_code=200,
+    responses=_ERRORS,
+    opt={"needs": (_WRITES,)},
+)
 async def begin_transaction(
-    producers: NamedDependency[HostedProducers], data: JSONBody[Producer]
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    data: JSONBody[Producer],
 ) -> TransactionStatus:
     """Begin a transaction. Its time-out runs from now."""
-    return show_transaction(await producers.begin(data.identity))
+    return show_transaction(await service.producers.begin(caller, data.identity))
 
 
 @post(
     "/transactions/publish",
     tags=_TAGS,
     status_code=200,
-    responses=errors(400, 403, 404, 409, 413, 415, 422),
+    responses=_ERRORS,
+    opt={"needs": (_WRITES, _WRITES_TOPIC)},
 )
 async def publish_in_transaction(
-    broker: NamedDependency[Node],
-    producers: NamedDependency[HostedProducers],
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
     data: JSONBody[PublishInTransaction],
 ) -> PublishedMessages:
     """Publish messages that readers see when the transaction commits, and never if it aborts.
@@ -87,10 +97,10 @@ async def publish_in_transaction(
     If it fails, abort and begin again. A request without `sequence` that is repeated stores its
     messages twice.
     """
-    records, partitions = await records_of(broker, data.topic, data.messages)
+    records, partitions = records_of(data.messages)
     try:
-        stored = await producers.publish(
-            data.identity, data.topic, records, partitions, sequence=whole(data.sequence)
+        stored = await service.producers.publish(
+            caller, data.identity, data.topic, records, partitions, sequence=whole(data.sequence)
         )
     except UnknownPartition as error:
         raise Refusal(422, error.code, error.message) from error
@@ -101,67 +111,93 @@ async def publish_in_transaction(
     "/transactions/add-partition",
     tags=_TAGS,
     status_code=200,
-    responses=errors(400, 403, 404, 409, 413, 415, 422),
+    responses=_ERRORS,
+    opt={"needs": (_WRITES, _WRITES_TOPIC)},
 )
 async def add_partition(
-    broker: NamedDependency[Node],
-    producers: NamedDependency[HostedProducers],
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
     data: JSONBody[AddPartition],
 ) -> TransactionStatus:
     """Make a partition part of the transaction ahead of the first message to it."""
-    place = topic_partition(data.topic, whole(data.partition))
-    check_place(broker, place)
-    return show_transaction(await producers.add_partitions(data.identity, frozenset({place})))
+    try:
+        found = await service.producers.add_partition(
+            caller, data.identity, data.topic, whole(data.partition)
+        )
+    except UnknownPartition as error:
+        raise Refusal(422, error.code, error.message) from error
+    return show_transaction(found)
 
 
-@post("/transactions/offsets", tags=_TAGS, status_code=200, responses=_ERRORS)
+@post(
+    "/transactions/offsets",
+    tags=_TAGS,
+    status_code=200,
+    responses=_ERRORS,
+    opt={
+        "needs": (
+            _WRITES,
+            Need(Resource.GROUP, Verb.READ, names="group"),
+            Need(Resource.TOPIC, Verb.READ, names="offsets.topic"),
+        )
+    },
+)
 async def commit_offsets_in_transaction(
-    broker: NamedDependency[Node],
-    producers: NamedDependency[HostedProducers],
-    members: NamedDependency[GroupMembers],
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
     data: JSONBody[CommitOffsetsInTransaction],
 ) -> TransactionStatus:
     """Commit a group's offsets with the transaction: what was read and what was written are one."""
-    instance_id, generation = None, whole(data.generation)
-    if data.member_id is not None:
-        session = members.session(data.group, data.member_id)
-        instance_id = session.instance_id
-        generation = session.epoch if generation is None else generation
+    generation = whole(data.generation)
     identity = data.identity
-    result = await producers.commit_offsets(
+    result = await service.producers.commit_offsets(
+        caller,
         identity,
         TxnOffsetCommit(
             group_id=data.group,
             producer_id=identity.producer_id,
             producer_epoch=identity.producer_epoch,
-            offsets=tuple(offsets_to_commit(broker, data.offsets)),
+            offsets=tuple(offsets_to_commit(data.offsets)),
             generation_id=NO_GENERATION if generation is None else generation,
             member_id=data.member_id or UNKNOWN_MEMBER_ID,
-            group_instance_id=instance_id,
         ),
     )
     for each in result.partitions:
         if each.error is not GroupError.NONE:
             raise GroupRefused(each.error)
-    return show_transaction(await producers.describe(identity))
+    return show_transaction(await service.producers.describe(caller, identity))
 
 
-@post("/transactions/commit", tags=_TAGS, status_code=200, responses=_ERRORS)
+@post(
+    "/transactions/commit",
+    tags=_TAGS,
+    status_code=200,
+    responses=_ERRORS,
+    opt={"needs": (_WRITES,)},
+)
 async def commit_transaction(
-    producers: NamedDependency[HostedProducers], data: JSONBody[Producer]
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    data: JSONBody[Producer],
 ) -> TransactionStatus:
     """Commit. Go on with the `producerId` and `epoch` of the answer; repeating is safe."""
-    _, found = await producers.end(data.identity, commit=True)
-    return show_transaction(found)
+    return show_transaction(await service.producers.end(caller, data.identity, commit=True))
 
 
-@post("/transactions/abort", tags=_TAGS, status_code=200, responses=_ERRORS)
+@post(
+    "/transactions/abort",
+    tags=_TAGS,
+    status_code=200,
+    responses=_ERRORS,
+    opt={"needs": (_WRITES,)},
+)
 async def abort_transaction(
-    producers: NamedDependency[HostedProducers], data: JSONBody[Producer]
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    data: JSONBody[Producer],
 ) -> TransactionStatus:
     """Abort: nobody sees its messages. Go on with the `producerId` and `epoch` of the answer."""
-    _, found = await producers.end(data.identity, commit=False)
-    return show_transaction(found)
+    return show_transaction(await service.producers.end(caller, data.identity, commit=False))
 
 
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (

@@ -6,7 +6,9 @@ from goqueue.doors.kafka.coordinator_errors import failure_code, transaction_cod
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
+from goqueue.model.rights import Resource, Verb
 from goqueue.model.transactions.messages import AddOffsets
+from goqueue.service.needs import Need
 
 if TYPE_CHECKING:
     from kio.schema.add_offsets_to_txn.v4.request import AddOffsetsToTxnRequest
@@ -23,7 +25,7 @@ async def handle(context: RequestContext, request: "AddOffsetsToTxnRequest") -> 
         group_id=request.group_id,
     )
     try:
-        answer = await context.broker.transactions.add_offsets(add)
+        answer = await context.service.transactions.add_offsets(context.caller, add)
     except GoQueueError as error:
         return {"error_code": failure_code(error)}
     return {
@@ -36,5 +38,13 @@ async def handle(context: RequestContext, request: "AddOffsetsToTxnRequest") -> 
 
 
 OPERATION = Operation(
-    api_key=25, name="AddOffsetsToTxn", min_version=0, max_version=4, handle=handle
+    api_key=25,
+    name="AddOffsetsToTxn",
+    min_version=0,
+    max_version=4,
+    handle=handle,
+    needs=(
+        Need(Resource.TRANSACTIONAL_ID, Verb.WRITE, names="transactional_id"),
+        Need(Resource.GROUP, Verb.READ, names="group_id"),
+    ),
 )

@@ -10,7 +10,9 @@ from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.names import TopicPartition, topic_partition
+from goqueue.model.rights import Resource, Verb
 from goqueue.model.transactions.messages import AddPartitions
+from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
     from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnRequest
@@ -49,20 +51,7 @@ class _OneTransaction:
 
 async def _added(context: RequestContext, transaction: Any, topics: Iterable[Any]) -> list[Message]:
     asked = [topic_partition(topic.name, index) for topic in topics for index in topic.partitions]
-    image = context.broker.image
-    refused: dict[TopicPartition, ErrorCode] = {}
-    for name in asked:
-        topic = image.topics.get(name.topic)
-        if topic is None or not 0 <= name.partition < len(topic.partitions):
-            refused[name] = ErrorCode.unknown_topic_or_partition
-        elif topic.is_internal and not transaction.verify_only:
-            # Offsets come in by AddOffsetsToTxn; nothing else of ours takes part in transactions.
-            refused[name] = ErrorCode.topic_authorization_failed
-    if refused:
-        # All or nothing: the others say that they were not tried.
-        codes = dict.fromkeys(asked, ErrorCode.operation_not_attempted) | refused
-    else:
-        codes = await _codes(context, transaction, asked)
+    codes = await _codes(context, transaction, asked)
     return [
         {
             "name": topic.name,
@@ -89,7 +78,7 @@ async def _codes(
         verify_only=transaction.verify_only,
     )
     try:
-        answer = await context.broker.transactions.add_partitions(request)
+        answer = await context.service.transactions.add_partitions(context.caller, request)
     except GoQueueError as error:
         return dict.fromkeys(asked, failure_code(error))
     return {
@@ -103,5 +92,23 @@ async def _codes(
 
 
 OPERATION = Operation(
-    api_key=24, name="AddPartitionsToTxn", min_version=0, max_version=5, handle=handle
+    api_key=24,
+    name="AddPartitionsToTxn",
+    min_version=0,
+    max_version=5,
+    handle=handle,
+    needs=(
+        Need(
+            Resource.TRANSACTIONAL_ID,
+            Verb.WRITE,
+            names="v3_and_below_transactional_id, transactions.transactional_id",
+            refused=Refused.EACH,
+        ),
+        Need(
+            Resource.TOPIC,
+            Verb.WRITE,
+            names="v3_and_below_topics.name, transactions.topics.name",
+            refused=Refused.EACH,
+        ),
+    ),
 )

@@ -10,6 +10,8 @@ from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.groups.messages import DescribedConsumerGroup, DescribedConsumerMember
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
     from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
@@ -31,7 +33,7 @@ async def handle(context: RequestContext, request: "ConsumerGroupDescribeRequest
 
 async def _described(context: RequestContext, group_id: str) -> Message:
     try:
-        group = await context.broker.groups.describe_consumer(group_id)
+        group = await context.service.groups.describe_consumer(context.caller, group_id)
         code, message = group_code(group.error), group.error_message
     except GoQueueError as error:
         group = DescribedConsumerGroup(group_id=group_id)
@@ -44,11 +46,11 @@ async def _described(context: RequestContext, group_id: str) -> Message:
         "group_epoch": group.group_epoch,
         "assignment_epoch": group.assignment_epoch,
         "assignor_name": group.assignor,
-        "members": [_member(context, member) for member in group.members],
+        "members": [_member(group, member) for member in group.members],
     }
 
 
-def _member(context: RequestContext, member: DescribedConsumerMember) -> Message:
+def _member(group: DescribedConsumerGroup, member: DescribedConsumerMember) -> Message:
     return {
         "member_id": member.member_id,
         "instance_id": member.instance_id,
@@ -58,27 +60,32 @@ def _member(context: RequestContext, member: DescribedConsumerMember) -> Message
         "client_host": member.client.host,
         "subscribed_topic_names": member.subscribed_topics,
         "subscribed_topic_regex": member.subscribed_regex or None,
-        "assignment": _assignment(context, member.assignment),
-        "target_assignment": _assignment(context, member.target),
+        "assignment": _assignment(group, member.assignment),
+        "target_assignment": _assignment(group, member.target),
         "member_type": _CLASSIC if member.uses_classic_protocol else _CONSUMER,
     }
 
 
-def _assignment(context: RequestContext, partitions: Mapping[UUID, Set[int]]) -> Message:
-    topics = context.broker.image.topics_by_id
+def _assignment(group: DescribedConsumerGroup, partitions: Mapping[UUID, Set[int]]) -> Message:
+    names = group.topic_names
     return {
         "topic_partitions": [
             {
                 "topic_id": topic_id,
-                "topic_name": topics[topic_id].name,
+                "topic_name": names[topic_id],
                 "partitions": sorted(indexes),
             }
             for topic_id, indexes in partitions.items()
-            if topic_id in topics
+            if topic_id in names
         ]
     }
 
 
 OPERATION = Operation(
-    api_key=69, name="ConsumerGroupDescribe", min_version=0, max_version=1, handle=handle
+    api_key=69,
+    name="ConsumerGroupDescribe",
+    min_version=0,
+    max_version=1,
+    handle=handle,
+    needs=(Need(Resource.GROUP, Verb.DESCRIBE, names="group_ids", refused=Refused.EACH),),
 )

@@ -9,6 +9,8 @@ from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.groups.assignment import assignment
 from goqueue.model.groups.messages import ConsumerGroupHeartbeat
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need
 
 if TYPE_CHECKING:
     from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest
@@ -40,12 +42,20 @@ async def handle(context: RequestContext, request: "ConsumerGroupHeartbeatReques
         brings_member_id=context.version >= 1,
     )
     try:
-        result = await context.broker.groups.consumer_heartbeat(beat)
+        result = await context.service.groups.consumer_heartbeat(context.caller, beat)
     except GoQueueError as error:
         return heartbeat_failure(error, request.member_id, request.member_epoch)
     return heartbeat_answer(result)
 
 
 OPERATION = Operation(
-    api_key=68, name="ConsumerGroupHeartbeat", min_version=0, max_version=1, handle=handle
+    api_key=68,
+    name="ConsumerGroupHeartbeat",
+    min_version=0,
+    max_version=1,
+    handle=handle,
+    needs=(
+        Need(Resource.GROUP, Verb.READ, names="group_id"),
+        Need(Resource.TOPIC, Verb.DESCRIBE, names="subscribed_topic_names"),
+    ),
 )

@@ -6,6 +6,8 @@ from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
     from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
@@ -17,11 +19,18 @@ async def handle(context: RequestContext, request: "DeleteGroupsRequest") -> Mes
 
 async def _deleted(context: RequestContext, group_id: str) -> Message:
     try:
-        result = await context.broker.groups.delete(group_id)
+        result = await context.service.groups.delete(context.caller, group_id)
         code = group_code(result.error)
     except GoQueueError as error:
         code = failure_code(error)
     return {"group_id": group_id, "error_code": code}
 
 
-OPERATION = Operation(api_key=42, name="DeleteGroups", min_version=0, max_version=2, handle=handle)
+OPERATION = Operation(
+    api_key=42,
+    name="DeleteGroups",
+    min_version=0,
+    max_version=2,
+    handle=handle,
+    needs=(Need(Resource.GROUP, Verb.DELETE, names="groups_names", refused=Refused.EACH),),
+)

@@ -11,6 +11,8 @@ from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import DescribedGroup
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
     from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
@@ -31,7 +33,7 @@ async def handle(context: RequestContext, request: "DescribeGroupsRequest") -> M
 
 async def _described(context: RequestContext, group_id: str) -> Message:
     try:
-        group = await context.broker.groups.describe(group_id)
+        group = await context.service.groups.describe(context.caller, group_id)
         code = group_code(group.error)
     except GoQueueError as error:
         group, code = DescribedGroup(group_id=group_id, state=""), failure_code(error)
@@ -63,5 +65,10 @@ async def _described(context: RequestContext, group_id: str) -> Message:
 
 
 OPERATION = Operation(
-    api_key=15, name="DescribeGroups", min_version=0, max_version=6, handle=handle
+    api_key=15,
+    name="DescribeGroups",
+    min_version=0,
+    max_version=6,
+    handle=handle,
+    needs=(Need(Resource.GROUP, Verb.DESCRIBE, names="groups", refused=Refused.EACH),),
 )

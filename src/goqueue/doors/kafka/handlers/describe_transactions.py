@@ -9,7 +9,8 @@ from goqueue.doors.kafka.coordinator_errors import failure_code, transaction_cod
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
-from goqueue.model.transactions.messages import DescribeTransaction
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
     from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest
@@ -26,9 +27,7 @@ async def handle(context: RequestContext, request: "DescribeTransactionsRequest"
 
 async def _described(context: RequestContext, transactional_id: str) -> Message:
     try:
-        found = await context.broker.transactions.describe(
-            DescribeTransaction(transactional_id=transactional_id)
-        )
+        found = await context.service.transactions.describe(context.caller, transactional_id)
         code = transaction_code(found.error)
     except GoQueueError as error:
         return _refused(transactional_id, failure_code(error))
@@ -64,5 +63,17 @@ def _refused(transactional_id: str, code: ErrorCode) -> Message:
 
 
 OPERATION = Operation(
-    api_key=65, name="DescribeTransactions", min_version=0, max_version=0, handle=handle
+    api_key=65,
+    name="DescribeTransactions",
+    min_version=0,
+    max_version=0,
+    handle=handle,
+    needs=(
+        Need(
+            Resource.TRANSACTIONAL_ID,
+            Verb.DESCRIBE,
+            names="transactional_ids",
+            refused=Refused.EACH,
+        ),
+    ),
 )

@@ -6,7 +6,9 @@ from goqueue.doors.kafka.coordinator_errors import failure_code, transaction_cod
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
+from goqueue.model.rights import Resource, Verb
 from goqueue.model.transactions.messages import EndTransaction
+from goqueue.service.needs import Need
 
 if TYPE_CHECKING:
     from kio.schema.end_txn.v5.request import EndTxnRequest
@@ -26,7 +28,7 @@ async def handle(context: RequestContext, request: "EndTxnRequest") -> Message:
         bumps_epoch=context.version >= _FIRST_VERSION_WITH_EPOCH_BUMP,
     )
     try:
-        answer = await context.broker.transactions.end(end)
+        answer = await context.service.transactions.end(context.caller, end)
     except GoQueueError as error:
         return {"error_code": failure_code(error)}
     return {
@@ -40,4 +42,11 @@ async def handle(context: RequestContext, request: "EndTxnRequest") -> Message:
     }
 
 
-OPERATION = Operation(api_key=26, name="EndTxn", min_version=0, max_version=5, handle=handle)
+OPERATION = Operation(
+    api_key=26,
+    name="EndTxn",
+    min_version=0,
+    max_version=5,
+    handle=handle,
+    needs=(Need(Resource.TRANSACTIONAL_ID, Verb.WRITE, names="transactional_id"),),
+)

@@ -7,6 +7,8 @@ from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.groups.messages import Heartbeat
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need
 
 if TYPE_CHECKING:
     from kio.schema.heartbeat.v4.request import HeartbeatRequest
@@ -20,10 +22,17 @@ async def handle(context: RequestContext, request: "HeartbeatRequest") -> Messag
         group_instance_id=request.group_instance_id,
     )
     try:
-        result = await context.broker.groups.heartbeat(beat)
+        result = await context.service.groups.heartbeat(context.caller, beat)
     except GoQueueError as error:
         return {"error_code": failure_code(error)}
     return {"error_code": group_code(result.error)}
 
 
-OPERATION = Operation(api_key=12, name="Heartbeat", min_version=0, max_version=4, handle=handle)
+OPERATION = Operation(
+    api_key=12,
+    name="Heartbeat",
+    min_version=0,
+    max_version=4,
+    handle=handle,
+    needs=(Need(Resource.GROUP, Verb.READ, names="group_id"),),
+)

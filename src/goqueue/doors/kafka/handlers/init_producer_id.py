@@ -9,7 +9,9 @@ from goqueue.doors.kafka.coordinator_errors import failure_code, transaction_cod
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
+from goqueue.model.rights import Resource, Verb
 from goqueue.model.transactions.messages import InitProducerId
+from goqueue.service.needs import Need
 
 if TYPE_CHECKING:
     from kio.schema.init_producer_id.v6.request import InitProducerIdRequest
@@ -30,7 +32,7 @@ async def handle(context: RequestContext, request: "InitProducerIdRequest") -> M
         producer_epoch=request.producer_epoch,
     )
     try:
-        answer = await context.broker.transactions.init_producer_id(init)
+        answer = await context.service.transactions.init_producer_id(context.caller, init)
     except GoQueueError as error:
         return _refused(failure_code(error))
     code = transaction_code(
@@ -49,5 +51,13 @@ def _refused(code: ErrorCode) -> Message:
 
 # Two-phase commit from outside (KIP-939, version 6) is refused; the rest of the version is served.
 OPERATION = Operation(
-    api_key=22, name="InitProducerId", min_version=0, max_version=6, handle=handle
+    api_key=22,
+    name="InitProducerId",
+    min_version=0,
+    max_version=6,
+    handle=handle,
+    needs=(
+        Need(Resource.TRANSACTIONAL_ID, Verb.WRITE, names="transactional_id"),
+        Need(Resource.CLUSTER, Verb.IDEMPOTENT_WRITE),
+    ),
 )

@@ -8,6 +8,8 @@ from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.groups.messages import JoinGroup, JoinGroupResult, MemberProtocol
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need
 
 if TYPE_CHECKING:
     from kio.schema.join_group.v9.request import JoinGroupRequest
@@ -40,7 +42,7 @@ async def handle(context: RequestContext, request: "JoinGroupRequest") -> Messag
         supports_skipping_assignment=context.version >= 9,
     )
     try:
-        result = await context.broker.groups.join(join)
+        result = await context.service.groups.join(context.caller, join)
     except GoQueueError as error:
         refused = JoinGroupResult(member_id=request.member_id)
         return {**_answer(context, refused), "error_code": failure_code(error)}
@@ -71,5 +73,11 @@ def _answer(context: RequestContext, result: JoinGroupResult) -> Message:
 
 
 OPERATION = Operation(
-    api_key=11, name="JoinGroup", min_version=0, max_version=9, handle=handle, waits=True
+    api_key=11,
+    name="JoinGroup",
+    min_version=0,
+    max_version=9,
+    handle=handle,
+    waits=True,
+    needs=(Need(Resource.GROUP, Verb.READ, names="group_id"),),
 )

@@ -8,6 +8,8 @@ from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import LeaveGroup, LeavingMember
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need
 
 if TYPE_CHECKING:
     from kio.schema.leave_group.v5.request import LeaveGroupRequest
@@ -29,7 +31,7 @@ async def handle(context: RequestContext, request: "LeaveGroupRequest") -> Messa
         members = (LeavingMember(member_id=getattr(request, "member_id", "")),)
     try:
         leave = LeaveGroup(group_id=request.group_id, members=members)
-        result = await context.broker.groups.leave(leave)
+        result = await context.service.groups.leave(context.caller, leave)
     except GoQueueError as error:
         return {"error_code": failure_code(error), "members": ()}
     refusal = result.error
@@ -49,4 +51,11 @@ async def handle(context: RequestContext, request: "LeaveGroupRequest") -> Messa
     }
 
 
-OPERATION = Operation(api_key=13, name="LeaveGroup", min_version=0, max_version=5, handle=handle)
+OPERATION = Operation(
+    api_key=13,
+    name="LeaveGroup",
+    min_version=0,
+    max_version=5,
+    handle=handle,
+    needs=(Need(Resource.GROUP, Verb.READ, names="group_id"),),
+)

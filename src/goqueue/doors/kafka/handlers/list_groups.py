@@ -9,6 +9,8 @@ from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.groups.messages import ListGroups
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
     from kio.schema.list_groups.v5.request import ListGroupsRequest
@@ -19,7 +21,7 @@ async def handle(context: RequestContext, request: "ListGroupsRequest") -> Messa
         states=frozenset(request.states_filter), kinds=frozenset(request.types_filter)
     )
     try:
-        groups = await context.broker.groups.list(wanted)
+        groups = await context.service.groups.list(context.caller, wanted)
     except GoQueueError as error:
         return {"error_code": failure_code(error), "groups": ()}
     return {
@@ -36,4 +38,11 @@ async def handle(context: RequestContext, request: "ListGroupsRequest") -> Messa
     }
 
 
-OPERATION = Operation(api_key=16, name="ListGroups", min_version=0, max_version=5, handle=handle)
+OPERATION = Operation(
+    api_key=16,
+    name="ListGroups",
+    min_version=0,
+    max_version=5,
+    handle=handle,
+    needs=(Need(Resource.GROUP, Verb.DESCRIBE, refused=Refused.LEFT_OUT, or_cluster=True),),
+)

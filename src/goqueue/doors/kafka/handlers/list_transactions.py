@@ -2,14 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from kio.schema.errors import ErrorCode
-
 from goqueue.doors.kafka.coordinator_errors import failure_code, transaction_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
-from goqueue.model.transactions.errors import TransactionError
+from goqueue.model.rights import Resource, Verb
 from goqueue.model.transactions.messages import ListTransactions
+from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
     from kio.schema.list_transactions.v2.request import ListTransactionsRequest
@@ -23,25 +22,28 @@ async def handle(context: RequestContext, request: "ListTransactionsRequest") ->
         id_pattern=request.transactional_id_pattern,
     )
     try:
-        answers = await context.broker.transactions.list(wanted)
+        answer = await context.service.transactions.list(context.caller, wanted)
     except GoQueueError as error:
         return {"error_code": failure_code(error), "transaction_states": ()}
-    refused = next((a.error for a in answers if a.error is not TransactionError.NONE), None)
     return {
-        "error_code": ErrorCode.none if refused is None else transaction_code(refused),
-        "unknown_state_filters": answers[0].unknown_states if answers else (),
+        "error_code": transaction_code(answer.error),
+        "unknown_state_filters": answer.unknown_states,
         "transaction_states": [
             {
                 "transactional_id": transaction.transactional_id,
                 "producer_id": transaction.producer_id,
                 "transaction_state": transaction.state,
             }
-            for answer in answers
             for transaction in answer.transactions
         ],
     }
 
 
 OPERATION = Operation(
-    api_key=66, name="ListTransactions", min_version=0, max_version=2, handle=handle
+    api_key=66,
+    name="ListTransactions",
+    min_version=0,
+    max_version=2,
+    handle=handle,
+    needs=(Need(Resource.TRANSACTIONAL_ID, Verb.DESCRIBE, refused=Refused.LEFT_OUT),),
 )

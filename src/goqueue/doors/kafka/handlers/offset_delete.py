@@ -9,38 +9,33 @@ from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.groups.messages import OffsetDelete
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
     from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
 
 
 async def handle(context: RequestContext, request: "OffsetDeleteRequest") -> Message:
-    image = context.broker.image
-    asked = {
+    asked: dict[str, list[int]] = {
         topic.name: [part.partition_index for part in topic.partitions] for topic in request.topics
     }
-    known: dict[str, list[int]] = {
-        name: [index for index in indexes if 0 <= index < len(image.topics[name].partitions)]
-        for name, indexes in asked.items()
-        if name in image.topics
-    }
     try:
-        delete = OffsetDelete(group_id=request.group_id, topics=known)
-        result = await context.broker.groups.delete_offsets(delete)
+        delete = OffsetDelete(group_id=request.group_id, topics=asked)
+        result = await context.service.groups.delete_offsets(context.caller, delete)
     except GoQueueError as error:
         return {"error_code": failure_code(error), "topics": ()}
     code = group_code(result.error)
     if code is not ErrorCode.none:
         return {"error_code": code, "topics": ()}
     codes = {(part.topic, part.partition): group_code(part.error) for part in result.partitions}
-    unknown = ErrorCode.unknown_topic_or_partition
     return {
         "error_code": code,
         "topics": [
             {
                 "name": name,
                 "partitions": [
-                    {"partition_index": index, "error_code": codes.get((name, index), unknown)}
+                    {"partition_index": index, "error_code": codes[name, index]}
                     for index in indexes
                 ],
             }
@@ -49,4 +44,14 @@ async def handle(context: RequestContext, request: "OffsetDeleteRequest") -> Mes
     }
 
 
-OPERATION = Operation(api_key=47, name="OffsetDelete", min_version=0, max_version=0, handle=handle)
+OPERATION = Operation(
+    api_key=47,
+    name="OffsetDelete",
+    min_version=0,
+    max_version=0,
+    handle=handle,
+    needs=(
+        Need(Resource.GROUP, Verb.DELETE, names="group_id"),
+        Need(Resource.TOPIC, Verb.READ, names="topics.name", refused=Refused.EACH),
+    ),
+)

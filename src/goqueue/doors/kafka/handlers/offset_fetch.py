@@ -11,6 +11,8 @@ from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.groups.messages import FetchedOffset, OffsetFetch, OffsetFetchResult
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
     from kio.schema.offset_fetch.v10.request import OffsetFetchRequest
@@ -44,7 +46,7 @@ async def _group(context: RequestContext, asked: Any, require_stable: bool) -> M
         named = [
             (
                 {"name": topic.name} if hasattr(topic, "name") else {"topic_id": topic.topic_id},
-                topic_name(context.broker, topic),
+                topic_name(context, topic, Verb.DESCRIBE),
                 topic.partition_indexes,
             )
             for topic in asked.topics
@@ -59,7 +61,7 @@ async def _group(context: RequestContext, asked: Any, require_stable: bool) -> M
         member_epoch=getattr(asked, "member_epoch", -1),
     )
     try:
-        result = await context.broker.groups.fetch_offsets(fetch)
+        result = await context.service.groups.fetch_offsets(context.caller, fetch)
         code = group_code(result.error)
     except GoQueueError as error:
         result, code = OffsetFetchResult(group_id=asked.group_id), failure_code(error)
@@ -89,8 +91,7 @@ async def _group(context: RequestContext, asked: Any, require_stable: bool) -> M
 def _naming(context: RequestContext, name: str) -> Mapping[str, Any]:
     if context.version < _FIRST_VERSION_WITH_TOPIC_ID:
         return {"name": name}
-    topic = context.broker.image.topics.get(name)
-    return {"topic_id": None if topic is None else topic.id}
+    return {"topic_id": context.service.groups.topic_id(context.caller, name)}
 
 
 def _partition(index: int, found: FetchedOffset | None, *, is_known: bool) -> dict[str, Any]:
@@ -105,4 +106,21 @@ def _partition(index: int, found: FetchedOffset | None, *, is_known: bool) -> di
     }
 
 
-OPERATION = Operation(api_key=9, name="OffsetFetch", min_version=1, max_version=10, handle=handle)
+OPERATION = Operation(
+    api_key=9,
+    name="OffsetFetch",
+    min_version=1,
+    max_version=10,
+    handle=handle,
+    needs=(
+        Need(
+            Resource.GROUP, Verb.DESCRIBE, names="group_id, groups.group_id", refused=Refused.EACH
+        ),
+        Need(
+            Resource.TOPIC,
+            Verb.DESCRIBE,
+            names="topics.name, groups.topics.name, groups.topics.topic_id",
+            refused=Refused.EACH,
+        ),
+    ),
+)

@@ -22,7 +22,8 @@ from goqueue.model.errors import (
 )
 from goqueue.model.log import Produced
 from goqueue.model.rights import Resource, Verb
-from goqueue.model.transactions.errors import TransactionError, TransactionRefused
+from goqueue.model.transactions.errors import TransactionError
+from goqueue.model.transactions.refusals import TransactionRefused
 from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:

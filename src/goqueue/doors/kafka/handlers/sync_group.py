@@ -7,6 +7,8 @@ from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.groups.messages import SyncGroup
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need
 
 if TYPE_CHECKING:
     from kio.schema.sync_group.v5.request import SyncGroupRequest
@@ -23,7 +25,7 @@ async def handle(context: RequestContext, request: "SyncGroupRequest") -> Messag
         assignments={given.member_id: bytes(given.assignment) for given in request.assignments},
     )
     try:
-        result = await context.broker.groups.sync(sync)
+        result = await context.service.groups.sync(context.caller, sync)
     except GoQueueError as error:
         return {"error_code": failure_code(error), "assignment": b""}
     return {
@@ -35,5 +37,11 @@ async def handle(context: RequestContext, request: "SyncGroupRequest") -> Messag
 
 
 OPERATION = Operation(
-    api_key=14, name="SyncGroup", min_version=0, max_version=5, handle=handle, waits=True
+    api_key=14,
+    name="SyncGroup",
+    min_version=0,
+    max_version=5,
+    handle=handle,
+    waits=True,
+    needs=(Need(Resource.GROUP, Verb.READ, names="group_id"),),
 )

@@ -8,7 +8,9 @@ from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.groups.messages import TxnOffsetCommit
-from goqueue.model.transactions.errors import TransactionRefused
+from goqueue.model.rights import Resource, Verb
+from goqueue.model.transactions.refusals import TransactionRefused
+from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
     from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequest
@@ -19,8 +21,7 @@ _FIRST_VERSION_WITH_ABORTABLE: Final = 4
 
 
 async def handle(context: RequestContext, request: "TxnOffsetCommitRequest") -> Message:
-    broker = context.broker
-    offsets = offsets_to_commit(broker, request.topics)
+    offsets = offsets_to_commit(context, request.topics)
     commit = TxnOffsetCommit(
         group_id=request.group_id,
         producer_id=request.producer_id,
@@ -32,9 +33,10 @@ async def handle(context: RequestContext, request: "TxnOffsetCommitRequest") -> 
     )
     places = [(offset.topic, offset.partition) for offset in offsets]
     try:
-        result = await broker.commit_transaction_offsets(
+        result = await context.service.transactions.commit_offsets(
+            context.caller,
+            request.transactional_id,
             commit,
-            transactional_id=request.transactional_id,
             adds_offsets=context.version >= _FIRST_VERSION_WITHOUT_ADD_OFFSETS,
         )
         codes = {(p.topic, p.partition): group_code(p.error) for p in result.partitions}
@@ -45,9 +47,18 @@ async def handle(context: RequestContext, request: "TxnOffsetCommitRequest") -> 
         codes = dict.fromkeys(places, code)
     except GoQueueError as error:
         codes = dict.fromkeys(places, failure_code(error))
-    return commit_answer(broker, request.topics, codes)
+    return commit_answer(context, request.topics, codes)
 
 
 OPERATION = Operation(
-    api_key=28, name="TxnOffsetCommit", min_version=0, max_version=5, handle=handle
+    api_key=28,
+    name="TxnOffsetCommit",
+    min_version=0,
+    max_version=5,
+    handle=handle,
+    needs=(
+        Need(Resource.TRANSACTIONAL_ID, Verb.WRITE, names="transactional_id", refused=Refused.EACH),
+        Need(Resource.GROUP, Verb.READ, names="group_id", refused=Refused.EACH),
+        Need(Resource.TOPIC, Verb.READ, names="topics.name", refused=Refused.EACH),
+    ),
 )

@@ -4,19 +4,17 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.broker.groups.groups import OFFSETS_TOPIC
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import GoQueueError
 from goqueue.model.names import topic_partition
+from goqueue.model.rights import Resource, Verb
+from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
     from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WriteTxnMarkersRequest
-
-# How long one partition may take to commit its marker.
-_TIMEOUT_MS = 10_000
 
 
 async def handle(context: RequestContext, request: "WriteTxnMarkersRequest") -> Message:
@@ -48,27 +46,23 @@ async def _written(
 ) -> ErrorCode:
     outcome = MarkerType.COMMIT if asked.transaction_result else MarkerType.ABORT
     try:
-        if topic == OFFSETS_TOPIC:
-            await context.broker.groups.end_transaction(
-                topic_partition(topic, index),
-                asked.producer_id,
-                asked.producer_epoch,
-                commit=asked.transaction_result,
-            )
-            return ErrorCode.none
-        partition = context.broker.partition(topic, index)
-        end_offset = partition.append_marker(
+        await context.service.transactions.write_marker(
+            context.caller,
+            topic_partition(topic, index),
             Marker(outcome, asked.coordinator_epoch),
             producer_id=asked.producer_id,
             producer_epoch=asked.producer_epoch,
-            bumps_epoch=False,
         )
-        await partition.wait_committed(end_offset, _TIMEOUT_MS)
     except GoQueueError as error:
         return error_code(error)
     return ErrorCode.none
 
 
 OPERATION = Operation(
-    api_key=27, name="WriteTxnMarkers", min_version=1, max_version=2, handle=handle
+    api_key=27,
+    name="WriteTxnMarkers",
+    min_version=1,
+    max_version=2,
+    handle=handle,
+    needs=(Need(Resource.CLUSTER, Verb.CLUSTER_ACTION, refused=Refused.EACH),),
 )

@@ -1,0 +1,62 @@
+"""The members that live in this broker, as long as their sessions last."""
+
+from typing import Final, TypeVar
+
+from goqueue.broker.hosted_clients.members.member import CooperativeHostedMember, HostedMember
+from goqueue.model.errors import Overloaded
+from goqueue.model.groups.errors import GroupError
+from goqueue.model.groups.refusals import GroupRefused
+
+# Each takes a few KB with its positions. Far more than pollers can be served at once.
+MEMBERS_MAX: Final = 10_000
+
+H = TypeVar("H", bound=HostedMember)
+
+
+class MemberRegister:
+    """All of them, by group and member id."""
+
+    __slots__ = ("_members",)
+
+    def __init__(self) -> None:
+        self._members: dict[tuple[str, str], HostedMember] = {}
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def get(self, group_id: str, member_id: str) -> HostedMember | None:
+        return self._members.get((group_id, member_id))
+
+    def find(self, group_id: str, member_id: str, kind: type[H]) -> H:
+        member = self._members.get((group_id, member_id))
+        if member is None:
+            raise GroupRefused(GroupError.UNKNOWN_MEMBER_ID)
+        if not isinstance(member, kind):
+            raise GroupRefused(
+                GroupError.INCONSISTENT_GROUP_PROTOCOL,
+                f"member {member_id!r} joined with the other protocol; use the paths "
+                + ("without" if kind is CooperativeHostedMember else "with")
+                + " /cooperative",
+            )
+        return member
+
+    def make_room(self, now_ms: int) -> None:
+        """Forget who has not been seen for a session; refuse when all have."""
+        if len(self._members) < MEMBERS_MAX:
+            return
+        gone = [
+            key
+            for key, member in self._members.items()
+            if now_ms - member.seen_ms > member.session_timeout_ms
+        ]
+        for key in gone:
+            del self._members[key]
+        if not gone:
+            raise Overloaded(f"{MEMBERS_MAX} members live in this broker already")
+
+    def touch(self, member: HostedMember, now_ms: int) -> None:
+        member.seen_ms = now_ms
+        self._members[member.group_id, member.member_id] = member
+
+    def drop(self, member: HostedMember) -> None:
+        self._members.pop((member.group_id, member.member_id), None)

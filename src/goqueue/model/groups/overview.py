@@ -1,0 +1,55 @@
+"""A group as people look at it: members and what they read, offsets and how far behind they are."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from goqueue.model.groups.messages import Client, GroupKind
+from goqueue.model.names import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberOverview:
+    member_id: str
+    instance_id: str | None
+    client: Client
+    topics: tuple[str, ...]
+    topic_regex: str | None
+    # Of a member of the consumer protocol (KIP-848).
+    epoch: int | None
+    held: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOverview:
+    """A group of either protocol. A classic group in a rebalance holds nothing."""
+
+    group_id: str
+    kind: GroupKind
+    state: str
+    assignor: str
+    members: tuple[MemberOverview, ...]
+
+    @property
+    def owners(self) -> Mapping[TopicPartition, str]:
+        """Who reads each partition now."""
+        return {place: member.member_id for member in self.members for place in member.held}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPosition:
+    """Where a group is in a partition. None stands for what is not known: no commit yet, or a
+    partition that is deleted or led by another broker."""
+
+    place: TopicPartition
+    committed_offset: int | None
+    metadata: str
+    log_start_offset: int | None
+    high_watermark: int | None
+    member_id: str | None
+
+    @property
+    def lag(self) -> int | None:
+        """Messages from the committed offset to the end."""
+        if self.committed_offset is None or self.high_watermark is None:
+            return None
+        return max(0, self.high_watermark - self.committed_offset)

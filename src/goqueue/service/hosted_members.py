@@ -1,0 +1,103 @@
+"""Members that live in the broker, for clients that do not speak a group protocol."""
+
+from collections.abc import Collection, Sequence
+
+from goqueue.broker.node import Node
+from goqueue.model.caller import Caller
+from goqueue.model.groups.hosted_members import (
+    ClassicJoin,
+    CooperativeJoin,
+    HostedMemberView,
+    MemberPoll,
+)
+from goqueue.model.groups.messages import CommittedPartition, OffsetToCommit
+from goqueue.model.names import TopicPartition
+from goqueue.service.access import Access
+
+
+class HostedMemberService:
+    """Who joins names topics that it may read. Of what a regular expression or another member's
+    assignment brings, it is given only such topics."""
+
+    def __init__(self, node: Node, access: Access) -> None:
+        self._members = node.members
+        self._access = access
+
+    # --- the classic protocol -------------------------------------------------------------
+
+    async def join(self, caller: Caller, wanted: ClassicJoin) -> HostedMemberView:
+        """Waits until the group has gathered and the member has its partitions."""
+        rights = self._access.member_rights(caller, wanted.group_id)
+        self._check_topics(caller, wanted.topics)
+        return await self._members.join(rights, wanted)
+
+    async def heartbeat(
+        self, caller: Caller, group: str, member_id: str, generation: int | None
+    ) -> HostedMemberView:
+        rights = self._access.member_rights(caller, group)
+        return await self._members.heartbeat(rights, member_id, generation)
+
+    async def leave(
+        self, caller: Caller, group: str, member_id: str, instance_id: str | None
+    ) -> None:
+        rights = self._access.member_rights(caller, group)
+        await self._members.leave(rights, member_id, instance_id)
+
+    # --- the consumer protocol ------------------------------------------------------------
+
+    async def join_cooperative(self, caller: Caller, wanted: CooperativeJoin) -> HostedMemberView:
+        rights = self._access.member_rights(caller, wanted.group_id)
+        self._check_topics(caller, wanted.topics)
+        return await self._members.join_cooperative(rights, wanted)
+
+    async def heartbeat_cooperative(
+        self, caller: Caller, group: str, member_id: str, epoch: int | None
+    ) -> HostedMemberView:
+        rights = self._access.member_rights(caller, group)
+        return await self._members.heartbeat_cooperative(rights, member_id, epoch)
+
+    async def revoke(
+        self,
+        caller: Caller,
+        group: str,
+        member_id: str,
+        partitions: Collection[TopicPartition] | None,
+        epoch: int | None,
+    ) -> HostedMemberView:
+        """The client no longer holds these partitions; None: all that were taken away."""
+        rights = self._access.member_rights(caller, group)
+        return await self._members.revoke(rights, member_id, partitions, epoch)
+
+    async def leave_cooperative(
+        self, caller: Caller, group: str, member_id: str, *, keeps_place: bool
+    ) -> None:
+        rights = self._access.member_rights(caller, group)
+        await self._members.leave_cooperative(rights, member_id, keeps_place=keeps_place)
+
+    # --- both -----------------------------------------------------------------------------
+
+    async def poll(
+        self, caller: Caller, group: str, member_id: str, *, max_records: int, timeout_ms: int
+    ) -> MemberPoll:
+        rights = self._access.member_rights(caller, group)
+        return await self._members.poll(
+            rights, member_id, max_records=max_records, timeout_ms=timeout_ms
+        )
+
+    async def commit(
+        self,
+        caller: Caller,
+        group: str,
+        offsets: Sequence[OffsetToCommit] | None,
+        *,
+        member_id: str | None,
+        epoch: int | None,
+    ) -> tuple[CommittedPartition, ...]:
+        """Commit offsets; None: all that was delivered to the member. Without a member the group
+        must be empty."""
+        rights = self._access.member_rights(caller, group)
+        return await self._members.commit(rights, offsets, member_id=member_id, epoch=epoch)
+
+    def _check_topics(self, caller: Caller, topics: Collection[str]) -> None:
+        for topic in topics:
+            self._access.readable_topic(caller, topic)
