@@ -90,6 +90,65 @@ def test_messages_over_crashes(killable: ServerProcess) -> None:
     assert load.sent - load.deleted - load.in_doubt <= left
 
 
+class FifoLoad:
+    """Sends numbered messages, each again until it is answered, over as many crashes as come."""
+
+    GROUPS = 3
+
+    def __init__(self) -> None:
+        self.numbers: list[str] = []
+        self.retries = 0
+        self._next = 0
+
+    def run(self, sqs: Any, url: str, stop: threading.Event) -> None:
+        try:
+            while not stop.is_set():
+                self.send(sqs, url)
+        except (BotoCoreError, ClientError):
+            # In doubt: sent again first of all after the restart.
+            self.retries += 1
+
+    def send(self, sqs: Any, url: str) -> None:
+        answer = sqs.send_message(
+            QueueUrl=url,
+            MessageBody=str(self._next),
+            MessageGroupId=f"g{self._next % self.GROUPS}",
+            MessageDeduplicationId=f"id-{self._next}",
+        )
+        self.numbers.append(answer["SequenceNumber"])
+        self._next += 1
+
+
+def test_fifo_sends_over_crashes(killable: ServerProcess) -> None:
+    """A retry after kill -9 is known as a duplicate, or its message was never stored."""
+    load = FifoLoad()
+    with killable as server:
+        url = new_queue(connect(server.http_url), FifoQueue="true")
+        for _ in range(ROUNDS):
+            stop = threading.Event()
+            thread = threading.Thread(target=load.run, args=(connect(server.http_url), url, stop))
+            thread.start()
+            stop.wait(SECONDS_PER_ROUND)
+            server.sigkill()
+            thread.join()
+            server.start()
+        sqs = connect(server.http_url)
+        load.send(sqs, url)
+        seen: dict[str, list[int]] = {}
+        while messages := receive(sqs, url, AttributeNames=["All"]):
+            for message in messages:
+                group = message["Attributes"]["MessageGroupId"]
+                seen.setdefault(group, []).append(int(message["Body"]))
+                sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+    sent = len(load.numbers)
+    assert sent > 50
+    assert load.retries == ROUNDS
+    assert load.numbers == sorted(set(load.numbers))
+    # Every message once, in the order of its group.
+    groups = range(FifoLoad.GROUPS)
+    assert seen == {f"g{group}": list(range(group, sent, FifoLoad.GROUPS)) for group in groups}
+
+
 def requests_in_flight(server: ServerProcess) -> float:
     """This one included."""
     text = httpx.get(f"{server.http_url}/metrics").text

@@ -23,6 +23,8 @@ from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.partitions.retention import apply_retention_forever
 from goqueue.broker.publishing.appending import Appending
 from goqueue.broker.publishing.publishing import Publishing
+from goqueue.broker.queues.fifo import FifoSending
+from goqueue.broker.queues.fifo_history import FifoHistory
 from goqueue.broker.queues.moves import MoveTaskRunner
 from goqueue.broker.queues.queues import Queues
 from goqueue.broker.queues.share.groups import ShareGroups
@@ -144,6 +146,12 @@ class Node:
             find=self.led.find,
             clock_ms=clock_ms,
         )
+        self.fifo = FifoSending(
+            self.sqs_catalogue,
+            self.publishing,
+            FifoHistory(self, self.delays),
+            clock_ms=clock_ms,
+        )
         self.group_configs = GroupConfigs(changes, self._follower, config)
         self.groups.overrides = self.group_configs.overrides
         self.groups.offsets_committed = self.tracing.offsets_committed
@@ -208,6 +216,7 @@ class Node:
 
     async def close(self) -> None:
         await self.moves.close()
+        await self.fifo.close()
         await self.delays.close()
         await self.schemas.close()
         self.share_groups.close()

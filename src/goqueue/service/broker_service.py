@@ -5,6 +5,7 @@ from goqueue.model.broker_config import BrokerConfig
 from goqueue.service.access import Access, Rules
 from goqueue.service.administration import Administration
 from goqueue.service.delays import DelayService
+from goqueue.service.fifo import FifoService
 from goqueue.service.groups import GroupService
 from goqueue.service.hosted_members import HostedMemberService
 from goqueue.service.hosted_producers import HostedProducerService
@@ -34,6 +35,7 @@ class BrokerService:
         self.publishing = PublishingService(node, access, routing)
         self.queues = QueueService(node, access)
         self.sqs_queues = SqsQueueService(node, access, routing)
+        self.fifo = FifoService(node, access, routing)
         self.moves = MoveService(node, access, routing)
         self.share_groups = ShareGroupService(node, access)
         self.groups = GroupService(node, access)

@@ -315,6 +315,20 @@ class Delays:
         page = await self._page(self._topic(topic), after, limit)
         return DelayedPage(await self._messages(page.found), page.next_after)
 
+    async def being_delivered(self, topic: ReadableTopic) -> list[NewRecord]:
+        """Messages that wait no more, and may not be in the topic yet."""
+        view = self._topic(topic)
+        found: list[NewRecord] = []
+        for shard, _, _ in self._shards:
+            machine = shard.machine
+            claimed = [
+                entry
+                for entry in machine.claimed.values()
+                if machine.targets[entry.target].key.topic_id == view.id
+            ]
+            found += (await shard.log.read(claimed)).values()
+        return found
+
     async def _page(self, topic: TopicView, after: str | None, limit: int) -> _FoundPage:
         if not 1 <= limit <= LIST_MAX:
             raise InvalidRequest(f"limit: {limit} is not from 1 to {LIST_MAX}")

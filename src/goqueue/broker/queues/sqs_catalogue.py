@@ -248,7 +248,7 @@ class SqsCatalogue:
 
     async def _create_topic(self, topic: CreatableTopic, attributes: Mapping[str, str]) -> None:
         partitions = self._host.config.num_partitions
-        config = topic_settings({**DEFAULTS, **attributes})
+        config = topic_settings(topic, {**DEFAULTS, **attributes})
         config["max.message.bytes"] = str(MESSAGE_SIZE_MAX_BYTES + BATCH_OVERHEAD_BYTES)
         config["queue.max.in.flight"] = str(-(-IN_FLIGHT_MAX // partitions))
         try:
@@ -276,7 +276,7 @@ class SqsCatalogue:
                 own.pop(name, None)
             elif name not in FROM_TOPIC:
                 own[name] = text
-        changed = topic_settings(attributes)
+        changed = topic_settings(queue.name, attributes)
         if any(queue.topic.config.get(name) != text for name, text in changed.items()):
             await self._host.topics.alter_config(
                 topic, [ConfigChange(name=name, value=text) for name, text in changed.items()]

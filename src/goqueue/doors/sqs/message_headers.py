@@ -1,12 +1,7 @@
 """Messages as records: the body is the value, the rest is in headers.
 
-    sqs-message-id          the MessageId
-    sqs-group-id            the MessageGroupId; on FIFO queues it is the record's key, too
-    sqs-deduplication-id    the MessageDeduplicationId
-    sqs-sequence-number     the SequenceNumber
-    sqs-trace-header        the AWSTraceHeader
-    sqs-sent-timestamp      the SentTimestamp, of messages that were delayed
-    <name>                  a message attribute; its type, unless String, is in sqs-type.<name>
+What SQS itself says of a message is in headers that begin with `sqs-` (`model/queues/sqs_headers`).
+Message attributes are headers of their own names; a type other than String is in `sqs-type.<name>`.
 
 A message attribute whose own name begins with `sqs-` gets `sqs-attribute.` before it. Records of
 other producers have what they have: headers become attributes of type String, or Binary where the
@@ -16,21 +11,15 @@ value is no text; the MessageId follows from topic, partition and offset.
 import base64
 import random
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Final
 from uuid import UUID, uuid5
 
 from goqueue.doors.sqs.requests import AttributeValue
 from goqueue.model.header_names import DEAD_LETTER_PREFIX, DELAY_MS, DELIVER_AT
+from goqueue.model.queues.sqs_headers import RESERVED_PREFIX
 from goqueue.model.records import Header, Record
 
-RESERVED_PREFIX: Final = "sqs-"
-MESSAGE_ID: Final = "sqs-message-id"
-GROUP_ID: Final = "sqs-group-id"
-DEDUPLICATION_ID: Final = "sqs-deduplication-id"
-SEQUENCE_NUMBER: Final = "sqs-sequence-number"
-TRACE_HEADER: Final = "sqs-trace-header"
-SENT_TIMESTAMP: Final = "sqs-sent-timestamp"
 TYPE_PREFIX: Final = "sqs-type."
 ATTRIBUTE_PREFIX: Final = "sqs-attribute."
 # What we and the broker add; priorities and times to live are the sender's own.
@@ -42,33 +31,6 @@ ENCODING_ATTRIBUTE: Final = "body-encoding"
 
 _FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ATTRIBUTE_NAME: Final = re.compile(r"(?!aws\.|amazon\.|\.)[A-Za-z0-9_.-]{1,256}(?<!\.)", re.I)
-_SEQUENCE_SHIFT: Final = 22
-
-
-class SystemFacts(NamedTuple):
-    """What a record's headers say besides message attributes."""
-
-    message_id: str | None = None
-    group_id: str | None = None
-    deduplication_id: str | None = None
-    sequence_number: str | None = None
-    trace_header: str | None = None
-    sent_timestamp: str | None = None
-
-    def sent_ms(self, record_ms: int | None) -> int:
-        if self.sent_timestamp is not None and self.sent_timestamp.isdecimal():
-            return int(self.sent_timestamp)
-        return record_ms or 0
-
-
-_FACTS: Final = {
-    MESSAGE_ID: 0,
-    GROUP_ID: 1,
-    DEDUPLICATION_ID: 2,
-    SEQUENCE_NUMBER: 3,
-    TRACE_HEADER: 4,
-    SENT_TIMESTAMP: 5,
-}
 
 
 def is_sendable(text: str) -> bool:
@@ -93,11 +55,6 @@ def derived_message_id(topic_id: UUID, partition: int, offset: int) -> str:
     return str(uuid5(topic_id, f"{partition}:{offset}"))
 
 
-def sequence_number(sent_ms: int, counter: int) -> str:
-    """20 digits that grow with time, and with the counter within a millisecond."""
-    return f"{(sent_ms << _SEQUENCE_SHIFT) + counter:020d}"
-
-
 def attribute_headers(attributes: Mapping[str, AttributeValue]) -> Iterator[Header]:
     for name, attribute in attributes.items():
         key = ATTRIBUTE_PREFIX + name if name.startswith(RESERVED_PREFIX) else name
@@ -107,15 +64,6 @@ def attribute_headers(attributes: Mapping[str, AttributeValue]) -> Iterator[Head
             yield key, (attribute.string_value or "").encode()
         if attribute.data_type != "String":
             yield TYPE_PREFIX + name, (attribute.data_type or "").encode()
-
-
-def system_facts(headers: Iterable[Header]) -> SystemFacts:
-    facts: list[str | None] = [None] * len(_FACTS)
-    for name, value in headers:
-        place = _FACTS.get(name)
-        if place is not None and value is not None:
-            facts[place] = value.decode("utf-8", "replace")
-    return SystemFacts(*facts)
 
 
 def body_of(value: bytes | None) -> tuple[str, bool]:

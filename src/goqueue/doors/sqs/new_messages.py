@@ -18,18 +18,20 @@ from goqueue.doors.sqs.errors import (
 )
 from goqueue.doors.sqs.message_headers import (
     ATTRIBUTES_MAX,
-    DEDUPLICATION_ID,
-    GROUP_ID,
-    MESSAGE_ID,
-    SENT_TIMESTAMP,
-    SEQUENCE_NUMBER,
-    TRACE_HEADER,
     attribute_headers,
     is_attribute_name,
     is_sendable,
     new_message_id,
 )
 from goqueue.doors.sqs.requests import AttributeMap, AttributeValue, NewMessage
+from goqueue.model.queues.fifo import FifoMessage
+from goqueue.model.queues.sqs_headers import (
+    DEDUPLICATION_ID,
+    GROUP_ID,
+    MESSAGE_ID,
+    SENT_TIMESTAMP,
+    TRACE_HEADER,
+)
 from goqueue.model.queues.sqs_queue import SqsQueue
 from goqueue.model.records import Header, NewRecord
 
@@ -58,10 +60,9 @@ class PreparedMessage:
     deduplication_id: str | None
     delay_seconds: int
 
-    def record(self, sent_ms: int, sequence_number: str | None) -> NewRecord:
+    def record(self, sent_ms: int) -> NewRecord:
+        """For a standard queue."""
         headers = self.headers
-        if sequence_number is not None:
-            headers = (*headers, (SEQUENCE_NUMBER, sequence_number.encode()))
         if self.delay_seconds:
             # The record itself is as old as its delivery into the topic.
             headers = (*headers, (SENT_TIMESTAMP, b"%d" % sent_ms))
@@ -70,6 +71,19 @@ class PreparedMessage:
             key=None if self.group_id is None else self.group_id.encode(),
             headers=headers,
             timestamp_ms=sent_ms,
+        )
+
+    def fifo(self) -> FifoMessage:
+        """For a FIFO queue, whose messages have both ids."""
+        assert self.group_id is not None
+        assert self.deduplication_id is not None
+        return FifoMessage(
+            self.message_id,
+            self.group_id,
+            self.deduplication_id,
+            self.body,
+            self.headers,
+            self.delay_seconds * 1000,
         )
 
 

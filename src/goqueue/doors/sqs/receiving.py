@@ -9,21 +9,16 @@ from goqueue.doors.sqs.addresses import ACCOUNT, queue_arn, queue_name
 from goqueue.doors.sqs.answers import Message, Messages
 from goqueue.doors.sqs.digests import attributes_digest, body_digest
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_parameter
-from goqueue.doors.sqs.message_headers import (
-    SystemFacts,
-    attributes_of,
-    body_of,
-    derived_message_id,
-    sequence_number,
-    system_facts,
-)
+from goqueue.doors.sqs.message_headers import attributes_of, body_of, derived_message_id
 from goqueue.doors.sqs.requests import AttributeValue, ReceiveMessage
 from goqueue.doors.sqs.session import Call, Session
 from goqueue.model.header_names import DEAD_LETTER_TOPIC
 from goqueue.model.queues.delivery import Delivery
+from goqueue.model.queues.fifo import derived_number
 from goqueue.model.queues.messages import AckAction
 from goqueue.model.queues.receiving import Receive
 from goqueue.model.queues.settling import settle_all
+from goqueue.model.queues.sqs_headers import SystemFacts, system_facts
 from goqueue.model.queues.sqs_queue import SQS_GROUP, SqsQueue
 from goqueue.model.records import Record
 
@@ -142,8 +137,8 @@ def _system_attributes(
     }
     group_id = facts.group_id
     if queue.is_fifo:
-        found["SequenceNumber"] = facts.sequence_number or sequence_number(
-            record.timestamp_ms, record.offset % (1 << 22)
+        found["SequenceNumber"] = facts.sequence_number or derived_number(
+            record.timestamp_ms, record.offset
         )
         if group_id is None:
             # A record of another producer: its key is what orders it.

@@ -13,6 +13,7 @@ from goqueue.model.errors import (
     UnfitRecord,
     UnknownTopic,
 )
+from goqueue.model.queues.fifo import TooManyIds
 from goqueue.model.queues.moves import MoveEnded, UnknownMoveTask
 from goqueue.model.queues.refusals import (
     InvalidAttribute,
@@ -38,6 +39,7 @@ _KINDS: Final[tuple[tuple[type[GoQueueError], ErrorKind], ...]] = (
     (TooManyInFlight, ErrorKind.OVER_LIMIT),
     (UnknownMoveTask, ErrorKind.RESOURCE_NOT_FOUND),
     (MoveEnded, ErrorKind.UNSUPPORTED_OPERATION),
+    (TooManyIds, ErrorKind.REQUEST_THROTTLED),
     (GoQueueError, ErrorKind.SERVICE_UNAVAILABLE),
 )
 

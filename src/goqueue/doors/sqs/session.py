@@ -4,9 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from goqueue.doors.sqs.fifo_sending import FifoSender
 from goqueue.model.caller import Caller
-from goqueue.model.queues.sqs_queue import SqsQueue
 from goqueue.service.broker_service import BrokerService
 
 
@@ -31,12 +29,3 @@ class Session:
         self.service = service
         self.broker = service.node
         self.closing = asyncio.Event()
-        self._fifo_senders: dict[str, FifoSender] = {}
-
-    def fifo_sender(self, queue: SqsQueue) -> FifoSender:
-        sender = self._fifo_senders.get(queue.name)
-        if sender is None or sender.topic_id != queue.topic.id:
-            topics = self.broker.image.topics
-            self._fifo_senders = {n: s for n, s in self._fifo_senders.items() if n in topics}
-            sender = self._fifo_senders[queue.name] = FifoSender(self.broker, queue.topic.id)
-        return sender

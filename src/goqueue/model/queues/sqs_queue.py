@@ -15,6 +15,7 @@ from goqueue.model.queues.attributes import (
     FIFO_SUFFIX,
     parse_redrive_policy,
 )
+from goqueue.model.queues.fifo import DEDUPLICATION_MS
 from goqueue.model.queues.settings import QueueSettings
 from goqueue.model.topic_config import TopicConfig
 from goqueue.model.topics import TopicView
@@ -60,7 +61,7 @@ class SqsQueue:
             self.attributes.update(FIFO_DEFAULTS)
         if entry is not None:
             self.attributes.update(entry.attributes)
-        self.attributes.update(_from_topic(config))
+        self.attributes.update(_from_topic(config, is_fifo=self.is_fifo))
         self.tags: Mapping[str, str] = {} if entry is None else entry.tags
         self.delay_seconds = int(self.attributes["DelaySeconds"])
         self.wait_seconds = int(self.attributes["ReceiveMessageWaitTimeSeconds"])
@@ -79,24 +80,28 @@ class SqsQueue:
         )
 
 
-def topic_settings(attributes: Mapping[str, str]) -> dict[str, str]:
-    """The topic settings that attributes stand for."""
+def topic_settings(name: str, attributes: Mapping[str, str]) -> dict[str, str]:
+    """The topic settings that attributes of this queue stand for."""
     settings: dict[str, str] = {}
     if "VisibilityTimeout" in attributes:
         # A lease cannot be shorter than this; a queue with 0 locks nothing.
         lease_ms = max(int(attributes["VisibilityTimeout"]) * 1000, 1)
         settings["queue.visibility.timeout.ms"] = str(lease_ms)
     if "MessageRetentionPeriod" in attributes:
-        retention_ms = str(int(attributes["MessageRetentionPeriod"]) * 1000)
-        settings["retention.ms"] = retention_ms
+        retention_ms = int(attributes["MessageRetentionPeriod"]) * 1000
+        # A FIFO queue finds its deduplication ids again in the log.
+        least_ms = DEDUPLICATION_MS if name.endswith(FIFO_SUFFIX) else 0
+        settings["retention.ms"] = str(max(retention_ms, least_ms))
         # Retention drops whole segments; this hides single messages on time.
-        settings["queue.ttl.ms"] = retention_ms
+        settings["queue.ttl.ms"] = str(retention_ms)
     return settings
 
 
-def _from_topic(config: TopicConfig) -> dict[str, str]:
+def _from_topic(config: TopicConfig, *, is_fifo: bool) -> dict[str, str]:
     """Reported within the limits that clients expect."""
     retention_s = 1_209_600 if config.retention_ms < 0 else config.retention_ms // 1000
+    if is_fifo and config.queue_ttl_ms >= 0:
+        retention_s = min(retention_s, config.queue_ttl_ms // 1000)
     return {
         "VisibilityTimeout": str(min(config.queue_visibility_timeout_ms // 1000, 43_200)),
         "MessageRetentionPeriod": str(min(max(retention_s, 60), 1_209_600)),

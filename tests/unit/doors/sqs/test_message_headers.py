@@ -15,10 +15,10 @@ from goqueue.doors.sqs.message_headers import (
     is_attribute_name,
     is_sendable,
     new_message_id,
-    sequence_number,
-    system_facts,
 )
 from goqueue.doors.sqs.requests import AttributeValue
+from goqueue.model.queues.fifo import number_at, number_text
+from goqueue.model.queues.sqs_headers import system_facts
 from goqueue.model.records import Header, Record
 
 TEXTS = st.text(min_size=1).filter(is_sendable)
@@ -126,6 +126,8 @@ def test_derived_message_ids_are_stable_and_distinct() -> None:
 
 
 def test_sequence_numbers_grow() -> None:
-    numbers = [sequence_number(*at) for at in [(1, 0), (1, 1), (2, 0), (10**12, 0), (10**13, 7)]]
+    numbers = [
+        number_text(number_at(*at)) for at in [(1, 0), (1, 1), (2, 0), (10**12, 0), (10**13, 7)]
+    ]
     assert numbers == sorted(numbers)
     assert all(len(number) == 20 for number in numbers)

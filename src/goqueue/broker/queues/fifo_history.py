@@ -1,0 +1,122 @@
+"""Finds the messages of a FIFO queue again: those of the last five minutes, or a single one.
+
+A delayed message goes from waiting to being delivered to the log. They are looked through in this
+order, so that none can slip by while it moves on.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Final, Protocol
+
+from goqueue.broker.own_grants import OwnWork, own_read
+from goqueue.broker.partitions.partition import Partition
+from goqueue.model.delays import LIST_MAX, DelayedPage
+from goqueue.model.log import Isolation, RecordPage
+from goqueue.model.partitioner import partition_for_key
+from goqueue.model.queues.fifo import DEDUPLICATION_MS, number_at, time_of
+from goqueue.model.queues.sqs_headers import SystemFacts, system_facts
+from goqueue.model.queues.sqs_queue import SqsQueue
+from goqueue.model.records import NewRecord, Record
+from goqueue.model.rights import ReadableTopic
+from goqueue.state.queues.fifo_window import Taken
+
+# One read of the log.
+READ_BYTES: Final = 4 * 1024 * 1024
+READ_RECORDS: Final = 10_000
+# What was appended last must be committed first; a disk that takes longer has failed.
+COMMIT_TIMEOUT_MS: Final = 30_000
+# Any producer may write headers. Numbers of a time that is further ahead are none of ours, and
+# would make all later ones as large; clocks are put back by less.
+AHEAD_MAX_MS: Final = 86_400_000
+
+
+class HistoryHost(Protocol):
+    """The part of the broker that is read."""
+
+    clock_ms: Callable[[], int]
+
+    def partition(self, topic: str, index: int) -> Partition: ...
+    async def read_records(
+        self, topic: ReadableTopic, index: int, offset: int, *, limit: int, max_bytes: int
+    ) -> RecordPage: ...
+
+
+class DelayedMessages(Protocol):
+    """The messages that are not in their topic yet."""
+
+    async def list_pending(
+        self, topic: ReadableTopic, *, after: str | None = None, limit: int = LIST_MAX
+    ) -> DelayedPage: ...
+    async def being_delivered(self, topic: ReadableTopic) -> list[NewRecord]: ...
+
+
+class FifoHistory:
+    def __init__(self, host: HistoryHost, delayed: DelayedMessages) -> None:
+        self._host = host
+        self._delayed = delayed
+
+    async def read(self, queue: SqsQueue) -> list[Taken]:
+        """What the window was made of, in the order of numbers."""
+        now_ms = self._host.clock_ms()
+        partitions = range(len(queue.topic.partitions))
+        found: set[Taken] = set()
+        async for record in self._records(queue, partitions, now_ms - DEDUPLICATION_MS):
+            taken = _taken(queue, record)
+            if taken is not None and time_of(taken.number) < now_ms + AHEAD_MAX_MS:
+                found.add(taken)
+        return sorted(found, key=lambda taken: taken.number)
+
+    async def has(self, queue: SqsQueue, group_id: str, taken: Taken) -> bool:
+        """Whether a message is stored, be it that it still waits to be delivered."""
+        index = partition_for_key(group_id.encode(), len(queue.topic.partitions))
+        async for record in self._records(queue, [index], time_of(taken.number)):
+            if system_facts(record.headers).message_id == taken.message_id:
+                return True
+        return False
+
+    async def _records(
+        self, queue: SqsQueue, partitions: Sequence[int], since_ms: int
+    ) -> AsyncIterator[Record | NewRecord]:
+        topic = own_read(queue.name, OwnWork.FIFO_WINDOW)
+        after: str | None = None
+        while True:
+            waiting = await self._delayed.list_pending(topic, after=after, limit=LIST_MAX)
+            for message in waiting.messages:
+                yield message.record
+            after = waiting.next_after
+            if after is None:
+                break
+        for delivered in await self._delayed.being_delivered(topic):
+            yield delivered
+        for index in partitions:
+            partition = self._host.partition(topic, index)
+            await partition.wait_committed(partition.log_end_offset, COMMIT_TIMEOUT_MS)
+            listed = await partition.list_offset(since_ms, isolation=Isolation.READ_UNCOMMITTED)
+            offset = listed.offset
+            while offset >= 0:
+                page = await self._host.read_records(
+                    topic, index, offset, limit=READ_RECORDS, max_bytes=READ_BYTES
+                )
+                for record in page.records:
+                    yield record
+                offset = page.next_offset if page.next_offset > offset else -1
+
+
+def window_key(queue: SqsQueue, group_id: str | None, deduplication_id: str) -> str:
+    # The separator cannot be part of either id.
+    return f"{group_id}\n{deduplication_id}" if queue.is_group_scoped else deduplication_id
+
+
+def _taken(queue: SqsQueue, record: Record | NewRecord) -> Taken | None:
+    """None for records of other producers."""
+    facts = system_facts(record.headers)
+    if facts.deduplication_id is None or facts.message_id is None:
+        return None
+    key = window_key(queue, facts.group_id, facts.deduplication_id)
+    return Taken(key, facts.message_id, _number(facts, record.timestamp_ms))
+
+
+def _number(facts: SystemFacts, record_ms: int | None) -> int:
+    text = facts.sequence_number
+    if text is not None and text.isdecimal():
+        return int(text)
+    return number_at(facts.sent_ms(record_ms))

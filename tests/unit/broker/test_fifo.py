@@ -1,0 +1,212 @@
+"""Sending to FIFO queues: once, also after a restart and when nobody knows what was stored."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from goqueue.broker.node import Node
+from goqueue.broker.queues.fifo import FifoSending
+from goqueue.broker.queues.fifo_history import FifoHistory
+from goqueue.model.errors import GoQueueError, RecordTooLarge, RequestTimedOut
+from goqueue.model.publishing import Outcome
+from goqueue.model.queues.fifo import FifoMessage, SentOnce
+from goqueue.model.queues.sqs_headers import (
+    DEDUPLICATION_ID,
+    GROUP_ID,
+    MESSAGE_ID,
+    system_facts,
+)
+from goqueue.model.records import NewRecord, Record
+from goqueue.model.rights import WritableTopic
+from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
+from tests.unit.broker.conftest import OpenBroker
+
+QUEUE = "orders.fifo"
+TOPIC = WritableTopic(QUEUE)
+
+
+def message(message_id: str, deduplication_id: str = "d", *, delay_ms: int = 0) -> FifoMessage:
+    headers = (
+        (MESSAGE_ID, message_id.encode()),
+        (GROUP_ID, b"g"),
+        (DEDUPLICATION_ID, deduplication_id.encode()),
+    )
+    return FifoMessage(message_id, "g", deduplication_id, b"body", headers, delay_ms)
+
+
+async def make_queue(broker: Node, **attributes: str) -> None:
+    given = {"FifoQueue": "true", **attributes}
+    await BrokerService(broker).sqs_queues.create(ANYONE, QUEUE, given, {})
+
+
+async def send(broker: Node, *messages: FifoMessage) -> list[SentOnce]:
+    sent = await BrokerService(broker).fifo.send(ANYONE, QUEUE, messages)
+    assert all(isinstance(each, SentOnce) for each in sent), sent
+    return [each for each in sent if isinstance(each, SentOnce)]
+
+
+async def stored(broker: Node) -> list[Record]:
+    found: list[Record] = []
+    for part in broker.topic(QUEUE).partitions:
+        page = await broker.read_records(QUEUE, part.index, 0, limit=100)
+        found += page.records
+    return found
+
+
+def ids(records: Sequence[Record]) -> list[str | None]:
+    return [system_facts(record.headers).message_id for record in records]
+
+
+def test_a_repeated_id_is_stored_once(open_broker: OpenBroker) -> None:
+    async def run() -> None:
+        async with open_broker() as broker:
+            await make_queue(broker)
+            first, again, other = await send(
+                broker, message("1"), message("2"), message("3", "another")
+            )
+            [later] = await send(broker, message("4"))
+            assert first == again == later
+            assert first.message_id == "1"
+            assert other.sequence_number > first.sequence_number
+            records = await stored(broker)
+            assert ids(records) == ["1", "3"]
+            numbers = [system_facts(record.headers).sequence_number for record in records]
+            assert numbers == [first.sequence_number, other.sequence_number]
+
+    asyncio.run(run())
+
+
+def test_a_restart_knows_what_was_sent(open_broker: OpenBroker) -> None:
+    async def run() -> None:
+        async with open_broker() as broker:
+            await make_queue(broker)
+            [first] = await send(broker, message("1"))
+        async with open_broker() as broker:
+            again, new = await send(broker, message("2"), message("3", "new"))
+            assert again == first
+            assert new.sequence_number > first.sequence_number
+            assert ids(await stored(broker)) == ["1", "3"]
+
+    asyncio.run(run())
+
+
+def test_a_restart_knows_what_waits(open_broker: OpenBroker) -> None:
+    async def run() -> None:
+        async with open_broker() as broker:
+            await make_queue(broker)
+            [first] = await send(broker, message("1", delay_ms=600_000))
+            assert await stored(broker) == []
+        async with open_broker() as broker:
+            assert await send(broker, message("2", delay_ms=600_000)) == [first]
+            assert await stored(broker) == []
+
+    asyncio.run(run())
+
+
+def test_a_short_retention_keeps_the_ids_of_five_minutes(open_broker: OpenBroker) -> None:
+    """They are found again in the log; messages are hidden on time all the same."""
+
+    async def run() -> None:
+        async with open_broker() as broker:
+            await make_queue(broker, MessageRetentionPeriod="60")
+            config = broker.topic_config(broker.topic(QUEUE))
+            assert config.retention_ms == 300_000
+            assert config.queue_ttl_ms == 60_000
+            queue = BrokerService(broker).sqs_queues.find(ANYONE, QUEUE)
+            assert queue.attributes["MessageRetentionPeriod"] == "60"
+
+    asyncio.run(run())
+
+
+# --- failures -----------------------------------------------------------------------------
+
+
+class TroubledPublishing:
+    """Fails once, before or after the records are stored; or is only held up."""
+
+    def __init__(self, broker: Node, failure: GoQueueError | None, *, after: bool = False) -> None:
+        self._publishing = broker.publishing
+        self._failure = failure
+        self._after = after
+        self.entered = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.go_on.set()
+
+    async def publish(
+        self,
+        topic: WritableTopic,
+        records: Sequence[NewRecord],
+        *,
+        due: Sequence[int | None] | None = None,
+    ) -> list[Outcome]:
+        self.entered.set()
+        await self.go_on.wait()
+        failure, self._failure = self._failure, None
+        if failure is not None and not self._after:
+            return [failure] * len(records)
+        outcomes = await self._publishing.publish(topic, records, due=due)
+        return outcomes if failure is None else [failure] * len(records)
+
+
+def troubled(broker: Node, publishing: TroubledPublishing) -> FifoSending:
+    return FifoSending(
+        broker.sqs_catalogue,
+        publishing,
+        FifoHistory(broker, broker.delays),
+        clock_ms=broker.clock_ms,
+    )
+
+
+@pytest.mark.parametrize("after", [True, False])
+def test_what_is_in_doubt_is_looked_for(open_broker: OpenBroker, after: bool) -> None:
+    async def run() -> None:
+        async with open_broker() as broker:
+            await make_queue(broker)
+            publishing = TroubledPublishing(broker, RequestTimedOut("slow disk"), after=after)
+            fifo = troubled(broker, publishing)
+            [failed] = await fifo.send(TOPIC, [message("1")])
+            assert isinstance(failed, RequestTimedOut)
+            [again] = await fifo.send(TOPIC, [message("2")])
+            assert isinstance(again, SentOnce)
+            assert again.message_id == ("1" if after else "2")
+            assert ids(await stored(broker)) == [again.message_id]
+
+    asyncio.run(run())
+
+
+def test_an_id_that_was_refused_is_free_again(open_broker: OpenBroker) -> None:
+    async def run() -> None:
+        async with open_broker() as broker:
+            await make_queue(broker)
+            publishing = TroubledPublishing(broker, RecordTooLarge("too large"))
+            fifo = troubled(broker, publishing)
+            both = await fifo.send(TOPIC, [message("1"), message("2")])
+            # The second waited for the first, which had the id.
+            assert [type(each) for each in both] == [RecordTooLarge, RecordTooLarge]
+            [again] = await fifo.send(TOPIC, [message("3")])
+            assert isinstance(again, SentOnce)
+            assert again.message_id == "3"
+
+    asyncio.run(run())
+
+
+def test_a_client_that_goes_away_leaves_nothing_open(open_broker: OpenBroker) -> None:
+    async def run() -> None:
+        async with open_broker() as broker:
+            await make_queue(broker)
+            publishing = TroubledPublishing(broker, None)
+            publishing.go_on.clear()
+            fifo = troubled(broker, publishing)
+            gone = asyncio.create_task(fifo.send(TOPIC, [message("1")]))
+            await publishing.entered.wait()
+            gone.cancel()
+            waiting = asyncio.create_task(fifo.send(TOPIC, [message("2")]))
+            publishing.go_on.set()
+            [sent] = await waiting
+            assert isinstance(sent, SentOnce)
+            assert sent.message_id == "1"
+            assert ids(await stored(broker)) == ["1"]
+
+    asyncio.run(run())
