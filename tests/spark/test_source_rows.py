@@ -21,8 +21,8 @@ from goqueue.model.batch import (
     assign,
     iterate_batches,
     read_header,
-    stamp_append_time,
 )
+from goqueue.model.batch_editing import stamp_append_time
 from goqueue.model.control import Marker, MarkerType, encode_marker
 from goqueue.model.errors import CorruptBatch
 from goqueue.model.records import NewRecord, Record, decode_records, encode_records

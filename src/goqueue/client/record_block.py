@@ -11,6 +11,7 @@ from goqueue.model.batch import (
     CHECKSUMMED_FROM,
     CRC_POSITION,
     HEADER_BYTES,
+    HEADER_FIELDS,
     LENGTH_PREFIX_BYTES,
     MAGIC_V2,
     TRANSACTIONAL_BIT,
@@ -20,7 +21,6 @@ from goqueue.model.batch import (
 # Names as in `compression.type` of Kafka's producers; numbers as in a batch's attributes.
 COMPRESSIONS: Final[Mapping[str, int]] = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
-_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _CRC: Final = struct.Struct(">I")
 _SEQUENCE_MASK: Final = 2**31 - 1
 
@@ -57,7 +57,7 @@ def build_batch(
 ) -> bytes:
     attributes = block.compression | (TRANSACTIONAL_BIT if is_transactional else 0)
     header = bytearray(HEADER_BYTES)
-    _HEADER.pack_into(
+    HEADER_FIELDS.pack_into(
         header,
         0,
         0,

@@ -33,12 +33,12 @@ DELETE_HORIZON_BIT: Final = 0x40
 
 COMPRESSION_NAMES: Final = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
 
-_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+# The fields of `BatchHeader`, in their order.
+HEADER_FIELDS: Final = struct.Struct(">qiibIhiqqqhii")
 
 _LEADER_EPOCH: Final = struct.Struct(">i")
-_CRC: Final = struct.Struct(">I")
 
-assert _HEADER.size == HEADER_BYTES
+assert HEADER_FIELDS.size == HEADER_BYTES
 
 Buffer = bytes | bytearray | memoryview
 
@@ -93,7 +93,7 @@ class BatchHeader(NamedTuple):
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """Read the header at `position`; the caller knows that 61 bytes are there."""
-    return BatchHeader._make(_HEADER.unpack_from(buffer, position))
+    return BatchHeader._make(HEADER_FIELDS.unpack_from(buffer, position))
 
 
 def check_batch(buffer: Buffer, position: int = 0) -> BatchHeader:
@@ -101,7 +101,7 @@ def check_batch(buffer: Buffer, position: int = 0) -> BatchHeader:
     available = len(buffer) - position
     if available < HEADER_BYTES:
         raise CorruptBatch(f"{available} bytes are too few for a batch header of {HEADER_BYTES}")
-    header = BatchHeader._make(_HEADER.unpack_from(buffer, position))
+    header = BatchHeader._make(HEADER_FIELDS.unpack_from(buffer, position))
     size = header.length + LENGTH_PREFIX_BYTES
     if header.magic != MAGIC_V2:
         raise CorruptBatch(f"batch has format version {header.magic}; only {MAGIC_V2} is stored")
@@ -155,22 +155,6 @@ def assign(buffer: bytearray, position: int, base_offset: int, leader_epoch: int
     """Give the batch at `position` its place in the log; its checksum stays valid."""
     struct.pack_into(">q", buffer, position, base_offset)
     _LEADER_EPOCH.pack_into(buffer, position + LENGTH_PREFIX_BYTES, leader_epoch)
-
-
-def stamp_append_time(buffer: bytearray, position: int, header: BatchHeader, now_ms: int) -> None:
-    """Mark the batch as stamped by the broker (`message.timestamp.type=LogAppendTime`)."""
-    struct.pack_into(
-        ">hiqq",
-        buffer,
-        position + CHECKSUMMED_FROM,
-        header.attributes | TIMESTAMP_TYPE_BIT,
-        header.last_offset_delta,
-        header.base_timestamp_ms,
-        now_ms,
-    )
-    end = position + header.size_bytes
-    computed = crc32c(memoryview(buffer)[position + CHECKSUMMED_FROM : end])
-    _CRC.pack_into(buffer, position + CRC_POSITION, computed)
 
 
 def is_transactional(buffer: Buffer) -> bool:

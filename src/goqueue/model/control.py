@@ -15,6 +15,7 @@ from goqueue.model.batch import (
     CONTROL_BIT,
     CRC_POSITION,
     HEADER_BYTES,
+    HEADER_FIELDS,
     LENGTH_PREFIX_BYTES,
     MAGIC_V2,
     NO_SEQUENCE,
@@ -46,8 +47,6 @@ _VERSION: Final = 0
 _RECORD: Final = struct.Struct(">BBBBBhhBhiB")
 _RECORD_LENGTH_ZIGZAG: Final = (_RECORD.size - 1) * 2
 
-_BATCH_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
-
 MARKER_BATCH_BYTES: Final = HEADER_BYTES + _RECORD.size
 
 
@@ -56,7 +55,7 @@ def encode_marker(
 ) -> bytearray:
     """Return the control batch for `marker`, with base offset 0 and no leader epoch."""
     batch = bytearray(MARKER_BATCH_BYTES)
-    _BATCH_HEADER.pack_into(
+    HEADER_FIELDS.pack_into(
         batch,
         0,
         0,

@@ -14,7 +14,6 @@ from goqueue.model.batch import (
     COMPRESSION_NAMES,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
-    BatchHeader,
     Buffer,
 )
 from goqueue.model.errors import CorruptBatch
@@ -87,28 +86,6 @@ def encode_records(
         builder.append(delta, timestamp_ms, record.key, record.value, list(record.headers))
     batch: bytearray = builder.build()
     return batch
-
-
-def recompress(batch: Buffer, header: BatchHeader, compression: int) -> bytearray:
-    """The same records, producer and sequence under another compression."""
-    records = [
-        NewRecord(
-            key=record.key,
-            value=record.value,
-            headers=record.headers,
-            timestamp_ms=record.timestamp_ms,
-        )
-        for record in decode_records(batch)
-    ]
-    return encode_records(
-        records,
-        now_ms=header.base_timestamp_ms,
-        compression=compression,
-        is_transactional=header.is_transactional,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-    )
 
 
 def find_first_since(batch: Buffer, timestamp_ms: int, start: int) -> tuple[int, int] | None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from goqueue.model import batch
 from goqueue.model.batch import BatchHeader
+from goqueue.model.batch_editing import stamp_append_time
 from goqueue.model.errors import CorruptBatch, InvalidRecord
 from goqueue.model.records import NewRecord, decode_records, encode_records
 
@@ -21,9 +22,9 @@ def encoded(*values: bytes, **options: int | bool) -> bytearray:
 def resealed(data: bytearray, **changes: int) -> bytearray:
     """The batch with other header fields and a checksum that fits them."""
     header = batch.read_header(data)._replace(**changes)
-    batch._HEADER.pack_into(data, 0, *header)
+    batch.HEADER_FIELDS.pack_into(data, 0, *header)
     crc = crc32c(memoryview(data)[batch.CHECKSUMMED_FROM :])
-    batch._HEADER.pack_into(data, 0, *header._replace(crc=crc))
+    batch.HEADER_FIELDS.pack_into(data, 0, *header._replace(crc=crc))
     return data
 
 
@@ -94,7 +95,7 @@ def test_assigning_a_place_keeps_the_checksum(base_offset: int, leader_epoch: in
 @given(now_ms=st.integers(0, 2**62))
 def test_append_time_is_stamped_on_every_record(now_ms: int) -> None:
     data = encoded(b"one", b"two")
-    batch.stamp_append_time(data, 0, batch.check_batch(data), now_ms)
+    stamp_append_time(data, 0, batch.check_batch(data), now_ms)
     header = batch.check_batch(data)
     assert header.uses_append_time
     assert header.max_timestamp_ms == now_ms

@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goqueue.model.batch import COMPRESSION_NAMES, check_produced
+from goqueue.model.batch_editing import recompress
 from goqueue.model.errors import CorruptBatch
 from goqueue.model.records import (
     COMPRESSION_CODES,
     NewRecord,
     decode_records,
     encode_records,
-    recompress,
 )
 
 NOW_MS = 1_700_000_000_000

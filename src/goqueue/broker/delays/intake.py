@@ -13,10 +13,10 @@ from typing import NamedTuple
 from goqueue.broker.partitions.feature_headers import features_of
 from goqueue.broker.partitions.intake import Admitted, PlacedBatch
 from goqueue.model.batch import BatchHeader, read_header
+from goqueue.model.batch_editing import with_records, without_records
 from goqueue.model.errors import InvalidRecord
 from goqueue.model.header_names import DELAY_MS, DELIVER_AT
 from goqueue.model.records import Header, NewRecord, Record, decode_records
-from goqueue.storage.compaction.rewriting import with_records, without_records
 
 
 class DelayedPart(NamedTuple):

@@ -9,10 +9,10 @@ from goqueue.model.batch import (
     assign,
     check_batch,
     check_produced,
-    stamp_append_time,
 )
+from goqueue.model.batch_editing import recompress, stamp_append_time
 from goqueue.model.errors import InvalidRecord, InvalidTimestamp, RecordTooLarge
-from goqueue.model.records import COMPRESSION_CODES, decode_records, recompress
+from goqueue.model.records import COMPRESSION_CODES, decode_records
 from goqueue.model.settings import INT64_MAX
 from goqueue.model.topic_config import TopicConfig
 

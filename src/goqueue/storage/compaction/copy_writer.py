@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from goqueue.model.batch import NO_TIMESTAMP, BatchHeader, read_header
+from goqueue.model.batch_editing import OFFSET_DELTA_MAX, covering
 from goqueue.storage.compaction.plan import CleanedSegment
-from goqueue.storage.compaction.rewriting import OFFSET_DELTA_MAX, covering
 from goqueue.storage.disk import Disk
 from goqueue.storage.index import SealedIndex, SegmentIndex
 from goqueue.storage.open_file import OpenFile

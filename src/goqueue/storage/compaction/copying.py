@@ -12,6 +12,7 @@ from aiokafka.record.default_records import DefaultRecordBatch
 
 from goqueue.model.aborted import AbortedBatches
 from goqueue.model.batch import HEADER_BYTES, BatchHeader, check_batch, read_header
+from goqueue.model.batch_editing import with_records, without_records
 from goqueue.model.errors import CorruptBatch, GoQueueError
 from goqueue.storage.compaction.copy_writer import CopyWriter
 from goqueue.storage.compaction.last_offsets import LastOffsets
@@ -20,7 +21,6 @@ from goqueue.storage.compaction.plan import (
     CompactionPlan,
     SegmentToClean,
 )
-from goqueue.storage.compaction.rewriting import with_records, without_records
 from goqueue.storage.disk import Disk
 from goqueue.storage.epochs import NO_EPOCH, LeaderEpochs
 from goqueue.storage.index import RELATIVE_OFFSET_MAX

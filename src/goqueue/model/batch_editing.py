@@ -1,4 +1,7 @@
-"""Batches that have lost records: what is left keeps its offset, time, headers and compression."""
+"""Batches that are changed on their way: without some records, compressed or stamped otherwise.
+
+What is not to be changed stays as it is: offsets, times, headers, producer and sequence.
+"""
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
@@ -21,20 +24,22 @@ from goqueue.model.batch import (
     COMPRESSION_MASK,
     CRC_POSITION,
     HEADER_BYTES,
+    HEADER_FIELDS,
     LENGTH_PREFIX_BYTES,
     MAGIC_V2,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     NO_TIMESTAMP,
+    TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
+    Buffer,
 )
 from goqueue.model.errors import CorruptBatch
+from goqueue.model.records import NewRecord, decode_records, encode_records
 
 # A batch counts its offsets with 31 bits.
 OFFSET_DELTA_MAX: Final = 2**31 - 1
-
-_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 
 Codec = Callable[[bytes], bytes]
 # By the number that a batch's attributes carry.
@@ -105,11 +110,53 @@ def covering(base_offset: int, next_offset: int, leader_epoch: int) -> bytes:
     )
 
 
+def recompress(batch: Buffer, header: BatchHeader, compression: int) -> bytearray:
+    """The same records, producer and sequence under another compression."""
+    records = [
+        NewRecord(
+            key=record.key,
+            value=record.value,
+            headers=record.headers,
+            timestamp_ms=record.timestamp_ms,
+        )
+        for record in decode_records(batch)
+    ]
+    return encode_records(
+        records,
+        now_ms=header.base_timestamp_ms,
+        compression=compression,
+        is_transactional=header.is_transactional,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+    )
+
+
+def stamp_append_time(buffer: bytearray, position: int, header: BatchHeader, now_ms: int) -> None:
+    """Mark the batch as stamped by the broker (`message.timestamp.type=LogAppendTime`)."""
+    struct.pack_into(
+        ">hiqq",
+        buffer,
+        position + CHECKSUMMED_FROM,
+        header.attributes | TIMESTAMP_TYPE_BIT,
+        header.last_offset_delta,
+        header.base_timestamp_ms,
+        now_ms,
+    )
+    _seal(buffer, position, position + header.size_bytes)
+
+
 def _sealed(header: BatchHeader, payload: bytes) -> bytes:
     length = HEADER_BYTES - LENGTH_PREFIX_BYTES + len(payload)
-    batch = bytearray(_HEADER.pack(*header._replace(length=length)) + payload)
-    struct.pack_into(">I", batch, CRC_POSITION, crc32c(memoryview(batch)[CHECKSUMMED_FROM:]))
+    batch = bytearray(HEADER_FIELDS.pack(*header._replace(length=length)) + payload)
+    _seal(batch, 0, len(batch))
     return bytes(batch)
+
+
+def _seal(buffer: bytearray, position: int, end: int) -> None:
+    """Give the batch in this part of a buffer its checksum."""
+    computed = crc32c(memoryview(buffer)[position + CHECKSUMMED_FROM : end])
+    struct.pack_into(">I", buffer, position + CRC_POSITION, computed)
 
 
 def _record_spans(payload: bytes, count: int) -> Iterator[tuple[int, int]]:
