@@ -143,12 +143,12 @@ class Validation:
             )
             if mode != OFF
         ]
-        look = _Look(await self._schemas.loaded(), self._schemas, self._validators)
+        batch = _BatchCheck(await self._schemas.loaded(), self._schemas, self._validators)
         clock = asyncio.get_running_loop().time
         found: dict[int, UnfitRecord] = {}
         until = clock() + PORTION_SECONDS
         for index, record in enumerate(records):
-            refusal = await self._refusal(look, parts, record)
+            refusal = await self._refusal(batch, parts, record)
             if refusal is not None:
                 found[index] = refusal
             if clock() >= until:
@@ -158,14 +158,14 @@ class Validation:
         return found
 
     async def _refusal(
-        self, look: "_Look", parts: Sequence[_Part], record: NewRecord | Record
+        self, batch: "_BatchCheck", parts: Sequence[_Part], record: NewRecord | Record
     ) -> UnfitRecord | None:
         # Held here as well: those of one record may be too large to be remembered together.
         compiled: dict[int, Validator] = {}
         while True:
             try:
                 for part in parts:
-                    look.check(part, record, compiled)
+                    batch.check(part, record, compiled)
                 return None
             except _NotCompiled as missing:
                 try:
@@ -190,8 +190,8 @@ class Validation:
         return validator
 
 
-class _Look:
-    """One look at a batch: what was found out about a schema holds for all its records."""
+class _BatchCheck:
+    """The check of one batch: what was found out about a schema holds for all its records."""
 
     def __init__(
         self, catalogue: Catalogue, schemas: Schemas, validators: Remembered[_Compiled, Validator]

@@ -1,4 +1,5 @@
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -8,6 +9,7 @@ from goqueue.broker.node import Node
 from goqueue.doors.http import HttpDoor
 from goqueue.doors.registry import RegistryDoor
 from goqueue.model.broker_config import broker_config
+from goqueue.service.access import Rules
 from goqueue.service.broker_service import BrokerService
 
 
@@ -24,11 +26,10 @@ async def broker(tmp_path: Path) -> AsyncIterator[Node]:
     await opened.close()
 
 
-@pytest.fixture
-async def client(broker: Node) -> AsyncIterator[httpx.AsyncClient]:
-    door = HttpDoor(
-        BrokerService(broker), broker.config, mounts=[RegistryDoor(BrokerService(broker))]
-    )
+@asynccontextmanager
+async def opened_door(broker: Node, rules: Rules | None = None) -> AsyncIterator[httpx.AsyncClient]:
+    service = BrokerService(broker, rules)
+    door = HttpDoor(service, broker.config, mounts=[RegistryDoor(service)])
     host, port = await door.start()
     await broker.announce(host, 9092, port)
     async with httpx.AsyncClient(
@@ -36,3 +37,9 @@ async def client(broker: Node) -> AsyncIterator[httpx.AsyncClient]:
     ) as opened:
         yield opened
     await door.stop()
+
+
+@pytest.fixture
+async def client(broker: Node) -> AsyncIterator[httpx.AsyncClient]:
+    async with opened_door(broker) as opened:
+        yield opened
