@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from goqueue.model.aborted import AbortedTransaction
 from goqueue.model.errors import GoQueueError
@@ -14,6 +14,15 @@ class Isolation(Enum):
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
+
+
+# Special times of which offsets can be asked for, by Kafka's numbers.
+LATEST_TIMESTAMP: Final = -1
+EARLIEST_TIMESTAMP: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL_TIMESTAMP: Final = -4
+LATEST_TIERED_TIMESTAMP: Final = -5
+EARLIEST_PENDING_UPLOAD_TIMESTAMP: Final = -6
 
 
 class Appended(NamedTuple):
@@ -87,11 +96,29 @@ class LogDirView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PageRequest:
+    """Records from `offset` on, or of `since_ms` and later; only those before `until_ms`.
+
+    `since_ms` may also be one of the special times.
+    """
+
+    offset: int | None = None
+    since_ms: int = EARLIEST_TIMESTAMP
+    until_ms: int | None = None
+    limit: int
+    max_bytes: int
+    max_wait_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordPage:
+    """`until_offset` is where the time that was asked for as an end begins, once that is known."""
+
     records: list[Record]
     next_offset: int
     high_watermark: int
     log_start_offset: int
+    until_offset: int | None = None
 
 
 class ProducerView(NamedTuple):

@@ -16,8 +16,10 @@ from goqueue.model.log import (
     FetchPart,
     Isolation,
     ListedOffset,
+    PageRequest,
     Produced,
     ProducerView,
+    RecordPage,
 )
 from goqueue.service.access import Access
 
@@ -76,6 +78,13 @@ class LogService:
             consumer=caller.client_id,
         )
         return _with_refused(fetching, refused) if refused else fetching
+
+    async def read_page(
+        self, caller: Caller, topic: str, index: int, wanted: PageRequest
+    ) -> RecordPage:
+        """Single records, without what was not committed."""
+        right = self._access.readable_topic(caller, topic)
+        return await self._log.read_page(right, index, wanted, consumer=caller.door.value)
 
     async def list_offset(
         self,

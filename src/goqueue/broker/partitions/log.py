@@ -1,9 +1,10 @@
 """Topics read and written by offset: what callers do with the partitions that this node leads."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
-from goqueue.broker.partitions import fetching
+from goqueue.broker.partitions import fetching, paging
 from goqueue.broker.partitions.leading import LedPartitions
 from goqueue.broker.partitions.partition import Partition
 from goqueue.model.batch import Buffer, is_transactional
@@ -15,8 +16,10 @@ from goqueue.model.log import (
     FetchPart,
     Isolation,
     ListedOffset,
+    PageRequest,
     Produced,
     ProducerView,
+    RecordPage,
 )
 from goqueue.model.names import PartitionIndex
 from goqueue.model.rights import (
@@ -144,6 +147,14 @@ class Log:
         if consumer is not None and self._stories.is_enabled:
             self._stories.fetched(parts, fetched, consumer)
         return fetched
+
+    async def read_page(
+        self, topic: ReadableTopic, index: int, wanted: PageRequest, *, consumer: str
+    ) -> RecordPage:
+        """Single records, without what was not committed."""
+        max_bytes = min(wanted.max_bytes, self._fetch_max_bytes)
+        wanted = replace(wanted, max_bytes=max_bytes)
+        return await paging.read_page(self._led.find, topic, index, wanted, consumer)
 
     async def list_offset(
         self,

@@ -28,19 +28,23 @@ from goqueue.model.errors import (
     RequestTimedOut,
     UnknownLeaderEpoch,
 )
-from goqueue.model.log import Appended, EpochEnd, Isolation, ListedOffset
+from goqueue.model.log import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+    Appended,
+    EpochEnd,
+    Isolation,
+    ListedOffset,
+)
 from goqueue.model.names import TopicPartition
 from goqueue.model.topic_config import TopicConfig
 from goqueue.storage.log import LogRead, PartitionLog
 
 logger = logging.getLogger(__name__)
-
-LATEST_TIMESTAMP = -1
-EARLIEST_TIMESTAMP = -2
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL_TIMESTAMP = -4
-LATEST_TIERED_TIMESTAMP = -5
-EARLIEST_PENDING_UPLOAD_TIMESTAMP = -6
 
 NO_OFFSET = -1
 

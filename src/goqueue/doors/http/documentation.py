@@ -8,6 +8,7 @@ from typing import Any, Final
 from litestar import Request, Response, get
 from litestar.handlers import HTTPRouteHandler
 
+from goqueue.service.needs import OPEN
 from goqueue.doors.http.openapi import errors, openapi_document
 
 _STYLE: Final = """
@@ -161,13 +162,19 @@ _POLICY: Final = (
 )
 
 
-@get("/openapi.json", tags=["Operations"], responses=errors(400))
+@get("/openapi.json", tags=["Operations"], responses=errors(400), opt={"needs": OPEN})
 async def openapi(request: Request[Any, Any, Any]) -> Response[dict[str, Any]]:
     """This document."""
     return Response(openapi_document(request.app), media_type="application/json")  # type: ignore[arg-type]
 
 
-@get("/docs", tags=["Operations"], media_type="text/html", responses=errors(400))
+@get(
+    "/docs",
+    tags=["Operations"],
+    media_type="text/html",
+    responses=errors(400),
+    opt={"needs": OPEN},
+)
 async def docs() -> Response[str]:
     """The document as a page, with a form for each operation."""
     return Response(_PAGE, media_type="text/html", headers={"content-security-policy": _POLICY})

@@ -11,8 +11,6 @@ from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter, QueryParameter
 
-from goqueue.broker.node import Node
-from goqueue.broker.tracing.reading import note_read
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.payloads import Encoding
@@ -21,7 +19,7 @@ from goqueue.doors.http.stored_message import StoredMessage, show_record
 from goqueue.doors.http.topics import TopicInPath
 from goqueue.doors.web.long_poll import LONG_POLL_MAX_MS, or_gone
 from goqueue.model.caller import Caller
-from goqueue.model.log import Isolation, RecordPage
+from goqueue.model.log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, PageRequest, RecordPage
 from goqueue.model.rights import Resource, Verb
 from goqueue.model.settings import INT32_MAX
 from goqueue.service.broker_service import BrokerService
@@ -31,12 +29,6 @@ LIMIT_DEFAULT: Final = 100
 LIMIT_MAX: Final = 10_000
 # Record bytes in one answer (one record at least): turning them into JSON takes a few milliseconds.
 READ_MAX_BYTES: Final = 4 * 1024 * 1024
-
-# HTTP readers ask for messages, not for what a transaction took back.
-_ISOLATION: Final = Isolation.READ_COMMITTED
-_EARLIEST: Final = -2
-_LATEST: Final = -1
-_NOT_FOUND: Final = -1
 
 _TIME_PATTERN: Final = (
     r"^([0-9]{1,15}"
@@ -88,10 +80,12 @@ async def publish_messages(
 @get(
     "/topics/{name:str}/partitions/{partition:int}/messages",
     tags=["Messages"],
-    responses=errors(400, 404, 416, 422),
+    responses=errors(400, 403, 404, 416, 422),
+    opt={"needs": (Need(Resource.TOPIC, Verb.READ, names="name"),)},
 )
 async def read_messages(
-    broker: NamedDependency[Node],
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
     closing: NamedDependency[asyncio.Event],
     request: Request[Any, Any, Any],
     name: TopicInPath,
@@ -139,56 +133,30 @@ async def read_messages(
     ] = "text",
 ) -> MessagePage:
     """Read messages in order, from an offset or a time on."""
-    begin = await _begin(broker, name, partition, offset, timestamp)
-    end = await _end(broker, name, partition, until)
-    is_over = end is not None and begin >= end
-    page = await or_gone(
-        broker.read_records(
-            name,
-            partition,
-            begin,
-            limit=1 if is_over else limit,
-            max_bytes=READ_MAX_BYTES,
-            max_wait_ms=0 if is_over else max_wait,
-            isolation=_ISOLATION,
-        ),
-        request.receive,
-        closing,
+    wanted = PageRequest(
+        **_begin(offset, timestamp),
+        until_ms=None if until is None else _parse_time("until", until),
+        limit=limit,
+        max_bytes=READ_MAX_BYTES,
+        max_wait_ms=max_wait,
     )
-    shown = _show(page, partition, begin, end, encoding)
-    trace = broker.hosted.trace_of(name, partition)
-    note_read(trace, page.records[: len(shown.messages)], "http")
-    return shown
+    reading = service.log.read_page(caller, name, partition, wanted)
+    return _show(await or_gone(reading, request.receive, closing), partition, encoding)
 
 
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (publish_messages, read_messages)
 
 
-async def _begin(
-    broker: Node, name: str, partition: int, offset: str | None, timestamp: str | None
-) -> int:
+def _begin(offset: str | None, timestamp: str | None) -> dict[str, int]:
     if timestamp is not None:
         if offset is not None:
             raise Refusal(422, "invalid_request", "offset, timestamp: give one of the two")
-        time_ms = _parse_time("timestamp", timestamp)
-        found = await broker.list_offset(name, partition, time_ms, isolation=_ISOLATION)
-        if found.offset != _NOT_FOUND:
-            return found.offset
-        offset = "latest"
+        return {"since_ms": _parse_time("timestamp", timestamp)}
     if offset is not None and offset.isdigit():
-        return int(offset)
+        return {"offset": int(offset)}
     if offset not in (None, "earliest", "latest"):
         raise Refusal(400, "invalid_request", "offset: neither a number nor earliest nor latest")
-    which = _LATEST if offset == "latest" else _EARLIEST
-    return (await broker.list_offset(name, partition, which, isolation=_ISOLATION)).offset
-
-
-async def _end(broker: Node, name: str, partition: int, until: str | None) -> int | None:
-    if until is None:
-        return None
-    time_ms = _parse_time("until", until)
-    found = await broker.list_offset(name, partition, time_ms, isolation=_ISOLATION)
-    return None if found.offset == _NOT_FOUND else found.offset
+    return {"since_ms": LATEST_TIMESTAMP if offset == "latest" else EARLIEST_TIMESTAMP}
 
 
 def _parse_time(field: str, text: str) -> int:
@@ -203,18 +171,11 @@ def _parse_time(field: str, text: str) -> int:
         raise Refusal(422, "invalid_time", f"{field}: {error}") from None
 
 
-def _show(
-    page: RecordPage, partition: int, begin: int, end: int | None, encoding: Encoding
-) -> MessagePage:
-    records = page.records
-    next_offset = page.next_offset
-    if end is not None and next_offset > end:
-        records = [record for record in records if record.offset < end]
-        next_offset = max(begin, end)
+def _show(page: RecordPage, partition: int, encoding: Encoding) -> MessagePage:
     return MessagePage(
-        messages=[show_record(record, partition, encoding) for record in records],
-        next_offset=next_offset,
-        until_offset=end,
+        messages=[show_record(record, partition, encoding) for record in page.records],
+        next_offset=page.next_offset,
+        until_offset=page.until_offset,
         log_start_offset=page.log_start_offset,
         high_watermark=page.high_watermark,
     )

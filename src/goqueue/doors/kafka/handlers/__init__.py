@@ -1,4 +1,4 @@
-"""One file per operation: decode → broker → encode, no rules of its own beyond the protocol's.
+"""One file per operation: decode → service → encode, no rules of its own beyond the protocol's.
 
 To serve another operation, write its file with an `OPERATION` and add it to the table here; it is
 then advertised, decoded and dispatched.
