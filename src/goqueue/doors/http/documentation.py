@@ -8,8 +8,8 @@ from typing import Any, Final
 from litestar import Request, Response, get
 from litestar.handlers import HTTPRouteHandler
 
-from goqueue.service.needs import OPEN
 from goqueue.doors.http.openapi import errors, openapi_document
+from goqueue.service.needs import OPEN
 
 _STYLE: Final = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8882; }
