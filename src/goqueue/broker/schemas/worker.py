@@ -60,7 +60,9 @@ class SchemaWorker:
             async with self._turn:
                 self._rest(None)
                 try:
-                    answer = await self._ask(encode(job))
+                    # A time limit needs a task, and who asks may not be in one.
+                    asking = asyncio.get_running_loop().create_task(self._ask(encode(job)))
+                    answer = await asking
                 finally:
                     self._rest(self._idle_seconds)
         finally:

@@ -2,17 +2,19 @@
 
 Requests of a connection run one after another, as Kafka runs them, so a pipelined request sees
 what the one before it did. Only operations that overlap (produce: it appends before it first
-waits) run side by side.
+waits) run side by side. What arrives is worked on in turns that all connections share (`turn`);
+a request that need not wait is answered in the turn in which it is read, without a task.
 """
 
 import asyncio
 import logging
-import struct
 from collections import deque
 from dataclasses import replace
 from time import perf_counter
 from typing import Final, cast
 
+from goqueue.doors.kafka.eager import begin
+from goqueue.doors.kafka.exchange import Exchange
 from goqueue.doors.kafka.frame_reader import FrameReader
 from goqueue.doors.kafka.open_connections import OpenConnections
 from goqueue.doors.kafka.operation import (
@@ -22,10 +24,10 @@ from goqueue.doors.kafka.operation import (
     RequestContext,
 )
 from goqueue.doors.kafka.request_memory import RequestMemory
+from goqueue.doors.kafka.turn import Turn
 from goqueue.doors.kafka.wire.reading import Malformed
 from goqueue.doors.kafka.wire.request_header import RequestHeader, read_request_header
-from goqueue.doors.kafka.wire.schema import Schema, load_schema
-from goqueue.doors.kafka.wire.writing import Chunks, Message, join_small
+from goqueue.doors.kafka.wire.writing import Chunks
 from goqueue.model.caller import ANONYMOUS, Caller, Door
 
 log = logging.getLogger(__name__)
@@ -42,35 +44,6 @@ SHUTDOWN: Final = "shutdown"
 
 CANCELLED: Final = "cancelled"
 
-_FRAME_LENGTH: Final = struct.Struct(">i")
-
-
-class Exchange:
-    """A request and, later, its answer."""
-
-    __slots__ = (
-        "answer",
-        "arrived_seconds",
-        "body",
-        "failure",
-        "header",
-        "is_done",
-        "operation",
-        "size_bytes",
-        "task",
-    )
-
-    def __init__(self, header: RequestHeader, operation: Operation, body: memoryview) -> None:
-        self.arrived_seconds = perf_counter()
-        self.header = header
-        self.operation = operation
-        self.body: memoryview | None = body
-        self.size_bytes = len(body)
-        self.task: asyncio.Task[None] | None = None
-        self.answer: Chunks | None = None
-        self.failure: str | None = None
-        self.is_done = False
-
 
 class Connection(asyncio.BufferedProtocol):
     def __init__(
@@ -79,6 +52,7 @@ class Connection(asyncio.BufferedProtocol):
         memory: RequestMemory,
         scratch: memoryview,
         connections: OpenConnections["Connection"],
+        turn: Turn,
     ) -> None:
         self._services = services
         self._traffic = services.traffic
@@ -93,6 +67,8 @@ class Connection(asyncio.BufferedProtocol):
         self._queued: deque[Exchange] = deque()
         self._running: set[Exchange] = set()
         self._runs_overlapping = False
+        self._turn = turn
+        self._has_joined = False
         self._holds: set[str] = set()
         self._is_paused = False
         self._failure: str | None = None
@@ -149,7 +125,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._release(UNSENT_ANSWERS)
-        self._start_queued()
+        self._proceed()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         return self._frames.buffer()
@@ -158,9 +134,16 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active_seconds = self._loop.time()
         if self._is_ending:
             return
-        self._frames.arrived(nbytes)
-        self._read_frames()
-        self._start_queued()
+        frame = None if self._holds else self._frames.only_frame(nbytes)
+        if frame is None:
+            self._frames.arrived(nbytes)
+            self._read_frames()
+        else:
+            try:
+                self._accept(frame)
+            except Malformed as error:
+                self._fail(str(error))
+        self._proceed()
 
     # --- bytes to requests ----------------------------------------------------------------
 
@@ -201,73 +184,82 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- running --------------------------------------------------------------------------
 
-    def _start_queued(self) -> None:
-        while self._queued and not self._is_ending:
-            exchange = self._queued[0]
-            if self._running and not (self._runs_overlapping and exchange.operation.overlaps):
+    def _proceed(self) -> None:
+        """Go on in the next turn."""
+        if not self._has_joined:
+            self._has_joined = True
+            self._turn.join(self)
+
+    def read_requests(self) -> None:
+        self._has_joined = False
+        for exchange in self._queued:
+            if exchange.is_read:
+                continue
+            try:
+                exchange.read()
+            except Malformed as error:
+                exchange.failure = f"{exchange.operation.name}: {error}"
+            except Exception:
+                exchange.failure = self._internal_error(exchange)
+
+    def start_requests(self) -> None:
+        if self._unanswered and self._unanswered[0].is_done:
+            # Answers may be large: no further one is made before these are on their way.
+            self.send_answers()
+        # What arrived since the turn began is for the next one.
+        while self._may_start() and self._queued[0].is_read:
+            exchange = self._queued.popleft()
+            operation = exchange.operation
+            if exchange.failure is not None:
+                self._done(exchange)
                 return
-            if UNSENT_ANSWERS in self._holds:
-                return
-            self._queued.popleft()
             self._running.add(exchange)
-            self._runs_overlapping = exchange.operation.overlaps
-            exchange.task = self._loop.create_task(self._run(exchange))
+            self._runs_overlapping = operation.overlaps
+            if operation.starts_at_once:
+                exchange.task = begin(self._run(exchange))
+            else:
+                exchange.task = self._loop.create_task(self._run(exchange))
+            if not operation.overlaps:
+                return
+
+    def _may_start(self) -> bool:
+        if not self._queued or self._is_ending or UNSENT_ANSWERS in self._holds:
+            return False
+        return not self._running or (self._runs_overlapping and self._queued[0].operation.overlaps)
 
     async def _run(self, exchange: Exchange) -> None:
+        header, operation = exchange.header, exchange.operation
+        caller = self._caller_of(header.client_id or "")
+        self._services.service.tracing.asked_by(caller)
+        context = RequestContext(
+            self._services, exchange.version, header.correlation_id, caller, self
+        )
+        request, exchange.request = exchange.request, None
         try:
-            exchange.answer = await self._answer(exchange)
+            exchange.message = await operation.handle(context, request)
         except (Malformed, CloseConnection) as error:
-            exchange.failure = f"{exchange.operation.name}: {error}"
+            exchange.failure = f"{operation.name}: {error}"
         except asyncio.CancelledError:
             # The client is gone or the broker is going: no use in waiting on.
             exchange.failure = CANCELLED
         except Exception:
-            log.exception(
-                "%s from %s failed; its connection is closed",
-                exchange.operation.name,
-                self.client_host,
-            )
-            exchange.failure = "internal error"
-        self._count(exchange)
-        exchange.is_done = True
-        exchange.body = None
+            exchange.failure = self._internal_error(exchange)
         self._running.discard(exchange)
+        self._done(exchange)
+
+    def _done(self, exchange: Exchange) -> None:
+        exchange.is_done = True
         self._memory.give_back(exchange.size_bytes)
-        self._send_answers()
-        self._start_queued()
+        if exchange.task is not None:
+            self._proceed()
 
-    def _count(self, exchange: Exchange) -> None:
-        name = exchange.operation.name
-        if exchange.failure is None:
-            self._traffic.latencies[name].observe(perf_counter() - exchange.arrived_seconds)
-        elif exchange.failure is not CANCELLED:
-            self._traffic.failures[name] += 1
-
-    async def _answer(self, exchange: Exchange) -> Chunks | None:
-        header, operation = exchange.header, exchange.operation
-        is_known = header.version <= operation.max_version
-        version = header.version if is_known else 0
-        schema = load_schema(operation.api_key, version, operation.max_version)
-        request = None
-        assert exchange.body is not None
-        if is_known:
-            position = header.body_position(exchange.body, schema.has_tagged_request_header)
-            request = schema.read_request(exchange.body, position)
-        # The handler holds the parts of the frame that it needs.
-        exchange.body = None
-        caller = self._caller_of(header.client_id or "")
-        self._services.service.tracing.asked_by(caller)
-        context = RequestContext(
-            services=self._services,
-            version=version,
-            correlation_id=header.correlation_id,
-            caller=caller,
-            connection=self,
+    def _internal_error(self, exchange: Exchange) -> str:
+        log.exception(
+            "%s from %s failed; its connection is closed",
+            exchange.operation.name,
+            self.client_host,
         )
-        message = await operation.handle(context, request)
-        if message is None:
-            return None
-        return _framed(schema, header.correlation_id, message)
+        return "internal error"
 
     def _caller_of(self, client_id: str) -> Caller:
         """Clients hardly ever change what they call themselves."""
@@ -275,23 +267,33 @@ class Connection(asyncio.BufferedProtocol):
             self._caller = replace(self._caller, client_id=client_id)
         return self._caller
 
-    def _send_answers(self) -> None:
+    def send_answers(self) -> None:
+        unanswered = self._unanswered
         ready: Chunks = []
-        while self._unanswered and self._unanswered[0].is_done:
-            exchange = self._unanswered.popleft()
+        while unanswered and unanswered[0].is_done:
+            exchange = unanswered.popleft()
+            name = exchange.operation.name
+            if exchange.failure is None:
+                try:
+                    ready += exchange.answer()
+                except Exception:
+                    exchange.failure = self._internal_error(exchange)
             if exchange.failure is not None:
+                if exchange.failure is not CANCELLED:
+                    self._traffic.failures[name] += 1
                 self._write(ready)
                 self._end(exchange.failure)
                 return
-            if exchange.answer is not None:
-                ready += exchange.answer
+            self._traffic.latencies[name].observe(perf_counter() - exchange.arrived_seconds)
         self._write(ready)
-        if self._failure is not None and not self._unanswered:
+        if self._failure is not None and not unanswered:
             self._end(self._failure)
         elif self._is_ending and not self._running:
             self._close_transport()
-        elif len(self._unanswered) < self._max_in_flight:
+        elif self._holds and len(unanswered) < self._max_in_flight:
             self._release(REQUESTS_IN_FLIGHT)
+        if self._may_start():
+            self._proceed()
 
     def _write(self, chunks: Chunks) -> None:
         if chunks and self._transport is not None and not self._transport.is_closing():
@@ -320,7 +322,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def memory_freed(self) -> None:
         self._release(MEMORY)
-        self._start_queued()
+        self._proceed()
 
     # --- ending ---------------------------------------------------------------------------
 
@@ -356,8 +358,8 @@ class Connection(asyncio.BufferedProtocol):
         self._hold(SHUTDOWN)
         self._drop_queued()
         self._cancel_waiting()
-        if not self._running:
-            self._close_transport()
+        # Closes when nothing is running, after what is answered.
+        self.send_answers()
 
     def _cancel_waiting(self) -> None:
         for exchange in self._running:
@@ -368,9 +370,3 @@ class Connection(asyncio.BufferedProtocol):
         self._is_ending = True
         if self._transport is not None:
             self._transport.abort()
-
-
-def _framed(schema: Schema, correlation_id: int, message: Message) -> Chunks:
-    chunks = schema.write_response(correlation_id, message)
-    size = sum(map(len, chunks))
-    return join_small((_FRAME_LENGTH.pack(size), *chunks))

@@ -39,6 +39,16 @@ class FrameReader:
             return self._scratch
         return memoryview(self._partial)[self._filled_bytes :]
 
+    def only_frame(self, nbytes: int) -> memoryview | None:
+        """The frame if these bytes are exactly one, as most are; None leaves all as it was."""
+        if self._partial is not None or self._unread or nbytes < _LENGTH.size:
+            return None
+        (size,) = _LENGTH.unpack_from(self._scratch)
+        if size + _LENGTH.size != nbytes or size > self._limit_bytes:
+            return None
+        self._memory.take(size)
+        return memoryview(bytearray(self._scratch[_LENGTH.size : nbytes]))
+
     def arrived(self, nbytes: int) -> None:
         """So many bytes are in the buffer now. Call `next_frame` until it has none, then `keep`."""
         if self._partial is not None:

@@ -32,7 +32,7 @@ class DoorServices:
     traffic: KafkaTraffic = field(default_factory=KafkaTraffic)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class RequestContext:
     """Where a request comes from, and what it may use."""
 
@@ -77,6 +77,9 @@ class Operation:
     answers_newer_versions: bool = False
     # May run while earlier requests of the connection that also overlap are still running.
     overlaps: bool = False
+    # Begins in the turn of the loop that read the request and gets a task only if it waits (see
+    # `eager` for what its first step must not do).
+    starts_at_once: bool = False
     # Waits for something else to happen, so there is no point in finishing it for a client that
     # left or at shutdown.
     waits: bool = False

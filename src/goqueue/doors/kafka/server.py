@@ -13,6 +13,7 @@ from goqueue.doors.kafka.open_connections import OpenConnections
 from goqueue.doors.kafka.operation import DoorServices
 from goqueue.doors.kafka.request_memory import RequestMemory
 from goqueue.doors.kafka.share_sessions import ShareSessions
+from goqueue.doors.kafka.turn import Turn
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.service.broker_service import BrokerService
 
@@ -43,6 +44,7 @@ class KafkaDoor:
         self.connections: OpenConnections[Connection] = OpenConnections(
             config.max_connections, service.measuring.traffic.kafka.connections
         )
+        self._turn = Turn()
         self._server: asyncio.Server | None = None
         self._idle_sweep: asyncio.Task[None] | None = None
 
@@ -61,7 +63,7 @@ class KafkaDoor:
         return self._config.host, self._server.sockets[0].getsockname()[1]
 
     def _connection(self) -> Connection:
-        return Connection(self._services, self._memory, self._scratch, self.connections)
+        return Connection(self._services, self._memory, self._scratch, self.connections, self._turn)
 
     async def stop(self) -> None:
         """Stop listening, let running requests finish briefly, close every connection."""

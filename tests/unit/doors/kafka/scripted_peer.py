@@ -13,7 +13,9 @@ from goqueue.doors.kafka.open_connections import OpenConnections
 from goqueue.doors.kafka.operation import DoorServices, Operation, RequestContext
 from goqueue.doors.kafka.request_memory import RequestMemory
 from goqueue.doors.kafka.share_sessions import ShareSessions
+from goqueue.doors.kafka.turn import Turn
 from goqueue.model.broker_config import broker_config
+from goqueue.service.tracing import TracingService
 
 PRODUCE, METADATA, FETCH = 0, 3, 1
 
@@ -21,6 +23,7 @@ PRODUCE, METADATA, FETCH = 0, 3, 1
 class FakeTransport:
     def __init__(self) -> None:
         self.written = b""
+        self.write_count = 0
         self.is_closed = False
         self.is_reading = True
 
@@ -41,6 +44,7 @@ class FakeTransport:
     def writelines(self, chunks: Any) -> None:
         assert not self.is_closed
         self.written += b"".join(chunks)
+        self.write_count += 1
 
     def is_closing(self) -> bool:
         return self.is_closed
@@ -102,7 +106,13 @@ class Peer:
         texts = {name.replace("_", "."): text for name, text in settings.items()}
         config = broker_config(texts)
         self.services = DoorServices(
-            service=cast(Any, SimpleNamespace()),
+            service=cast(
+                Any,
+                SimpleNamespace(
+                    tracing=TracingService,
+                    share_groups=SimpleNamespace(connection_lost=lambda _ended: None),
+                ),
+            ),
             config=config,
             operations=self.script.operations(),
             fetch_sessions=FetchSessions(1),
@@ -110,11 +120,12 @@ class Peer:
         )
         self.memory = RequestMemory(config.queued_max_request_bytes)
         self.open: OpenConnections[Connection] = OpenConnections(config.max_connections)
+        self.turn = Turn()
         self.connection, self.transport = self.connect()
 
     def connect(self) -> tuple[Connection, FakeTransport]:
         scratch = memoryview(bytearray(SCRATCH_BYTES))
-        connection = Connection(self.services, self.memory, scratch, self.open)
+        connection = Connection(self.services, self.memory, scratch, self.open, self.turn)
         transport = FakeTransport()
         connection.connection_made(cast(asyncio.BaseTransport, transport))
         return connection, transport

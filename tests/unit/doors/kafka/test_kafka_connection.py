@@ -1,5 +1,6 @@
 """The connection against operations made for the test, driven without a socket."""
 
+import asyncio
 import logging
 import struct
 from typing import Any, cast
@@ -7,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from goqueue.doors.kafka.frame_reader import FRAME_RESERVE_BYTES
-from goqueue.doors.kafka.operation import CloseConnection, Operation, RequestContext
+from goqueue.doors.kafka.operation import CloseConnection, Handle, Operation, RequestContext
 from tests.unit.doors.kafka.scripted_peer import (
     FETCH,
     METADATA,
@@ -253,3 +254,87 @@ async def test_a_newer_client_is_told_the_versions_in_version_0(peer: Peer) -> N
     assert (correlation_id, error_code, count) == (5, 35, 4)
     assert size == 4 + 2 + 4 + 4 * 6
     assert struct.pack(">hhh", PRODUCE, 3, 9) in peer.transport.written
+
+
+async def test_what_need_not_wait_is_answered_in_one_turn_and_one_write(peer: Peer) -> None:
+    async def handle(context: RequestContext, _request: Any) -> Any:
+        peer.script.started.append(context.correlation_id)
+        return PRODUCE_ANSWER
+
+    _serve_at_once(peer, handle, overlaps=True)
+    peer.send(produce(1) + produce(2) + metadata(3) + produce(4))
+    await asyncio.sleep(0)
+    assert peer.answers() == [1, 2]
+    assert peer.transport.write_count == 1
+    await peer.settle()
+    assert peer.script.started == [1, 2, 3]
+    await peer.finish(3, METADATA_ANSWER)
+    assert peer.answers() == [1, 2, 3, 4]
+
+
+async def test_a_first_step_that_waits_keeps_the_order_of_answers(peer: Peer) -> None:
+    later = asyncio.get_running_loop().create_future()
+
+    async def handle(context: RequestContext, _request: Any) -> Any:
+        if context.correlation_id == 1:
+            await later
+        return PRODUCE_ANSWER
+
+    _serve_at_once(peer, handle, overlaps=True)
+    peer.send(produce(1) + produce(2))
+    await peer.settle()
+    assert peer.answers() == []
+    later.set_result(None)
+    await peer.settle()
+    assert peer.answers() == [1, 2]
+
+
+async def test_an_exclusive_answer_is_sent_before_the_next_is_made(peer: Peer) -> None:
+    sent_before: list[list[int]] = []
+
+    async def handle(_context: RequestContext, _request: Any) -> Any:
+        sent_before.append(peer.answers())
+        return PRODUCE_ANSWER
+
+    _serve_at_once(peer, handle, overlaps=False)
+    peer.send(produce(1) + produce(2) + produce(3))
+    await peer.settle()
+    assert sent_before == [[], [1], [1, 2]]
+    assert peer.answers() == [1, 2, 3]
+
+
+async def test_one_that_fails_at_once_closes_after_those_before_it(peer: Peer) -> None:
+    async def handle(context: RequestContext, _request: Any) -> Any:
+        if context.correlation_id == 2:
+            raise CloseConnection("acks=0, and no")
+        return PRODUCE_ANSWER
+
+    _serve_at_once(peer, handle, overlaps=True)
+    peer.send(produce(1) + produce(2) + produce(3))
+    await peer.settle()
+    assert peer.answers() == [1]
+    assert peer.transport.is_closed
+    assert peer.memory.held_bytes == 0
+
+
+async def test_an_answer_that_is_ready_is_sent_before_the_connection_finishes(peer: Peer) -> None:
+    peer.send(produce(1))
+    await peer.settle()
+    peer.script.finish[1].set_result(PRODUCE_ANSWER)
+    await asyncio.sleep(0)
+    peer.connection.finish()
+    await peer.settle()
+    assert peer.answers() == [1]
+    assert peer.transport.is_closed
+
+
+def _serve_at_once(peer: Peer, handle: Handle, *, overlaps: bool) -> None:
+    cast(dict[int, Operation], peer.services.operations)[PRODUCE] = Operation(
+        api_key=PRODUCE,
+        name="Produce",
+        min_version=3,
+        max_version=9,
+        handle=handle,
+        overlaps=overlaps,
+        starts_at_once=True,
+    )

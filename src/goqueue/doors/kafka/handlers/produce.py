@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.coordinator_errors import transaction_code
+from goqueue.doors.kafka.eager import begin
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import CloseConnection, Operation, RequestContext
 from goqueue.doors.kafka.produced_batch import check_one_batch
@@ -40,19 +41,17 @@ _Outcome = Produced | GoQueueError
 
 async def handle(context: RequestContext, request: "ProduceRequest") -> Message | None:
     timeout_ms = max(0, request.timeout // _MILLISECOND)
-    pending: list[asyncio.Task[_Outcome]] = []
+    pending: list[_Outcome | asyncio.Task[_Outcome]] = []
     topics: list[tuple[Message, list[PartitionProduceData]]] = []
     by_id = context.version >= FIRST_VERSION_WITH_TOPIC_ID
-    loop = asyncio.get_running_loop()
     for topic in request.topic_data:
         # The name stands in the request up to version 12, the id from then on (KIP-516).
         named = {"topic_id": topic.topic_id} if by_id else {"name": getattr(topic, "name", "")}
         topics.append((named, list(topic.partition_data)))
         for part in topic.partition_data:
-            # A task each, even for one: all appends then happen in the order of the requests.
-            append = _append(context, request, named, part, timeout_ms=timeout_ms)
-            pending.append(loop.create_task(append))
-    outcomes = [await pending[0]] if len(pending) == 1 else await asyncio.gather(*pending)
+            # Begun here and now, so that all appends happen in the order of the requests.
+            pending.append(begin(_append(context, request, named, part, timeout_ms=timeout_ms)))
+    outcomes = [await one if isinstance(one, asyncio.Task) else one for one in pending]
     if request.acks == 0:
         _close_on_error(outcomes)
         return None
@@ -178,4 +177,5 @@ OPERATION = Operation(
     # librdkafka takes a broker without version 0 for one that cannot compress (KAFKA-18659).
     advertised_min_version=0,
     overlaps=True,
+    starts_at_once=True,
 )

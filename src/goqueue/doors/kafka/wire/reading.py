@@ -7,7 +7,7 @@ default. Nothing is reserved or built on the word of a length that the bytes can
 import struct
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 from goqueue.doors.kafka.wire.fields import FIXED, Field, fields_of
@@ -51,7 +51,7 @@ def compile_reader(entity: Any, newest: Any) -> Read:
         field for name, field in newest_fields.items() if name not in {f.name for f in fields}
     ]
     names = [field.name for field in (*plain, *tagged, *absent)]
-    make = _shape(entity.__name__, tuple(names))._make
+    make = partial(tuple.__new__, shape(entity.__name__, tuple(names)))
     steps = _read_steps(plain, newest_fields, flexible=flexible)
     rest = [field.default for field in (*tagged, *absent)]
     tag_readers = {
@@ -71,9 +71,9 @@ def compile_reader(entity: Any, newest: Any) -> Read:
                 values.append(value)
         if not flexible:
             return make(values + rest), position
+        if buffer[position] == 0:
+            return make(values + rest), position + 1
         count, position = read_uvarint(buffer, position)
-        if not count:
-            return make(values + rest), position
         extra = rest.copy()
         position = _read_tags(buffer, position, count, tag_readers, extra)
         return make(values + extra), position
@@ -82,7 +82,7 @@ def compile_reader(entity: Any, newest: Any) -> Read:
 
 
 @cache
-def _shape(name: str, names: tuple[str, ...]) -> Any:
+def shape(name: str, names: tuple[str, ...]) -> Any:
     """Versions often have the same fields; making a class is what costs most in compiling."""
     make_class: Any = namedtuple
     return make_class(name, names)
@@ -271,6 +271,9 @@ def _read_compact_length(buffer: memoryview, position: int) -> tuple[int, int]:
 
 
 def read_uvarint(buffer: memoryview, position: int) -> tuple[int, int]:
+    value = buffer[position]
+    if value < 0x80:
+        return value, position + 1
     value = shift = 0
     while True:
         byte = buffer[position]
@@ -288,6 +291,8 @@ def read_uvarint(buffer: memoryview, position: int) -> tuple[int, int]:
 def skip_tags(buffer: memoryview, position: int) -> int:
     """The position after the tagged fields of a header, none of which is used."""
     try:
+        if buffer[position] == 0:
+            return position + 1
         count, position = read_uvarint(buffer, position)
         return _read_tags(buffer, position, count, {}, [])
     except (IndexError, ValueError) as error:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from kio.index import load_request_schema, load_response_schema
 
+from goqueue.doors.kafka.wire import single_produce
 from goqueue.doors.kafka.wire.fields import Buffer
 from goqueue.doors.kafka.wire.reading import Read, compile_reader, decode
 from goqueue.doors.kafka.wire.writing import Chunks, Message, Write, compile_writer
@@ -38,9 +39,13 @@ def load_schema(api_key: int, version: int, newest_version: int) -> Schema:
     request: Any = load_request_schema(api_key, version)
     newest: Any = load_request_schema(api_key, newest_version)
     response: Any = load_response_schema(api_key, version)
+    read, write = compile_reader(request, newest), compile_writer(response)
+    if api_key == single_produce.API_KEY and version >= single_produce.FIRST_FLEXIBLE_VERSION:
+        read = single_produce.single_reader(version, read)
+        write = single_produce.single_writer(version, write)
     return Schema(
         has_tagged_request_header=request.__flexible__,
         has_tagged_response_header=response.__header_schema__.__version__ > 0,
-        read=compile_reader(request, newest),
-        write=compile_writer(response),
+        read=read,
+        write=write,
     )

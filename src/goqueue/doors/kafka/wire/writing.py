@@ -26,8 +26,14 @@ _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 
 
-def join_small(chunks: Iterable[Buffer]) -> Chunks:
-    """The same bytes in few pieces; large ones are not copied."""
+def framed(chunks: Chunks) -> Chunks:
+    """A response with its length before it, in few pieces; large ones are not copied."""
+    size = sum(map(len, chunks))
+    chunks.insert(0, _INT32.pack(size))
+    return [b"".join(chunks)] if size < JOIN_BELOW_BYTES else _join_small(chunks)
+
+
+def _join_small(chunks: Iterable[Buffer]) -> Chunks:
     joined: Chunks = []
     small: list[Buffer] = []
     for chunk in chunks:

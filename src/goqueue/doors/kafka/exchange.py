@@ -1,0 +1,67 @@
+"""A request and, later, its answer."""
+
+import asyncio
+from time import perf_counter
+from typing import Any
+
+from goqueue.doors.kafka.operation import Operation
+from goqueue.doors.kafka.wire.request_header import RequestHeader
+from goqueue.doors.kafka.wire.schema import Schema, load_schema
+from goqueue.doors.kafka.wire.writing import Chunks, Message, framed
+
+
+class Exchange:
+    __slots__ = (
+        "_frame",
+        "_schema",
+        "arrived_seconds",
+        "failure",
+        "header",
+        "is_done",
+        "is_read",
+        "message",
+        "operation",
+        "request",
+        "size_bytes",
+        "task",
+        "version",
+    )
+
+    def __init__(self, header: RequestHeader, operation: Operation, frame: memoryview) -> None:
+        self.arrived_seconds = perf_counter()
+        self.header = header
+        self.operation = operation
+        self.size_bytes = len(frame)
+        # None: the handler has it, and holds the parts of it that it needs.
+        self._frame: memoryview | None = frame
+        self._schema: Schema | None = None
+        self.version = 0
+        self.is_read = False
+        self.request: Any = None
+        self.task: asyncio.Task[None] | None = None
+        self.message: Message | None = None
+        self.failure: str | None = None
+        self.is_done = False
+
+    def read(self) -> None:
+        """Decode the request, or raise `Malformed`."""
+        self.is_read = True
+        header, operation, frame = self.header, self.operation, self._frame
+        self._frame = None
+        assert frame is not None
+        # A client that is newer than us is told so in version 0, and its request is not read.
+        is_known = header.version <= operation.max_version
+        self.version = header.version if is_known else 0
+        schema = load_schema(operation.api_key, self.version, operation.max_version)
+        self._schema = schema
+        if is_known:
+            position = header.body_position(frame, schema.has_tagged_request_header)
+            self.request = schema.read_request(frame, position)
+
+    def answer(self) -> Chunks:
+        """The bytes that answer it; none if the client wants none."""
+        message, schema = self.message, self._schema
+        if message is None:
+            return []
+        assert schema is not None
+        return framed(schema.write_response(self.header.correlation_id, message))
