@@ -1,6 +1,6 @@
 /* A Kafka load generator on librdkafka: every mode prints one line of JSON.
  *
- *   load produce|consume|publish-latency|end-to-end --brokers HOST:PORT --topic NAME ...
+ *   load MODE --brokers HOST:PORT --topic NAME ...     (modes are listed in MODES below)
  *
  * The same binary runs against every broker, so that the client is never the difference. */
 #include <getopt.h>
@@ -59,6 +59,7 @@ static const struct option LONG_OPTIONS[] = {
     {"size", required_argument, NULL, 's'},     {"rate", required_argument, NULL, 'r'},
     {"seconds", required_argument, NULL, 'd'},  {"warmup-seconds", required_argument, NULL, 'w'},
     {"timeout", required_argument, NULL, 'T'},  {"set", required_argument, NULL, 'X'},
+    {"clients", required_argument, NULL, 'c'},
     {NULL, 0, NULL, 0},
 };
 
@@ -68,6 +69,7 @@ static void read_option(struct options *options, int letter)
     case 'b': options->brokers = optarg; break;
     case 't': options->topic = optarg; break;
     case 'p': options->partitions = atoi(optarg); break;
+    case 'c': options->clients = atoi(optarg); break;
     case 'n': options->count = atoll(optarg); break;
     case 's': options->size_bytes = atoi(optarg); break;
     case 'r': options->rate_per_s = atoi(optarg); break;
@@ -89,13 +91,14 @@ static const struct {
 } MODES[] = {
     {"produce", run_produce},
     {"consume", run_consume},
+    {"requests", run_requests},
     {"publish-latency", run_publish_latency},
     {"end-to-end", run_end_to_end},
 };
 
 int main(int argc, char **argv)
 {
-    struct options options = {.partitions = 1, .count = 1000000, .size_bytes = 100,
+    struct options options = {.partitions = 1, .clients = 1, .count = 1000000, .size_bytes = 100,
                               .rate_per_s = 10000, .seconds = 10, .warmup_seconds = 2,
                               .timeout_s = 120};
     int letter;
@@ -106,7 +109,7 @@ int main(int argc, char **argv)
     while ((letter = getopt_long(argc, argv, "", LONG_OPTIONS, NULL)) != -1)
         read_option(&options, letter);
     if (optind != argc - 1 || options.brokers == NULL || options.topic == NULL ||
-        options.partitions < 1 || options.count < 1 || options.rate_per_s < 1 ||
+        options.partitions < 1 || options.clients < 1 || options.count < 1 || options.rate_per_s < 1 ||
         options.size_bytes < PAYLOAD_HEADER_BYTES || options.size_bytes > MAX_PAYLOAD_BYTES)
         die("arguments", "one mode, --brokers, --topic and sizes above zero are needed");
     for (size_t i = 0; i < sizeof MODES / sizeof *MODES; i++)

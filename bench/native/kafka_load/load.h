@@ -11,6 +11,7 @@ struct options {
     const char *brokers;
     const char *topic;
     int partitions;
+    int clients;
     int64_t count;
     int size_bytes;
     int rate_per_s;
@@ -56,6 +57,7 @@ rd_kafka_t *consumer_new(const struct options *options);
 
 void run_produce(const struct options *options);
 void run_consume(const struct options *options);
+void run_requests(const struct options *options);
 void run_publish_latency(const struct options *options);
 void run_end_to_end(const struct options *options);
 
