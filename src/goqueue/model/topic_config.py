@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from goqueue.model.errors import InvalidConfig
+from goqueue.model.queues.lanes import LaneMode
+from goqueue.model.queues.settings import DEFAULT_SETTINGS
 from goqueue.model.settings import (
     INT32_MAX,
     INT64_MAX,
@@ -105,11 +107,11 @@ class TopicConfig(TopicTracingSettings):
         doc="In-sync replicas that an append with acks=all needs.",
     )
     queue_dead_letters: bool = setting(
-        True,
+        DEFAULT_SETTINGS.has_dead_letters,
         doc="Whether messages that failed too often go to {topic}.dlq; else they are dropped.",
     )
     queue_expired_to_dead_letters: bool = setting(
-        False,
+        DEFAULT_SETTINGS.expired_to_dead_letters,
         doc="Whether messages past their time to live go to {topic}.dlq or are dropped.",
     )
     queue_headers_in_compressed: bool = setting(
@@ -117,35 +119,35 @@ class TopicConfig(TopicTracingSettings):
         doc="Look for goqueue-delay-ms, goqueue-priority … in compressed batches too.",
     )
     queue_max_deliveries: int = setting(
-        4,
+        DEFAULT_SETTINGS.max_deliveries,
         minimum=0,
         maximum=INT32_MAX,
         doc="How often a queue reader may get a message before it is a dead letter; 0: always.",
     )
     queue_max_in_flight: int = setting(
-        20_000,
+        DEFAULT_SETTINGS.max_in_flight,
         minimum=1,
         maximum=1_000_000,
         doc="Messages of a partition that one group may have unacknowledged.",
     )
     queue_max_in_flight_per_consumer: int = setting(
-        1_000,
+        DEFAULT_SETTINGS.max_in_flight_per_member,
         minimum=1,
         maximum=1_000_000,
         doc="Messages of a partition that one consumer may have unacknowledged.",
     )
     queue_priority_mode: str = setting(
-        "weighted",
-        choices=("weighted", "strict", "single"),
+        DEFAULT_SETTINGS.lane_mode.value,
+        choices=tuple(mode.value for mode in LaneMode),
         doc="How queue readers are served: by weight, highest priority first, or by offset.",
     )
     queue_retry_backoff_max_ms: int = setting(
-        60_000,
+        DEFAULT_SETTINGS.retry_backoff_max_ms,
         minimum=0,
         doc="The longest wait before a nacked message is delivered again.",
     )
     queue_retry_backoff_ms: int = setting(
-        1_000,
+        DEFAULT_SETTINGS.retry_backoff_ms,
         minimum=0,
         doc="The wait after the first nack; it doubles with every further one.",
     )
@@ -155,7 +157,7 @@ class TopicConfig(TopicTracingSettings):
         doc="Messages older than this are not delivered to queue readers; -1 is no limit.",
     )
     queue_visibility_timeout_ms: int = setting(
-        30_000,
+        DEFAULT_SETTINGS.lease_ms,
         minimum=1,
         doc="How long a queue reader has to acknowledge a message before others get it.",
     )

@@ -8,6 +8,7 @@ import pytest
 
 from goqueue.broker.node import Node
 from goqueue.broker.own_grants import OwnWork, own_group, own_read
+from goqueue.broker.queues.receiving import QueueReceiving
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import PartitionOffline, TooManyInFlight, UnknownQueue
 from goqueue.model.queues.dead_letters import Redriven
@@ -16,7 +17,7 @@ from goqueue.model.queues.errors import QueueError
 from goqueue.model.queues.messages import AckAction
 from goqueue.model.queues.receipts import InvalidReceipt, Receipt, parse_receipt
 from goqueue.model.queues.receiving import Receive
-from goqueue.model.queues.settings import QueueSettings
+from goqueue.model.queues.settings import DEFAULT_SETTINGS, QueueSettings
 from goqueue.model.queues.settling import Settlement, settle_all
 from goqueue.model.records import COMPRESSION_CODES, NewRecord, encode_records
 from goqueue.model.topics import NewTopic
@@ -182,6 +183,100 @@ def test_a_waiting_reader_is_woken_by_a_message(open_broker: OpenBroker) -> None
                 await asyncio.sleep(0.001)
             await publish(broker, b"now")
             assert values(await asyncio.wait_for(waiting, 10)) == [b"now"]
+
+    asyncio.run(scenario())
+
+
+async def wait_in_line(broker: Node, count: int) -> None:
+    async with asyncio.timeout(30):
+        while sum(len(line.members) for line in broker.queues.lines._lines.values()) != count:
+            await asyncio.sleep(0.001)
+
+
+def test_a_message_wakes_one_reader_and_many_messages_wake_many(
+    open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            waiting = {asyncio.create_task(receive(broker, 1, wait_ms=60_000)) for _ in range(20)}
+            await wait_in_line(broker, 20)
+            looks = 0
+            look = QueueReceiving._sweep
+
+            async def counted(*arguments: Any) -> Any:
+                nonlocal looks
+                looks += 1
+                return await look(*arguments)
+
+            monkeypatch.setattr(QueueReceiving, "_sweep", counted)
+            await publish(broker, b"first")
+            done, rest = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            assert [values(task.result()) for task in done] == [[b"first"]]
+            # The one that was woken, and the next, which finds nothing more.
+            await wait_in_line(broker, 19)
+            assert looks == 2
+            # One that goes away hands on what it was woken for.
+            gone = rest.pop()
+            await publish(broker, *(b"%d" % n for n in range(18)))
+            gone.cancel()
+            found, late = await asyncio.wait(rest, timeout=30)
+            assert not late
+            assert {values(task.result())[0] for task in found} == {b"%d" % n for n in range(18)}
+            assert not broker.queues.lines._lines
+            assert not broker.partition("t", 0).waiters
+
+    asyncio.run(scenario())
+
+
+def test_a_reader_that_has_all_it_may_have_lets_others_look(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker, queue_max_in_flight_per_consumer="1")
+            await publish(broker, b"a")
+            assert values(await receive(broker, member="full")) == [b"a"]
+            full = asyncio.create_task(receive(broker, member="full", wait_ms=60_000))
+            await wait_in_line(broker, 1)
+            other = asyncio.create_task(receive(broker, member="other", wait_ms=60_000))
+            await wait_in_line(broker, 2)
+            await publish(broker, b"b")
+            assert values(await asyncio.wait_for(other, 30)) == [b"b"]
+            full.cancel()
+
+    asyncio.run(scenario())
+
+
+def test_all_who_wait_hear_of_a_partition_that_fails(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            waiting = [asyncio.create_task(receive(broker, wait_ms=60_000)) for _ in range(3)]
+            await wait_in_line(broker, 3)
+            broker.partition("t", 0)._go_offline(PartitionOffline("bad sector"))
+            async with asyncio.timeout(30):
+                found = await asyncio.gather(*waiting, return_exceptions=True)
+            assert [str(error) for error in found] == ["bad sector"] * 3
+
+    asyncio.run(scenario())
+
+
+def test_messages_behind_expired_ones_are_not_waited_for(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            await publish(broker, b"stale", b"stale", goqueue_ttl_ms=b"0")
+            await publish(broker, b"fresh")
+            async with asyncio.timeout(30):
+                assert values(await receive(broker, 1, wait_ms=60_000)) == [b"fresh"]
+
+    asyncio.run(scenario())
+
+
+def test_queues_and_topics_have_the_same_defaults(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            assert broker.queues.registry.settings_of(broker.topic("t")) == DEFAULT_SETTINGS
 
     asyncio.run(scenario())
 

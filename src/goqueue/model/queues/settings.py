@@ -1,4 +1,7 @@
-"""How a queue treats its messages. Stored with the queue; every number has its reason."""
+"""How a queue treats its messages. Stored with the queue; every number has its reason.
+
+The defaults are also those of the topic's settings (`queue.…`), which read them from here.
+"""
 
 from typing import Final
 
@@ -22,8 +25,10 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     expired_to_dead_letters: bool = False
     # Back-pressure on one consumer that takes and does not acknowledge.
     max_in_flight_per_member: int = 1_000
-    # Bounds the leases of a partition (`group.share.partition.max.record.locks`).
-    max_in_flight: int = 2_000
+    # Bounds the leases of a partition: room for twenty consumers that each hold all they may. Share
+    # groups have Kafka's figure instead (2,000, `group.share.partition.max.record.locks`), for
+    # their members have no limit of their own.
+    max_in_flight: int = 20_000
     # Delivered and not settled, leased or not: bounds memory when consumers fail everything they
     # get. Only messages that were delivered before are delivered while this is reached.
     max_unsettled: int = 100_000
