@@ -44,6 +44,7 @@ from goqueue.state.queues.messages import (
     Skip,
 )
 from goqueue.state.queues.pieces import BLOCK_BITS, BLOCK_OFFSETS
+from goqueue.state.queues.states import MOVES, Cause, MessageState, states_between
 
 TOPIC = UUID(int=7)
 KEYS = (QueueKey("g", TOPIC, 0), QueueKey("h", TOPIC, 0))
@@ -155,6 +156,9 @@ class QueueWorld(RuleBasedStateMachine):
         self.dead_letters: list[DeadLetter] = []
         self.failed_dead: list[DeadLetter] = []
         self.floors: dict[tuple[QueueKey, int], int] = {}
+        # What the last step may have done, and the states before it.
+        self.causes: set[Cause] = set()
+        self.states: dict[QueueKey, dict[int, MessageState]] = {}
         self.machine = self.new_machine()
         for key in KEYS:
             self.open(key, chosen, LOG_START)
@@ -185,6 +189,7 @@ class QueueWorld(RuleBasedStateMachine):
                 self.table[key] = value
 
     def restart(self) -> None:
+        self.causes.add(Cause.RESTART)
         # A process does not start again within the milliseconds its commands took, and each
         # command that needs a generation takes the clock's or the next.
         self.now_ms = max(self.now_ms, self.machine._newest_generation) + 1
@@ -212,6 +217,7 @@ class QueueWorld(RuleBasedStateMachine):
     @rule(data=st.data(), kept=st.integers(0, 5), size=st.integers(1, 1_500))
     def crash_while_acquiring(self, data: st.DataObject, kept: int, size: int) -> None:
         key = data.draw(st.sampled_from(sorted(self.models)))
+        self.causes |= {Cause.ACQUIRE, Cause.SKIP}
         outcome = self.machine.acquire(
             self.acquisition(key, "ada", size), ticket=Ticket(0), now_ms=1
         )
@@ -228,6 +234,7 @@ class QueueWorld(RuleBasedStateMachine):
         receipt = data.draw(st.sampled_from(self.receipts))
         if receipt.queue not in self.models:
             return
+        self.causes.add(Cause.ACCEPT)
         item = Acknowledgement(
             span=receipt.span,
             action=AckAction.ACCEPT,
@@ -287,6 +294,7 @@ class QueueWorld(RuleBasedStateMachine):
 
     @rule(by=st.integers(0, 60))
     def retention(self, by: int) -> None:
+        self.causes.add(Cause.SKIP)
         self.log_start = min(self.log_start + by, self.log_end - 1)
         if self.lanes is not None:
             self.lanes.trim(self.log_start)
@@ -300,6 +308,7 @@ class QueueWorld(RuleBasedStateMachine):
     @precondition(lambda self: self.models)
     @rule(data=st.data(), size=st.integers(1, 40) | st.just(1_500))
     def skip(self, data: st.DataObject, size: int) -> None:
+        self.causes.add(Cause.SKIP)
         key, span = self.some_span(data, size)
         request = Skip(queue=key, skipped=(span,))
         self.carry_out(self.machine.skip(request, ticket=Ticket(0), now_ms=self.now_ms))
@@ -312,6 +321,7 @@ class QueueWorld(RuleBasedStateMachine):
     def expire(self, data: st.DataObject, size: int, acquiring: bool) -> None:
         """Those who read before they lease leave alone what others have leased since."""
         key, span = self.some_span(data, size)
+        self.causes |= {Cause.EXPIRE, Cause.SKIP}
         mortal = {State.READY, State.WAITING, State.LEASED}
         if acquiring:
             # Nothing is taken: there is nothing in the one span that may be.
@@ -343,6 +353,7 @@ class QueueWorld(RuleBasedStateMachine):
     @rule(data=st.data(), back=st.integers(0, 50))
     def reset(self, data: st.DataObject, back: int) -> None:
         key = data.draw(st.sampled_from(sorted(self.models)))
+        self.causes.add(Cause.RESET)
         start = max(self.log_end - back, self.log_start)
         request = ResetQueue(queue=key, start=start)
         self.carry_out(self.machine.reset_queue(request, ticket=Ticket(0), now_ms=self.now_ms))
@@ -355,6 +366,7 @@ class QueueWorld(RuleBasedStateMachine):
         if key in self.models:
             self.carry_out(self.machine.delete_queues(DeleteQueues(group=group), ticket=Ticket(0)))
             del self.models[key]
+            self.states.pop(key, None)
             self.forget_dead(key)
         else:
             self.open(key, chosen, self.log_start)
@@ -398,6 +410,7 @@ class QueueWorld(RuleBasedStateMachine):
     )
     def acquire(self, data: st.DataObject, member: str | None, size: int, picky: bool) -> None:
         key = data.draw(st.sampled_from(sorted(self.models)))
+        self.causes |= {Cause.ACQUIRE, Cause.SKIP}
         model = self.models[key]
         only = None
         ready = {o: m for o, m in model.messages.items() if m.state is State.READY}
@@ -487,6 +500,7 @@ class QueueWorld(RuleBasedStateMachine):
         by_member: bool,
         is_atomic: bool,
     ) -> None:
+        self.causes.add(Cause[action.name])
         receipt = data.draw(st.sampled_from(self.receipts))
         start = data.draw(st.integers(receipt.span.start, receipt.span.end - 1))
         end = data.draw(st.integers(start + 1, receipt.span.end)) + 3 * (lie == "beyond")
@@ -551,6 +565,7 @@ class QueueWorld(RuleBasedStateMachine):
         if late:
             # The timer has not come yet, but who comes too late does so all the same.
             return
+        self.causes.add(Cause.DEADLINE)
         while (due_ms := self.machine.next_deadline_ms()) is not None and due_ms <= self.now_ms:
             self.carry_out(self.machine.on_deadline(self.now_ms))
         for model in self.models.values():
@@ -568,6 +583,7 @@ class QueueWorld(RuleBasedStateMachine):
 
     @rule(group=st.sampled_from(("g", "h")), member=st.sampled_from(("ada", "bob")))
     def leave(self, group: str, member: str) -> None:
+        self.causes.add(Cause.MEMBER_LEFT)
         request = MemberLeft(group=group, member=member)
         self.carry_out(self.machine.member_left(request, ticket=Ticket(0), now_ms=self.now_ms))
         model = self.models.get(QueueKey(group, TOPIC, 0))
@@ -579,6 +595,7 @@ class QueueWorld(RuleBasedStateMachine):
     @precondition(lambda self: self.dead_letters)
     @rule(data=st.data(), is_written=st.booleans(), twice=st.booleans())
     def bury(self, data: st.DataObject, is_written: bool, twice: bool) -> None:
+        self.causes.add(Cause.BURIED if is_written else Cause.NOT_BURIED)
         dead = self.dead_letters.pop(data.draw(st.integers(0, len(self.dead_letters) - 1)))
         report = DeadLetterReport(
             queue=dead.queue, generation=dead.generation, span=dead.span, is_written=is_written
@@ -595,6 +612,23 @@ class QueueWorld(RuleBasedStateMachine):
                 message.state = State.SETTLED
 
     # --- what must hold -------------------------------------------------------------------
+
+    @invariant()
+    def messages_move_as_the_table_says(self) -> None:
+        causes, self.causes = self.causes, set()
+        for key in self.models:
+            queue = self.machine._queues[key]
+            before = self.states.get(key, {})
+            now = {
+                offset: piece.value
+                for piece in states_between(queue, LOG_START, self.log_end)
+                for offset in range(piece.start, piece.end)
+            }
+            if before != now:
+                moves = {(before[at], state) for at, state in now.items() if at in before}
+                for old, new in moves:
+                    assert new in reachable(old, causes), (old, new, causes)
+            self.states[key] = now
 
     @invariant()
     def marks_are_right(self) -> None:
@@ -669,6 +703,18 @@ class QueueWorld(RuleBasedStateMachine):
             if self.lanes is not None and not self.is_single(model):
                 ready = Counter(m.lane for m in model.messages.values() if m.state is State.READY)
                 assert [lane.ready for lane in figures.lanes] == [ready[lane] for lane in Lane]
+
+
+def reachable(state: MessageState, causes: set[Cause]) -> set[MessageState]:
+    """Where the causes may bring a message, in any order."""
+    found = {state}
+    while True:
+        further = {
+            after for cause in causes for each in found for after in MOVES[cause].get(each, ())
+        }
+        if further <= found:
+            return found
+        found |= further
 
 
 QueueWorld.TestCase.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)

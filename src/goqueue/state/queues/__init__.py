@@ -9,5 +9,6 @@ are stored when a message is delivered (one small record per delivered range, in
 as everything else of that turn of the event loop), so that a count of one always means a first
 delivery; a lease ended by a crash is not held against the message. Leases, back-offs and credits
 of lanes are volatile: after a crash everything that is not settled is ready.
+The states of a message, and what moves it between them, are a table in `states.py`.
 Concurrency: none of its own; the runtime calls one command at a time and replays its records.
 """
