@@ -1,6 +1,6 @@
 """`python -m goqueue` is the `goqueue` command."""
 
-from goqueue.cli.main import app
+from goqueue.cli.entry import main
 
 if __name__ == "__main__":
-    app(prog_name="goqueue")
+    main()

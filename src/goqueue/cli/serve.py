@@ -1,18 +1,11 @@
 """`goqueue serve`: run a broker."""
 
-import gc
-import os
-import sys
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from goqueue.cli.options import parse_assignments
-
-# Where they are installed, kio prepares Hypothesis strategies for its types, and Litestar support
-# for pydantic models.
-_NEEDLESS: Final = ("hypothesis", "pydantic")
 
 
 def serve(
@@ -66,19 +59,6 @@ def serve(
     }
     options.update({name: str(value) for name, value in named.items() if value is not None})
 
-    from goqueue.server.setting_sources import load_broker_config
+    from goqueue.cli.start_broker import start_broker
 
-    loaded = load_broker_config(config_file=config, environment=os.environ, options=options)
-    _skip_needless_imports()
-
-    from goqueue.server import process
-
-    process.serve(loaded, ready_file=ready_file)
-
-
-def _skip_needless_imports() -> None:
-    """Keep libraries from loading what a broker never uses, for a start in half the time."""
-    for name in _NEEDLESS:
-        sys.modules.setdefault(name, None)  # type: ignore[arg-type]
-    # Imports make no garbage; `serve` freezes what they made and switches the collector on again.
-    gc.disable()
+    start_broker(options, config_file=config, ready_file=ready_file)
