@@ -96,6 +96,7 @@ class BrokerServer:
         self._loop_lag.start()
         host, port = self._advertised(*kafka)
         await broker.announce(host, port, http[1])
+        http_door.load_app_soon()
         return Addresses(
             kafka_host=kafka[0], kafka_port=kafka[1], http_host=http[0], http_port=http[1]
         )

@@ -98,9 +98,12 @@ class HttpDoor:
         except OSError:
             self._stop_clock()
             raise
-        self._app.begin_soon()
         host, port, *_ = self._server.sockets[0].getsockname()
         return host, port
+
+    def load_app_soon(self) -> None:
+        """Once the broker is ready: nobody should have to wait for the web framework."""
+        self._app.begin_soon()
 
     async def stop(self) -> None:
         """Refuse new requests, end the waiting ones, hang up; takes less than a second."""

@@ -6,7 +6,7 @@ from typing import Final
 
 from goqueue.doors.web.asgi import Application, Receive, Scope, Send
 
-# By then the rest of the broker is up; a request that comes before begins the loading.
+# By then the broker has said that it is ready; a request that comes before begins the loading.
 BEGIN_AFTER_SECONDS: Final = 0.1
 
 
