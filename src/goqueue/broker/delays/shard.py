@@ -192,7 +192,7 @@ class DelayShard:
         async with self._index_lock:
             entry = await self._run(self._index.find, number)
             if number not in self.machine.claimed and number not in self.machine.pending:
-                if entry is None or not self._waits(entry) or not is_meant(entry):
+                if entry is None or not self.machine.waits(entry) or not is_meant(entry):
                     return None
                 return self.cancel(entry)
             # It was taken into memory while we waited for the index.
@@ -218,7 +218,7 @@ class DelayShard:
             found: list[Entry] = []
             while targets and len(found) < limit:
                 rows = await self._run(self._index.page, targets, after, limit)
-                found += [entry for entry in rows if self._waits(entry)]
+                found += filter(machine.waits, rows)
                 if len(rows) < limit:
                     break
                 after = (rows[-1].due_ms, rows[-1].number)
@@ -335,7 +335,9 @@ class DelayShard:
             oldest = await self._run(self._index.oldest, CLEAN_MESSAGES)
         left_bytes = CLEAN_BYTES
         for start in range(0, len(oldest), CLEAN_SLICE):
-            part = [entry for entry in oldest[start : start + CLEAN_SLICE] if self._waits(entry)]
+            part = [
+                entry for entry in oldest[start : start + CLEAN_SLICE] if self.machine.waits(entry)
+            ]
             messages = await self.log.read(part)
             again = [
                 (
@@ -343,7 +345,7 @@ class DelayShard:
                     messages[entry.number],
                 )
                 for entry in part
-                if self._waits(entry)
+                if self.machine.waits(entry)
             ]
             if again:
                 for message in self.log.append_messages((), again, self.clock_ms()):
@@ -351,13 +353,6 @@ class DelayShard:
             left_bytes -= sum(entry.size_bytes for entry in part)
             if left_bytes < 0:
                 return
-
-    def _waits(self, entry: Entry) -> bool:
-        """Whether a message of the index is still pending, and not claimed."""
-        machine = self.machine
-        if machine.is_settled(entry.number) or machine.targets[entry.target].is_dropped:
-            return False
-        return entry.number in machine.pending or entry.due_ms >= machine.hot_until_ms
 
     def _key(self, entry: Entry) -> TargetKey:
         return self.machine.targets[entry.target].key

@@ -1,4 +1,4 @@
-"""The delayed messages of one partition of `__delayed`.
+"""The delayed messages of one partition of `__delayed`, in the states that `states` lists.
 
 Messages due soon wait in memory (`pending`); those due later stand in an index on disk that the
 broker keeps, and until it has taken them, in `far`. Taken in hand for delivery they are `claimed`:
@@ -287,6 +287,12 @@ class DelayMachine:
     def is_settled(self, number: int) -> bool:
         """Whether the index still has a message that is gone."""
         return number in self._settled
+
+    def waits(self, entry: Entry) -> bool:
+        """Whether a message that the index has is still `WAITING`."""
+        if entry.number in self._settled or self.targets[entry.target].is_dropped:
+            return False
+        return entry.number in self.pending or entry.due_ms >= self.hot_until_ms
 
     def find(self, number: int) -> Entry | None:
         """A message that waits in memory."""
