@@ -87,8 +87,6 @@ class HttpDoor:
     async def start(self) -> tuple[str, int]:
         """Listen; returns the address bound. `OSError` if it cannot be."""
         self._uvicorn.load()
-        for mount in self._mounts:
-            await mount.start()
         loop = asyncio.get_running_loop()
         self._set_date()
         try:
@@ -124,8 +122,6 @@ class HttpDoor:
             task.cancel()
         if unfinished:
             await asyncio.wait(unfinished, timeout=STOP_SETTLE_SECONDS)
-        for mount in self._mounts:
-            await mount.stop()
         await self._app.stop()
         self._stop_clock()
 

@@ -50,14 +50,8 @@ class RegistryDoor:
             held_max_bytes=_BODIES_HELD_MAX_BYTES,
         )
 
-    async def start(self) -> None:
-        """Nothing is needed before the first request."""
-
     def close(self) -> None:
         """No request waits for anything but its own work."""
-
-    async def stop(self) -> None:
-        """Nothing is left after the last request."""
 
     def takes(self, scope: Scope) -> bool:
         path: str = scope["path"]

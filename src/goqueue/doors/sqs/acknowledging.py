@@ -6,6 +6,7 @@ from typing import Final
 from goqueue.doors.sqs.addresses import queue_name
 from goqueue.doors.sqs.answers import Batch, Done, DoneEntry
 from goqueue.doors.sqs.batches import check_entries, failed
+from goqueue.doors.sqs.call import Call
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_parameter, missing
 from goqueue.doors.sqs.receiving import VISIBILITY_MAX_SECONDS
 from goqueue.doors.sqs.refusals import refusal
@@ -16,26 +17,28 @@ from goqueue.doors.sqs.requests import (
     DeleteMessageBatch,
     QueueRequest,
 )
-from goqueue.doors.sqs.session import Call, Session
 from goqueue.model.errors import GoQueueError
 from goqueue.model.queues.errors import QueueError
 from goqueue.model.queues.messages import AckAction
 from goqueue.model.queues.receipts import InvalidReceipt, Receipt, parse_receipt
 from goqueue.model.queues.settling import Settlement
 from goqueue.model.queues.sqs_queue import SQS_GROUP, SqsQueue
+from goqueue.service.broker_service import BrokerService
 
 
-async def delete_message(session: Session, call: Call, request: DeleteMessage) -> Done:
-    queue = await _queue(session, call, request)
+async def delete_message(service: BrokerService, call: Call, request: DeleteMessage) -> Done:
+    queue = await _queue(service, call, request)
     step = _deletion(queue, request.receipt_handle)
-    [error] = await _delete(session, call, queue, [step])
+    [error] = await _delete(service, call, queue, [step])
     if error is not None:
         raise error
     return Done()
 
 
-async def delete_message_batch(session: Session, call: Call, request: DeleteMessageBatch) -> Batch:
-    queue = await _queue(session, call, request)
+async def delete_message_batch(
+    service: BrokerService, call: Call, request: DeleteMessageBatch
+) -> Batch:
+    queue = await _queue(service, call, request)
     ids = check_entries("DeleteMessageBatch", request.entries)
     steps: list[Settlement | SqsError] = []
     for entry in request.entries:
@@ -44,24 +47,24 @@ async def delete_message_batch(session: Session, call: Call, request: DeleteMess
         except SqsError as error:
             steps.append(error)
     good = [step for step in steps if not isinstance(step, SqsError)]
-    return _report(ids, steps, await _delete(session, call, queue, good))
+    return _report(ids, steps, await _delete(service, call, queue, good))
 
 
 async def change_message_visibility(
-    session: Session, call: Call, request: ChangeVisibility
+    service: BrokerService, call: Call, request: ChangeVisibility
 ) -> Done:
-    queue = await _queue(session, call, request)
+    queue = await _queue(service, call, request)
     step = _change(queue, request.receipt_handle, request.visibility_timeout)
-    [error] = await _change_visibility(session, call, [step])
+    [error] = await _change_visibility(service, call, [step])
     if error is not None:
         raise error
     return Done()
 
 
 async def change_message_visibility_batch(
-    session: Session, call: Call, request: ChangeVisibilityBatch
+    service: BrokerService, call: Call, request: ChangeVisibilityBatch
 ) -> Batch:
-    queue = await _queue(session, call, request)
+    queue = await _queue(service, call, request)
     ids = check_entries("ChangeMessageVisibilityBatch", request.entries)
     steps: list[Settlement | SqsError] = []
     for entry in request.entries:
@@ -70,7 +73,7 @@ async def change_message_visibility_batch(
         except SqsError as error:
             steps.append(error)
     good = [step for step in steps if not isinstance(step, SqsError)]
-    return _report(ids, steps, await _change_visibility(session, call, good))
+    return _report(ids, steps, await _change_visibility(service, call, good))
 
 
 def _report(
@@ -89,9 +92,9 @@ def _report(
     return Batch(successful=successful, failed=failures)
 
 
-async def _queue(session: Session, call: Call, request: QueueRequest) -> SqsQueue:
+async def _queue(service: BrokerService, call: Call, request: QueueRequest) -> SqsQueue:
     name = queue_name(request.queue_url)
-    return await session.service.sqs_queues.for_receiving(call.caller, name)
+    return await service.sqs_queues.for_receiving(call.caller, name)
 
 
 # --- receipts -----------------------------------------------------------------------------
@@ -140,10 +143,10 @@ def _change(queue: SqsQueue, handle: str | None, timeout_s: int | None) -> Settl
 
 
 async def _delete(
-    session: Session, call: Call, queue: SqsQueue, steps: Sequence[Settlement]
+    service: BrokerService, call: Call, queue: SqsQueue, steps: Sequence[Settlement]
 ) -> list[SqsError | None]:
     # The newest receipt of a message deletes it even after its time (see DeleteMessage).
-    settled = await session.service.queues.settle(
+    settled = await service.queues.settle(
         call.caller, SQS_GROUP, steps, outlives_lease=not queue.is_fifo
     )
     return [
@@ -169,10 +172,10 @@ _UNAVAILABLE: Final = "Message does not exist or is not available for visibility
 
 
 async def _change_visibility(
-    session: Session, call: Call, steps: Sequence[Settlement]
+    service: BrokerService, call: Call, steps: Sequence[Settlement]
 ) -> list[SqsError | None]:
     errors: list[SqsError | None] = []
-    settled = await session.service.queues.settle(call.caller, SQS_GROUP, steps)
+    settled = await service.queues.settle(call.caller, SQS_GROUP, steps)
     for (receipt, _, _), answer in zip(steps, settled, strict=True):
         if isinstance(answer, GoQueueError):
             errors.append(refusal(answer))

@@ -16,21 +16,22 @@ from goqueue.doors.sqs import (
     tagging,
 )
 from goqueue.doors.sqs.answers import Answer
-from goqueue.doors.sqs.session import Call, Session
+from goqueue.doors.sqs.call import Call
 from goqueue.model.rights import Resource, Verb
+from goqueue.service.broker_service import BrokerService
 from goqueue.service.needs import Need, Refused
 
 
 class Action(NamedTuple):
     request: type[msgspec.Struct]
     decoder: msgspec.json.Decoder[Any]
-    carry_out: Callable[[Session, Call, Any], Awaitable[Answer]]
+    carry_out: Callable[[BrokerService, Call, Any], Awaitable[Answer]]
     needs: tuple[Need, ...]
 
 
 def _action(
     request: type[msgspec.Struct],
-    carry_out: Callable[[Session, Call, Any], Awaitable[Answer]],
+    carry_out: Callable[[BrokerService, Call, Any], Awaitable[Answer]],
     *needs: Need,
 ) -> Action:
     """Every action touches a queue, so that each has needs."""

@@ -1,5 +1,6 @@
 """The ASGI handler: which requests are for SQS, and how they are answered in their protocol."""
 
+import asyncio
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Final
@@ -10,10 +11,10 @@ from goqueue.doors.sqs import query_protocol
 from goqueue.doors.sqs.actions import ACTIONS, Action
 from goqueue.doors.sqs.addresses import DEFAULT_REGION, region_of
 from goqueue.doors.sqs.answers import Answer
+from goqueue.doors.sqs.call import Call
 from goqueue.doors.sqs.errors import ErrorKind, SqsError
 from goqueue.doors.sqs.message_headers import new_message_id
 from goqueue.doors.sqs.refusals import refusal
-from goqueue.doors.sqs.session import Call, Session
 from goqueue.doors.web.asgi import Receive, Scope, Send
 from goqueue.doors.web.bodies import BodyFault, BodyReader, BodyRefused, Headers
 from goqueue.doors.web.callers import caller_in
@@ -53,19 +54,14 @@ class SqsDoor:
     name = "sqs"
 
     def __init__(self, service: BrokerService) -> None:
-        self._session = Session(service)
+        self._service = service
+        self._closing = asyncio.Event()
         self._traffic = service.measuring.traffic.sqs
         self._bodies = BodyReader(max_bytes=BODY_MAX_BYTES, held_max_bytes=BODIES_HELD_MAX_BYTES)
 
-    async def start(self) -> None:
-        """Nothing of its own to begin."""
-
     def close(self) -> None:
         """Answer what waits; called before the broker closes."""
-        self._session.closing.set()
-
-    async def stop(self) -> None:
-        """Nothing of its own to end."""
+        self._closing.set()
 
     def takes(self, scope: Scope) -> bool:
         if scope["method"] != "POST":
@@ -81,7 +77,7 @@ class SqsDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         head = _head(scope["headers"])
         caller = caller_in(scope, Door.SQS)
-        self._session.service.tracing.asked_by(caller)
+        self._service.tracing.asked_by(caller)
         request_id = new_message_id()
         started = perf_counter()
         if head.target:
@@ -161,10 +157,10 @@ class SqsDoor:
         receive: Receive,
     ) -> Answer:
         region = region_of(head.authorization) if head.authorization else DEFAULT_REGION
-        closing = self._session.closing
+        closing = self._closing
         host = head.host.decode("latin-1")
-        call = Call(caller, host, region, lambda: gone(receive, closing))
-        return await action.carry_out(self._session, call, request)
+        call = Call(caller, host, region, lambda: gone(receive, closing), closing)
+        return await action.carry_out(self._service, call, request)
 
     async def _body(self, head: _Head, receive: Receive) -> bytes:
         try:

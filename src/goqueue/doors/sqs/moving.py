@@ -7,9 +7,9 @@ import msgspec
 
 from goqueue.doors.sqs.answers import MovedSoFar, MoveTasks, TaskHandle
 from goqueue.doors.sqs.answers import MoveTask as ListedTask
+from goqueue.doors.sqs.call import Call
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_parameter, invalid_value, missing
 from goqueue.doors.sqs.requests import CancelMoveTask, ListMoveTasks, StartMoveTask
-from goqueue.doors.sqs.session import Call, Session
 from goqueue.model.errors import GoQueueError, InvalidRecord, RecordTooLarge, UnknownTopic
 from goqueue.model.queues.arns import name_in_arn
 from goqueue.model.queues.moves import (
@@ -20,6 +20,7 @@ from goqueue.model.queues.moves import (
     UnknownMoveSource,
     UnknownOrigin,
 )
+from goqueue.service.broker_service import BrokerService
 
 # API reference, StartMessageMoveTask: messages per second.
 RATE_MAX: Final = 500
@@ -37,7 +38,7 @@ _FAILURES: Final = {
 
 
 async def start_message_move_task(
-    session: Session, call: Call, request: StartMoveTask
+    service: BrokerService, call: Call, request: StartMoveTask
 ) -> TaskHandle:
     rate = request.max_number_of_messages_per_second
     if rate is not None and not 1 <= rate <= RATE_MAX:
@@ -55,7 +56,7 @@ async def start_message_move_task(
         rate=rate,
     )
     try:
-        task = await session.service.moves.start(call.caller, new)
+        task = await service.moves.start(call.caller, new)
     except UnknownMoveSource:
         raise _not_there("SourceArn") from None
     except UnknownMoveDestination:
@@ -64,21 +65,21 @@ async def start_message_move_task(
 
 
 async def list_message_move_tasks(
-    session: Session, call: Call, request: ListMoveTasks
+    service: BrokerService, call: Call, request: ListMoveTasks
 ) -> MoveTasks:
     count = 1 if request.max_results is None else request.max_results
     if not 1 <= count <= LISTED_MAX:
         raise invalid_parameter("MaxResults", count, f"Must be between 1 and {LISTED_MAX}.")
     source = _name("SourceArn", request.source_arn)
     try:
-        tasks = session.service.moves.list_tasks(call.caller, source)
+        tasks = service.moves.list_tasks(call.caller, source)
     except UnknownMoveSource:
         raise _not_there("SourceArn") from None
     return MoveTasks(results=[_listed(task) for task in tasks[:count]])
 
 
 async def cancel_message_move_task(
-    session: Session, call: Call, request: CancelMoveTask
+    service: BrokerService, call: Call, request: CancelMoveTask
 ) -> MovedSoFar:
     if not request.task_handle:
         raise missing("TaskHandle")
@@ -90,7 +91,7 @@ async def cancel_message_move_task(
         raise invalid_value("Value for parameter TaskHandle is invalid.") from None
     source = _name("SourceArn", arn)
     try:
-        moved = await session.service.moves.cancel(call.caller, source, task_id)
+        moved = await service.moves.cancel(call.caller, source, task_id)
     except UnknownMoveSource:
         raise _not_there("SourceArn") from None
     return MovedSoFar(approximate_number_of_messages_moved=moved)

@@ -11,6 +11,7 @@ from goqueue.doors.sqs.answers import (
     QueueUrls,
     SourceQueueUrls,
 )
+from goqueue.doors.sqs.call import Call
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_parameter, missing
 from goqueue.doors.sqs.requests import (
     CreateQueue,
@@ -21,8 +22,8 @@ from goqueue.doors.sqs.requests import (
     QueueRequest,
     SetQueueAttributes,
 )
-from goqueue.doors.sqs.session import Call, Session
 from goqueue.model.queues.attributes import ALL_NAMES
+from goqueue.service.broker_service import BrokerService
 
 PAGE_MAX: Final = 1_000
 _COUNTS: Final = (
@@ -32,10 +33,10 @@ _COUNTS: Final = (
 )
 
 
-async def create_queue(session: Session, call: Call, request: CreateQueue) -> QueueUrl:
+async def create_queue(service: BrokerService, call: Call, request: CreateQueue) -> QueueUrl:
     if not request.queue_name:
         raise missing("QueueName")
-    queue = await session.service.sqs_queues.create(
+    queue = await service.sqs_queues.create(
         call.caller,
         request.queue_name,
         request.attributes or {},
@@ -44,28 +45,28 @@ async def create_queue(session: Session, call: Call, request: CreateQueue) -> Qu
     return QueueUrl(queue_url=queue_url(call.host, queue.name))
 
 
-async def get_queue_url(session: Session, call: Call, request: GetQueueUrl) -> QueueUrl:
+async def get_queue_url(service: BrokerService, call: Call, request: GetQueueUrl) -> QueueUrl:
     if not request.queue_name:
         raise missing("QueueName")
-    queue = session.service.sqs_queues.find(call.caller, request.queue_name)
+    queue = service.sqs_queues.find(call.caller, request.queue_name)
     return QueueUrl(queue_url=queue_url(call.host, queue.name))
 
 
-async def delete_queue(session: Session, call: Call, request: QueueRequest) -> Done:
-    await session.service.sqs_queues.delete(call.caller, queue_name(request.queue_url))
+async def delete_queue(service: BrokerService, call: Call, request: QueueRequest) -> Done:
+    await service.sqs_queues.delete(call.caller, queue_name(request.queue_url))
     return Done()
 
 
-async def purge_queue(session: Session, call: Call, request: QueueRequest) -> Done:
-    await session.service.sqs_queues.purge(call.caller, queue_name(request.queue_url))
+async def purge_queue(service: BrokerService, call: Call, request: QueueRequest) -> Done:
+    await service.sqs_queues.purge(call.caller, queue_name(request.queue_url))
     return Done()
 
 
 # --- lists --------------------------------------------------------------------------------
 
 
-async def list_queues(session: Session, call: Call, request: ListQueues) -> QueueUrls:
-    names = session.service.sqs_queues.names(call.caller)
+async def list_queues(service: BrokerService, call: Call, request: ListQueues) -> QueueUrls:
+    names = service.sqs_queues.names(call.caller)
     names = [name for name in names if name.startswith(request.queue_name_prefix)]
     page, token = _page(names, request.next_token, request.max_results)
     urls = [queue_url(call.host, name) for name in page]
@@ -74,9 +75,9 @@ async def list_queues(session: Session, call: Call, request: ListQueues) -> Queu
 
 
 async def list_dead_letter_source_queues(
-    session: Session, call: Call, request: ListSources
+    service: BrokerService, call: Call, request: ListSources
 ) -> SourceQueueUrls:
-    sources = session.service.sqs_queues.sources_of(call.caller, queue_name(request.queue_url))
+    sources = service.sqs_queues.sources_of(call.caller, queue_name(request.queue_url))
     page, token = _page(sources, request.next_token, request.max_results)
     answer = SourceQueueUrls(queue_urls=[queue_url(call.host, name) for name in page])
     if token is None or not request.max_results:
@@ -108,9 +109,9 @@ def _page(
 
 
 async def get_queue_attributes(
-    session: Session, call: Call, request: GetQueueAttributes
+    service: BrokerService, call: Call, request: GetQueueAttributes
 ) -> Attributes:
-    queue = session.service.sqs_queues.find(call.caller, queue_name(request.queue_url))
+    queue = service.sqs_queues.find(call.caller, queue_name(request.queue_url))
     names = request.attribute_names
     for name in names:
         if name not in ALL_NAMES and name != "All":
@@ -124,16 +125,18 @@ async def get_queue_attributes(
     found["CreatedTimestamp"] = str(created_s)
     found["LastModifiedTimestamp"] = str(modified_s)
     if "All" in names or any(name in _COUNTS for name in names):
-        counts = await session.service.sqs_queues.counts(call.caller, queue.name)
+        counts = await service.sqs_queues.counts(call.caller, queue.name)
         found.update(zip(_COUNTS, map(str, counts), strict=True))
     if "All" in names:
         return Attributes(attributes=found)
     return Attributes(attributes={name: found[name] for name in names if name in found})
 
 
-async def set_queue_attributes(session: Session, call: Call, request: SetQueueAttributes) -> Done:
+async def set_queue_attributes(
+    service: BrokerService, call: Call, request: SetQueueAttributes
+) -> Done:
     name = queue_name(request.queue_url)
     if request.attributes is None:
         raise missing("Attributes")
-    await session.service.sqs_queues.set_attributes(call.caller, name, request.attributes)
+    await service.sqs_queues.set_attributes(call.caller, name, request.attributes)
     return Done()

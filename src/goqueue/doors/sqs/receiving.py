@@ -7,11 +7,11 @@ from typing import Final
 
 from goqueue.doors.sqs.addresses import ACCOUNT, queue_arn, queue_name
 from goqueue.doors.sqs.answers import Message, Messages
+from goqueue.doors.sqs.call import Call
 from goqueue.doors.sqs.digests import attributes_digest, body_digest
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_parameter
 from goqueue.doors.sqs.message_headers import attributes_of, body_of, derived_message_id
 from goqueue.doors.sqs.requests import AttributeValue, ReceiveMessage
-from goqueue.doors.sqs.session import Call, Session
 from goqueue.model.header_names import DEAD_LETTER_TOPIC
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.fifo import derived_number
@@ -21,6 +21,7 @@ from goqueue.model.queues.settling import settle_all
 from goqueue.model.queues.sqs_headers import SystemFacts, system_facts
 from goqueue.model.queues.sqs_queue import SQS_GROUP, SqsQueue
 from goqueue.model.records import Record
+from goqueue.service.broker_service import BrokerService
 
 MESSAGES_MAX: Final = 10
 WAIT_MAX_SECONDS: Final = 20
@@ -42,9 +43,9 @@ _SYSTEM_NAMES: Final = frozenset(
 _NO_NAMES: Final[frozenset[str]] = frozenset()
 
 
-async def receive_message(session: Session, call: Call, request: ReceiveMessage) -> Messages:
+async def receive_message(service: BrokerService, call: Call, request: ReceiveMessage) -> Messages:
     name = queue_name(request.queue_url)
-    queue = await session.service.sqs_queues.for_receiving(call.caller, name)
+    queue = await service.sqs_queues.for_receiving(call.caller, name)
     limit = _within("MaxNumberOfMessages", request.max_number_of_messages, 1, 1, MESSAGES_MAX)
     wait_s = _within(
         "WaitTimeSeconds", request.wait_time_seconds, queue.wait_seconds, 0, WAIT_MAX_SECONDS
@@ -65,16 +66,18 @@ async def receive_message(session: Session, call: Call, request: ReceiveMessage)
         refuses_when_full=not wait_s,
         remembers=True,
     )
-    found = await session.service.queues.receive(call.caller, SQS_GROUP, queue.name, asked)
+    found = await service.queues.receive(call.caller, SQS_GROUP, queue.name, asked)
     if not found and wait_s:
-        found = await _wait(session, call, queue, replace(asked, wait_ms=wait_s * 1000))
+        found = await _wait(service, call, queue, replace(asked, wait_ms=wait_s * 1000))
     names = request.message_attribute_names
     return Messages(messages=[_message(call, queue, each, wanted, names) for each in found])
 
 
-async def _wait(session: Session, call: Call, queue: SqsQueue, asked: Receive) -> list[Delivery]:
+async def _wait(
+    service: BrokerService, call: Call, queue: SqsQueue, asked: Receive
+) -> list[Delivery]:
     """A long poll. When nobody waits for the answer any more, nothing is taken."""
-    queues = session.service.queues
+    queues = service.queues
     receiving = asyncio.create_task(queues.receive(call.caller, SQS_GROUP, queue.name, asked))
     leaving = asyncio.ensure_future(call.gone())
     try:
@@ -82,7 +85,7 @@ async def _wait(session: Session, call: Call, queue: SqsQueue, asked: Receive) -
         if not receiving.done():
             return []
         found = receiving.result()
-        if leaving.done() and not session.closing.is_set():
+        if leaving.done() and not call.closing.is_set():
             given_back = settle_all([each.receipt for each in found], AckAction.RELEASE)
             await queues.settle(call.caller, SQS_GROUP, given_back)
         return found

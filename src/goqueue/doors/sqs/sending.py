@@ -6,15 +6,16 @@ from typing import Final
 from goqueue.doors.sqs.addresses import queue_name
 from goqueue.doors.sqs.answers import Batch, Sent, SentEntry
 from goqueue.doors.sqs.batches import check_entries, failed
+from goqueue.doors.sqs.call import Call
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_value
 from goqueue.doors.sqs.new_messages import PreparedMessage, attributes_size, prepare
 from goqueue.doors.sqs.refusals import refusal
 from goqueue.doors.sqs.requests import SendEntry, SendMessage, SendMessageBatch
-from goqueue.doors.sqs.session import Call, Session
 from goqueue.model.errors import GoQueueError
 from goqueue.model.queues.attributes import MESSAGE_SIZE_MAX_BYTES
 from goqueue.model.queues.fifo import SentOnce
 from goqueue.model.queues.sqs_queue import SqsQueue
+from goqueue.service.broker_service import BrokerService
 
 # A stored message, of a FIFO queue with what its deduplication id stands for; or why it is not.
 _Outcome = tuple[PreparedMessage, SentOnce | None] | SqsError
@@ -22,9 +23,9 @@ _Outcome = tuple[PreparedMessage, SentOnce | None] | SqsError
 _ACTION: Final = "SendMessageBatch"
 
 
-async def send_message(session: Session, call: Call, request: SendMessage) -> Sent:
-    queue = session.service.sqs_queues.for_sending(call.caller, queue_name(request.queue_url))
-    [outcome] = await _store(session, call, queue, [prepare(queue, request)])
+async def send_message(service: BrokerService, call: Call, request: SendMessage) -> Sent:
+    queue = service.sqs_queues.for_sending(call.caller, queue_name(request.queue_url))
+    [outcome] = await _store(service, call, queue, [prepare(queue, request)])
     if isinstance(outcome, SqsError):
         raise outcome
     message, once = outcome
@@ -37,8 +38,10 @@ async def send_message(session: Session, call: Call, request: SendMessage) -> Se
     )
 
 
-async def send_message_batch(session: Session, call: Call, request: SendMessageBatch) -> Batch:
-    queue = session.service.sqs_queues.for_sending(call.caller, queue_name(request.queue_url))
+async def send_message_batch(
+    service: BrokerService, call: Call, request: SendMessageBatch
+) -> Batch:
+    queue = service.sqs_queues.for_sending(call.caller, queue_name(request.queue_url))
     ids = check_entries(_ACTION, request.entries)
     _check_total_size(request.entries)
     outcomes: dict[int, _Outcome] = {}
@@ -52,7 +55,7 @@ async def send_message_batch(session: Session, call: Call, request: SendMessageB
         except SqsError as error:
             outcomes[position] = error
     if prepared:
-        stored = await _store(session, call, queue, list(prepared.values()))
+        stored = await _store(service, call, queue, list(prepared.values()))
         outcomes.update(zip(prepared, stored, strict=True))
     successful: list[SentEntry] = []
     failures = []
@@ -90,12 +93,12 @@ def _check_total_size(entries: Sequence[SendEntry]) -> None:
 
 
 async def _store(
-    session: Session, call: Call, queue: SqsQueue, messages: Sequence[PreparedMessage]
+    service: BrokerService, call: Call, queue: SqsQueue, messages: Sequence[PreparedMessage]
 ) -> list[_Outcome]:
     """Each message by itself is stored, or refused."""
     if queue.is_fifo:
-        return await _store_once(session, call, queue, messages)
-    publishing = session.service.publishing
+        return await _store_once(service, call, queue, messages)
+    publishing = service.publishing
     sent_ms = publishing.now_ms()
     records = [message.record(sent_ms) for message in messages]
     due: list[int | None] | None = None
@@ -109,10 +112,10 @@ async def _store(
 
 
 async def _store_once(
-    session: Session, call: Call, queue: SqsQueue, messages: Sequence[PreparedMessage]
+    service: BrokerService, call: Call, queue: SqsQueue, messages: Sequence[PreparedMessage]
 ) -> list[_Outcome]:
     fifo = [message.fifo() for message in messages]
-    outcomes = await session.service.fifo.send(call.caller, queue.name, fifo)
+    outcomes = await service.fifo.send(call.caller, queue.name, fifo)
     return [
         refusal(outcome) if isinstance(outcome, GoQueueError) else (message, outcome)
         for message, outcome in zip(messages, outcomes, strict=True)

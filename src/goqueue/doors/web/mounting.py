@@ -15,11 +15,5 @@ class Mount(Protocol):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
-    async def start(self) -> None:
-        """Before the first request."""
-
     def close(self) -> None:
         """The door closes: answer what waits."""
-
-    async def stop(self) -> None:
-        """After the last request."""
