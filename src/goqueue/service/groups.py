@@ -14,7 +14,6 @@ from goqueue.model.groups.messages import (
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeatResult,
     DeleteGroupResult,
-    DescribedConsumerGroup,
     DescribedGroup,
     FetchedOffset,
     Heartbeat,
@@ -25,6 +24,7 @@ from goqueue.model.groups.messages import (
     LeaveGroupResult,
     ListedGroup,
     ListGroups,
+    NamedConsumerGroup,
     OffsetCommit,
     OffsetCommitResult,
     OffsetDelete,
@@ -156,10 +156,10 @@ class GroupService:
         """A classic group."""
         return await self._groups.describe(self._access.describable_group(caller, group))
 
-    async def describe_consumer(self, caller: Caller, group: str) -> DescribedConsumerGroup:
+    async def describe_consumer(self, caller: Caller, group: str) -> NamedConsumerGroup:
         return await self._groups.describe_consumer(self._access.describable_group(caller, group))
 
-    async def find_consumer(self, caller: Caller, group: str) -> DescribedConsumerGroup:
+    async def find_consumer(self, caller: Caller, group: str) -> NamedConsumerGroup:
         """As `describe_consumer`; raises if there is no such group."""
         right = self._access.describable_group(caller, group)
         self._groups.check_used()

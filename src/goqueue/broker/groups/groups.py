@@ -18,7 +18,6 @@ from goqueue.model.groups.messages import (
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeatResult,
     DeleteGroupResult,
-    DescribedConsumerGroup,
     DescribedGroup,
     Heartbeat,
     HeartbeatResult,
@@ -28,6 +27,7 @@ from goqueue.model.groups.messages import (
     LeaveGroupResult,
     ListedGroup,
     ListGroups,
+    NamedConsumerGroup,
     OffsetCommit,
     OffsetCommitResult,
     OffsetDelete,
@@ -230,14 +230,16 @@ class Groups:
     async def describe(self, group: DescribableGroup) -> DescribedGroup:
         return await self._ask(group, untimed(GroupMachine.describe_group, group))
 
-    async def describe_consumer(self, group: DescribableGroup) -> DescribedConsumerGroup:
+    async def describe_consumer(self, group: DescribableGroup) -> NamedConsumerGroup:
         command = untimed(GroupMachine.describe_consumer_group, group)
         found = await self._ask(group, command)
         topics = self._host.image.topics_by_id
         seen = {each for member in found.members for each in (*member.assignment, *member.target)}
-        return replace(found, topic_names={e: topics[e].name for e in seen if e in topics})
+        return NamedConsumerGroup.of(
+            found, {each: topics[each].name for each in seen if each in topics}
+        )
 
-    async def find(self, group: DescribableGroup) -> DescribedGroup | DescribedConsumerGroup:
+    async def find(self, group: DescribableGroup) -> DescribedGroup | NamedConsumerGroup:
         """A group of either protocol, or `GroupRefused`."""
         self.check_used()
         consumer = await self.describe_consumer(group)

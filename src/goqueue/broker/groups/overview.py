@@ -13,11 +13,11 @@ from goqueue.model.groups.consumer_protocol import (
 )
 from goqueue.model.groups.messages import (
     NO_OFFSET,
-    DescribedConsumerGroup,
     DescribedConsumerMember,
     DescribedMember,
     FetchedOffset,
     GroupKind,
+    NamedConsumerGroup,
     OffsetFetch,
 )
 from goqueue.model.groups.overview import GroupOverview, GroupPosition, MemberOverview
@@ -33,7 +33,7 @@ class FindPartition(Protocol):
 async def overview(groups: Groups, group: DescribableGroup) -> GroupOverview:
     """Raises `GroupRefused` if there is no such group."""
     found = await groups.find(group)
-    if isinstance(found, DescribedConsumerGroup):
+    if isinstance(found, NamedConsumerGroup):
         return GroupOverview(
             group_id=group,
             kind=GroupKind.CONSUMER,
@@ -83,9 +83,7 @@ def _position(
     )
 
 
-def _consumer_member(
-    member: DescribedConsumerMember, group: DescribedConsumerGroup
-) -> MemberOverview:
+def _consumer_member(member: DescribedConsumerMember, group: NamedConsumerGroup) -> MemberOverview:
     return MemberOverview(
         member_id=member.member_id,
         instance_id=member.instance_id,

@@ -13,7 +13,7 @@ from goqueue.model.groups.consumer_protocol import (
 from goqueue.model.groups.messages import LeaveGroup, LeaveGroupResult
 from goqueue.model.groups.rebalances import RebalanceReason
 from goqueue.state.groups.classic_group import ClassicGroup
-from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember, MemberState
+from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember
 from goqueue.state.groups.coordinator import GroupMachine
 from goqueue.state.groups.records import (
     AnyKey,
@@ -27,6 +27,7 @@ from goqueue.state.groups.records import (
     decode_key,
 )
 from goqueue.state.groups.settings import GroupSettings
+from goqueue.state.groups.states import MemberState
 from goqueue.state.machine import Outcome, StateRecord, Ticket
 
 # Keys are MessagePack arrays that begin with their tag. Offset records, nearly all there are, are

@@ -341,8 +341,29 @@ class DescribedConsumerGroup:
     assignment_epoch: int = 0
     assignor: str = ""
     members: tuple[DescribedConsumerMember, ...] = ()
-    # Of the topics in assignments; one that was deleted has no name any more.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedConsumerGroup(DescribedConsumerGroup):
+    """With the names of the topics in assignments; one that was deleted has none any more."""
+
     topic_names: Mapping[UUID, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, found: DescribedConsumerGroup, topic_names: Mapping[UUID, str]
+    ) -> "NamedConsumerGroup":
+        return cls(
+            group_id=found.group_id,
+            error=found.error,
+            error_message=found.error_message,
+            state=found.state,
+            group_epoch=found.group_epoch,
+            assignment_epoch=found.assignment_epoch,
+            assignor=found.assignor,
+            members=found.members,
+            topic_names=topic_names,
+        )
 
     def named(self, partitions: Assignment) -> list[TopicPartition]:
         return [

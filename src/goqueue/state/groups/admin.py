@@ -12,11 +12,12 @@ from goqueue.model.groups.messages import (
     ListedGroup,
     ListGroups,
 )
-from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember, ClassicState
+from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember
 from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember
 from goqueue.state.groups.offset_table import OffsetTable
 from goqueue.state.groups.offsets import Offsets
 from goqueue.state.groups.registry import Registry
+from goqueue.state.groups.states import ClassicState
 from goqueue.state.groups.target_assignment import preferred_assignor
 from goqueue.state.machine import Outcome
 

@@ -20,11 +20,12 @@ from goqueue.model.groups.messages import (
     SyncGroup,
     SyncGroupResult,
 )
-from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember, ClassicState
+from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember
 from goqueue.state.groups.classic_rebalance import ClassicRebalance
 from goqueue.state.groups.records import ClassicGroupKey, ClassicGroupValue, record
 from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.registry import Registry, Timer
+from goqueue.state.groups.states import ClassicState
 from goqueue.state.machine import Outcome, Ticket
 
 # New members that were told their id and have not come back with it are remembered for a session.

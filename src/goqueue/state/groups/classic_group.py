@@ -1,4 +1,4 @@
-"""A group of the classic protocol: its state, its members, and the rules of its state table.
+"""A group of the classic protocol: its state, its members, and its generations.
 
 The last completed generation is durable (`durable`, set by replay). Everything else lives from
 request to request and is rebuilt from the durable part after a restart, as in Kafka.
@@ -7,8 +7,6 @@ request to request and is rebuilt from the durable part after a restart, as in K
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import Final
 
 from goqueue.model.groups.consumer_protocol import (
     PROTOCOL_TYPE,
@@ -34,26 +32,8 @@ from goqueue.state.groups.records import (
     tombstone,
 )
 from goqueue.state.groups.refused import Refused
+from goqueue.state.groups.states import CLASSIC_MOVES, ClassicState
 from goqueue.state.machine import StateRecord, Ticket
-
-
-class ClassicState(Enum):
-    EMPTY = "Empty"
-    PREPARING_REBALANCE = "PreparingRebalance"
-    COMPLETING_REBALANCE = "CompletingRebalance"
-    STABLE = "Stable"
-
-
-_ALLOWED_FROM: Final = {
-    ClassicState.EMPTY: {ClassicState.PREPARING_REBALANCE},
-    ClassicState.PREPARING_REBALANCE: {
-        ClassicState.EMPTY,
-        ClassicState.COMPLETING_REBALANCE,
-        ClassicState.STABLE,
-    },
-    ClassicState.COMPLETING_REBALANCE: {ClassicState.PREPARING_REBALANCE},
-    ClassicState.STABLE: {ClassicState.COMPLETING_REBALANCE},
-}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -285,7 +265,7 @@ class ClassicGroup:
     # --- generations ----------------------------------------------------------------------
 
     def transition(self, state: ClassicState, now_ms: int) -> None:
-        assert self.state in _ALLOWED_FROM[state], f"{self.state} to {state}"
+        assert state in CLASSIC_MOVES[self.state], f"{self.group_id}: {self.state} to {state}"
         self.previous_state, self.state = self.state, state
         self.state_since_ms = now_ms
         if state is ClassicState.PREPARING_REBALANCE:

@@ -27,10 +27,11 @@ from goqueue.model.groups.messages import (
 )
 from goqueue.state.groups import migration
 from goqueue.state.groups.consumer import ConsumerProtocol, check_static, taken_over
-from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember, MemberState
+from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember
 from goqueue.state.groups.records import ClassicProtocols, ConsumerMemberValue
 from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.registry import Registry, Timer, TimerKind
+from goqueue.state.groups.states import MemberState
 from goqueue.state.machine import Outcome, Ticket
 
 

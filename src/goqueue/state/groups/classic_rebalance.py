@@ -8,8 +8,9 @@ from typing import Final
 
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import JoinGroupResult, SyncGroupResult
-from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember, ClassicState
+from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember
 from goqueue.state.groups.registry import Registry, Timer
+from goqueue.state.groups.states import ClassicState
 from goqueue.state.machine import Outcome, Ticket
 
 # A rebalance that nobody joined is tried again; members may have asked for a time-out of 0.

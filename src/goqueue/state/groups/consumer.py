@@ -20,7 +20,6 @@ from goqueue.state.groups.classic_rebalance import ClassicRebalance
 from goqueue.state.groups.consumer_group import (
     ConsumerGroup,
     ConsumerMember,
-    MemberState,
     digest_of,
 )
 from goqueue.state.groups.consumer_requests import (
@@ -35,6 +34,7 @@ from goqueue.state.groups.records import ConsumerMemberValue
 from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.registry import Registry, Timer
 from goqueue.state.groups.share_group import ShareGroup
+from goqueue.state.groups.states import MemberState
 from goqueue.state.groups.target_assignment import compute_target
 from goqueue.state.groups.topic_regex import InvalidRegex
 from goqueue.state.machine import Outcome, Ticket

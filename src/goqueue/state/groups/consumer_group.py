@@ -8,7 +8,6 @@ has reached.
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import IntEnum
 from hashlib import blake2b
 from uuid import UUID
 
@@ -33,19 +32,10 @@ from goqueue.state.groups.records import (
     tombstone,
 )
 from goqueue.state.groups.refused import Refused
+from goqueue.state.groups.states import ConsumerState, MemberState
 from goqueue.state.groups.topic_regex import RegexCache
 from goqueue.state.groups.topics import Topics
 from goqueue.state.machine import StateRecord
-
-
-class MemberState(IntEnum):
-    """Where a member stands on its way to its target; the numbers are stored."""
-
-    STABLE = 0
-    # It was told to give partitions up and has not said yet that it did.
-    UNREVOKED = 1
-    # It is waiting for partitions that another member has not given up yet.
-    UNRELEASED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +119,18 @@ class ConsumerGroup:
         return not self.members
 
     @property
-    def state_name(self) -> str:
+    def state(self) -> ConsumerState:
         if not self.members:
-            return "Empty"
+            return ConsumerState.EMPTY
         if self.epoch > self.assignment_epoch:
-            return "Assigning"
+            return ConsumerState.ASSIGNING
         if all(m.is_reconciled_to(self.assignment_epoch) for m in self.members.values()):
-            return "Stable"
-        return "Reconciling"
+            return ConsumerState.STABLE
+        return ConsumerState.RECONCILING
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
 
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self.topic_subscribers or any(

@@ -11,9 +11,10 @@ from goqueue.model.groups.messages import (
     ConsumerGroupHeartbeat,
 )
 from goqueue.state.groups.assignors import ASSIGNORS
-from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember, MemberState
+from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember
 from goqueue.state.groups.records import ConsumerMemberValue
 from goqueue.state.groups.refused import Refused
+from goqueue.state.groups.states import MemberState
 
 
 def check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeat) -> None:

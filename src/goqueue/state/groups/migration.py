@@ -18,12 +18,13 @@ from goqueue.model.groups.consumer_protocol import (
 )
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import Client, MemberProtocol
-from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember, ClassicState
+from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember
 from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember, CurrentAssignment
 from goqueue.state.groups.records import ClassicProtocols, ConsumerMemberValue
 from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.registry import Registry
 from goqueue.state.groups.settings import GroupSettings
+from goqueue.state.groups.states import ClassicState
 from goqueue.state.groups.topics import Topics
 from goqueue.state.machine import StateRecord
 

@@ -23,7 +23,7 @@ from goqueue.model.groups.messages import (
     OffsetToCommit,
     TxnOffsetCommit,
 )
-from goqueue.state.groups.classic_group import ClassicGroup, ClassicState
+from goqueue.state.groups.classic_group import ClassicGroup
 from goqueue.state.groups.classic_rebalance import ClassicRebalance
 from goqueue.state.groups.consumer_group import ConsumerGroup
 from goqueue.state.groups.group import Committer, Group
@@ -41,6 +41,7 @@ from goqueue.state.groups.records import (
 from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.registry import Registry, Timer
 from goqueue.state.groups.share_group import ShareGroup
+from goqueue.state.groups.states import ClassicState
 from goqueue.state.machine import Outcome, Ticket
 
 # Offsets looked at in one go by the expiry: some milliseconds of the event loop.

@@ -18,7 +18,8 @@ from goqueue.model.groups.assignment import (
     union,
     without,
 )
-from goqueue.state.groups.consumer_group import CurrentAssignment, MemberState
+from goqueue.state.groups.consumer_group import CurrentAssignment
+from goqueue.state.groups.states import MEMBER_MOVES, MemberState
 
 Taken = Callable[[UUID, int], bool]
 
@@ -35,11 +36,18 @@ def reconcile(
 ) -> CurrentAssignment:
     """`owned` is what the member says it has, None when it does not say. `taken` tells whether
     another member has a partition or has not yet confirmed to have given it up."""
-    if current.state is MemberState.STABLE and current.epoch == target_epoch:
-        return _drop_unsubscribed(current, subscribed, owned) if subscription_changed else current
-    if current.state is MemberState.UNREVOKED and _holds(owned, current.pending_revocation):
-        return _drop_unsubscribed(current, subscribed, owned) if subscription_changed else current
-    return _advance(current, target_epoch, restricted(target, subscribed), taken, owned)
+    has_arrived = current.state is MemberState.STABLE and current.epoch == target_epoch
+    must_give_up = current.state is MemberState.UNREVOKED and _holds(
+        owned, current.pending_revocation
+    )
+    if has_arrived or must_give_up:
+        if not subscription_changed:
+            return current
+        following = _drop_unsubscribed(current, subscribed, owned)
+    else:
+        following = _advance(current, target_epoch, restricted(target, subscribed), taken, owned)
+    assert following.state in MEMBER_MOVES[current.state], f"{current} to {following}"
+    return following
 
 
 def _holds(owned: Assignment | None, partitions: Assignment) -> bool:

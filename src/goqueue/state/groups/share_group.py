@@ -24,6 +24,7 @@ from goqueue.state.groups.records import (
     tombstone,
 )
 from goqueue.state.groups.refused import Refused
+from goqueue.state.groups.states import ShareState
 from goqueue.state.machine import StateRecord
 
 
@@ -65,8 +66,12 @@ class ShareGroup:
         return not self.members
 
     @property
+    def state(self) -> ShareState:
+        return ShareState.STABLE if self.members else ShareState.EMPTY
+
+    @property
     def state_name(self) -> str:
-        return "Stable" if self.members else "Empty"
+        return self.state.value
 
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self.topic_subscribers

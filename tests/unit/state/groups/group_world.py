@@ -8,6 +8,7 @@ from goqueue.state.groups.coordinator import GroupMachine
 from goqueue.state.groups.settings import GroupSettings
 from goqueue.state.groups.topics import TopicInfo, Topics
 from goqueue.state.machine import Outcome, Reply, StateRecord
+from tests.unit.state.groups.group_moves import GroupWatch
 
 
 def topic_id(name: str) -> UUID:
@@ -48,6 +49,7 @@ class GroupWorld:
         self.log: list[StateRecord] = []
         self.ids_made = 0
         self.tickets = 0
+        self.watch = GroupWatch()
         self.machine = self._start()
 
     def _start(self) -> GroupMachine:
@@ -56,6 +58,7 @@ class GroupWorld:
         for key, value in table_of(self.log).items():
             machine.replay(StateRecord(key, value))
         self.machine = machine
+        self.watch.start(machine)
         self.take(machine.loaded(self.now_ms))
         return machine
 
@@ -67,6 +70,7 @@ class GroupWorld:
         self.log += outcome.records
         for record in outcome.records:
             self.machine.replay(record)
+        self.watch.look(self.machine)
         return outcome.replies
 
     def crash(self) -> None:

@@ -9,7 +9,7 @@ from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
-from goqueue.model.groups.messages import DescribedConsumerGroup, DescribedConsumerMember
+from goqueue.model.groups.messages import DescribedConsumerMember, NamedConsumerGroup
 from goqueue.model.rights import Resource, Verb
 from goqueue.service.needs import Need, Refused
 
@@ -36,7 +36,7 @@ async def _described(context: RequestContext, group_id: str) -> Message:
         group = await context.service.groups.describe_consumer(context.caller, group_id)
         code, message = group_code(group.error), group.error_message
     except GoQueueError as error:
-        group = DescribedConsumerGroup(group_id=group_id)
+        group = NamedConsumerGroup(group_id=group_id)
         code, message = failure_code(error), error.message
     return {
         "error_code": code,
@@ -50,7 +50,7 @@ async def _described(context: RequestContext, group_id: str) -> Message:
     }
 
 
-def _member(group: DescribedConsumerGroup, member: DescribedConsumerMember) -> Message:
+def _member(group: NamedConsumerGroup, member: DescribedConsumerMember) -> Message:
     return {
         "member_id": member.member_id,
         "instance_id": member.instance_id,
@@ -66,7 +66,7 @@ def _member(group: DescribedConsumerGroup, member: DescribedConsumerMember) -> M
     }
 
 
-def _assignment(group: DescribedConsumerGroup, partitions: Mapping[UUID, Set[int]]) -> Message:
+def _assignment(group: NamedConsumerGroup, partitions: Mapping[UUID, Set[int]]) -> Message:
     names = group.topic_names
     return {
         "topic_partitions": [
