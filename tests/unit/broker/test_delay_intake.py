@@ -1,11 +1,12 @@
 """Delays that producers ask for by record headers."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from goqueue.broker.delays.log import DelayLog
 from goqueue.broker.node import Node
 from goqueue.model.configs import ConfigResource, ConfigResourceKind
 from goqueue.model.errors import InvalidRecord, OutOfOrderSequence
@@ -18,8 +19,10 @@ from tests.unit.broker.delay_bench import (
     Clock,
     advance,
     running,
+    shards,
     stats,
     stored,
+    until,
     until_end,
     values,
     with_topic,
@@ -204,5 +207,64 @@ def test_a_priority_waits_with_its_message(tmp_path: Path) -> None:
             await advance(broker, clock, 2_000)
             await until_end(broker, 2)
             assert broker.partition(TOPIC, 0).lanes.index is not None
+
+    asyncio.run(scenario())
+
+
+def test_the_delayed_part_is_safe_before_its_batch_and_nobody_overtakes(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path, Clock()) as broker:
+            await with_topic(broker)
+            await broker.delays.open()
+            partition = broker.partition(TOPIC, 0)
+            may_commit = asyncio.Event()
+            waiting = 0
+
+            def held(log: DelayLog) -> Callable[..., Awaitable[None]]:
+                committed = log.committed
+
+                async def wait(offset: int, *, flushed: bool) -> None:
+                    nonlocal waiting
+                    waiting += 1
+                    await may_commit.wait()
+                    await committed(offset, flushed=flushed)
+
+                return wait
+
+            for shard in shards(broker):
+                shard.log.committed = held(shard.log)  # type: ignore[assignment,method-assign]
+            first = asyncio.create_task(produce(broker, batch(MIXED, sequence=0)))
+            await until(lambda: waiting == 1)
+            # Of the same producer, so that out of order it would be refused.
+            second = asyncio.create_task(
+                produce(broker, batch([NewRecord(value=b"next")], sequence=5))
+            )
+            gone = asyncio.create_task(
+                produce(broker, batch([NewRecord(value=b"nobody waits for it")]))
+            )
+            await asyncio.sleep(0)
+            gone.cancel()
+            await asyncio.gather(gone, return_exceptions=True)
+            assert stats(broker).pending == 2
+            assert (partition.log_end_offset, partition.turn.is_free) == (0, False)
+            may_commit.set()
+            assert (await first, await second) == (0, 5)
+            assert await values(broker) == [b"first", b"zero", b"last", b"next"]
+            assert partition.turn.is_free
+
+    asyncio.run(scenario())
+
+
+def test_a_batch_without_delays_waits_for_nothing_before_its_append(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path, Clock()) as broker:
+            await with_topic(broker)
+            appending = broker.appending.append(
+                broker.partition(TOPIC, 0),
+                batch([NewRecord(value=b"v", headers=(("goqueue-priority", b"1"),))]),
+            )
+            # Its first step is its last: call order is log order.
+            with pytest.raises(StopIteration):
+                appending.send(None)
 
     asyncio.run(scenario())
