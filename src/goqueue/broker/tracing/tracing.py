@@ -8,9 +8,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
-from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.tracing.export import ExportThread, console_export
 from goqueue.broker.tracing.files import SpanFiles
 from goqueue.broker.tracing.otlp import check_endpoint, otlp_export
@@ -21,6 +20,7 @@ from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import OffsetCommit, OffsetCommitResult
 from goqueue.model.log import FetchedPart, FetchPart
+from goqueue.model.names import TopicPartition
 from goqueue.model.records import NewRecord
 from goqueue.model.rights import DescribableCluster, ReadableTopics, WritableTopic
 from goqueue.model.topic_config import TopicConfig
@@ -41,6 +41,7 @@ from goqueue.model.tracing.traceparent import TraceParent
 from goqueue.state.metadata_image import MetadataImage
 from goqueue.state.tracing.identity import partition_key
 from goqueue.state.tracing.sampling import parts_per_million
+from goqueue.storage.log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +50,19 @@ FOLDER: Final = "traces"
 _RELOADED_AT_ONCE: Final = 500
 # Events after which a message belongs to a trace that its offset does not tell.
 _ADOPTING: Final = (Event.PUBLISH_RECEIVED, Event.DELAY_READY, Event.DLQ_ROUTED, Event.DLQ_REDRIVEN)
+
+
+class TracedPartition(Protocol):
+    """What tracing must know of a partition."""
+
+    @property
+    def name(self) -> TopicPartition: ...
+    @property
+    def trace(self) -> PartitionTrace | None: ...
+    @property
+    def log(self) -> PartitionLog: ...
+    @property
+    def high_watermark(self) -> int: ...
 
 
 class Tracing:
@@ -99,7 +113,7 @@ class Tracing:
     # --- which partitions -----------------------------------------------------------------
 
     def trace_of(
-        self, topic: TopicView, partition: Partition, config: TopicConfig
+        self, topic: TopicView, partition: TracedPartition, config: TopicConfig
     ) -> PartitionTrace | None:
         """What a partition notes with; None if its messages are not traced."""
         enabled = self._config.tracing_enabled and config.tracing_enabled
@@ -260,7 +274,7 @@ class Tracing:
         )
 
 
-def _reader(partition: Partition) -> ReadBatch:
+def _reader(partition: TracedPartition) -> ReadBatch:
     def read(offset: int) -> bytes:
         log = partition.log
         up_to = partition.high_watermark

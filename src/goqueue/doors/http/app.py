@@ -12,7 +12,6 @@ from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
-from goqueue.broker.node import Node
 from goqueue.doors.http import (
     dead_letters,
     delays,
@@ -57,7 +56,6 @@ def build_app(
     exposition: Exposition,
     closing: asyncio.Event,
 ) -> Litestar:
-    broker = service.node
     routes = [
         *topics.ROUTES,
         *messages.ROUTES,
@@ -84,7 +82,6 @@ def build_app(
         # First, or Litestar has added its own already.
         route_handlers=[*_options_routes(routes), *routes],
         dependencies={
-            "broker": _given(broker),
             "service": _given(service),
             "caller": Provide(_caller_of, sync_to_thread=False),
             "closing": _given(closing),
@@ -98,7 +95,6 @@ def build_app(
         logging_config=None,
         state=State({"body_reader": bodies}),
         signature_types=[
-            Node,
             BrokerService,
             Caller,
             Readiness,

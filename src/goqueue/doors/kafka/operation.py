@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from goqueue.broker.node import Node
 from goqueue.doors.kafka.fetch_sessions import FetchSessions
 from goqueue.doors.kafka.share_sessions import ShareSessions
 from goqueue.doors.kafka.wire.writing import Message
@@ -46,10 +45,6 @@ class RequestContext:
     @property
     def service(self) -> BrokerService:
         return self.services.service
-
-    @property
-    def broker(self) -> Node:
-        return self.services.service.node
 
     @property
     def client(self) -> Client:
