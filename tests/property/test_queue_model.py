@@ -45,6 +45,7 @@ from goqueue.state.queues.messages import (
 )
 from goqueue.state.queues.pieces import BLOCK_BITS, BLOCK_OFFSETS
 from goqueue.state.queues.states import MOVES, Cause, MessageState, states_between
+from tests.unit.state import durable_records
 
 TOPIC = UUID(int=7)
 KEYS = (QueueKey("g", TOPIC, 0), QueueKey("h", TOPIC, 0))
@@ -210,7 +211,7 @@ class QueueWorld(RuleBasedStateMachine):
     def crash(self, from_snapshot: bool) -> None:
         if from_snapshot:
             self.table.clear()
-            self.store(self.machine.snapshot())
+            self.store(durable_records.of_queues(self.machine))
         self.restart()
 
     @precondition(lambda self: self.models)
@@ -679,7 +680,7 @@ class QueueWorld(RuleBasedStateMachine):
             for block in ledger.blocks.values():
                 assert block.starts[0] == 0
                 assert all(a != b for a, b in zip(block.values, block.values[1:], strict=False))
-            stored = {record.key for record in self.machine.snapshot()}
+            stored = {record.key for record in durable_records.of_queues(self.machine)}
             assert set(self.table) <= stored
 
     @invariant()

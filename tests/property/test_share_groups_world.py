@@ -15,6 +15,7 @@ from goqueue.model.groups.share_messages import (
 )
 from goqueue.state.groups.settings import GroupSettings
 from goqueue.state.machine import Ticket
+from tests.unit.state import durable_records
 from tests.unit.state.groups.group_world import GroupWorld, table_of, topic_id, topics
 
 MEMBERS = [f"m{number}" for number in range(5)]
@@ -163,7 +164,7 @@ class ShareGroupWorld(RuleBasedStateMachine):
 
     @invariant()
     def the_log_tells_everything(self) -> None:
-        assert table_of(self.world.machine.snapshot()) == table_of(self.world.log)
+        assert table_of(durable_records.of_groups(self.world.machine)) == table_of(self.world.log)
 
 
 ShareGroupWorld.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)

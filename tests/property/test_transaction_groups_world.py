@@ -32,6 +32,7 @@ from goqueue.state.transactions.groups import is_group_record
 from goqueue.state.transactions.machine import TransactionMachine
 from goqueue.state.transactions.producer_ids import ProducerIds
 from goqueue.state.transactions.transaction import from_record
+from tests.unit.state import durable_records
 
 GROUP = "query"
 MEMBERS = tuple(member_id(GROUP, f"{task}.0") for task in range(3))
@@ -103,7 +104,7 @@ class GroupsWorld(RuleBasedStateMachine):
     @rule(compacted=st.booleans())
     def crash(self, compacted: bool) -> None:
         if compacted:
-            self.records = list(self.machine.snapshot())
+            self.records = list(durable_records.of_transactions(self.machine))
         self.restart()
 
     @rule(elapsed_ms=st.integers(1, TIMEOUT_MS))

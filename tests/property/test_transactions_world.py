@@ -40,6 +40,7 @@ from goqueue.state.transactions.transaction import (
     from_record,
     to_record,
 )
+from tests.unit.state import durable_records
 
 TIMEOUT_MS = 1_000
 IDS = ("alpha", "beta")
@@ -152,7 +153,7 @@ class TransactionsWorld(RuleBasedStateMachine):
     @rule(compacted=st.booleans())
     def crash(self, compacted: bool) -> None:
         if compacted:
-            self.records = list(self.machine.snapshot())
+            self.records = list(durable_records.of_transactions(self.machine))
         self.restart()
 
     @precondition(lambda self: self.clients)

@@ -5,7 +5,6 @@ request to request and is rebuilt from the durable part after a restart, as in K
 """
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from goqueue.model.groups.consumer_protocol import (
@@ -134,10 +133,6 @@ class ClassicGroup:
 
     def tombstones(self) -> list[StateRecord]:
         return [tombstone(ClassicGroupKey(self.group_id))] if self.durable is not None else []
-
-    def snapshot(self) -> Iterable[StateRecord]:
-        if self.durable is not None:
-            yield record(ClassicGroupKey(self.group_id), self.durable)
 
     # --- members --------------------------------------------------------------------------
 

@@ -121,7 +121,7 @@ class ConsumerProtocol:
         group = migration.upgraded(classic, self._registry)
         self.check_room(group, member_id)
         out.records += classic.tombstones()
-        out.records += group.snapshot()
+        out.records += group.records()
         for kind in ("join", "sync"):
             self._registry.deadlines.cancel(Timer(kind, classic.group_id))
         self._classic.answer_all(classic, GroupError.REBALANCE_IN_PROGRESS, out)

@@ -160,7 +160,8 @@ class ConsumerGroup:
         records.append(tombstone(ConsumerGroupKey(self.group_id)))
         return records
 
-    def snapshot(self) -> Iterable[StateRecord]:
+    def records(self) -> Iterable[StateRecord]:
+        """Records that make the group."""
         yield record(
             ConsumerGroupKey(self.group_id), ConsumerGroupValue(self.epoch, self.topics_digest)
         )

@@ -1,6 +1,6 @@
 """The group coordinator as one machine: its commands, its timers, its replay."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from goqueue.model.groups.errors import GroupError
@@ -92,11 +92,6 @@ class GroupMachine:
     def replay(self, record: StateRecord) -> None:
         key = decode_key(record.key)
         self._replayers[type(key)](key, record.value)
-
-    def snapshot(self) -> Iterable[StateRecord]:
-        for group in self._registry.groups.values():
-            yield from group.snapshot()
-        yield from self._table.snapshot()
 
     def loaded(self, now_ms: int) -> Outcome:
         out = Outcome()

@@ -1,6 +1,5 @@
 """What offsets and administration need to know of a group, whatever its protocol."""
 
-from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from goqueue.model.groups.messages import GroupKind
@@ -53,5 +52,3 @@ class Group(Protocol):
     def tombstones(self) -> list[StateRecord]:
         """Records that delete the group."""
         ...
-
-    def snapshot(self) -> Iterable[StateRecord]: ...

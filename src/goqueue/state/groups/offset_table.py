@@ -10,7 +10,6 @@ from goqueue.state.groups.records import (
     PendingOffsetKey,
     decode_offset,
     decode_pending_offset,
-    record,
     tombstone,
 )
 from goqueue.state.machine import StateRecord
@@ -56,15 +55,6 @@ class OffsetTable:
         self.pending.setdefault(key.producer_id, {})[where] = pending
         producers = self._producers.setdefault(key.group, {})
         producers.setdefault(where, set()).add(key.producer_id)
-
-    def snapshot(self) -> Iterator[StateRecord]:
-        for group, topics in self.by_group.items():
-            for topic, partitions in topics.items():
-                for partition, committed in partitions.items():
-                    yield record(OffsetKey(group, topic, partition), committed)
-        for producer_id, offsets in self.pending.items():
-            for where, pending in offsets.items():
-                yield record(PendingOffsetKey(producer_id, *where), pending)
 
     def _remove(self, key: OffsetKey) -> None:
         topics = self.by_group.get(key.group, {})

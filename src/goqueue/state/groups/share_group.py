@@ -5,7 +5,6 @@ partition, so that a member gets its target as soon as it asks.
 """
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from goqueue.model.groups.assignment import Assignment, assignment, stored
@@ -98,13 +97,6 @@ class ShareGroup:
         records = [r for member_id in self.members for r in self.member_tombstones(member_id)]
         records.append(tombstone(ShareGroupKey(self.group_id)))
         return records
-
-    def snapshot(self) -> Iterable[StateRecord]:
-        yield self.group_record(self.epoch, self.topics_digest, self.assignment_epoch)
-        for member in self.members.values():
-            yield self.member_record(member.member_id, member.said)
-        for member_id, target in self.targets.items():
-            yield self.target_record(member_id, target)
 
     # --- questions ------------------------------------------------------------------------
 

@@ -124,12 +124,3 @@ class Ledger(Marks):
 
     def replay_block(self, number: int, value: BlockValue) -> None:
         self.blocks[number] = Pieces(value.starts, value.marks)
-
-    # --- storing --------------------------------------------------------------------------
-
-    def floor_value(self) -> FloorValue:
-        return FloorValue(self.generation, self.floor, list(self.full))
-
-    def block_value(self, number: int) -> BlockValue:
-        block = self.blocks[number]
-        return BlockValue(self.generation, block.starts, block.values)

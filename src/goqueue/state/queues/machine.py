@@ -1,6 +1,6 @@
 """The queue engine: one machine per partition of `__queue_state`, with many queues."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from goqueue.model.offsets import OffsetRange
@@ -344,9 +344,6 @@ class QueueMachine:
                 elif is_open(mark):
                     queue.unsorted.add(start, end)
         return turn.finish()
-
-    def snapshot(self) -> Iterable[StateRecord]:
-        return [record for queue in self._queues.values() for record in queue.records()]
 
     def next_deadline_ms(self) -> int | None:
         return self._holds.next_ms()

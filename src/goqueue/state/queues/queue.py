@@ -16,7 +16,6 @@ from goqueue.state.queues.records import (
     BlockValue,
     FloorValue,
     HeadValue,
-    block_record,
     block_tombstones,
     floor_record,
     head_record,
@@ -147,19 +146,6 @@ class Queue:
             self.stale_blocks.update(self.ledger.blocks)
             self.ledger = Ledger(generation, 0)
         return generation == self.ledger.generation
-
-    def records(self) -> list[StateRecord]:
-        """All of the durable state."""
-        if self.head is None:
-            return []
-        return [
-            head_record(self.key, self.head),
-            floor_record(self.key, self.ledger.floor_value()),
-            *(
-                block_record(self.key, number, self.ledger.block_value(number))
-                for number in self.ledger.blocks
-            ),
-        ]
 
     def tombstones(self) -> list[StateRecord]:
         """What deletes the queue. The head comes first: without it the rest counts no more."""

@@ -1,6 +1,6 @@
 """The registry's commands: each decides on what is registered, and returns records to append."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import wraps
 from typing import Final, TypeVar
 
@@ -312,18 +312,6 @@ class SchemaMachine:
 
     def loaded(self, _now_ms: int) -> Outcome:
         return Outcome()
-
-    def snapshot(self) -> Iterable[StateRecord]:
-        catalogue = self.catalogue
-        yield records.ids_record(catalogue.highest_id)
-        for schema in catalogue.schemas.values():
-            yield records.schema_record(schema)
-        for version in catalogue.all_versions():
-            yield records.version_record(version)
-        for scope, config in catalogue.configs.items():
-            yield records.config_record(scope, config)
-        for scope, mode in catalogue.modes.items():
-            yield records.mode_record(scope, mode)
 
     def next_deadline_ms(self) -> int | None:
         return None

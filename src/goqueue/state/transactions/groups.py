@@ -229,9 +229,6 @@ class TransactionGroups:
         for group in self._groups.values():
             yield from self._committing(group.members, now_ms)
 
-    def snapshot(self) -> Iterable[StateRecord]:
-        return [to_record(group) for group in self._groups.values()]
-
     def next_deadline_ms(self) -> int | None:
         return self._deadlines.next_ms()
 

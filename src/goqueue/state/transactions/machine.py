@@ -1,6 +1,6 @@
 """The transaction coordinator: one machine per partition of `__transaction_state`."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -380,10 +380,6 @@ class TransactionMachine:
         for prepared in self._groups.torn(now_ms):
             self._prepare(prepared, outcome, now_ms)
         return outcome
-
-    def snapshot(self) -> Iterable[StateRecord]:
-        own = [to_record(transaction) for transaction in self._transactions.values()]
-        return [*own, *self._groups.snapshot()]
 
     def next_deadline_ms(self) -> int | None:
         deadlines = (self._deadlines.next_ms(), self._groups.next_deadline_ms())

@@ -7,6 +7,7 @@ from goqueue.model.groups.messages import OffsetCommit, OffsetCommitResult, Offs
 from goqueue.state.groups.coordinator import GroupMachine
 from goqueue.state.groups.topics import TopicInfo, Topics
 from goqueue.state.machine import StateRecord
+from tests.unit.state import durable_records
 from tests.unit.state.groups.group_clients import (
     TOPICS,
     ClassicClient,
@@ -125,12 +126,12 @@ class Scene:
 
     def check_log(self) -> None:
         """The log tells the durable state, and nothing else."""
-        live = table_of(self.world.machine.snapshot())
+        live = table_of(durable_records.of_groups(self.world.machine))
         assert live == table_of(self.world.log)
         copy = GroupMachine(self.world.settings, lambda: "x")
         for key, value in table_of(self.world.log).items():
             copy.replay(StateRecord(key, value))
-        assert table_of(copy.snapshot()) == live
+        assert table_of(durable_records.of_groups(copy)) == live
 
     def check_offsets(self) -> None:
         """Offsets are those last committed."""

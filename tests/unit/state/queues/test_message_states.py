@@ -22,6 +22,7 @@ from goqueue.state.queues.messages import (
     Skip,
 )
 from goqueue.state.queues.states import MOVES, Cause, MessageState, states_between
+from tests.unit.state import durable_records
 
 KEY = QueueKey("g", UUID(int=7), 0)
 OFFSET = 0
@@ -93,7 +94,7 @@ class OneMessage:
         self.take(self.machine.reset_queue(request, ticket=Ticket(0), now_ms=self.now_ms))
 
     def restart(self) -> None:
-        records = list(self.machine.snapshot())
+        records = list(durable_records.of_queues(self.machine))
         self.machine = self._new_machine()
         for record in records:
             self.machine.replay(record)

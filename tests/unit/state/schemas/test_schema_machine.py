@@ -23,6 +23,7 @@ from goqueue.model.schemas.messages import (
 )
 from goqueue.state.machine import Outcome, StateRecord, Ticket
 from goqueue.state.schemas import Catalogue, RefusalKind, RegistryRefusal, SchemaMachine
+from tests.unit.state import durable_records
 
 
 class Log:
@@ -313,6 +314,6 @@ def test_the_log_tells_it_all_again(script: list[tuple[Any, ...]]) -> None:
             given_ids[schema.id] = schema.identity
         assert contents(log.restarted()) == contents(catalogue)
     rebuilt = SchemaMachine()
-    for record in log.machine.snapshot():
+    for record in durable_records.of_schemas(log.machine):
         rebuilt.replay(record)
     assert contents(rebuilt.catalogue) == contents(log.machine.catalogue)

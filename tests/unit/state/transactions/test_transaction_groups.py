@@ -26,6 +26,7 @@ from goqueue.state.machine import Outcome, Ticket
 from goqueue.state.transactions.groups import MEMBER_EXPIRATION_MS
 from goqueue.state.transactions.machine import TransactionMachine
 from goqueue.state.transactions.producer_ids import ProducerIds
+from tests.unit.state import durable_records
 
 PARTITION = topic_partition("t", 0)
 
@@ -68,14 +69,14 @@ def test_a_sequence_is_remembered_as_long_as_asked_for() -> None:
     assert commit(machine, 5, now_ms=1_499, keep_ms=1_000) is GroupOutcome.ALREADY_COMMITTED
     carry_out(machine, machine.on_deadline(1_500))
     assert last_sequence(machine) is None
-    assert list(machine.snapshot()) == []
+    assert list(durable_records.of_transactions(machine)) == []
 
 
 def test_a_snapshot_has_the_groups() -> None:
     machine = new_machine()
     commit(machine, 5, now_ms=0, keep_ms=1_000)
     other = new_machine()
-    for record in machine.snapshot():
+    for record in durable_records.of_transactions(machine):
         other.replay(record)
     assert last_sequence(other) == 5
     assert other.next_deadline_ms() == 1_000
