@@ -17,7 +17,7 @@ apt_install = { SUDO=$$([ "$$(id -u)" = 0 ] || echo "sudo -n"); \
 	$$SUDO apt-get install -qq -y $(1) || { $$SUDO apt-get update -qq && $$SUDO apt-get install -qq -y $(1); }; } >/dev/null 2>&1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format bench soak soak-spark demo clean
+.PHONY: help setup hooks run test lint format bench soak soak-spark demo clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -49,6 +49,9 @@ lint: $(INSTALLED) ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+hooks: $(INSTALLED) ## Lint before every commit (git hook)
+	$(BIN)/pre-commit install
 
 format: $(INSTALLED) ## Format the source
 	$(BIN)/ruff format .

@@ -80,8 +80,8 @@ async def test_list_and_cancel(client: httpx.AsyncClient, broker: Node, orders: 
 
 
 async def test_too_late_is_a_conflict(client: httpx.AsyncClient, broker: Node, orders: str) -> None:
-    stored = await publish(client, {"value": "v", "partition": 0, "delay": 1})
-    async with asyncio.timeout(10):
+    stored = await publish(client, {"value": "v", "partition": 0, "delay": 500})
+    async with asyncio.timeout(60):
         while broker.partition(orders, 0).log_end_offset == 0:
             await asyncio.sleep(0.005)
     answer = await client.delete(f"/topics/orders/delayed/{stored['id']}")
