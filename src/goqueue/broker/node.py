@@ -125,7 +125,7 @@ class Node:
         self.compactor = Compactor(self.hosted, clock_ms=clock_ms)
         self.queues = Queues(self, partitions=config.queue_state_num_partitions)
         self.delays = Delays(self, producer_ids, partitions=config.delayed_topic_num_partitions)
-        sqs_entries = SqsEntries(store, self._follower)
+        sqs_entries = SqsEntries(store, self._follower, changes)
         self.sqs_catalogue = SqsCatalogue(self, self.queues, self.delays, sqs_entries)
         self.moves = MoveTaskRunner(self, self.queues, self.sqs_catalogue, sqs_entries)
         self.schemas = Schemas(self, schema_max_bytes=config.schema_max_bytes)

@@ -20,4 +20,6 @@ class FifoService:
         self, caller: Caller, queue: str, messages: Sequence[FifoMessage]
     ) -> list[SentOnce | GoQueueError]:
         """Store messages whose deduplication ids are free; say of each what its id stands for."""
-        return await self._fifo.send(self._access.writable_topic(caller, queue), messages)
+        topic = self._access.writable_topic(caller, queue)
+        self._routing.check_queue_owner(topic)
+        return await self._fifo.send(topic, messages)

@@ -36,6 +36,7 @@ class MoveService:
                 self._access.writable_topic(caller, origin)
         else:
             self._check_destination(destination)
+        self._routing.check_queue_owner(source)
         return await self._moves.start(
             source,
             new.source_arn,
@@ -54,6 +55,7 @@ class MoveService:
         """Returns how many messages were moved."""
         topic = self._access.readable_topic(caller, source)
         self._check_source(topic)
+        self._routing.check_queue_owner(topic)
         return await self._moves.cancel(topic, task_id)
 
     def _check_source(self, topic: ReadableTopic | DescribableTopic) -> None:

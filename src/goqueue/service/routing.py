@@ -19,6 +19,10 @@ class Routing:
         """The partition if this broker leads it, or an error that makes clients look again."""
         return self._node.led.find(topic, index)
 
+    def check_queue_owner(self, topic: str) -> None:
+        """What a whole queue remembers (deduplication ids, move tasks) is with its partition 0."""
+        self._node.led.find(topic, 0)
+
     def group_coordinator(self, group: str) -> NodeId:
         return self._coordinator(self._node.groups.state, group)
 

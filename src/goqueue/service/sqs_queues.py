@@ -63,7 +63,11 @@ class SqsQueueService:
     ) -> SqsQueue:
         topic = self._access.creatable_topic(caller, name)
         self._check_dead_letters(caller, attributes)
-        return await self._catalogue.create(topic, attributes, tags)
+        adopted = None
+        if self._catalogue.is_made_elsewhere(topic):
+            # Its settings will be those of the queue.
+            adopted = self._access.configurable_topic(caller, name)
+        return await self._catalogue.create(topic, attributes, tags, adopted=adopted)
 
     async def set_attributes(
         self, caller: Caller, name: str, attributes: Mapping[str, str]

@@ -1,10 +1,9 @@
 """The queues of SQS on this broker. Every topic is one; what SQS knows of it besides is an entry.
 
-Creating, configuring, purging and deleting queues, one change at a time; the queue engine is told
-the settings that follow from them.
+Creating, configuring, purging and deleting queues; the queue engine is told what follows from their
+attributes. An entry is changed by compare-and-set: several brokers may have the same idea at once.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 from uuid import UUID
@@ -106,8 +105,6 @@ class SqsCatalogue:
         # Those that the engine has with the settings that they have now.
         self._open: dict[str, SqsQueue] = {}
         self._purged_ms: dict[UUID, int] = {}
-        # Entries are read, changed and stored: one at a time.
-        self._changing = asyncio.Lock()
 
     # --- finding --------------------------------------------------------------------------
 
@@ -153,10 +150,7 @@ class SqsCatalogue:
         known = self._known.get(name)
         if known is not None and known.made_from == (topic, stored, image.broker_configs):
             return known
-        entry = None if stored is None else msgspec.json.decode(stored, type=QueueEntry)
-        if entry is not None and entry.topic_id != topic.id:
-            # Left by a topic of the same name that was deleted through another door.
-            entry = None
+        entry = _entry_of(topic, stored)
         config = self._host.topic_config(topic)
         queue = SqsQueue(topic, config, entry, (topic, stored, image.broker_configs))
         if len(self._known) >= CACHED_QUEUES_MAX:
@@ -176,23 +170,34 @@ class SqsCatalogue:
 
     # --- changing -------------------------------------------------------------------------
 
+    def is_made_elsewhere(self, topic: CreatableTopic) -> bool:
+        """Whether this is a topic that SQS was never told to make."""
+        return topic in self._host.image.topics and self._find(topic).entry is None
+
     async def create(
-        self, topic: CreatableTopic, attributes: Mapping[str, str], tags: Mapping[str, str]
+        self,
+        topic: CreatableTopic,
+        attributes: Mapping[str, str],
+        tags: Mapping[str, str],
+        *,
+        adopted: ConfigurableTopic | None,
     ) -> SqsQueue:
+        """`adopted` is the topic itself where it was made elsewhere."""
         check_name(topic, attributes)
         check_attributes(topic, attributes, is_new=True)
         check_tags(tags)
-        async with self._changing:
-            self._check_redrive(topic, attributes)
-            if topic not in self._host.image.topics:
-                await self._create_topic(topic, attributes)
-            queue = self._find(topic)
-            if queue.entry is None:
-                # New, or a topic that becomes a queue of SQS as well.
-                await self._change(topic, queue, attributes, dict(tags))
-            else:
-                _check_same(queue, attributes)
+        self._check_redrive(topic, attributes)
+        if topic not in self._host.image.topics:
+            await self._create_topic(topic, attributes)
         queue = self._find(topic)
+        if queue.entry is None:
+            if adopted is not None:
+                await self._set_topic(adopted, queue, attributes)
+            await self._edit(
+                queue, lambda new: _with(new, attributes, tags, new.created_s), is_new=True
+            )
+        queue = self._find(topic)
+        _check_same(queue, attributes)
         await self._tell_engine(queue)
         return queue
 
@@ -201,32 +206,35 @@ class SqsCatalogue:
         check_attributes(topic, attributes, is_new=False)
         if "FifoQueue" in attributes and not queue.is_fifo:
             raise UnknownAttribute("Unknown Attribute FifoQueue.")
-        async with self._changing:
-            self._check_redrive(topic, attributes)
-            await self._change(topic, self._find(topic), attributes, None)
+        self._check_redrive(topic, attributes)
+        await self._set_topic(topic, queue, attributes)
+        await self._edit(queue, lambda entry: _with(entry, attributes, entry.tags, self._now_s()))
         await self._tell_engine(self._find(topic))
 
     async def change_policy(self, topic: ConfigurableTopic, change: Callable[[str], str]) -> None:
         """`change` makes the new text of the queue's policy from the old one."""
-        async with self._changing:
-            queue = self._find(topic)
-            policy = change(queue.attributes.get("Policy", ""))
-            await self._change(topic, queue, {"Policy": policy}, None)
+
+        def edit(entry: QueueEntry) -> QueueEntry:
+            policy = change(entry.attributes.get("Policy", ""))
+            return _with(entry, {"Policy": policy}, entry.tags, self._now_s())
+
+        await self._edit(self._find(topic), edit)
 
     async def set_tags(self, topic: ConfigurableTopic, tags: Mapping[str, str | None]) -> None:
         """Add or replace tags; None removes one."""
-        async with self._changing:
-            queue = self._find(topic)
-            merged: dict[str, str | None] = {**queue.tags, **tags}
+
+        def edit(entry: QueueEntry) -> QueueEntry:
+            merged: dict[str, str | None] = {**entry.tags, **tags}
             kept = {tag: value for tag, value in merged.items() if value is not None}
             check_tags(kept)
-            await self._change(topic, queue, {}, kept)
+            return msgspec.structs.replace(entry, tags=kept)
+
+        await self._edit(self._find(topic), edit)
 
     async def delete(self, topic: DeletableTopic) -> None:
-        async with self._changing:
-            queue = self._find(topic)
-            await self._entries.keep({_ENTRY_PREFIX + queue.name: None})
-            await self._host.topics.delete(topic)
+        queue = self._find(topic)
+        await self._entries.keep({_ENTRY_PREFIX + queue.name: None})
+        await self._host.topics.delete(topic)
 
     async def purge(self, topic: DeletableTopic) -> None:
         """Nothing of what is there now is delivered any more; readers by offset keep it."""
@@ -259,35 +267,40 @@ class SqsCatalogue:
             # Another door was quicker; it becomes the queue's topic all the same.
             return
 
-    async def _change(
+    async def _set_topic(
         self,
-        topic: CreatableTopic | ConfigurableTopic,
+        topic: ConfigurableTopic,
         queue: SqsQueue,
         attributes: Mapping[str, str],
-        tags: dict[str, str] | None,
     ) -> None:
-        now_s = self._host.clock_ms() // 1000
-        entry = queue.entry or QueueEntry(
-            topic_id=queue.topic.id, created_s=now_s, modified_s=now_s
-        )
-        own = dict(entry.attributes)
-        for name, text in attributes.items():
-            if REMOVED_WHEN.get(name) == text:
-                own.pop(name, None)
-            elif name not in FROM_TOPIC:
-                own[name] = text
+        """Those attributes that are settings of the topic."""
         changed = topic_settings(queue.name, attributes)
         if any(queue.topic.config.get(name) != text for name, text in changed.items()):
             await self._host.topics.alter_config(
                 topic, [ConfigChange(name=name, value=text) for name, text in changed.items()]
             )
-        entry = msgspec.structs.replace(
-            entry,
-            attributes=own,
-            tags=entry.tags if tags is None else tags,
-            modified_s=now_s if attributes else entry.modified_s,
-        )
-        await self._entries.keep({_ENTRY_PREFIX + queue.name: msgspec.json.encode(entry)})
+
+    async def _edit(
+        self,
+        queue: SqsQueue,
+        edit: Callable[[QueueEntry], QueueEntry],
+        *,
+        is_new: bool = False,
+    ) -> None:
+        """Change what is kept of a queue; with `is_new` only if nothing is."""
+        now_s = self._now_s()
+
+        def decide(stored: bytes | None) -> bytes:
+            known = _entry_of(queue.topic, stored)
+            if is_new and known is not None and stored is not None:
+                return stored
+            entry = known or QueueEntry(topic_id=queue.topic.id, created_s=now_s, modified_s=now_s)
+            return msgspec.json.encode(edit(entry))
+
+        await self._entries.change(_ENTRY_PREFIX + queue.name, decide)
+
+    def _now_s(self) -> int:
+        return self._host.clock_ms() // 1000
 
     def _check_redrive(self, name: str, attributes: Mapping[str, str]) -> None:
         """The dead-letter queue must be there, be of the same type, and allow it."""
@@ -310,6 +323,24 @@ class SqsCatalogue:
         if not allowed.allows(source):
             return "Queue is not allowed to use the dead-letter queue: see its RedriveAllowPolicy."
         return None
+
+
+def _entry_of(topic: TopicView, stored: bytes | None) -> QueueEntry | None:
+    entry = None if stored is None else msgspec.json.decode(stored, type=QueueEntry)
+    # One of another id was left by a topic of this name that was deleted through another door.
+    return entry if entry is not None and entry.topic_id == topic.id else None
+
+
+def _with(
+    entry: QueueEntry, attributes: Mapping[str, str], tags: Mapping[str, str], modified_s: int
+) -> QueueEntry:
+    own = dict(entry.attributes)
+    for name, text in attributes.items():
+        if REMOVED_WHEN.get(name) == text:
+            own.pop(name, None)
+        elif name not in FROM_TOPIC:
+            own[name] = text
+    return msgspec.structs.replace(entry, attributes=own, tags=dict(tags), modified_s=modified_s)
 
 
 def _check_same(queue: SqsQueue, attributes: Mapping[str, str]) -> None:

@@ -3,9 +3,10 @@
 The keys and their form are those of the data folders there are: `/doors/sqs/<name>`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.metadata.store import Delete, MetadataStore, Op, Put
 from goqueue.state.metadata_keys import DoorKey, door_key
@@ -14,9 +15,12 @@ _DOOR: Final = "sqs"
 
 
 class SqsEntries:
-    def __init__(self, store: MetadataStore, follower: MetadataFollower) -> None:
+    def __init__(
+        self, store: MetadataStore, follower: MetadataFollower, changes: KeyChanges
+    ) -> None:
         self._store = store
         self._follower = follower
+        self._changes = changes
 
     def get(self, name: str) -> bytes | None:
         return self._follower.image.door_entries.get(DoorKey(_DOOR, name))
@@ -26,6 +30,11 @@ class SqsEntries:
         for key, value in self._follower.image.door_entries.items():
             if key.door == _DOOR and key.name.startswith(prefix):
                 yield key.name.removeprefix(prefix), value
+
+    async def change(self, name: str, decide: Callable[[bytes | None], bytes]) -> None:
+        """Make the new value from the old one; once more should somebody else be quicker."""
+        key = door_key(_DOOR, name)
+        await self._changes.change(key, lambda value: [Put(key, decide(value))])
 
     async def keep(self, changes: Mapping[str, bytes | None]) -> None:
         """Store all changes together; None removes. Returns once `get` shows them."""

@@ -170,7 +170,7 @@ class TopicAdmin:
 
     async def alter_config(
         self,
-        name: ConfigurableTopic | CreatableTopic,
+        name: ConfigurableTopic,
         changes: Sequence[ConfigChange],
         *,
         validate_only: bool = False,

@@ -70,7 +70,9 @@ ACTIONS: Final = {
     "CreateQueue": _action(
         requests.CreateQueue,
         queue_actions.create_queue,
-        _queue(Verb.CREATE, "queue_name"),
+        Need(Resource.TOPIC, Verb.CREATE, names="queue_name", or_cluster=True),
+        # Of a topic that is there and becomes a queue.
+        _queue(Verb.ALTER_CONFIGS, "queue_name"),
         _DEAD_LETTERS,
     ),
     "DeleteMessage": _action(requests.DeleteMessage, acknowledging.delete_message, *_RECEIVE),
