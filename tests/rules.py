@@ -26,3 +26,7 @@ def subject(name: str, verb: Verb) -> Grant:
 
 def cluster(verb: Verb) -> Grant:
     return (Resource.CLUSTER, CLUSTER_NAME, verb)
+
+
+def group(name: str, verb: Verb) -> Grant:
+    return (Resource.GROUP, name, verb)

@@ -76,7 +76,7 @@ class Groups:
         self._ended: dict[int, int] = {}
         # Set by those who keep what share groups acknowledge, and the settings of single groups.
         self.share_member_left: Callable[[str, str], None] | None = None
-        self.before_delete: Callable[[str], Awaitable[None]] | None = None
+        self.before_delete: Callable[[DeletableGroup], Awaitable[None]] | None = None
         self.overrides: Callable[[], Mapping[str, GroupOverrides]] = dict
         self.offsets_committed: Callable[[OffsetCommit, OffsetCommitResult], None] | None = None
         self.rebalances = RebalanceStats()

@@ -25,7 +25,7 @@ from goqueue.model.queues.messages import AckAction, Acknowledged, Acknowledgeme
 from goqueue.model.queues.receipts import Receipt
 from goqueue.model.queues.receiving import Receive
 from goqueue.model.queues.settling import Settled, Settlement
-from goqueue.model.rights import DeletableTopic, ReadableGroup, ReadableTopic
+from goqueue.model.rights import DeletableGroup, DeletableTopic, ReadableGroup, ReadableTopic
 from goqueue.model.topics import TopicView
 from goqueue.state.queues.machine import QueueMachine
 from goqueue.state.queues.messages import (
@@ -178,7 +178,7 @@ class Queues:
         await self.registry.reset(group, topic, index, offset)
         self._orders.forget(lambda known: known == key)
 
-    async def delete(self, group: str, topic: str | None = None) -> None:
+    async def delete(self, group: DeletableGroup, topic: ReadableTopic | None = None) -> None:
         """All queues of a group, or those that it has of one topic."""
         topic_id = None if topic is None else self._host.topic(topic).id
         request = DeleteQueues(group=group, topic_id=topic_id)

@@ -141,7 +141,7 @@ class ShareGroups:
         return [topics[topic_id] for topic_id in sorted(ids) if topic_id in topics]
 
     async def check_empty(
-        self, group: ReadableGroup | DeletableGroup | str, *, may_make: bool
+        self, group: ReadableGroup | DeletableGroup, *, may_make: bool
     ) -> OpenedShareGroup:
         """Offsets may be changed only while the group has no members."""
         shard = await self._groups.state.shard_for(group)
@@ -165,7 +165,7 @@ class ShareGroups:
         await self._queues.delete(group, topic)
         self._share_queues.forget(group)
 
-    async def _before_delete(self, group: str) -> None:
+    async def _before_delete(self, group: DeletableGroup) -> None:
         """First what was acknowledged, then the group: a crash in between can be done again."""
         found = await self.check_empty(group, may_make=False)
         if found.error is GroupError.NONE:
