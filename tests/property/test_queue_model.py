@@ -133,7 +133,7 @@ class Model:
 @dataclass(frozen=True)
 class Receipt:
     queue: QueueKey
-    span: OffsetRange
+    offsets: OffsetRange
     count: int
     lease_id: int
     member: str | None
@@ -237,7 +237,7 @@ class QueueWorld(RuleBasedStateMachine):
             return
         self.causes.add(Cause.ACCEPT)
         item = Acknowledgement(
-            span=receipt.span,
+            offsets=receipt.offsets,
             action=AckAction.ACCEPT,
             lease_id=receipt.lease_id,
             delivery_count=receipt.count,
@@ -249,12 +249,12 @@ class QueueWorld(RuleBasedStateMachine):
         self.store(outcome.records[:kept])
         self.restart()
         if answer.errors == (QueueError.NONE,):
-            self.adopt(receipt.queue, receipt.span, {SETTLED})
+            self.adopt(receipt.queue, receipt.offsets, {SETTLED})
 
-    def adopt(self, key: QueueKey, span: OffsetRange, allowed: set[int]) -> None:
+    def adopt(self, key: QueueKey, offsets: OffsetRange, allowed: set[int]) -> None:
         """Nobody was told whether it happened: both is right, and from now on it stays so."""
         model = self.models[key]
-        for start, end, mark in self.machine._queues[key].ledger.pieces(*span):
+        for start, end, mark in self.machine._queues[key].ledger.pieces(*offsets):
             for offset in range(start, end):
                 message = model.messages[offset]
                 assert mark in allowed | {message.count << 3}, (offset, mark)
@@ -310,10 +310,10 @@ class QueueWorld(RuleBasedStateMachine):
     @rule(data=st.data(), size=st.integers(1, 40) | st.just(1_500))
     def skip(self, data: st.DataObject, size: int) -> None:
         self.causes.add(Cause.SKIP)
-        key, span = self.some_span(data, size)
-        request = Skip(queue=key, skipped=(span,))
+        key, offsets = self.some_span(data, size)
+        request = Skip(queue=key, skipped=(offsets,))
         self.carry_out(self.machine.skip(request, ticket=Ticket(0), now_ms=self.now_ms))
-        for offset in range(*span):
+        for offset in range(*offsets):
             if offset in self.models[key].messages:
                 self.models[key].messages[offset].state = State.SETTLED
 
@@ -321,23 +321,23 @@ class QueueWorld(RuleBasedStateMachine):
     @rule(data=st.data(), size=st.integers(1, 40), acquiring=st.booleans())
     def expire(self, data: st.DataObject, size: int, acquiring: bool) -> None:
         """Those who read before they lease leave alone what others have leased since."""
-        key, span = self.some_span(data, size)
+        key, offsets = self.some_span(data, size)
         self.causes |= {Cause.EXPIRE, Cause.SKIP}
         mortal = {State.READY, State.WAITING, State.LEASED}
         if acquiring:
-            # Nothing is taken: there is nothing in the one span that may be.
+            # Nothing is taken: there is nothing in the one range that may be.
             nothing = OffsetRange(self.log_end, self.log_end + 1)
-            request = replace(self.acquisition(key, "ada", 1, (nothing,)), expired=(span,))
+            request = replace(self.acquisition(key, "ada", 1, (nothing,)), expired=(offsets,))
             self.carry_out(self.machine.acquire(request, ticket=Ticket(0), now_ms=self.now_ms))
             mortal.remove(State.LEASED)
         else:
             self.carry_out(
                 self.machine.skip(
-                    Skip(queue=key, expired=(span,)), ticket=Ticket(0), now_ms=self.now_ms
+                    Skip(queue=key, expired=(offsets,)), ticket=Ticket(0), now_ms=self.now_ms
                 )
             )
         model = self.models[key]
-        for offset in range(*span):
+        for offset in range(*offsets):
             message = model.messages.get(offset)
             if message is not None and message.state in mortal:
                 if model.settings.expired_to_dead_letters:
@@ -424,7 +424,7 @@ class QueueWorld(RuleBasedStateMachine):
         answer = self.carry_out(self.machine.acquire(request, ticket=Ticket(0), now_ms=self.now_ms))
         assert isinstance(answer, Acquired)
         taken = [offset for leased in answer.leased for offset in range(*leased.offsets)]
-        assert taken == [offset for span in hints for offset in range(*span)]
+        assert taken == [offset for offsets in hints for offset in range(*offsets)]
         self.check_choice(model, member, size, ready, taken)
         for leased in answer.leased:
             self.receipts.append(
@@ -503,12 +503,12 @@ class QueueWorld(RuleBasedStateMachine):
     ) -> None:
         self.causes.add(Cause[action.name])
         receipt = data.draw(st.sampled_from(self.receipts))
-        start = data.draw(st.integers(receipt.span.start, receipt.span.end - 1))
-        end = data.draw(st.integers(start + 1, receipt.span.end)) + 3 * (lie == "beyond")
+        start = data.draw(st.integers(receipt.offsets.start, receipt.offsets.end - 1))
+        end = data.draw(st.integers(start + 1, receipt.offsets.end)) + 3 * (lie == "beyond")
         lease_id = receipt.lease_id + 1_000_000 * (lie == "lease")
         member = "eve" if lie == "member" else receipt.member
         item = Acknowledgement(
-            span=OffsetRange(start, end),
+            offsets=OffsetRange(start, end),
             action=action,
             lease_id=None if by_member and member is not None else lease_id,
             delivery_count=receipt.count + (lie == "count"),
@@ -577,9 +577,9 @@ class QueueWorld(RuleBasedStateMachine):
                     elif message.state is State.WAITING:
                         message.state = State.READY
         # What failed is tried again after a second; shorter waits leave it failed.
-        again = {(d.queue, o) for d in self.dead_letters for o in range(*d.span)}
+        again = {(d.queue, o) for d in self.dead_letters for o in range(*d.offsets)}
         self.failed_dead = [
-            d for d in self.failed_dead if not {(d.queue, o) for o in range(*d.span)} & again
+            d for d in self.failed_dead if not {(d.queue, o) for o in range(*d.offsets)} & again
         ]
 
     @rule(group=st.sampled_from(("g", "h")), member=st.sampled_from(("ada", "bob")))
@@ -599,14 +599,17 @@ class QueueWorld(RuleBasedStateMachine):
         self.causes.add(Cause.BURIED if is_written else Cause.NOT_BURIED)
         dead = self.dead_letters.pop(data.draw(st.integers(0, len(self.dead_letters) - 1)))
         report = DeadLetterReport(
-            queue=dead.queue, generation=dead.generation, span=dead.span, is_written=is_written
+            queue=dead.queue,
+            generation=dead.generation,
+            offsets=dead.offsets,
+            is_written=is_written,
         )
         for _ in range(1 + twice):
             self.carry_out(self.machine.dead_letter_report(report, now_ms=self.now_ms))
         if not is_written:
             self.failed_dead.append(dead)
             return
-        for offset in range(*dead.span):
+        for offset in range(*dead.offsets):
             message = self.models[dead.queue].messages[offset]
             if message.state is State.DYING:
                 assert dead.delivery_count == message.count
@@ -656,7 +659,7 @@ class QueueWorld(RuleBasedStateMachine):
         asked = Counter(
             (dead.queue, offset)
             for dead in (*self.dead_letters, *self.failed_dead)
-            for offset in range(*dead.span)
+            for offset in range(*dead.offsets)
         )
         dying = {
             (key, offset)

@@ -32,7 +32,7 @@ MEMBER = ShareMember("g", "m")
 BEAT = ShareGroupHeartbeat(
     group_id="g", member_id="m", member_epoch=0, subscribed_topics=("seen", "hidden")
 )
-ACCEPT = [Acknowledgement(span=OffsetRange(0, 1), action=AckAction.ACCEPT)]
+ACCEPT = [Acknowledgement(offsets=OffsetRange(0, 1), action=AckAction.ACCEPT)]
 
 
 def with_rights(node: Node, *grants: Grant) -> ShareGroupService:

@@ -53,13 +53,13 @@ class FifoOrder:
             self._group_of[record.offset] = record.key
             self._unsettled.setdefault(record.key, set()).add(record.offset)
 
-    def settled(self, span: OffsetRange) -> None:
-        for offset in range(span.start, span.end):
+    def settled(self, offsets: OffsetRange) -> None:
+        for offset in range(*offsets):
             if offset in self._group_of:
                 group = self._group_of.pop(offset)
-                offsets = self._unsettled[group]
-                offsets.discard(offset)
-                if not offsets:
+                left = self._unsettled[group]
+                left.discard(offset)
+                if not left:
                     del self._unsettled[group]
 
 

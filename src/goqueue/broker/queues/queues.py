@@ -150,7 +150,7 @@ class Queues:
         if trace is not None:
             note_settled(trace, items, acknowledged, group)
         gone = [
-            item.span
+            item.offsets
             for item, error in zip(items, acknowledged.errors, strict=False)
             if error is QueueError.NONE and item.action in _SETTLING
         ]
@@ -211,7 +211,7 @@ class Queues:
         if topic is not None:
             trace = self._host.hosted.trace_of(topic.name, ended.queue.partition)
             if trace is not None:
-                note_timeouts(trace, ended.spans, ended.queue.group, ended.member)
+                note_timeouts(trace, ended.ranges, ended.queue.group, ended.member)
 
     async def _bury(self, index: int, death: DeadLetter) -> None:
         shard = await self.registry.state.shard(index)
@@ -219,19 +219,19 @@ class Queues:
         try:
             source = self._host.topic_by_id(key.topic_id)
             partition = self._host.partition(source.name, key.partition)
-            messages = await self.receiving.reader.read(partition, [death.span])
+            messages = await self.receiving.reader.read(partition, [death.offsets])
             settings = shard.machine.settings(key)
             target = settings.dead_letter_topic if settings else ""
             target = target or dead_letter_topic(source.name)
             await self.dead_letters.copy(source, death, target, messages.records)
             is_written = True
-            self._orders.settled(key, [death.span])
+            self._orders.settled(key, [death.offsets])
         except GoQueueError as error:
             logger.warning("dead letter of %s will be tried again: %s", key, error)
         except Exception:
             logger.exception("dead letter of %s will be tried again", key)
         report = DeadLetterReport(
-            queue=key, generation=death.generation, span=death.span, is_written=is_written
+            queue=key, generation=death.generation, offsets=death.offsets, is_written=is_written
         )
         now_ms = self._host.clock_ms()
         shard.take(shard.machine.dead_letter_report(report, now_ms=now_ms))

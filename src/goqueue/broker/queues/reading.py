@@ -48,14 +48,14 @@ class QueueReader:
         self._starts: dict[tuple[str, int], list[int]] = {}
         self._cached_bytes = 0
 
-    async def read(self, partition: Partition, spans: Sequence[OffsetRange]) -> Messages:
+    async def read(self, partition: Partition, ranges: Sequence[OffsetRange]) -> Messages:
         records: list[Record] = []
         missing: list[OffsetRange] = []
-        for span in spans:
-            offset = span.start
-            while offset < span.end:
+        for offsets in ranges:
+            offset = offsets.start
+            while offset < offsets.end:
                 batch = self._find(partition, offset) or await self._load(partition, offset)
-                end = span.end if batch is None else min(batch.end, span.end)
+                end = offsets.end if batch is None else min(batch.end, offsets.end)
                 for wanted in range(offset, end):
                     record = None if batch is None else batch.records.get(wanted)
                     if record is not None:

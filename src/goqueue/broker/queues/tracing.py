@@ -91,24 +91,24 @@ def note_settled(
                 reason = "given back"
             elif item.delay_ms is not None:
                 reason = f"for {item.delay_ms} ms"
-            for offset in trace.traced(*item.span):
+            for offset in trace.traced(*item.offsets):
                 _note_end(trace, event, offset, group, item.delivery_count, reason)
 
 
 def note_timeouts(
-    trace: PartitionTrace, spans: Sequence[Offsets], group: str, member: str | None
+    trace: PartitionTrace, ranges: Sequence[Offsets], group: str, member: str | None
 ) -> None:
     """Nobody acknowledged these in time."""
     reason = None if member is None else f"{member} did not acknowledge in time"
-    for span in spans:
-        for offset in trace.traced(*span):
+    for offsets in ranges:
+        for offset in trace.traced(*offsets):
             _note_end(trace, Event.VISIBILITY_TIMEOUT, offset, group, None, reason)
 
 
-def note_expired(trace: PartitionTrace, spans: Sequence[Offsets], group: str) -> None:
+def note_expired(trace: PartitionTrace, ranges: Sequence[Offsets], group: str) -> None:
     """Past their time to live before the group had got to them."""
-    for span in spans:
-        for offset in trace.traced(*span):
+    for offsets in ranges:
+        for offset in trace.traced(*offsets):
             _note_end(trace, Event.DELAY_EXPIRED, offset, group, None, "time to live is over")
 
 

@@ -95,11 +95,11 @@ def _items(batches: Sequence[Any]) -> Iterator[Acknowledgement]:
     for batch in batches:
         types = batch.acknowledge_types
         if len(types) == 1 or types.count(types[0]) == len(types):
-            span = OffsetRange(batch.first_offset, batch.last_offset + 1)
-            yield Acknowledgement(span=span, action=_ACTIONS[types[0]])
+            offsets = OffsetRange(batch.first_offset, batch.last_offset + 1)
+            yield Acknowledgement(offsets=offsets, action=_ACTIONS[types[0]])
             continue
         start = batch.first_offset
         for number, run in groupby(types):
             end = start + sum(1 for _ in run)
-            yield Acknowledgement(span=OffsetRange(start, end), action=_ACTIONS[number])
+            yield Acknowledgement(offsets=OffsetRange(start, end), action=_ACTIONS[number])
             start = end

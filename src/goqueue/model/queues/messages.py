@@ -44,13 +44,13 @@ class AckAction(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledgement:
-    """Of all offsets of a span or of none of them.
+    """Of all offsets of a range or of none of them.
 
     Kafka's clients name no lease: the member must hold the offsets. Others name the lease and the
     delivery count of their receipt; who has the receipt may use it.
     """
 
-    span: OffsetRange
+    offsets: OffsetRange
     action: AckAction
     lease_id: int | None = None
     delivery_count: int | None = None

@@ -37,7 +37,7 @@ class Receipt(NamedTuple):
 
     def acknowledgement(self, action: AckAction, delay_ms: int | None = None) -> Acknowledgement:
         return Acknowledgement(
-            span=OffsetRange(self.offset, self.offset + 1),
+            offsets=OffsetRange(self.offset, self.offset + 1),
             action=action,
             lease_id=self.lease_id,
             delivery_count=self.delivery_count,

@@ -23,7 +23,7 @@ class _Room(NamedTuple):
 
 
 def candidates(queue: Queue, holds: Holds, request: Acquire, now_ms: int) -> list[OffsetRange]:
-    """Ready spans in the order of delivery."""
+    """Ready ranges in the order of delivery."""
     if not _is_valid(request):
         return []
     room = _room(queue, holds, request)
@@ -39,10 +39,10 @@ def acquire(
     if not _is_valid(request):
         return Acquired(error=QueueError.INVALID_REQUEST)
     turn.skip(queue, OffsetRange(0, request.readable.start))
-    for span in request.skipped:
-        turn.skip(queue, span)
-    for span in request.expired:
-        turn.expire(queue, span, also_leased=False)
+    for offsets in request.skipped:
+        turn.skip(queue, offsets)
+    for offsets in request.expired:
+        turn.expire(queue, offsets, also_leased=False)
     room = _room(queue, holds, request)
     queue.is_limited = queue.is_limited or room.limited_by is not None
     picks = _picks(queue, turn.draft(queue), request, room.wanted, turn.now_ms)
@@ -55,13 +55,13 @@ def acquire(
         by_lane.setdefault(pick.lane, []).append(pick)
     for lane, taken in by_lane.items():
         _deliver(queue, turn, taken)
-        spans = [OffsetRange(pick.start, pick.end) for pick in taken]
+        ranges = [OffsetRange(pick.start, pick.end) for pick in taken]
         holds.put(
             Hold(
                 queue,
                 HoldKind.LEASED,
                 lane,
-                spans,
+                ranges,
                 deadline_ms,
                 member=request.member,
                 lease_id=lease_id,
@@ -80,11 +80,11 @@ def acquire(
 def _is_valid(request: Acquire) -> bool:
     if request.max_messages < 1 or (request.lease_ms is not None and request.lease_ms < 1):
         return False
-    spans = (*(request.only or ()), *request.skipped, *request.expired)
-    if not all(0 <= span.start < span.end for span in spans):
+    ranges = (*(request.only or ()), *request.skipped, *request.expired)
+    if not all(0 <= offsets.start < offsets.end for offsets in ranges):
         return False
     only = request.only or ()
-    return RangeSet(only).size == sum(span.size for span in only)
+    return RangeSet(only).size == sum(offsets.size for offsets in only)
 
 
 def _room(queue: Queue, holds: Holds, request: Acquire) -> _Room:

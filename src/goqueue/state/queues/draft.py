@@ -51,7 +51,7 @@ class Draft(Marks):
             self._writable(number).assign(low, high, mark)
 
     def settle(self, start: int, end: int) -> None:
-        """Wide spans cost no more than narrow ones: whole blocks are settled as runs."""
+        """Wide ranges cost no more than narrow ones: whole blocks are settled as runs."""
         start = max(start, self.floor)
         whole_start = -(-start // BLOCK_OFFSETS)
         whole_end = end >> BLOCK_BITS

@@ -24,14 +24,14 @@ class HoldKind(Enum):
 class Hold:
     """The offsets of one lane that were taken together, or what is left of them."""
 
-    __slots__ = ("deadline_ms", "kind", "lane", "lease_id", "member", "queue", "size", "spans")
+    __slots__ = ("deadline_ms", "kind", "lane", "lease_id", "member", "queue", "ranges", "size")
 
     def __init__(
         self,
         queue: "Queue",
         kind: HoldKind,
         lane: Lane,
-        spans: Sequence[OffsetRange],
+        ranges: Sequence[OffsetRange],
         deadline_ms: int,
         *,
         member: str | None = None,
@@ -40,18 +40,18 @@ class Hold:
         self.queue = queue
         self.kind = kind
         self.lane = lane
-        self.spans = spans
-        self.size = sum(span.size for span in spans)
+        self.ranges = ranges
+        self.size = sum(offsets.size for offsets in ranges)
         self.deadline_ms = deadline_ms
         self.member = member
         self.lease_id = lease_id
 
     def held(self) -> list[OffsetRange]:
-        """The spans that are still in this hold."""
+        """The ranges that are still in this hold."""
         return [
             OffsetRange(piece.start, piece.end)
-            for span in self.spans
-            for piece in self.queue.holds.occupied(span.start, span.end)
+            for offsets in self.ranges
+            for piece in self.queue.holds.occupied(offsets.start, offsets.end)
             if piece.value is self
         ]
 
@@ -77,7 +77,7 @@ class Holds:
     def put(self, hold: Hold) -> None:
         """Start a hold of offsets that nobody holds."""
         queue = hold.queue
-        for start, end in hold.spans:
+        for start, end in hold.ranges:
             queue.holds.assign(start, end, hold)
         self._deadlines.set(hold, hold.deadline_ms)
         if hold.kind is HoldKind.LEASED:

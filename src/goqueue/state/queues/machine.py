@@ -226,43 +226,43 @@ class QueueMachine:
 
     def _apply(self, queue: Queue, turn: Turn, item: Acknowledgement) -> None:
         counters = queue.counters
-        start, end = item.span
+        start, end = item.offsets
         size = end - start
         match item.action:
             case AckAction.ACCEPT:
                 counters.accepted += size
                 turn.settle(queue, start, end)
             case AckAction.GAP:
-                turn.skip(queue, item.span)
+                turn.skip(queue, item.offsets)
             case AckAction.RELEASE:
                 counters.released += size
-                turn.fail(queue, [item.span], 0)
+                turn.fail(queue, [item.offsets], 0)
             case AckAction.RETRY:
                 counters.retried += size
-                turn.fail(queue, [item.span], item.delay_ms)
+                turn.fail(queue, [item.offsets], item.delay_ms)
             case AckAction.REJECT:
                 counters.rejected += size
-                turn.reject(queue, item.span)
+                turn.reject(queue, item.offsets)
             case AckAction.RENEW:
                 lease_ms = queue.settings.lease_ms if item.delay_ms is None else item.delay_ms
-                self._renew(queue, item.span, turn.now_ms + lease_ms)
+                self._renew(queue, item.offsets, turn.now_ms + lease_ms)
 
-    def _renew(self, queue: Queue, span: OffsetRange, deadline_ms: int) -> None:
+    def _renew(self, queue: Queue, offsets: OffsetRange, deadline_ms: int) -> None:
         parts: dict[Hold, list[OffsetRange]] = {}
-        for piece in queue.holds.occupied(span.start, span.end):
+        for piece in queue.holds.occupied(offsets.start, offsets.end):
             if piece.value is not None:
                 parts.setdefault(piece.value, []).append(OffsetRange(piece.start, piece.end))
-        for hold, spans in parts.items():
-            if hold.size == sum(part.size for part in spans):
+        for hold, ranges in parts.items():
+            if hold.size == sum(part.size for part in ranges):
                 self._holds.move(hold, deadline_ms)
                 continue
-            for part in spans:
+            for part in ranges:
                 self._holds.drop(queue, part.start, part.end)
             renewed = Hold(
                 queue,
                 HoldKind.LEASED,
                 hold.lane,
-                spans,
+                ranges,
                 deadline_ms,
                 member=hold.member,
                 lease_id=hold.lease_id,
@@ -275,10 +275,10 @@ class QueueMachine:
         if queue is None:
             return turn.answer(ticket, Done(error=QueueError.UNKNOWN_QUEUE))
         turn.skip(queue, OffsetRange(0, request.log_start))
-        for span in request.skipped:
-            turn.skip(queue, span)
-        for span in request.expired:
-            turn.expire(queue, span, also_leased=True)
+        for offsets in request.skipped:
+            turn.skip(queue, offsets)
+        for offsets in request.expired:
+            turn.expire(queue, offsets, also_leased=True)
         return turn.answer(ticket, Done(error=QueueError.NONE))
 
     def member_left(self, request: MemberLeft, *, ticket: Ticket[Done], now_ms: int) -> Outcome:
@@ -293,7 +293,7 @@ class QueueMachine:
         queue = self._queues.get(report.queue)
         if queue is None or queue.ledger.generation != report.generation:
             return turn.outcome
-        for piece in list(turn.draft(queue).pieces(*report.span)):
+        for piece in list(turn.draft(queue).pieces(*report.offsets)):
             if death_of(piece.value) is None:
                 continue
             if report.is_written:
@@ -351,14 +351,14 @@ class QueueMachine:
     def on_deadline(self, now_ms: int) -> Outcome:
         turn = Turn(self._holds, now_ms)
         for hold in self._holds.pop_due(now_ms, DUE_PER_CALL):
-            queue, spans = hold.queue, hold.held()
+            queue, ranges = hold.queue, hold.held()
             if hold.kind is HoldKind.LEASED:
                 queue.counters.timed_out += hold.size
-                ended = LeasesEnded(queue.key, tuple(spans), hold.member)
+                ended = LeasesEnded(queue.key, tuple(ranges), hold.member)
                 turn.outcome.effects.append(ended)
-                turn.fail(queue, spans, 0)
+                turn.fail(queue, ranges, 0)
             elif hold.kind is HoldKind.WAITING:
-                turn.put_back(queue, spans, hold.lane)
+                turn.put_back(queue, ranges, hold.lane)
             else:
-                turn.bury_again(queue, spans)
+                turn.bury_again(queue, ranges)
         return turn.finish()

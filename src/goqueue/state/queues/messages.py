@@ -68,8 +68,8 @@ class Acquire:
 
     `readable` is the log: where it starts, and how far consumers may read (the last stable
     offset). `lanes` are the priorities of its messages, None when they have none. `only` restricts
-    the choice to these spans, in this order: for callers that looked at the messages first, as with
-    FIFO groups. `skipped` are offsets without a message for consumers (compacted away, control
+    the choice to these ranges, in this order: for callers that looked at the messages first, as
+    with FIFO groups. `skipped` are offsets without a message for consumers (compacted away, control
     batches, aborted transactions): settled silently. `expired` are past their time to live.
     """
 
@@ -154,7 +154,7 @@ class DeadLetter:
 
     queue: QueueKey
     generation: int
-    span: OffsetRange
+    offsets: OffsetRange
     delivery_count: int
     reason: DeadLetterReason
 
@@ -165,7 +165,7 @@ class DeadLetterReport:
 
     queue: QueueKey
     generation: int
-    span: OffsetRange
+    offsets: OffsetRange
     is_written: bool = True
 
 
@@ -174,7 +174,7 @@ class LeasesEnded:
     """An effect: tell those who follow messages that these were not acknowledged in time."""
 
     queue: QueueKey
-    spans: tuple[OffsetRange, ...]
+    ranges: tuple[OffsetRange, ...]
     member: str | None
 
 

@@ -95,7 +95,7 @@ class Queue:
     @property
     def unsettled(self) -> int:
         """Delivered and neither settled nor dying."""
-        returned = sum(spans.size for spans in self.returned)
+        returned = sum(ranges.size for ranges in self.returned)
         return sum(self.in_flight) + sum(self.waiting) + returned + self.unsorted.size
 
     def sort_returned(self, lanes: LaneIndex | None) -> None:
@@ -106,16 +106,16 @@ class Queue:
                 continue
             for lane in LANES:
                 offset = start
-                while (span := lanes.next_span(lane, offset, end)) is not None:
-                    self.returned[lane].add(span.start, span.end)
-                    offset = span.end
+                while (offsets := lanes.next_span(lane, offset, end)) is not None:
+                    self.returned[lane].add(offsets.start, offsets.end)
+                    offset = offsets.end
         self.unsorted = RangeSet()
 
     def withdraw(self, start: int, end: int) -> None:
         """These are not ready, whatever they were."""
-        for spans in self.returned:
-            if spans:
-                spans.remove(start, end)
+        for ranges in self.returned:
+            if ranges:
+                ranges.remove(start, end)
         if self.unsorted:
             self.unsorted.remove(start, end)
 

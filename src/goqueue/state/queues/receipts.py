@@ -13,7 +13,7 @@ from goqueue.state.queues.queue import Queue
 def check_items(items: tuple[Acknowledgement, ...], member: str | None) -> bool:
     """Whether the request makes sense at all."""
     return all(
-        0 <= item.span.start < item.span.end
+        0 <= item.offsets.start < item.offsets.end
         and (item.delay_ms is None or item.delay_ms >= 0)
         and (member is not None or item.lease_id is not None)
         for item in items
@@ -21,15 +21,15 @@ def check_items(items: tuple[Acknowledgement, ...], member: str | None) -> bool:
 
 
 def overlap(items: tuple[Acknowledgement, ...]) -> bool:
-    spans = sorted(item.span for item in items)
-    return any(a.end > b.start for a, b in pairwise(spans))
+    ranges = sorted(item.offsets for item in items)
+    return any(a.end > b.start for a, b in pairwise(ranges))
 
 
 def check_receipt(
     queue: Queue, marks: Marks, item: Acknowledgement, member: str | None, now_ms: int
 ) -> QueueError:
     """NONE, or what is wrong with the first offset that this receipt does not cover."""
-    start, end = item.span
+    start, end = item.offsets
     for piece in marks.pieces(start, end):
         if not is_open(piece.value):
             return QueueError.RECEIPT_SETTLED

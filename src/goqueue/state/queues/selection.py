@@ -71,12 +71,12 @@ def choose(
     only: Sequence[OffsetRange],
     wanted: Wanted,
 ) -> list[Pick]:
-    """What is ready of the spans that the caller chose, in the caller's order."""
+    """What is ready of the ranges that the caller chose, in the caller's order."""
     queue.sort_returned(lanes)
     picks: list[Pick] = []
     left = wanted.messages
-    for span in only:
-        start, end = max(span.start, readable.start), min(span.end, readable.end)
+    for offsets in only:
+        start, end = max(offsets.start, readable.start), min(offsets.end, readable.end)
         for lane, part in _by_lane(lanes, start, end):
             found = _cut(_ready_within(queue, marks, lane, part), left)
             left -= sum(pick.size for pick in found)
@@ -93,10 +93,10 @@ def _by_lane(lanes: LaneIndex | None, start: int, end: int) -> Iterator[tuple[La
             yield Lane.NORMAL, OffsetRange(start, end)
             return
         for lane in LANES:
-            span = lanes.next_span(lane, start, end)
-            if span is not None and span.start == start:
-                yield lane, span
-                start = span.end
+            offsets = lanes.next_span(lane, start, end)
+            if offsets is not None and offsets.start == start:
+                yield lane, offsets
+                start = offsets.end
                 break
 
 
@@ -139,15 +139,15 @@ def _fresh(
     left = want
     offset = max(queue.cursors[cursor], marks.floor, readable.start)
     while left > 0 and offset < readable.end:
-        span: OffsetRange | None = OffsetRange(offset, readable.end)
+        offsets: OffsetRange | None = OffsetRange(offset, readable.end)
         if lanes is not None:
-            span = lanes.next_span(lane, offset, readable.end)
-        if span is None:
+            offsets = lanes.next_span(lane, offset, readable.end)
+        if offsets is None:
             offset = readable.end
             break
-        fresh = marks.next_fresh(span.start, span.end)
+        fresh = marks.next_fresh(offsets.start, offsets.end)
         if fresh is None:
-            offset = span.end
+            offset = offsets.end
             continue
         picks.append(Pick(lane, fresh.start, fresh.end, 0))
         left -= fresh.size
@@ -159,8 +159,8 @@ def _fresh(
     return _cut(picks, want)
 
 
-def _ready_within(queue: Queue, marks: Marks, lane: Lane, span: OffsetRange) -> Iterator[Pick]:
-    for piece in marks.pieces(span.start, span.end):
+def _ready_within(queue: Queue, marks: Marks, lane: Lane, offsets: OffsetRange) -> Iterator[Pick]:
+    for piece in marks.pieces(offsets.start, offsets.end):
         if piece.value == FRESH:
             yield Pick(lane, piece.start, piece.end, 0)
         elif is_open(piece.value):

@@ -69,14 +69,14 @@ class Turn:
             queue.is_limited = False
             self.wake(queue)
 
-    def fail(self, queue: Queue, spans: list[OffsetRange], delay_ms: int | None) -> None:
+    def fail(self, queue: Queue, ranges: list[OffsetRange], delay_ms: int | None) -> None:
         """Leased messages were not dealt with: again after `delay_ms` (None: the back-off that
         their deliveries ask for), or to the dead letters after the last delivery."""
         settings = queue.settings
         draft = self.draft(queue)
         waiting: dict[tuple[Lane, int], list[OffsetRange]] = {}
-        for span in spans:
-            for held in list(queue.holds.occupied(span.start, span.end)):
+        for offsets in ranges:
+            for held in list(queue.holds.occupied(offsets.start, offsets.end)):
                 assert held.value is not None
                 lane = held.value.lane
                 self.end_holds(queue, held.start, held.end)
@@ -95,11 +95,11 @@ class Turn:
         for (lane, wait_ms), waits in waiting.items():
             self._holds.put(Hold(queue, HoldKind.WAITING, lane, waits, self.now_ms + wait_ms))
 
-    def put_back(self, queue: Queue, spans: list[OffsetRange], lane: Lane) -> None:
+    def put_back(self, queue: Queue, ranges: list[OffsetRange], lane: Lane) -> None:
         """Their wait is over."""
-        for span in spans:
-            self.end_holds(queue, span.start, span.end)
-            queue.returned[lane].add(span.start, span.end)
+        for offsets in ranges:
+            self.end_holds(queue, offsets.start, offsets.end)
+            queue.returned[lane].add(offsets.start, offsets.end)
         self.wake(queue)
 
     def bury(
@@ -126,38 +126,38 @@ class Turn:
                 deliveries,
                 reason,
             )
-            if same and last.span.end == start:
-                start = self._dead.pop().span.start
+            if same and last.offsets.end == start:
+                start = self._dead.pop().offsets.start
         self._dead.append(
             DeadLetter(
                 queue=queue.key,
                 generation=queue.ledger.generation,
-                span=OffsetRange(start, end),
+                offsets=OffsetRange(start, end),
                 delivery_count=deliveries,
                 reason=reason,
             )
         )
 
-    def reject(self, queue: Queue, span: OffsetRange) -> None:
-        for start, end, mark in list(self.draft(queue).pieces(span.start, span.end)):
+    def reject(self, queue: Queue, offsets: OffsetRange) -> None:
+        for start, end, mark in list(self.draft(queue).pieces(offsets.start, offsets.end)):
             deliveries = delivery_count(mark)
             self.bury(queue, start, end, deliveries, DeadLetterReason.REJECTED)
 
-    def bury_later(self, queue: Queue, span: OffsetRange, at_ms: int) -> None:
-        self.end_holds(queue, span.start, span.end)
-        self._holds.put(Hold(queue, HoldKind.BURYING, Lane.NORMAL, [span], at_ms))
+    def bury_later(self, queue: Queue, offsets: OffsetRange, at_ms: int) -> None:
+        self.end_holds(queue, offsets.start, offsets.end)
+        self._holds.put(Hold(queue, HoldKind.BURYING, Lane.NORMAL, [offsets], at_ms))
 
-    def bury_again(self, queue: Queue, spans: list[OffsetRange]) -> None:
-        for span in spans:
-            self.end_holds(queue, span.start, span.end)
-            for start, end, mark in self.draft(queue).pieces(span.start, span.end):
+    def bury_again(self, queue: Queue, ranges: list[OffsetRange]) -> None:
+        for offsets in ranges:
+            self.end_holds(queue, offsets.start, offsets.end)
+            for start, end, mark in self.draft(queue).pieces(offsets.start, offsets.end):
                 reason = death_of(mark)
                 if reason is not None:
                     self.dead_letter(queue, start, end, delivery_count(mark), reason)
 
-    def expire(self, queue: Queue, span: OffsetRange, *, also_leased: bool) -> None:
+    def expire(self, queue: Queue, offsets: OffsetRange, *, also_leased: bool) -> None:
         """Past their time to live. Unless `also_leased`, who has one already may finish it."""
-        for piece in list(self.draft(queue).pieces(span.start, span.end)):
+        for piece in list(self.draft(queue).pieces(offsets.start, offsets.end)):
             if piece.value != FRESH and not is_open(piece.value):
                 continue
             for held in list(queue.holds.pieces(piece.start, piece.end)):
@@ -172,9 +172,9 @@ class Turn:
                 else:
                     self.settle(queue, held.start, held.end)
 
-    def skip(self, queue: Queue, span: OffsetRange) -> None:
+    def skip(self, queue: Queue, offsets: OffsetRange) -> None:
         """No consumer may see these."""
-        start = max(span.start, queue.ledger.floor)
-        if start < span.end:
-            queue.counters.skipped += span.end - start
-            self.settle(queue, start, span.end)
+        start = max(offsets.start, queue.ledger.floor)
+        if start < offsets.end:
+            queue.counters.skipped += offsets.end - start
+            self.settle(queue, start, offsets.end)

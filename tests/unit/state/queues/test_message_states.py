@@ -62,7 +62,7 @@ class OneMessage:
 
     def say(self, action: AckAction, delay_ms: int | None = None) -> None:
         item = Acknowledgement(
-            span=MESSAGE,
+            offsets=MESSAGE,
             action=action,
             lease_id=self.lease_id,
             delivery_count=self.count,
@@ -77,7 +77,7 @@ class OneMessage:
     def report(self, *, is_written: bool) -> None:
         generation = self.machine._queues[KEY].ledger.generation
         report = DeadLetterReport(
-            queue=KEY, generation=generation, span=MESSAGE, is_written=is_written
+            queue=KEY, generation=generation, offsets=MESSAGE, is_written=is_written
         )
         self.take(self.machine.dead_letter_report(report, now_ms=self.now_ms))
 

@@ -1,4 +1,4 @@
-"""The parts of a queue by themselves: span sets, pieces, settings, and what state costs."""
+"""The parts of a queue by themselves: range sets, pieces, settings, and what state costs."""
 
 from uuid import UUID
 
@@ -45,27 +45,27 @@ edges = st.tuples(st.integers(0, 60), st.integers(0, 60)).map(lambda e: (min(e),
 def test_range_set_is_a_set(
     changes: list[tuple[bool, tuple[int, int]]], looked_at: tuple[int, int]
 ) -> None:
-    spans, members = RangeSet(), set[int]()
+    ranges, members = RangeSet(), set[int]()
     for adds, (start, end) in changes:
         if adds:
-            spans.add(start, end)
+            ranges.add(start, end)
             members |= set(range(start, end))
         else:
-            spans.remove(start, end)
+            ranges.remove(start, end)
             members -= set(range(start, end))
-        assert spans.size == len(members)
-        assert {n for span in spans for n in range(*span)} == members
-        assert all(a.end < b.start for a, b in zip(list(spans), list(spans)[1:], strict=False))
-    copy = spans.copy()
+        assert ranges.size == len(members)
+        assert {n for offsets in ranges for n in range(*offsets)} == members
+        assert all(a.end < b.start for a, b in zip(list(ranges), list(ranges)[1:], strict=False))
+    copy = ranges.copy()
     copy.add(100, 101)
     for number in range(61):
-        assert (number in spans) == (number in members)
-        span_end = spans.end_of(number)
+        assert (number in ranges) == (number in members)
+        span_end = ranges.end_of(number)
         assert (span_end is None) == (number not in members)
         assert span_end is None or (span_end not in members and span_end - 1 in members)
-    within = [n for span in spans.within(*looked_at) for n in range(*span)]
+    within = [n for offsets in ranges.within(*looked_at) for n in range(*offsets)]
     assert within == sorted(members & set(range(*looked_at)))
-    assert 100 not in spans
+    assert 100 not in ranges
 
 
 BASE = BLOCK_OFFSETS - 30
@@ -177,8 +177,10 @@ class Runtime:
         assert isinstance(answer, Acquired)
         return answer
 
-    def accept(self, *spans: OffsetRange) -> None:
-        items = tuple(Acknowledgement(span=span, action=AckAction.ACCEPT) for span in spans)
+    def accept(self, *ranges: OffsetRange) -> None:
+        items = tuple(
+            Acknowledgement(offsets=offsets, action=AckAction.ACCEPT) for offsets in ranges
+        )
         request = Acknowledge(queue=KEY, member="m", items=items)
         answer = self.take(self.machine.acknowledge(request, ticket=Ticket(0), now_ms=3))
         assert isinstance(answer, Acknowledged)
@@ -311,8 +313,8 @@ def test_an_acknowledgement_stored_in_part_loses_nothing_else(stored: int) -> No
     runtime.acquire(4_000, 4_000)
     runtime.accept(OffsetRange(0, 10), OffsetRange(1_500, 1_600))
     items = (
-        Acknowledgement(span=OffsetRange(10, 1_500), action=AckAction.ACCEPT),
-        Acknowledgement(span=OffsetRange(1_600, 3_000), action=AckAction.ACCEPT),
+        Acknowledgement(offsets=OffsetRange(10, 1_500), action=AckAction.ACCEPT),
+        Acknowledgement(offsets=OffsetRange(1_600, 3_000), action=AckAction.ACCEPT),
     )
     request = Acknowledge(queue=KEY, member="m", items=items)
     runtime.take(runtime.machine.acknowledge(request, ticket=Ticket(0), now_ms=3), stored=stored)

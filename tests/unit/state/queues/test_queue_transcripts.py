@@ -51,7 +51,7 @@ TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
 KEY = QueueKey("g", UUID(int=1), 0)
 
 
-def span(text: str) -> OffsetRange:
+def offset_range(text: str) -> OffsetRange:
     first, _, last = text.partition("-")
     return OffsetRange(int(first), int(last or first) + 1)
 
@@ -182,7 +182,7 @@ class Conversation:
 
     def do_take(self, words: list[str], options: dict[str, str]) -> Outcome:
         member, size = words
-        only = tuple(span(part) for part in options.get("only", "").split(",") if part)
+        only = tuple(offset_range(part) for part in options.get("only", "").split(",") if part)
         request = Acquire(
             queue=KEY,
             member=None if member == "-" else member,
@@ -191,8 +191,8 @@ class Conversation:
             lease_ms=int(options["lease"]) if "lease" in options else None,
             lanes=self.lanes,
             only=only or None,
-            skipped=tuple(span(s) for s in options.get("skipped", "").split(",") if s),
-            expired=tuple(span(s) for s in options.get("expired", "").split(",") if s),
+            skipped=tuple(offset_range(s) for s in options.get("skipped", "").split(",") if s),
+            expired=tuple(offset_range(s) for s in options.get("expired", "").split(",") if s),
         )
         return self.machine.acquire(request, ticket=Ticket(1), now_ms=self.now_ms)
 
@@ -201,7 +201,7 @@ class Conversation:
         member, *rest = words
         items = tuple(
             Acknowledgement(
-                span=span(offsets),
+                offsets=offset_range(offsets),
                 action=AckAction[action.upper()],
                 lease_id=int(options["lease"]) if "lease" in options else None,
                 delivery_count=int(options["count"]) if "count" in options else None,
@@ -223,8 +223,8 @@ class Conversation:
         request = Skip(
             queue=KEY,
             log_start=int(options.get("start", "0")),
-            skipped=tuple(span(s) for s in options.get("skipped", "").split(",") if s),
-            expired=tuple(span(s) for s in options.get("expired", "").split(",") if s),
+            skipped=tuple(offset_range(s) for s in options.get("skipped", "").split(",") if s),
+            expired=tuple(offset_range(s) for s in options.get("expired", "").split(",") if s),
         )
         return self.machine.skip(request, ticket=Ticket(1), now_ms=self.now_ms)
 
@@ -236,7 +236,7 @@ class Conversation:
         report = DeadLetterReport(
             queue=KEY,
             generation=int(options.get("generation", self.generation)),
-            span=span(words[0]),
+            offsets=offset_range(words[0]),
             is_written=words[1] == "written",
         )
         return self.machine.dead_letter_report(report, now_ms=self.now_ms)
@@ -273,9 +273,9 @@ def describe_mark(mark: int) -> str:
 
 def describe_effect(effect: object) -> str:
     if isinstance(effect, DeadLetter):
-        return f"bury {show(*effect.span)} x{effect.delivery_count} {effect.reason.name}"
+        return f"bury {show(*effect.offsets)} x{effect.delivery_count} {effect.reason.name}"
     if isinstance(effect, LeasesEnded):
-        offsets = ", ".join(show(*each) for each in effect.spans)
+        offsets = ", ".join(show(*each) for each in effect.ranges)
         return f"lease of {effect.member or 'somebody'} is over: {offsets}"
     assert isinstance(effect, QueueReady)
     return "ready"

@@ -71,7 +71,7 @@ class ShareFetching:
         while parts:
             with self._queues.lines.place(watched, in_line=in_line) as place:
                 seen = await self._look(group, member_id, parts, request, isolation)
-                idle = {s.of.key for s in seen if not s.batches.spans}
+                idle = {s.of.key for s in seen if not s.batches.ranges}
                 place.looked([part.key for part in parts if part.key not in idle])
                 have_bytes = sum(s.batches.size_bytes for s in seen)
                 is_over = bool(refused) or any(s.error for s in seen)
@@ -85,7 +85,7 @@ class ShareFetching:
                     await _pass_over([s for s in seen if s.has_passed_over])
                 else:
                     # A queue that is full of locks must know that somebody waits.
-                    await _pass_over([s for s in seen if not s.batches.spans])
+                    await _pass_over([s for s in seen if not s.batches.ranges])
                     await place.wait(wait_s)
         return refused
 
@@ -152,21 +152,21 @@ class ShareFetching:
                     batches = await reader.read(ready, left_bytes, at_least_one=is_first)
                 except GoQueueError as problem:
                     error = problem
-            left_records -= sum(offsets.size for offsets in batches.spans)
+            left_records -= sum(offsets.size for offsets in batches.ranges)
             left_bytes -= batches.size_bytes
             seen.append(_Seen(part, acquire, batches, error))
         return seen
 
 
 async def _acquire(seen: Sequence[_Seen], batch_size: int) -> list[ShareFetched]:
-    wanted = [s for s in seen if s.batches.spans or s.has_passed_over]
+    wanted = [s for s in seen if s.batches.ranges or s.has_passed_over]
     acquired = await _execute(
         (
             s.of,
             replace(
                 s.request,
-                max_messages=max(sum(offsets.size for offsets in s.batches.spans), 1),
-                only=tuple(s.batches.spans),
+                max_messages=max(sum(offsets.size for offsets in s.batches.ranges), 1),
+                only=tuple(s.batches.ranges),
                 skipped=tuple(s.batches.skipped),
                 expired=tuple(s.batches.expired),
             ),

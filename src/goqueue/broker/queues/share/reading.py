@@ -27,7 +27,7 @@ class FoundBatches:
     """What a share fetch would get of a partition."""
 
     # Ready records whose batches were read, in the order of offsets.
-    spans: list[OffsetRange] = field(default_factory=list)
+    ranges: list[OffsetRange] = field(default_factory=list)
     # Among what was asked for: no record for consumers, or past its time to live.
     skipped: list[OffsetRange] = field(default_factory=list)
     expired: list[OffsetRange] = field(default_factory=list)
@@ -39,9 +39,9 @@ class FoundBatches:
     def data(self) -> bytes | memoryview:
         return self.chunks[0] if len(self.chunks) == 1 else b"".join(self.chunks)
 
-    def data_of(self, spans: Sequence[OffsetRange]) -> bytes | memoryview:
+    def data_of(self, ranges: Sequence[OffsetRange]) -> bytes | memoryview:
         """Only the batches that hold some of these, which are in the order of offsets."""
-        if sum(s.size for s in spans) == sum(s.size for s in self.spans):
+        if sum(s.size for s in ranges) == sum(s.size for s in self.ranges):
             return self.data
         kept = []
         for chunk in self.chunks:
@@ -49,7 +49,7 @@ class FoundBatches:
             while position < len(chunk):
                 header = read_header(chunk, position)
                 end = position + header.size_bytes
-                if any(s.start < header.next_offset and header.base_offset < s.end for s in spans):
+                if any(s.start < header.next_offset and header.base_offset < s.end for s in ranges):
                     kept.append(memoryview(chunk)[position:end])
                 position = end
         return b"".join(kept)
@@ -72,24 +72,24 @@ class ShareReader:
         # Take the last batch whole, rather than send it again for the rest of its records.
         self._completes_batches = completes_batches
         self._found = FoundBatches()
-        # The batch that was read last, which the next span may be in too.
+        # The batch that was read last, which the next range may be in too.
         self._header: BatchHeader | None = None
         self._is_shown = False
 
     async def read(
-        self, spans: Sequence[OffsetRange], max_bytes: int, *, at_least_one: bool
+        self, ranges: Sequence[OffsetRange], max_bytes: int, *, at_least_one: bool
     ) -> FoundBatches:
         found, partition = self._found, self._partition
         log = partition.log
         average_bytes = log.size_bytes // max(log.log_end_offset - log.log_start_offset, 1) + 1
-        for span in spans:
-            offset = span.start
+        for offsets in ranges:
+            offset = offsets.start
             if self._header is not None and offset < self._header.next_offset:
-                self._note(span, self._header)
+                self._note(offsets, self._header)
                 offset = self._header.next_offset
-            while offset < span.end:
+            while offset < offsets.end:
                 left_bytes = max_bytes - found.size_bytes
-                wanted_bytes = (span.end - offset) * average_bytes + READ_AHEAD_BYTES
+                wanted_bytes = (offsets.end - offset) * average_bytes + READ_AHEAD_BYTES
                 read = await partition.read(
                     offset,
                     min(left_bytes, wanted_bytes),
@@ -98,21 +98,21 @@ class ShareReader:
                 )
                 if not read.data:
                     return found
-                offset = self._take(span, read.data, read.next_offset)
+                offset = self._take(offsets, read.data, read.next_offset)
         return found
 
-    def _take(self, span: OffsetRange, data: bytes, next_offset: int) -> int:
-        """Keep the batches of `data` that hold some of `span`; returns where to read on."""
+    def _take(self, offsets: OffsetRange, data: bytes, next_offset: int) -> int:
+        """Keep the batches of `data` that hold some of `offsets`; returns where to read on."""
         aborted = NOTHING_ABORTED
         if self._isolation is Isolation.READ_COMMITTED:
-            aborted = AbortedBatches(self._partition.aborted_between(span.start, next_offset))
+            aborted = AbortedBatches(self._partition.aborted_between(offsets.start, next_offset))
         found = self._found
         view = memoryview(data)
         position = kept_from = 0
-        end = span.start
+        end = offsets.start
         while position < len(data):
             header = read_header(data, position)
-            if header.base_offset >= span.end:
+            if header.base_offset >= offsets.end:
                 break
             batch_end = position + header.size_bytes
             self._header = header
@@ -123,7 +123,7 @@ class ShareReader:
             else:
                 found.batches.append(OffsetRange(header.base_offset, header.next_offset))
                 self._look_for_expired(header, view[position:batch_end])
-            self._note(span, header)
+            self._note(offsets, header)
             position, end = batch_end, header.next_offset
         if position == len(data) and kept_from == 0:
             found.chunks.append(data)
@@ -137,15 +137,15 @@ class ShareReader:
             self._found.chunks.append(view[start:end])
             self._found.size_bytes += end - start
 
-    def _note(self, span: OffsetRange, header: BatchHeader) -> None:
-        """Sort the part of `span` that is in the batch."""
-        start, end = max(span.start, header.base_offset), min(span.end, header.next_offset)
+    def _note(self, offsets: OffsetRange, header: BatchHeader) -> None:
+        """Sort the part of `offsets` that is in the batch."""
+        start, end = max(offsets.start, header.base_offset), min(offsets.end, header.next_offset)
         if not self._is_shown:
             _add(self._found.skipped, start, end)
             return
-        if self._completes_batches and end == span.end:
+        if self._completes_batches and end == offsets.end:
             end = header.next_offset
-        _add(self._found.spans, start, end)
+        _add(self._found.ranges, start, end)
 
     def _look_for_expired(self, header: BatchHeader, batch: memoryview) -> None:
         config = self._partition.config
@@ -153,8 +153,8 @@ class ShareReader:
             self._found.expired += self._find_expired(self._partition, list(decode_records(batch)))
 
 
-def _add(spans: list[OffsetRange], start: int, end: int) -> None:
-    if spans and spans[-1].end >= start:
-        spans[-1] = OffsetRange(spans[-1].start, max(end, spans[-1].end))
+def _add(ranges: list[OffsetRange], start: int, end: int) -> None:
+    if ranges and ranges[-1].end >= start:
+        ranges[-1] = OffsetRange(ranges[-1].start, max(end, ranges[-1].end))
     else:
-        spans.append(OffsetRange(start, end))
+        ranges.append(OffsetRange(start, end))
