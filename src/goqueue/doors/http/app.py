@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
 from litestar import Litestar, Request, Response, route
@@ -48,6 +48,30 @@ from goqueue.service.broker_service import BrokerService
 T = TypeVar("T")
 
 
+ROUTES: Final[Sequence[HTTPRouteHandler]] = (
+    *topics.ROUTES,
+    *messages.ROUTES,
+    *groups.ROUTES,
+    *membership.ROUTES,
+    *cooperative.ROUTES,
+    *assignment.ROUTES,
+    *poll.ROUTES,
+    *offsets.ROUTES,
+    *rebalance.ROUTES,
+    *producers.ROUTES,
+    *transactions.ROUTES,
+    *listing.ROUTES,
+    *transaction_groups.ROUTES,
+    *queues.ROUTES,
+    *dead_letters.ROUTES,
+    *delays.ROUTES,
+    *tracing.ROUTES,
+    *health.ROUTES,
+    *metrics.ROUTES,
+    *documentation.ROUTES,
+)
+
+
 def build_app(
     service: BrokerService,
     *,
@@ -56,31 +80,10 @@ def build_app(
     exposition: Exposition,
     closing: asyncio.Event,
 ) -> Litestar:
-    routes = [
-        *topics.ROUTES,
-        *messages.ROUTES,
-        *groups.ROUTES,
-        *membership.ROUTES,
-        *cooperative.ROUTES,
-        *assignment.ROUTES,
-        *poll.ROUTES,
-        *offsets.ROUTES,
-        *rebalance.ROUTES,
-        *producers.ROUTES,
-        *transactions.ROUTES,
-        *listing.ROUTES,
-        *transaction_groups.ROUTES,
-        *queues.ROUTES,
-        *dead_letters.ROUTES,
-        *delays.ROUTES,
-        *tracing.ROUTES,
-        *health.ROUTES,
-        *metrics.ROUTES,
-        *documentation.ROUTES,
-    ]
+    check_needs(ROUTES)
     return Litestar(
         # First, or Litestar has added its own already.
-        route_handlers=[*_options_routes(routes), *routes],
+        route_handlers=[*_options_routes(ROUTES), *ROUTES],
         dependencies={
             "service": _given(service),
             "caller": Provide(_caller_of, sync_to_thread=False),
@@ -102,6 +105,13 @@ def build_app(
             Request,
         ],
     )
+
+
+def check_needs(routes: Iterable[HTTPRouteHandler]) -> None:
+    """Every route says what its caller must be allowed to do, or that it is `OPEN`."""
+    for each in routes:
+        if "needs" not in each.opt:
+            raise TypeError(f"route {each} does not declare what it needs")
 
 
 def _options_routes(routes: Sequence[HTTPRouteHandler]) -> list[HTTPRouteHandler]:

@@ -64,7 +64,7 @@ class Operation:
     max_version: int
     handle: Handle
     # What the caller must be allowed to do.
-    needs: tuple[Need, ...] | None = None
+    needs: tuple[Need, ...]
     # Where clients want to see a lower version than is served.
     advertised_min_version: int | None = None
     # A version above the newest is answered in version 0 instead of ending the connection; the

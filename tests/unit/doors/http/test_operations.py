@@ -7,9 +7,11 @@ from pathlib import Path
 import httpx
 import msgspec
 import pytest
+from litestar import get
 
 from goqueue.broker.node import Node
 from goqueue.doors.http import HttpDoor
+from goqueue.doors.http.app import ROUTES, check_needs
 from goqueue.model.broker_config import broker_config
 from goqueue.service.broker_service import BrokerService
 from goqueue.testing.faulty_disk import FaultyDisk
@@ -24,6 +26,15 @@ async def test_health_and_front_page(client: httpx.AsyncClient) -> None:
     assert page["name"] == "GoQueue"
     for link in page["links"].values():
         assert (await client.get(link)).status_code == 200
+
+
+def test_every_route_must_say_what_it_needs() -> None:
+    @get("/secret")
+    async def secret() -> None: ...
+
+    check_needs(ROUTES)
+    with pytest.raises(TypeError, match="secret"):
+        check_needs([*ROUTES, secret])
 
 
 async def test_head_is_get_without_a_body(client: httpx.AsyncClient) -> None:

@@ -15,6 +15,7 @@ from goqueue.doors.kafka.request_memory import RequestMemory
 from goqueue.doors.kafka.share_sessions import ShareSessions
 from goqueue.doors.kafka.turn import Turn
 from goqueue.model.broker_config import broker_config
+from goqueue.service.needs import OPEN
 from goqueue.service.tracing import TracingService
 
 PRODUCE, METADATA, FETCH = 0, 3, 1
@@ -78,7 +79,12 @@ class Script:
     def operations(self) -> dict[int, Operation]:
         return {
             METADATA: Operation(
-                api_key=METADATA, name="Metadata", min_version=0, max_version=1, handle=self._run
+                api_key=METADATA,
+                name="Metadata",
+                min_version=0,
+                max_version=1,
+                handle=self._run,
+                needs=OPEN,
             ),
             PRODUCE: Operation(
                 api_key=PRODUCE,
@@ -86,6 +92,7 @@ class Script:
                 min_version=3,
                 max_version=9,
                 handle=self._run,
+                needs=OPEN,
                 overlaps=True,
             ),
             FETCH: Operation(
@@ -94,6 +101,7 @@ class Script:
                 min_version=4,
                 max_version=4,
                 handle=self._run,
+                needs=OPEN,
                 waits=True,
             ),
             18: api_versions.OPERATION,

@@ -9,6 +9,7 @@ import pytest
 
 from goqueue.doors.kafka.frame_reader import FRAME_RESERVE_BYTES
 from goqueue.doors.kafka.operation import CloseConnection, Handle, Operation, RequestContext
+from goqueue.service.needs import OPEN
 from tests.unit.doors.kafka.scripted_peer import (
     FETCH,
     METADATA,
@@ -74,7 +75,7 @@ async def test_a_frame_larger_than_the_shared_buffer_arrives_whole() -> None:
         return PRODUCE_ANSWER
 
     cast(dict[int, Operation], peer.services.operations)[PRODUCE] = Operation(
-        api_key=PRODUCE, name="Produce", min_version=3, max_version=9, handle=handle
+        api_key=PRODUCE, name="Produce", min_version=3, max_version=9, handle=handle, needs=OPEN
     )
     records = bytes(range(256)) * (5 * FRAME_RESERVE_BYTES // 2 // 256)
     body = struct.pack(">hhiih", -1, 1, 1000, 1, 1) + b"t" + struct.pack(">iii", 1, 0, len(records))
@@ -335,6 +336,7 @@ def _serve_at_once(peer: Peer, handle: Handle, *, overlaps: bool) -> None:
         min_version=3,
         max_version=9,
         handle=handle,
+        needs=OPEN,
         overlaps=overlaps,
         starts_at_once=True,
     )
