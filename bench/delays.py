@@ -104,7 +104,7 @@ def measure_entry_bytes(count: int) -> float:
 async def measure(folder: Path, figures: Figures, seconds: int) -> None:
     data = folder / "data"
     broker = await open_broker(data, figures.fsync_policy)
-    await broker.create_topic(NewTopic(name=TOPIC, partitions=PARTITIONS))
+    await BrokerService(broker).topics.create(_BENCH, NewTopic(name=TOPIC, partitions=PARTITIONS))
     await broker.delays.open()
     # As the server does once it has started.
     gc.freeze()
@@ -180,7 +180,8 @@ async def read_lateness(broker: Node, count: int) -> list[float]:
     lateness_ms: list[float] = []
     while len(lateness_ms) < count:
         wanted = [FetchPart(TOPIC, p, offsets[p], 1 << 20) for p in range(PARTITIONS)]
-        parts = await broker.fetch(
+        parts = await BrokerService(broker).log.fetch(
+            _BENCH,
             wanted,
             max_wait_ms=1_000,
             min_bytes=1,

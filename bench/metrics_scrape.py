@@ -34,7 +34,7 @@ _SCRAPER: Final = Caller(principal=ANONYMOUS, door=Door.HTTP)
 
 
 async def fill(broker: Node, partitions: int, groups: int) -> None:
-    await broker.create_topic(NewTopic(name=TOPIC, partitions=partitions))
+    await BrokerService(broker).topics.create(_SCRAPER, NewTopic(name=TOPIC, partitions=partitions))
     publishing = BrokerService(broker).publishing
     for index in range(partitions):
         records = [NewRecord(value=b"x")] * 3

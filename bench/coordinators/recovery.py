@@ -55,7 +55,9 @@ async def _commit(config: BrokerConfig) -> None:
     broker = await Node.open(config)
     service = BrokerService(broker)
     try:
-        await broker.create_topic(NewTopic(name="read", partitions=PARTITIONS))
+        await BrokerService(broker).topics.create(
+            _CLIENT, NewTopic(name="read", partitions=PARTITIONS)
+        )
         started = time.perf_counter()
         for offset in range(COMMITS // (GROUPS * PARTITIONS)):
             offsets = tuple(

@@ -1,10 +1,9 @@
-"""The broker service: what every front door calls."""
+"""A node: opens what a broker consists of, wires it together, announces and closes it."""
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
-from typing import cast
+from collections.abc import Callable
 from uuid import UUID
 
 from goqueue.broker.coordinator_settings import group_settings, transaction_settings
@@ -13,7 +12,6 @@ from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.groups.groups import Groups
 from goqueue.broker.hosted_clients.members.members import HostedMembers
 from goqueue.broker.hosted_clients.producers import HostedProducers
-from goqueue.broker.partitions.committed_records import read_records
 from goqueue.broker.partitions.compaction import Compactor
 from goqueue.broker.partitions.data_disk import DataDisk
 from goqueue.broker.partitions.hosting import HostedPartitions
@@ -41,32 +39,11 @@ from goqueue.broker.transactions.producer_ids import ProducerIdSource
 from goqueue.broker.transactions.transactions import Transactions
 from goqueue.metadata.local import LocalStore
 from goqueue.metadata.store import MetadataStore, Put
-from goqueue.model.batch import Buffer
 from goqueue.model.broker_config import BrokerConfig
-from goqueue.model.log import (
-    FetchedPart,
-    FetchPart,
-    Isolation,
-    ListedOffset,
-    LogDirView,
-    Produced,
-    RecordPage,
-)
 from goqueue.model.measuring.traffic import DoorTraffic
-from goqueue.model.names import NodeId, TopicPartition
-from goqueue.model.rights import (
-    CLUSTER_NAME,
-    CreatableTopic,
-    DeletableTopic,
-    DescribableCluster,
-    DescribableTopic,
-    ReadablePart,
-    ReadableTopic,
-    WritableTopic,
-    WritableTransactionalId,
-)
+from goqueue.model.names import NodeId
 from goqueue.model.topic_config import TopicConfig
-from goqueue.model.topics import NewTopic, TopicView
+from goqueue.model.topics import TopicView
 from goqueue.state import metadata_keys as keys
 from goqueue.state.metadata_image import ImageChanges, MetadataImage
 from goqueue.storage.data_directory import DataDirectory
@@ -242,10 +219,6 @@ class Node:
     def cluster_id(self) -> str:
         return self._directory.cluster_id
 
-    @property
-    def offline_partitions(self) -> dict[TopicPartition, str]:
-        return self.hosted.offline
-
     def topic(self, name: str) -> TopicView:
         return self.topics.find(name)
 
@@ -262,17 +235,6 @@ class Node:
             return partition.config
         view = self.image.topics.get(topic)
         return None if view is None else self.topic_config(view)
-
-    async def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> TopicView:
-        return await self.topics.create(
-            cast(CreatableTopic, new.name), new, validate_only=validate_only
-        )
-
-    async def ensure_topic(self, name: str) -> TopicView:
-        return await self.topics.ensure(cast(CreatableTopic, name))
-
-    async def delete_topic(self, name: str) -> None:
-        await self.topics.delete(cast(DeletableTopic, name))
 
     async def _prepare(self, changes: ImageChanges, image: MetadataImage) -> None:
         """Before a change is seen: whoever finds a topic in the image finds its partitions, too."""
@@ -298,88 +260,6 @@ class Node:
     def partition(self, topic: str, index: int) -> Partition:
         """As the rooms of the broker find what they work on."""
         return self.led.find(topic, index)
-
-    async def produce(
-        self,
-        topic: str,
-        index: int,
-        records: Buffer,
-        *,
-        acks: int,
-        timeout_ms: int,
-        transactional_id: str | None = None,
-        bumps_epoch: bool = False,
-    ) -> Produced:
-        return await self.log.produce(
-            cast(WritableTopic, topic),
-            index,
-            records,
-            acks=acks,
-            timeout_ms=timeout_ms,
-            transactional_id=cast(WritableTransactionalId | None, transactional_id),
-            bumps_epoch=bumps_epoch,
-        )
-
-    async def fetch(
-        self,
-        wanted: Sequence[FetchPart],
-        *,
-        max_wait_ms: int,
-        min_bytes: int,
-        max_bytes: int,
-        isolation: Isolation,
-    ) -> list[FetchedPart]:
-        return await self.log.fetch(
-            cast(Sequence[ReadablePart], wanted),
-            max_wait_ms=max_wait_ms,
-            min_bytes=min_bytes,
-            max_bytes=max_bytes,
-            isolation=isolation,
-        )
-
-    async def list_offset(
-        self,
-        topic: str,
-        index: int,
-        timestamp: int,
-        *,
-        isolation: Isolation = Isolation.READ_UNCOMMITTED,
-        leader_epoch: int = -1,
-    ) -> ListedOffset:
-        return await self.log.list_offset(
-            cast(DescribableTopic, topic),
-            index,
-            timestamp,
-            isolation=isolation,
-            leader_epoch=leader_epoch,
-        )
-
-    def log_dirs(self) -> LogDirView:
-        return self.data_disk.describe(cast(DescribableCluster, CLUSTER_NAME))
-
-    # --- records --------------------------------------------------------------------------
-
-    async def read_records(
-        self,
-        topic: str,
-        index: int,
-        offset: int,
-        *,
-        limit: int,
-        max_bytes: int = 1_048_576,
-        max_wait_ms: int = 0,
-        isolation: Isolation = Isolation.READ_UNCOMMITTED,
-    ) -> RecordPage:
-        return await read_records(
-            self.partition,
-            ReadableTopic(topic),
-            index,
-            offset,
-            limit=limit,
-            max_bytes=min(max_bytes, self.config.fetch_max_bytes),
-            max_wait_ms=max_wait_ms,
-            isolation=isolation,
-        )
 
 
 def _grown(changes: ImageChanges) -> set[str]:

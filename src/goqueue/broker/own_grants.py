@@ -5,12 +5,19 @@ Together with `service/access.py` this is the only module that makes rights.
 
 from enum import Enum
 
-from goqueue.model.rights import DescribableGroup, ReadableGroup, ReadableTopic, WritableTopic
+from goqueue.model.rights import (
+    CreatableTopic,
+    DescribableGroup,
+    ReadableGroup,
+    ReadableTopic,
+    WritableTopic,
+)
 
 
 class OwnWork(Enum):
     """Why the broker reads or writes by itself; each is for one kind of topic only."""
 
+    STATE = "the topics in which the broker keeps what it must remember"
     DEAD_LETTERS = "copies of messages that could not be delivered"
     REDRIVE = "dead letters on their way back to where they came from"
     DELAYED_DELIVERY = "delayed messages that are due"
@@ -26,6 +33,10 @@ def own_write(topic: str, _work: OwnWork) -> WritableTopic:
 
 def own_read(topic: str, _work: OwnWork) -> ReadableTopic:
     return ReadableTopic(topic)
+
+
+def own_create(topic: str, _work: OwnWork) -> CreatableTopic:
+    return CreatableTopic(topic)
 
 
 def own_group(group: str, _work: OwnWork) -> ReadableGroup:

@@ -62,14 +62,15 @@ class BrokerServer:
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
         self._broker: Node | None = None
+        self._service: BrokerService | None = None
         self._doors: list[tuple[str, _Door]] = []
         self._loop_lag: LoopLagProbe | None = None
 
     @property
-    def broker(self) -> Node:
-        if self._broker is None:
+    def service(self) -> BrokerService:
+        if self._service is None:
             raise StartFailed("the broker is not running; call start first")
-        return self._broker
+        return self._service
 
     async def start(self) -> Addresses:
         try:
@@ -87,7 +88,7 @@ class BrokerServer:
 
     async def _open_doors(self, broker: Node) -> Addresses:
         # HTTP first: its readiness answer turns positive only after `announce`.
-        service = BrokerService(broker)
+        self._service = service = BrokerService(broker)
         mounts: list[Mount] = [SqsDoor(service), RegistryDoor(service)]
         http_door = HttpDoor(service, self.config, mounts=mounts)
         http = await self._open("HTTP", "--http-port", http_door)
@@ -126,7 +127,7 @@ class BrokerServer:
             self._loop_lag.stop()
         doors, self._doors = self._doors, []
         await asyncio.gather(*(_stop_door(name, door) for name, door in doors))
-        broker, self._broker = self._broker, None
+        broker, self._broker, self._service = self._broker, None, None
         if broker is not None:
             await broker.close()
 

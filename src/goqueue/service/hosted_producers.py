@@ -114,5 +114,5 @@ class HostedProducerService:
         """The topic; if it is not there, it is made where that is allowed."""
         writable = self._access.writable_topic(caller, topic)
         if topic not in self._node.image.topics:
-            await self._node.ensure_topic(self._access.creatable_topic(caller, topic))
+            await self._node.topics.ensure(self._access.creatable_topic(caller, topic))
         return writable

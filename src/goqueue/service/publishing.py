@@ -39,7 +39,7 @@ class PublishingService:
         """
         writable = self._access.writable_topic(caller, topic)
         if makes_topic and topic not in self._node.image.topics:
-            await self._node.ensure_topic(self._access.creatable_topic(caller, topic))
+            await self._node.topics.ensure(self._access.creatable_topic(caller, topic))
         return await self._node.publishing.publish(
             writable, records, due=due, partitions=partitions, as_one=as_one
         )

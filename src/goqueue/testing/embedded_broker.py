@@ -13,11 +13,14 @@ from typing import Any, Final, Self, TypeVar
 import uvloop
 
 from goqueue.model.broker_config import BrokerConfig
+from goqueue.model.caller import ANONYMOUS, Caller, Door
 from goqueue.model.errors import GoQueueError
 from goqueue.model.topics import NewTopic
 from goqueue.server.broker_server import Addresses, BrokerServer
 from goqueue.server.setting_sources import load_broker_config, settings_from_keywords
 
+# Whoever runs a broker within their own process may do everything with it.
+_OWNER: Final = Caller(principal=ANONYMOUS, door=Door.HTTP)
 Result = TypeVar("Result")
 
 # Far more than a start or stop takes; a test that hangs should say where.
@@ -101,11 +104,11 @@ class EmbeddedBroker:
         """Make a topic (with a name of its own if none is given) and return its name."""
         name = name or f"topic-{uuid.uuid4().hex[:12]}"
         new = NewTopic(name=name, partitions=partitions, config=config or {})
-        self._started.call(self._started.server.broker.create_topic(new))
+        self._started.call(self._started.server.service.topics.create(_OWNER, new))
         return name
 
     def delete_topic(self, name: str) -> None:
-        self._started.call(self._started.server.broker.delete_topic(name))
+        self._started.call(self._started.server.service.topics.delete(_OWNER, name))
 
     def __enter__(self) -> Self:
         return self.start()

@@ -14,6 +14,7 @@ from goqueue.model.topics import NewTopic
 from goqueue.service.access import Access
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
+from tests.stored_records import read_records
 
 TOPIC = "orders"
 START_MS = 1_800_000_000_000
@@ -46,7 +47,9 @@ async def running(folder: Path, clock: Clock, **settings: str) -> AsyncIterator[
 
 async def with_topic(broker: Node, *, partitions: int = 1, **config: str) -> None:
     named = {name.replace("__", "."): text for name, text in config.items()}
-    await broker.create_topic(NewTopic(name=TOPIC, partitions=partitions, config=named))
+    await BrokerService(broker).topics.create(
+        ANYONE, NewTopic(name=TOPIC, partitions=partitions, config=named)
+    )
 
 
 def message(value: bytes | None, **fields: object) -> NewRecord:
@@ -79,7 +82,7 @@ async def stored(broker: Node, partition: int = 0, topic: str = TOPIC) -> list[R
     records: list[Record] = []
     offset = 0
     while offset < broker.partition(topic, partition).high_watermark:
-        page = await broker.read_records(topic, partition, offset, limit=10_000)
+        page = await read_records(broker, topic, partition, offset, limit=10_000)
         records += page.records
         offset = page.next_offset
     return records

@@ -20,7 +20,9 @@ LONG_AGO_MS = 1_600_000_000_000
 
 async def _topic_of_old_segments(broker: Node, **config: str) -> None:
     settings = {"segment.bytes": "200", "retention.ms": "1000", "retention.archive.group": "arch"}
-    await broker.create_topic(NewTopic(name="orders", partitions=1, config=settings | config))
+    await BrokerService(broker).topics.create(
+        ANYONE, NewTopic(name="orders", partitions=1, config=settings | config)
+    )
     for _ in range(4):
         record = NewRecord(value=b"x" * 100, timestamp_ms=LONG_AGO_MS)
         await publish(broker, "orders", [record])

@@ -22,9 +22,12 @@ from goqueue.model.control import Marker, MarkerType
 from goqueue.model.log import Isolation
 from goqueue.model.records import NewRecord, Record, encode_records
 from goqueue.model.topics import NewTopic
+from goqueue.service.broker_service import BrokerService
 from goqueue.storage.compaction.plan import Answer, CompactionPlan, Failed
 from goqueue.storage.disk import Disk
+from tests.callers import ANYONE
 from tests.publishing import publish as store
+from tests.stored_records import read_records
 from tests.unit.broker.conftest import OpenBroker
 
 TOPIC = "prices"
@@ -43,7 +46,9 @@ def in_loop(test: Callable[..., Coroutine[object, object, None]]) -> Callable[..
 
 async def make_topic(broker: Node, **config: str) -> Partition:
     texts = SMALL | {name.replace("_", "."): text for name, text in config.items()}
-    await broker.create_topic(NewTopic(name=TOPIC, partitions=1, config=texts))
+    await BrokerService(broker).topics.create(
+        ANYONE, NewTopic(name=TOPIC, partitions=1, config=texts)
+    )
     return broker.partition(TOPIC, 0)
 
 
@@ -57,7 +62,7 @@ async def read_all(broker: Node, isolation: Isolation = Isolation.READ_UNCOMMITT
     records: list[Record] = []
     offset = broker.partition(TOPIC, 0).log_start_offset
     while True:
-        page = await broker.read_records(TOPIC, 0, offset, limit=1000, isolation=isolation)
+        page = await read_records(broker, TOPIC, 0, offset, limit=1000, isolation=isolation)
         records += page.records
         if page.next_offset == offset:
             return records
@@ -98,7 +103,7 @@ async def test_a_dirty_topic_is_compacted_in_the_background(
 async def test_the_dirtiest_comes_first_and_others_are_left_alone(open_broker: OpenBroker) -> None:
     async with open_broker(**SELDOM) as broker:
         partition = await make_topic(broker)
-        await broker.create_topic(NewTopic(name="plain", partitions=1))
+        await BrokerService(broker).topics.create(ANYONE, NewTopic(name="plain", partitions=1))
         assert not await broker.compactor.compact_dirtiest()
         for number in range(60):
             await publish(broker, (f"k{number % 5}", f"v{number}"))
@@ -264,7 +269,7 @@ async def test_a_topic_can_be_deleted_while_it_is_compacted(
         async with open_broker(**OFTEN) as broker:
             partition = await fill(broker)
             await until(lambda: partition.compacting is not None and StuckWorker.started.is_set())
-            await broker.delete_topic(TOPIC)
+            await BrokerService(broker).topics.delete(ANYONE, TOPIC)
             assert not list((tmp_path / "data" / "logs").iterdir())
             assert StuckWorker.killed.is_set()
             assert broker.compactor.counts.failures == 0

@@ -84,7 +84,9 @@ def test_what_is_produced_is_fetched_under_every_policy(
     async def scenario() -> None:
         async with open_broker() as broker:
             config = {"fsync.policy": policy}
-            await broker.create_topic(NewTopic(name="t", partitions=1, config=config))
+            await BrokerService(broker).topics.create(
+                ANYONE, NewTopic(name="t", partitions=1, config=config)
+            )
             offsets = [await produce(broker, batch(b"a", b"b"), acks) for _ in range(3)]
             assert offsets == [0, 2, 4]
             found = await fetch(broker, 0, max_wait_ms=5_000, min_bytes=3 * len(batch(b"a", b"b")))
@@ -99,7 +101,9 @@ def test_pipelined_appends_share_a_commit_and_keep_their_order(open_broker: Open
     async def scenario() -> None:
         async with open_broker() as broker:
             config = {"fsync.policy": "always"}
-            await broker.create_topic(NewTopic(name="t", partitions=1, config=config))
+            await BrokerService(broker).topics.create(
+                ANYONE, NewTopic(name="t", partitions=1, config=config)
+            )
             offsets = await asyncio.gather(*(produce(broker, batch(b"x")) for _ in range(200)))
             assert offsets == list(range(200))
             partition = broker.partition("t", 0)
@@ -111,7 +115,7 @@ def test_pipelined_appends_share_a_commit_and_keep_their_order(open_broker: Open
 def test_a_waiting_fetch_is_woken_by_an_append(open_broker: OpenBroker) -> None:
     async def scenario() -> None:
         async with open_broker() as broker:
-            await broker.create_topic(NewTopic(name="t", partitions=1))
+            await BrokerService(broker).topics.create(ANYONE, NewTopic(name="t", partitions=1))
             loop = asyncio.get_running_loop()
             started = loop.time()
             waiting = asyncio.create_task(fetch(broker, 0, max_wait_ms=30_000))
@@ -128,7 +132,7 @@ def test_a_waiting_fetch_is_woken_by_an_append(open_broker: OpenBroker) -> None:
 def test_a_waiting_fetch_holds_out_for_its_minimum_of_bytes(open_broker: OpenBroker) -> None:
     async def scenario() -> None:
         async with open_broker() as broker:
-            await broker.create_topic(NewTopic(name="t", partitions=1))
+            await BrokerService(broker).topics.create(ANYONE, NewTopic(name="t", partitions=1))
             size = len(batch(b"x"))
             waiting = asyncio.create_task(fetch(broker, 0, max_wait_ms=30_000, min_bytes=3 * size))
             for count in range(3):
@@ -144,7 +148,7 @@ def test_a_waiting_fetch_holds_out_for_its_minimum_of_bytes(open_broker: OpenBro
 def test_a_fetch_answers_at_its_time_out_with_what_there_is(open_broker: OpenBroker) -> None:
     async def scenario() -> None:
         async with open_broker() as broker:
-            await broker.create_topic(NewTopic(name="t", partitions=1))
+            await BrokerService(broker).topics.create(ANYONE, NewTopic(name="t", partitions=1))
             await produce(broker, batch(b"x"))
             found = await fetch(broker, 0, max_wait_ms=30, min_bytes=10_000)
             assert values(found) == [b"x"]
@@ -155,11 +159,11 @@ def test_a_fetch_answers_at_its_time_out_with_what_there_is(open_broker: OpenBro
 def test_deleting_the_topic_ends_a_waiting_fetch(open_broker: OpenBroker) -> None:
     async def scenario() -> None:
         async with open_broker() as broker:
-            await broker.create_topic(NewTopic(name="t", partitions=1))
+            await BrokerService(broker).topics.create(ANYONE, NewTopic(name="t", partitions=1))
             waiting = asyncio.create_task(fetch(broker, 0, max_wait_ms=30_000))
             while not broker.partition("t", 0).waiters:
                 await asyncio.sleep(0)
-            await broker.delete_topic("t")
+            await BrokerService(broker).topics.delete(ANYONE, "t")
             found = await asyncio.wait_for(waiting, 5)
             assert isinstance(found.error, GoQueueError)
 
@@ -169,7 +173,7 @@ def test_deleting_the_topic_ends_a_waiting_fetch(open_broker: OpenBroker) -> Non
 def test_the_first_batch_is_sent_though_larger_than_the_limits(open_broker: OpenBroker) -> None:
     async def scenario() -> None:
         async with open_broker() as broker:
-            await broker.create_topic(NewTopic(name="t", partitions=2))
+            await BrokerService(broker).topics.create(ANYONE, NewTopic(name="t", partitions=2))
             for index in range(2):
                 large = batch(b"x" * 50_000)
                 await BrokerService(broker).log.produce(
@@ -213,7 +217,7 @@ def test_bad_batches_are_refused_and_leave_nothing(
 ) -> None:
     async def scenario() -> None:
         async with open_broker() as broker:
-            await broker.create_topic(NewTopic(name="t", partitions=1))
+            await BrokerService(broker).topics.create(ANYONE, NewTopic(name="t", partitions=1))
             with pytest.raises(error):
                 await produce(broker, records)
             assert broker.partition("t", 0).log_end_offset == 0
@@ -226,7 +230,9 @@ def test_timestamps_out_of_the_topics_bounds_are_refused(open_broker: OpenBroker
     async def scenario() -> None:
         async with open_broker() as broker:
             config = {"message.timestamp.before.max.ms": str(DAY_MS)}
-            await broker.create_topic(NewTopic(name="t", partitions=1, config=config))
+            await BrokerService(broker).topics.create(
+                ANYONE, NewTopic(name="t", partitions=1, config=config)
+            )
             with pytest.raises(InvalidTimestamp, match="past"):
                 await produce(broker, batch(b"x"))
             future = encode_records([NewRecord(value=b"x")], now_ms=broker.clock_ms() + DAY_MS)
@@ -240,7 +246,9 @@ def test_append_time_and_compression_are_the_topics(open_broker: OpenBroker) -> 
     async def scenario() -> None:
         async with open_broker() as broker:
             config = {"message.timestamp.type": "LogAppendTime", "compression.type": "zstd"}
-            await broker.create_topic(NewTopic(name="t", partitions=1, config=config))
+            await BrokerService(broker).topics.create(
+                ANYONE, NewTopic(name="t", partitions=1, config=config)
+            )
             before_ms = broker.clock_ms()
             produced = await BrokerService(broker).log.produce(
                 ANYONE, "t", 0, batch(b"x"), acks=1, timeout_ms=1_000
@@ -259,7 +267,9 @@ def test_a_compacted_topic_wants_keys(open_broker: OpenBroker) -> None:
     async def scenario() -> None:
         async with open_broker() as broker:
             config = {"cleanup.policy": "compact"}
-            await broker.create_topic(NewTopic(name="t", partitions=1, config=config))
+            await BrokerService(broker).topics.create(
+                ANYONE, NewTopic(name="t", partitions=1, config=config)
+            )
             with pytest.raises(InvalidRecord, match="without a key"):
                 await produce(broker, batch(b"x", key=None))
             assert await produce(broker, batch(b"x")) == 0
@@ -270,7 +280,7 @@ def test_a_compacted_topic_wants_keys(open_broker: OpenBroker) -> None:
 def test_unknown_places_and_epochs_are_named(open_broker: OpenBroker) -> None:
     async def scenario() -> None:
         async with open_broker() as broker:
-            await broker.create_topic(NewTopic(name="t", partitions=1))
+            await BrokerService(broker).topics.create(ANYONE, NewTopic(name="t", partitions=1))
             with pytest.raises(UnknownTopic):
                 broker.partition("nope", 0)
             for index in (-1, 1):
@@ -292,7 +302,7 @@ def test_unknown_places_and_epochs_are_named(open_broker: OpenBroker) -> None:
 def test_offsets_are_listed_and_records_deleted(open_broker: OpenBroker) -> None:
     async def scenario() -> None:
         async with open_broker() as broker:
-            await broker.create_topic(NewTopic(name="t", partitions=1))
+            await BrokerService(broker).topics.create(ANYONE, NewTopic(name="t", partitions=1))
             for second in (1, 3, 2):
                 record = NewRecord(value=b"x", timestamp_ms=second * 1000)
                 await publish(broker, "t", [record])
@@ -325,7 +335,7 @@ def test_idempotent_batches_are_stored_once_also_over_a_restart(open_broker: Ope
 
     async def scenario() -> None:
         async with open_broker() as broker:
-            await broker.create_topic(NewTopic(name="t", partitions=1))
+            await BrokerService(broker).topics.create(ANYONE, NewTopic(name="t", partitions=1))
             assert [await produce(broker, numbered(n)) for n in (0, 1, 1, 0, 2)] == [0, 1, 1, 0, 2]
             with pytest.raises(OutOfOrderSequence):
                 await produce(broker, numbered(5))
@@ -361,7 +371,7 @@ def test_readers_of_committed_data_wait_for_the_outcome(open_broker: OpenBroker)
 
     async def scenario() -> None:
         async with open_broker() as broker:
-            await broker.create_topic(NewTopic(name="t", partitions=1))
+            await BrokerService(broker).topics.create(ANYONE, NewTopic(name="t", partitions=1))
             await produce(broker, batch(b"plain"))
             with pytest.raises(InvalidRecord, match="without a transactional id"):
                 await produce(broker, transactional(1, 0, b"one"))

@@ -19,7 +19,9 @@ from goqueue.broker.delays.index import DelayIndex
 from goqueue.broker.node import Node
 from goqueue.model.batch import Buffer
 from goqueue.model.records import NewRecord, encode_records
+from goqueue.service.broker_service import BrokerService
 from goqueue.storage.log import PartitionLog
+from tests.callers import ANYONE
 from tests.unit.broker.delay_bench import (
     START_MS,
     TOPIC,
@@ -153,7 +155,9 @@ async def live(broker: Node, clock: Clock, witness: Witness, all_: dict[bytes, i
         base_sequence=0,
     )
     all_ |= {b"d0": START_MS + 500, b"d1": START_MS + 450}
-    await broker.produce(TOPIC, 0, bytes(batch), acks=-1, timeout_ms=1_000)
+    await BrokerService(broker).log.produce(
+        ANYONE, TOPIC, 0, bytes(batch), acks=-1, timeout_ms=1_000
+    )
     witness.acknowledged |= {b"d0", b"d1", b"now"}
     await deliver(broker, clock, 600)
     await asyncio.to_thread(broker.partition(TOPIC, 0).log.flush)
@@ -208,14 +212,20 @@ def test_a_batch_sent_again_after_a_crash_is_scheduled_once(
             await with_topic(broker)
             await broker.delays.open()
             with witness.watching(monkeypatch):
-                await broker.produce(TOPIC, 0, batch, acks=-1, timeout_ms=1_000)
+                await BrokerService(broker).log.produce(
+                    ANYONE, TOPIC, 0, batch, acks=-1, timeout_ms=1_000
+                )
         # Delayed records whole and torn, then the batch whole and torn.
         assert len(witness.crashes) == 4
         for crash in witness.crashes:
             async with running(crash.folder, Clock()) as broker:
-                await broker.produce(TOPIC, 0, batch, acks=-1, timeout_ms=1_000)
+                await BrokerService(broker).log.produce(
+                    ANYONE, TOPIC, 0, batch, acks=-1, timeout_ms=1_000
+                )
                 assert stats(broker).pending == 40
-                await broker.produce(TOPIC, 0, batch, acks=-1, timeout_ms=1_000)
+                await BrokerService(broker).log.produce(
+                    ANYONE, TOPIC, 0, batch, acks=-1, timeout_ms=1_000
+                )
                 assert stats(broker).pending == 40
             everything = {record.value or b"": 0 for record in records}
             crash.acknowledged = set(everything)

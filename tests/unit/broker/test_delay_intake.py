@@ -48,7 +48,9 @@ def batch(records: Sequence[NewRecord], *, sequence: int | None = None, codec: s
 
 
 async def produce(broker: Node, data: bytes) -> int:
-    produced = await broker.produce(TOPIC, 0, data, acks=-1, timeout_ms=1_000)
+    produced = await BrokerService(broker).log.produce(
+        ANYONE, TOPIC, 0, data, acks=-1, timeout_ms=1_000
+    )
     return produced.base_offset
 
 

@@ -199,7 +199,7 @@ def test_cancelling(tmp_path: Path) -> None:
         clock = Clock()
         async with running(tmp_path, clock) as broker:
             await with_topic(broker)
-            await broker.create_topic(_other())
+            await BrokerService(broker).topics.create(ANYONE, _other())
             times = [START_MS + 100, START_MS + 200, START_MS + 40 * DAY_MS, START_MS + 50 * DAY_MS]
             ids = await schedule(
                 broker, TOPIC, 0, [(message(b"%d" % at), when) for at, when in enumerate(times)]
@@ -299,7 +299,7 @@ def test_listing_pages_through_all_shards_by_due_time(tmp_path: Path) -> None:
         clock = Clock()
         async with running(tmp_path, clock) as broker:
             await with_topic(broker, partitions=4)
-            await broker.create_topic(_other())
+            await BrokerService(broker).topics.create(ANYONE, _other())
             await schedule(broker, "other", 0, [(message(b"not this"), START_MS + 500)])
             expected = []
             for at in range(40):
@@ -334,7 +334,7 @@ def test_a_deleted_topic_takes_its_messages_along(tmp_path: Path) -> None:
             await with_topic(broker)
             await schedule(broker, TOPIC, 0, [(message(b"near"), START_MS + 1_000)])
             [far] = await schedule(broker, TOPIC, 0, [(message(b"far"), START_MS + DAY_MS)])
-            await broker.delete_topic(TOPIC)
+            await BrokerService(broker).topics.delete(ANYONE, TOPIC)
             await until(lambda: stats(broker).pending == 0)
             await with_topic(broker)
             assert (await list_pending(broker, TOPIC)).messages == []

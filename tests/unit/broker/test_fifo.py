@@ -21,6 +21,7 @@ from goqueue.model.records import NewRecord, Record
 from goqueue.model.rights import WritableTopic
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
+from tests.stored_records import read_records
 from tests.unit.broker.conftest import OpenBroker
 
 QUEUE = "orders.fifo"
@@ -50,7 +51,7 @@ async def send(broker: Node, *messages: FifoMessage) -> list[SentOnce]:
 async def stored(broker: Node) -> list[Record]:
     found: list[Record] = []
     for part in broker.topic(QUEUE).partitions:
-        page = await broker.read_records(QUEUE, part.index, 0, limit=100)
+        page = await read_records(broker, QUEUE, part.index, 0, limit=100)
         found += page.records
     return found
 

@@ -39,7 +39,9 @@ UNFIT = NewRecord(value=b'{"id": 1}')
 async def with_schema(node: Node) -> PublishingService:
     service = BrokerService(node)
     config = {"schema.validation.value": "content"}
-    await node.create_topic(NewTopic(name="orders", partitions=1, config=config))
+    await BrokerService(node).topics.create(
+        ANYONE, NewTopic(name="orders", partitions=1, config=config)
+    )
     await service.schemas.register(ANYONE, "orders-value", NewSchema(SchemaType.JSON, SCHEMA))
     return service.publishing
 
@@ -76,7 +78,7 @@ async def test_a_partition_that_fails_does_not_hide_what_the_others_stored(
     open_broker: OpenBroker,
 ) -> None:
     async with open_broker() as node:
-        await node.create_topic(NewTopic(name="orders", partitions=2))
+        await BrokerService(node).topics.create(ANYONE, NewTopic(name="orders", partitions=2))
         publishing = BrokerService(node).publishing
         node.partition("orders", 1)._turn_away(PartitionOffline("disk full"))
         outcomes = await publishing.publish(
@@ -92,7 +94,7 @@ async def test_a_partition_that_fails_does_not_hide_what_the_others_stored(
 
 async def test_what_cannot_be_published_at_all_is_refused_whole(open_broker: OpenBroker) -> None:
     async with open_broker() as node:
-        await node.create_topic(NewTopic(name="orders", partitions=2))
+        await BrokerService(node).topics.create(ANYONE, NewTopic(name="orders", partitions=2))
         publishing = BrokerService(node).publishing
         records = [NewRecord(value=b"v")] * 2
         with pytest.raises(UnknownPartition, match="partition 2 is not one of") as refused:
@@ -125,7 +127,7 @@ async def test_a_topic_is_made_for_those_who_may(open_broker: OpenBroker) -> Non
 
 async def test_delays_are_shown_to_readers_and_cancelled_by_writers(tmp_path: Path) -> None:
     async with running(tmp_path, Clock()) as node:
-        await node.create_topic(NewTopic(name="orders", partitions=1))
+        await BrokerService(node).topics.create(ANYONE, NewTopic(name="orders", partitions=1))
         publishing = BrokerService(node).publishing
         records = [NewRecord(value=b"v")]
         [waits] = await publishing.publish(ANYONE, "orders", records, [START_MS + 500])

@@ -25,12 +25,15 @@ from goqueue.service.broker_service import BrokerService
 from goqueue.service.queues import QueueService
 from tests.callers import ANYONE
 from tests.publishing import publish as store
+from tests.stored_records import read_records
 from tests.unit.broker.conftest import OpenBroker
 
 
 async def make_topic(broker: Node, partitions: int = 1, **config: str) -> None:
     texts = {name.replace("_", "."): text for name, text in config.items()}
-    await broker.create_topic(NewTopic(name="t", partitions=partitions, config=texts))
+    await BrokerService(broker).topics.create(
+        ANYONE, NewTopic(name="t", partitions=partitions, config=texts)
+    )
 
 
 async def publish(broker: Node, *values: bytes, **headers: bytes) -> None:
@@ -73,7 +76,7 @@ async def dead_letters(
 ) -> list[tuple[bytes | None, dict[str, bytes | None]]]:
     while topic not in broker.image.topics or not broker.partition(topic, 0).high_watermark:
         await asyncio.sleep(0.005)
-    page = await broker.read_records(topic, 0, 0, limit=100)
+    page = await read_records(broker, topic, 0, 0, limit=100)
     return [(record.value, dict(record.headers)) for record in page.records]
 
 
@@ -107,7 +110,7 @@ def test_competing_readers_share_one_partition_and_log_readers_see_all(
             taken = await asyncio.gather(*(take(broker, member=f"m{n}") for n in range(3)))
             offsets = sorted(d.record.offset for deliveries in taken for d in deliveries)
             assert offsets == list(range(30))
-            assert len((await broker.read_records("t", 0, 0, limit=100)).records) == 30
+            assert len((await read_records(broker, "t", 0, 0, limit=100)).records) == 30
 
     asyncio.run(scenario())
 
@@ -504,7 +507,7 @@ def test_a_new_group_begins_where_it_says_and_can_be_reset(open_broker: OpenBrok
             assert values(await take(broker, "late")) == [b"old", b"new"]
             registry = broker.queues.registry
             assert [key.group for key in registry.list_queues()] == ["late"]
-            await broker.delete_topic("t")
+            await BrokerService(broker).topics.delete(ANYONE, "t")
             while registry.list_queues():
                 await asyncio.sleep(0.005)
 
@@ -566,7 +569,9 @@ def test_headers_that_came_compressed_do_not_keep_a_message_from_the_dead_letter
             poison = NewRecord(value=b"poison", headers=((name, value), ("own", b"kept")))
             zstd = COMPRESSION_CODES["zstd"]
             batch = encode_records([poison], now_ms=broker.clock_ms(), compression=zstd)
-            await broker.produce("t", 0, batch, acks=-1, timeout_ms=1_000)
+            await BrokerService(broker).log.produce(
+                ANYONE, "t", 0, batch, acks=-1, timeout_ms=1_000
+            )
             [delivery] = await receive(broker)
             assert await acknowledge(broker, delivery, AckAction.REJECT) is QueueError.NONE
             [(copied, headers)] = await dead_letters(broker)
@@ -605,7 +610,7 @@ def test_a_redrive_passes_letters_whose_topic_is_gone(open_broker: OpenBroker) -
     async def scenario() -> None:
         async with open_broker() as broker:
             await make_topic(broker)
-            await broker.create_topic(NewTopic(name="t.dlq", partitions=1))
+            await BrokerService(broker).topics.create(ANYONE, NewTopic(name="t.dlq", partitions=1))
             letters = [
                 NewRecord(value=source, headers=(("goqueue-dlq-topic", source),))
                 for source in [b"gone"] * 150 + [b"t"] * 3

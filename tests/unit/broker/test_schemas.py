@@ -84,7 +84,7 @@ async def test_nothing_is_started_or_made_before_it_is_needed(broker: Node) -> N
 async def test_only_the_registry_writes_its_topic(broker: Node, schemas: SchemaService) -> None:
     await schemas.register(ANYONE, "users", record(NAME))
     with pytest.raises(PolicyViolation):
-        await broker.produce("_schemas", 0, b"", acks=-1, timeout_ms=100)
+        await BrokerService(broker).log.produce(ANYONE, "_schemas", 0, b"", acks=-1, timeout_ms=100)
 
 
 async def test_what_was_parsed_once_needs_no_worker(

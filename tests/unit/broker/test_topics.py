@@ -37,12 +37,12 @@ def test_a_topic_is_there_after_a_restart_with_id_partitions_and_settings(
 ) -> None:
     async def scenario() -> None:
         async with open_broker() as broker:
-            made = await broker.create_topic(
-                NewTopic(name="orders", partitions=2, config={"retention.ms": "5000"})
+            made = await BrokerService(broker).topics.create(
+                ANYONE, NewTopic(name="orders", partitions=2, config={"retention.ms": "5000"})
             )
         async with open_broker() as broker:
-            assert broker.topic("orders") == made
-            assert broker.topic_by_id(made.id).name == "orders"
+            assert broker.topic("orders") == made.topic
+            assert broker.topic_by_id(made.topic.id).name == "orders"
             assert broker.partition("orders", 1).config.retention_ms == 5000
 
     asyncio.run(scenario())
@@ -51,12 +51,12 @@ def test_a_topic_is_there_after_a_restart_with_id_partitions_and_settings(
 def test_defaults_apply_to_a_topic_made_without_a_word(open_broker: OpenBroker) -> None:
     async def scenario() -> None:
         async with open_broker(num__partitions="5") as broker:
-            topic = await broker.ensure_topic("orders")
+            topic = await BrokerService(broker).topics.ensure(ANYONE, "orders")
             assert len(topic.partitions) == 5
-            assert await broker.ensure_topic("orders") == topic
+            assert await BrokerService(broker).topics.ensure(ANYONE, "orders") == topic
         async with open_broker(auto__create__topics__enable="false") as broker:
             with pytest.raises(UnknownTopic, match=r"auto\.create\.topics\.enable"):
-                await broker.ensure_topic("other")
+                await BrokerService(broker).topics.ensure(ANYONE, "other")
 
     asyncio.run(scenario())
 
@@ -86,10 +86,10 @@ def test_bad_topics_are_refused_by_name_and_limit(
 ) -> None:
     async def scenario() -> None:
         async with open_broker() as broker:
-            await broker.create_topic(NewTopic(name="a.b"))
+            await BrokerService(broker).topics.create(ANYONE, NewTopic(name="a.b"))
             before = broker.image.revision
             with pytest.raises(error, match=message):
-                await broker.create_topic(new)
+                await BrokerService(broker).topics.create(ANYONE, new)
             assert broker.image.revision == before
 
     asyncio.run(scenario())
@@ -98,10 +98,10 @@ def test_bad_topics_are_refused_by_name_and_limit(
 def test_validate_only_answers_but_makes_nothing(open_broker: OpenBroker) -> None:
     async def scenario() -> None:
         async with open_broker() as broker:
-            proposed = await broker.create_topic(
-                NewTopic(name="orders", partitions=4), validate_only=True
+            proposed = await BrokerService(broker).topics.create(
+                ANYONE, NewTopic(name="orders", partitions=4), validate_only=True
             )
-            assert len(proposed.partitions) == 4
+            assert len(proposed.topic.partitions) == 4
             with pytest.raises(UnknownTopic):
                 broker.topic("orders")
 
@@ -112,7 +112,10 @@ def test_creating_one_topic_many_times_at_once_makes_it_once(open_broker: OpenBr
     async def scenario() -> None:
         async with open_broker() as broker:
             results = await asyncio.gather(
-                *(broker.create_topic(NewTopic(name="orders")) for _ in range(8)),
+                *(
+                    BrokerService(broker).topics.create(ANYONE, NewTopic(name="orders"))
+                    for _ in range(8)
+                ),
                 return_exceptions=True,
             )
             made = [result for result in results if not isinstance(result, BaseException)]
@@ -127,15 +130,19 @@ def test_a_deleted_topic_is_gone_with_its_files_and_may_be_made_anew(
 ) -> None:
     async def scenario() -> None:
         async with open_broker() as broker:
-            first = await broker.create_topic(NewTopic(name="orders", partitions=1))
+            first = await BrokerService(broker).topics.create(
+                ANYONE, NewTopic(name="orders", partitions=1)
+            )
             await publish(broker, "orders", [NewRecord(value=b"old")])
             folder = broker.partition("orders", 0).log.path
-            await broker.delete_topic("orders")
+            await BrokerService(broker).topics.delete(ANYONE, "orders")
             assert not folder.exists()
             with pytest.raises(UnknownTopic):
                 broker.partition("orders", 0)
-            second = await broker.create_topic(NewTopic(name="orders", partitions=1))
-            assert second.id != first.id
+            second = await BrokerService(broker).topics.create(
+                ANYONE, NewTopic(name="orders", partitions=1)
+            )
+            assert second.topic.id != first.topic.id
             assert broker.partition("orders", 0).high_watermark == 0
 
     asyncio.run(scenario())
@@ -144,7 +151,7 @@ def test_a_deleted_topic_is_gone_with_its_files_and_may_be_made_anew(
 def test_partitions_are_added_and_old_ones_keep_their_data(open_broker: OpenBroker) -> None:
     async def scenario() -> None:
         async with open_broker() as broker:
-            await broker.create_topic(NewTopic(name="orders", partitions=1))
+            await BrokerService(broker).topics.create(ANYONE, NewTopic(name="orders", partitions=1))
             await publish(broker, "orders", [NewRecord(value=b"x")])
             await BrokerService(broker).topics.create_partitions(ANYONE, "orders", 3)
             await publish(broker, "orders", [NewRecord(value=b"y")], partition=2)
@@ -160,7 +167,7 @@ def test_partitions_are_added_and_old_ones_keep_their_data(open_broker: OpenBrok
 def test_settings_are_changed_in_steps_and_take_effect(open_broker: OpenBroker) -> None:
     async def scenario() -> None:
         async with open_broker() as broker:
-            await broker.create_topic(NewTopic(name="orders", partitions=1))
+            await BrokerService(broker).topics.create(ANYONE, NewTopic(name="orders", partitions=1))
             append = ConfigChange(name="cleanup.policy", op=ConfigOp.APPEND, value="compact")
             await BrokerService(broker).topics.alter(ANYONE, "orders", changes=[append])
             assert broker.partition("orders", 0).config.cleanup_policy == ("delete", "compact")
@@ -195,7 +202,7 @@ def test_one_bad_change_leaves_all_settings_as_they_were(
 ) -> None:
     async def scenario() -> None:
         async with open_broker() as broker:
-            await broker.create_topic(NewTopic(name="orders", partitions=1))
+            await BrokerService(broker).topics.create(ANYONE, NewTopic(name="orders", partitions=1))
             with pytest.raises(error):
                 await BrokerService(broker).topics.alter(ANYONE, "orders", changes=changes)
             assert broker.topic("orders").config == {}
@@ -206,7 +213,7 @@ def test_one_bad_change_leaves_all_settings_as_they_were(
 def test_the_nearest_setting_holds_and_all_are_shown(open_broker: OpenBroker) -> None:
     async def scenario() -> None:
         async with open_broker(topic__retention__ms="4000") as broker:
-            await broker.create_topic(NewTopic(name="orders", partitions=1))
+            await BrokerService(broker).topics.create(ANYONE, NewTopic(name="orders", partitions=1))
 
             async def set_broker(node_id: int | None, value: str) -> None:
                 change = ConfigChange(name="topic.retention.ms", value=value)
@@ -251,10 +258,12 @@ def test_internal_topics_are_not_for_users(open_broker: OpenBroker) -> None:
         async with open_broker() as broker:
             internal = NewTopic(name="__consumer_offsets", partitions=1)
             with pytest.raises(PolicyViolation):
-                await broker.create_topic(internal)
-            await broker.create_topic(dataclasses.replace(internal, by_broker=True))
+                await BrokerService(broker).topics.create(ANYONE, internal)
+            await BrokerService(broker).topics.create(
+                ANYONE, dataclasses.replace(internal, by_broker=True)
+            )
             with pytest.raises(PolicyViolation):
-                await broker.delete_topic("__consumer_offsets")
+                await BrokerService(broker).topics.delete(ANYONE, "__consumer_offsets")
             with pytest.raises(PolicyViolation):
                 await publish(broker, "__consumer_offsets", [NewRecord(value=b"x", key=b"k")])
             log = BrokerService(broker).log
@@ -269,7 +278,7 @@ def test_logs_without_metadata_are_not_taken_for_deleted_topics(
 ) -> None:
     async def scenario() -> None:
         async with open_broker() as broker:
-            await broker.create_topic(NewTopic(name="orders", partitions=1))
+            await BrokerService(broker).topics.create(ANYONE, NewTopic(name="orders", partitions=1))
             await publish(broker, "orders", [NewRecord(value=b"x")])
             log = broker.partition("orders", 0).log.path
         shutil.rmtree(tmp_path / "data" / "metadata")
@@ -286,10 +295,10 @@ def test_a_folder_of_a_deleted_topic_that_survived_a_crash_is_removed(
 ) -> None:
     async def scenario() -> None:
         async with open_broker() as broker:
-            await broker.create_topic(NewTopic(name="orders", partitions=1))
+            await BrokerService(broker).topics.create(ANYONE, NewTopic(name="orders", partitions=1))
             folder = broker.partition("orders", 0).log.path
             shutil.copytree(folder, tmp_path / "copy")
-            await broker.delete_topic("orders")
+            await BrokerService(broker).topics.delete(ANYONE, "orders")
             assert not folder.exists()
         shutil.copytree(tmp_path / "copy", folder)
         async with open_broker():

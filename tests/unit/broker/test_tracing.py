@@ -4,6 +4,7 @@ import asyncio
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -58,7 +59,9 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
 
 async def make_topic(broker: Node, **config: str) -> None:
     texts = {name.replace("_", "."): text for name, text in config.items()}
-    await broker.create_topic(NewTopic(name="t", partitions=1, config=texts))
+    await BrokerService(broker).topics.create(
+        ANYONE, NewTopic(name="t", partitions=1, config=texts)
+    )
 
 
 def traces(broker: Node) -> TracingService:
@@ -71,19 +74,21 @@ def record(*headers: tuple[str, bytes], value: bytes = b"v") -> NewRecord:
 
 async def produce(broker: Node, records: Sequence[NewRecord], compression: int = 0) -> int:
     batch = encode_records(records, now_ms=broker.clock_ms(), compression=compression)
-    return (await broker.produce("t", 0, batch, acks=-1, timeout_ms=1_000)).base_offset
+    return (
+        await BrokerService(broker).log.produce(ANYONE, "t", 0, batch, acks=-1, timeout_ms=1_000)
+    ).base_offset
 
 
 async def fetch(broker: Node, offset: int = 0, consumer: str = "reader") -> None:
     wanted = [FetchPart("t", 0, offset, 1 << 20)]
-    found = await broker.fetch(
+    await BrokerService(broker).log.fetch(
+        replace(ANYONE, client_id=consumer),
         wanted,
         max_wait_ms=0,
         min_bytes=1,
         max_bytes=1 << 20,
         isolation=Isolation.READ_UNCOMMITTED,
     )
-    broker.tracing.fetched(wanted, found, consumer)
 
 
 async def spans_of(broker: Node, offset: int, topic: str = "t") -> list[Span]:
@@ -205,7 +210,9 @@ def test_what_cannot_be_decoded_is_stored_and_not_traced(open_broker: OpenBroker
             batch[HEADER_BYTES:] = b"?" * (len(batch) - HEADER_BYTES)
             crc = crc32c(bytes(batch[CHECKSUMMED_FROM:]))
             batch[CRC_POSITION:CHECKSUMMED_FROM] = crc.to_bytes(4, "big")
-            stored = await broker.produce("t", 0, batch, acks=-1, timeout_ms=1_000)
+            stored = await BrokerService(broker).log.produce(
+                ANYONE, "t", 0, batch, acks=-1, timeout_ms=1_000
+            )
             assert stored.base_offset == 0
             await fetch(broker)
             assert await events_of(broker, 0) == []
@@ -298,7 +305,9 @@ def test_a_batch_sent_again_is_traced_once(open_broker: OpenBroker) -> None:
                 [record()], now_ms=0, producer_id=5, producer_epoch=0, base_sequence=0
             )
             for _ in range(3):
-                await broker.produce("t", 0, batch, acks=-1, timeout_ms=1_000)
+                await BrokerService(broker).log.produce(
+                    ANYONE, "t", 0, batch, acks=-1, timeout_ms=1_000
+                )
             assert await events_of(broker, 0) == PUBLISHED
 
     run(scenario)

@@ -18,6 +18,7 @@ from goqueue.model.transactions.group_names import member_id
 from goqueue.model.transactions.messages import InitProducerId, ProducerIdentity, WriteMarkers
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
+from tests.stored_records import read_records
 from tests.unit.broker.conftest import OpenBroker
 
 pytestmark = pytest.mark.anyio
@@ -41,13 +42,13 @@ async def write(broker: Node, task: int, value: bytes) -> GroupMember:
 
 
 async def read(broker: Node, partition: int) -> list[bytes | None]:
-    page = await broker.read_records(
+    page = await read_records(
+        broker,
         "orders",
         partition,
         0,
         limit=10,
         max_bytes=10_000,
-        max_wait_ms=0,
         isolation=Isolation.READ_COMMITTED,
     )
     return [record.value for record in page.records]
@@ -60,7 +61,7 @@ async def test_markers_are_made_up_for(
         await asyncio.Event().wait()
 
     async with open_broker() as broker:
-        await broker.create_topic(NewTopic(name="orders", partitions=3))
+        await BrokerService(broker).topics.create(ANYONE, NewTopic(name="orders", partitions=3))
         members = (await write(broker, 0, b"a"), await write(broker, 1, b"b"))
         await write(broker, 2, b"from an attempt that nobody waits for")
         monkeypatch.setattr(transactions.Transactions, "_write_markers", go_down_first)

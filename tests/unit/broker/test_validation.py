@@ -26,7 +26,9 @@ RECORDS = 20_000
 async def broker(open_broker: OpenBroker) -> AsyncIterator[Node]:
     async with open_broker() as opened:
         config = {"schema.validation.value": "content"}
-        await opened.create_topic(NewTopic(name="orders", partitions=1, config=config))
+        await BrokerService(opened).topics.create(
+            ANYONE, NewTopic(name="orders", partitions=1, config=config)
+        )
         yield opened
 
 
@@ -34,7 +36,7 @@ async def produce(broker: Node, *values: bytes, compression: str = "uncompressed
     records = [NewRecord(value=value) for value in values]
     code = COMPRESSION_CODES[compression]
     batch = bytes(encode_records(records, now_ms=1, compression=code))
-    await broker.produce("orders", 0, batch, acks=1, timeout_ms=1_000)
+    await BrokerService(broker).log.produce(ANYONE, "orders", 0, batch, acks=1, timeout_ms=1_000)
 
 
 @pytest.mark.parametrize("compression", ["uncompressed", "zstd"])

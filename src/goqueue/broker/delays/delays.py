@@ -16,6 +16,7 @@ from goqueue.broker.delays.figures import DelayFigures, TopicFigures
 from goqueue.broker.delays.intake import DelayedPart
 from goqueue.broker.delays.shard import DelayShard
 from goqueue.broker.delays.tracing import note_cancelled, note_scheduled
+from goqueue.broker.own_grants import OwnWork, own_create
 from goqueue.broker.partitions.feature_headers import features_of
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.topic import Host
@@ -121,7 +122,7 @@ class Delays:
                 by_broker=True,
             )
             with contextlib.suppress(TopicExists):
-                await self._host.create_topic(new)
+                await self._host.topics.create(own_create(DELAYED_TOPIC, OwnWork.STATE), new)
         shards = [
             await self._load(index)
             for index in range(len(self._host.image.topics[DELAYED_TOPIC].partitions))

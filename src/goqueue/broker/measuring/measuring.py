@@ -53,7 +53,7 @@ class Measuring:
         )
         delays, storage, schemas = node.delays.stats(cluster), self._storage(), self._schemas()
         # Taken on the event loop; what is in them may be read from a thread.
-        image, hosted, offline = node.image, tuple(node.hosted), len(node.offline_partitions)
+        image, hosted, offline = node.image, tuple(node.hosted), len(node.hosted.offline)
 
         def read_rest() -> BrokerFigures:
             return BrokerFigures(

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from goqueue.broker.partitions import fetching, paging
+from goqueue.broker.partitions.committed_records import read_records
 from goqueue.broker.partitions.leading import LedPartitions
 from goqueue.broker.partitions.partition import Partition
 from goqueue.model.batch import Buffer, is_transactional
@@ -155,6 +156,27 @@ class Log:
         max_bytes = min(wanted.max_bytes, self._fetch_max_bytes)
         wanted = replace(wanted, max_bytes=max_bytes)
         return await paging.read_page(self._led.find, topic, index, wanted, consumer)
+
+    async def read_records(
+        self,
+        topic: ReadableTopic,
+        index: int,
+        offset: int,
+        *,
+        limit: int,
+        max_bytes: int,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    ) -> RecordPage:
+        """Single records from `offset` on, as the broker reads them for its own work."""
+        return await read_records(
+            self._led.find,
+            topic,
+            index,
+            offset,
+            limit=limit,
+            max_bytes=min(max_bytes, self._fetch_max_bytes),
+            isolation=isolation,
+        )
 
     async def list_offset(
         self,

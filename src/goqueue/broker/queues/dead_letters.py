@@ -4,7 +4,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
-from goqueue.broker.own_grants import OwnWork, own_read, own_write
+from goqueue.broker.own_grants import OwnWork, own_create, own_read, own_write
 from goqueue.broker.partitions.feature_headers import features_of
 from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.queues.tracing import burying
@@ -85,7 +85,7 @@ class DeadLetters:
             config={"max.message.bytes": str(min(max_bytes, INT32_MAX))},
         )
         try:
-            return await self._host.create_topic(new)
+            return await self._host.topics.create(own_create(target, OwnWork.DEAD_LETTERS), new)
         except TopicExists:
             return self._host.image.topics[target]
 
@@ -98,7 +98,7 @@ class DeadLetters:
         end = partition.high_watermark
         offset = max(partition.log_start_offset, end - REMEMBERED_COPIES)
         while offset < end:
-            page = await self._host.read_records(
+            page = await self._host.log.read_records(
                 own_read(target, OwnWork.DEAD_LETTERS),
                 index,
                 offset,

@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final, Protocol
 
 from goqueue.broker.own_grants import OwnWork, own_read
+from goqueue.broker.partitions.log import Log
 from goqueue.broker.partitions.partition import Partition
 from goqueue.model.delays import LIST_MAX, DelayedPage
-from goqueue.model.log import Isolation, RecordPage
+from goqueue.model.log import Isolation
 from goqueue.model.partitioner import partition_for_key
 from goqueue.model.queues.fifo import DEDUPLICATION_MS, number_at, time_of
 from goqueue.model.queues.sqs_headers import SystemFacts, system_facts
@@ -33,11 +34,9 @@ class HistoryHost(Protocol):
     """The part of the broker that is read."""
 
     clock_ms: Callable[[], int]
+    log: Log
 
     def partition(self, topic: str, index: int) -> Partition: ...
-    async def read_records(
-        self, topic: ReadableTopic, index: int, offset: int, *, limit: int, max_bytes: int
-    ) -> RecordPage: ...
 
 
 class DelayedMessages(Protocol):
@@ -93,7 +92,7 @@ class FifoHistory:
             listed = await partition.list_offset(since_ms, isolation=Isolation.READ_UNCOMMITTED)
             offset = listed.offset
             while offset >= 0:
-                page = await self._host.read_records(
+                page = await self._host.log.read_records(
                     topic, index, offset, limit=READ_RECORDS, max_bytes=READ_BYTES
                 )
                 for record in page.records:

@@ -5,12 +5,14 @@ from typing import Protocol
 from uuid import UUID
 
 from goqueue.broker.partitions.hosting import HostedPartitions
+from goqueue.broker.partitions.log import Log
 from goqueue.broker.partitions.partition import Partition
-from goqueue.model.log import Published, RecordPage
+from goqueue.broker.topics.topics import TopicAdmin
+from goqueue.model.log import Published
 from goqueue.model.records import NewRecord
-from goqueue.model.rights import ReadableTopic, WritableTopic
+from goqueue.model.rights import WritableTopic
 from goqueue.model.topic_config import TopicConfig
-from goqueue.model.topics import NewTopic, TopicView
+from goqueue.model.topics import TopicView
 from goqueue.state.metadata_image import MetadataImage
 
 
@@ -25,6 +27,8 @@ class OwnPublishing(Protocol):
 class QueueHost(Protocol):
     clock_ms: Callable[[], int]
     hosted: HostedPartitions
+    topics: TopicAdmin
+    log: Log
 
     @property
     def publishing(self) -> OwnPublishing: ...
@@ -34,7 +38,3 @@ class QueueHost(Protocol):
     def topic_by_id(self, topic_id: UUID) -> TopicView: ...
     def topic_config(self, topic: TopicView) -> TopicConfig: ...
     def partition(self, topic: str, index: int) -> Partition: ...
-    async def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> TopicView: ...
-    async def read_records(
-        self, topic: ReadableTopic, index: int, offset: int, *, limit: int, max_bytes: int
-    ) -> RecordPage: ...

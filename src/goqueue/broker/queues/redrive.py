@@ -42,7 +42,7 @@ async def list_dead_letters(
         partition = host.partition(letters, part.index)
         offset = max(floors.get(part.index, 0), partition.log_start_offset)
         while len(found) < limit and offset < partition.high_watermark:
-            page = await host.read_records(
+            page = await host.log.read_records(
                 letters, part.index, offset, limit=limit - len(found), max_bytes=PAGE_BYTES
             )
             found += [StoredDeadLetter(part.index, record) for record in page.records]

@@ -7,11 +7,13 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from crc32c import crc32c
 
+from goqueue.broker.own_grants import OwnWork, own_create
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.shard import StateShard
+from goqueue.broker.topics.topics import TopicAdmin
 from goqueue.model.errors import TopicExists
-from goqueue.model.topics import NewTopic, TopicView
+from goqueue.model.topics import NewTopic
 from goqueue.state.machine import Machine
 from goqueue.state.metadata_image import MetadataImage
 
@@ -30,11 +32,11 @@ class Host(Protocol):
 
     clock_ms: Callable[[], int]
     hosted: HostedPartitions
+    topics: TopicAdmin
 
     @property
     def image(self) -> MetadataImage: ...
     def partition(self, topic: str, index: int) -> Partition: ...
-    async def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> TopicView: ...
 
 
 class StateTopic(Generic[M]):
@@ -128,7 +130,7 @@ class StateTopic(Generic[M]):
             by_broker=True,
         )
         with contextlib.suppress(TopicExists):
-            await self._host.create_topic(new)
+            await self._host.topics.create(own_create(self.name, OwnWork.STATE), new)
         self._is_made = True
 
     def close(self) -> None:

@@ -169,7 +169,7 @@ async def test_offsets_of_a_deleted_topic_are_left_out(
     client: httpx.AsyncClient, broker: Node, orders: str
 ) -> None:
     await commit(broker, "readers", orders, [0, 0])
-    await broker.delete_topic(orders)
+    await BrokerService(broker).topics.delete(ANYONE, orders)
 
     found = await scrape(client)
 
@@ -241,7 +241,7 @@ async def test_dead_letters_are_counted_until_their_topic_goes(
     assert found.of("dead_letters_sent_back_total", **dead) == 1
     assert found.of("dead_letters_pending", **dead) == 0
 
-    await broker.delete_topic(f"{orders}.dlq")
+    await BrokerService(broker).topics.delete(ANYONE, f"{orders}.dlq")
     found = await scrape(client)
     assert found.of("dead_letters_total", **labels) is None
     assert found.of("dead_letters_sent_back_total", **dead) is None
@@ -268,7 +268,7 @@ async def test_a_disk_that_hangs_costs_the_ages_only(
 async def test_others_have_their_turn_during_a_scrape(
     broker: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await broker.create_topic(NewTopic(name="wide", partitions=20))
+    await BrokerService(broker).topics.create(ANYONE, NewTopic(name="wide", partitions=20))
     await BrokerService(broker).queues.open(ANYONE, "workers", "wide")
     for number in range(30):
         await commit(broker, f"group-{number}", "wide", [0] * 20)

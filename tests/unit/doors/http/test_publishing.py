@@ -7,13 +7,16 @@ from goqueue.broker.node import Node
 from goqueue.model.partitioner import partition_for_key
 from goqueue.model.records import Record
 from goqueue.model.topics import NewTopic
+from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
+from tests.stored_records import read_records
 from tests.unit.doors.http.answers import error_code, error_message
 
 pytestmark = pytest.mark.anyio
 
 
 async def stored(broker: Node, topic: str, partition: int) -> list[Record]:
-    return (await broker.read_records(topic, partition, 0, limit=1000)).records
+    return (await read_records(broker, topic, partition, 0, limit=1000)).records
 
 
 async def test_one_message(client: httpx.AsyncClient, broker: Node, orders: str) -> None:
@@ -234,7 +237,9 @@ async def test_both_ways_to_the_route_answer_alike(client: httpx.AsyncClient, or
 
 
 async def test_internal_topics_are_not_written(client: httpx.AsyncClient, broker: Node) -> None:
-    await broker.create_topic(NewTopic(name="__consumer_offsets", by_broker=True))
+    await BrokerService(broker).topics.create(
+        ANYONE, NewTopic(name="__consumer_offsets", by_broker=True)
+    )
 
     refused = await client.post("/topics/__consumer_offsets/messages", json={"value": "x"})
 

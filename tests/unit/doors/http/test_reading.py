@@ -9,6 +9,7 @@ from goqueue.model.records import NewRecord
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
 from tests.publishing import publish
+from tests.stored_records import read_records
 from tests.unit.doors.http.answers import error_code, error_message
 
 pytestmark = pytest.mark.anyio
@@ -152,8 +153,8 @@ async def test_what_was_read_can_be_published_again(
         answered = await client.post(f"/topics/{orders}/messages", json={"messages": copies})
         assert answered.status_code == 200, answered.text
 
-    original = (await broker.read_records(orders, 0, 0, limit=100)).records
-    copied = (await broker.read_records(orders, 1, 0, limit=100)).records
+    original = (await read_records(broker, orders, 0, 0, limit=100)).records
+    copied = (await read_records(broker, orders, 1, 0, limit=100)).records
     for index, copied_record in enumerate(copied):
         source = original[index % len(original)]
         assert (copied_record.key, copied_record.value) == (source.key, source.value)

@@ -7,6 +7,8 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.broker.node import Node
 from goqueue.model.topics import NewTopic
+from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
 from tests.unit.doors.kafka.wire_client import WireClient
 
 pytestmark = pytest.mark.anyio
@@ -17,7 +19,9 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 @pytest.fixture(autouse=True)
 async def _topic(broker: Node) -> None:
-    await broker.create_topic(NewTopic(name="a", config={"retention.ms": "7"}))
+    await BrokerService(broker).topics.create(
+        ANYONE, NewTopic(name="a", config={"retention.ms": "7"})
+    )
 
 
 async def describe(

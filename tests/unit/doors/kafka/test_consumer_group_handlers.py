@@ -18,8 +18,8 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 async def topic_id(broker: Node) -> UUID:
-    created = await broker.create_topic(NewTopic(name="a", partitions=4))
-    return created.id
+    created = await BrokerService(broker).topics.create(ANYONE, NewTopic(name="a", partitions=4))
+    return created.topic.id
 
 
 async def beat(client: WireClient, version: int = 1, **fields: Any) -> Any:
@@ -130,7 +130,7 @@ async def test_partitions_move_only_when_given_up(
 async def test_new_partitions_and_topics_reach_members(client: WireClient, broker: Node) -> None:
     await beat(client, **joining("me", subscribed_topic_names=None, subscribed_topic_regex="a.*"))
     await BrokerService(broker).topics.create_partitions(ANYONE, "a", 5)
-    await broker.create_topic(NewTopic(name="ab", partitions=1))
+    await BrokerService(broker).topics.create(ANYONE, NewTopic(name="ab", partitions=1))
 
     async def has_all() -> bool:
         answer = await beat(

@@ -12,6 +12,8 @@ from goqueue.broker.node import Node
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.model.records import NewRecord, decode_records, encode_records
 from goqueue.model.topics import NewTopic
+from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
 from tests.unit.doors.kafka.wire_client import WireClient
 
 pytestmark = pytest.mark.anyio
@@ -19,8 +21,8 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 async def topic_id(broker: Node) -> UUID:
-    created = await broker.create_topic(NewTopic(name="a", partitions=2))
-    return created.id
+    created = await BrokerService(broker).topics.create(ANYONE, NewTopic(name="a", partitions=2))
+    return created.topic.id
 
 
 def batch(*values: bytes, timestamp_ms: int | None = None, compression: int = 0) -> bytes:
@@ -123,7 +125,9 @@ async def test_bad_records_are_refused_by_their_code(
 
 
 async def test_the_record_at_fault_is_named(client: WireClient, broker: Node) -> None:
-    await broker.create_topic(NewTopic(name="c", config={"cleanup.policy": "compact"}))
+    await BrokerService(broker).topics.create(
+        ANYONE, NewTopic(name="c", config={"cleanup.policy": "compact"})
+    )
     refused = await produce(client, batch(b"1", b"2"), topic={"name": "c"})
     assert refused.error_code is ErrorCode.invalid_record
     assert [error.batch_index for error in refused.record_errors] == [0]
@@ -155,7 +159,7 @@ async def test_append_time_is_told_where_the_topic_uses_it(
     client: WireClient, broker: Node
 ) -> None:
     config = {"message.timestamp.type": "LogAppendTime"}
-    await broker.create_topic(NewTopic(name="t", config=config))
+    await BrokerService(broker).topics.create(ANYONE, NewTopic(name="t", config=config))
     stamped = await produce(client, batch(b"v"), topic={"name": "t"})
     assert stamped.log_append_time is not None
     assert (await produce(client, batch(b"v"))).log_append_time is None
@@ -325,7 +329,7 @@ async def test_a_session_by_id_notices_that_its_topic_is_gone(
 ) -> None:
     topic = {"topic_id": topic_id}
     full = await fetch(client, fetch_part(0), version=18, topic=topic, session_epoch=0)
-    await broker.delete_topic("a")
+    await BrokerService(broker).topics.delete(ANYONE, "a")
     answer = await fetch(client, version=18, session_id=full.session_id, session_epoch=1)
     assert answer.responses[0].partitions[0].error_code is ErrorCode.unknown_topic_id
 

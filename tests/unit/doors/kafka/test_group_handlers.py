@@ -10,6 +10,7 @@ from goqueue.broker.node import Node
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
 from tests.unit.doors.kafka.group_member import ClassicMember, until
 from tests.unit.doors.kafka.wire_client import WireClient
 
@@ -348,7 +349,7 @@ async def test_empty_groups_are_deleted(member: ClassicMember, version: int) -> 
 async def test_groups_survive_a_restart(door: KafkaDoor, broker: Node) -> None:
     member = await ClassicMember.connect(door, "g")
     await member.settle()
-    await broker.create_topic(NewTopic(name="a", partitions=1))
+    await BrokerService(broker).topics.create(ANYONE, NewTopic(name="a", partitions=1))
     await door.stop()
     await broker.close()
     again = await Node.open(broker.config)

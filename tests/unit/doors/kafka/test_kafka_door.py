@@ -8,6 +8,7 @@ from goqueue.doors.kafka.connection import WRITE_HIGH_WATER_BYTES
 from goqueue.model.records import NewRecord
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
 from tests.publishing import publish
 from tests.unit.doors.kafka.wire_client import WireClient
 
@@ -42,7 +43,7 @@ class TestShortIdleTime:
     async def test_a_silent_connection_is_closed_and_a_waiting_one_not(
         self, door: KafkaDoor, broker: Node
     ) -> None:
-        await broker.create_topic(NewTopic(name="a", partitions=1))
+        await BrokerService(broker).topics.create(ANYONE, NewTopic(name="a", partitions=1))
         waiting, silent = [await WireClient.connect(*door.address) for _ in range(2)]
         part = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
         expected = waiting.send(
@@ -61,7 +62,7 @@ class TestShortIdleTime:
 async def test_a_client_that_does_not_read_holds_up_itself_only(
     door: KafkaDoor, broker: Node
 ) -> None:
-    await broker.create_topic(NewTopic(name="a", partitions=1))
+    await BrokerService(broker).topics.create(ANYONE, NewTopic(name="a", partitions=1))
     for _ in range(12):
         await publish(broker, "a", [NewRecord(value=b"x" * 1_000_000)])
     slow, quick = [await WireClient.connect(*door.address) for _ in range(2)]

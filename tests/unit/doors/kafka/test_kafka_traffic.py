@@ -7,6 +7,8 @@ import pytest
 from goqueue.broker.node import Node
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.model.topics import NewTopic
+from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
 from tests.unit.doors.kafka.wire_client import WireClient
 
 pytestmark = pytest.mark.anyio
@@ -42,7 +44,7 @@ async def test_requests_and_connections_are_counted(
 async def test_a_wait_that_the_client_gives_up_is_no_failure(
     broker: Node, door: KafkaDoor, client: WireClient
 ) -> None:
-    await broker.create_topic(NewTopic(name="quiet", partitions=1))
+    await BrokerService(broker).topics.create(ANYONE, NewTopic(name="quiet", partitions=1))
     part = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000}
     topics = [{"topic": "quiet", "partitions": [part]}]
     client.send("fetch", 12, max_wait=60_000, min_bytes=1, max_bytes=1_000, topics=topics)

@@ -9,6 +9,8 @@ from kio.schema.errors import ErrorCode
 from goqueue.broker.node import Node
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.model.topics import NewTopic
+from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
 from tests.unit.doors.kafka.group_member import ClassicMember
 from tests.unit.doors.kafka.wire_client import WireClient
 
@@ -26,8 +28,8 @@ def settings() -> dict[str, str]:
 
 @pytest.fixture(autouse=True)
 async def topic_id(broker: Node) -> UUID:
-    created = await broker.create_topic(NewTopic(name="a", partitions=2))
-    return created.id
+    created = await BrokerService(broker).topics.create(ANYONE, NewTopic(name="a", partitions=2))
+    return created.topic.id
 
 
 def named(version: int, topic_id: UUID | None) -> dict[str, Any]:
@@ -270,5 +272,5 @@ async def test_offsets_of_members_are_not_deleted(door: KafkaDoor, client: WireC
 
 async def test_offsets_go_with_their_topic(client: WireClient, broker: Node) -> None:
     await commit(client, 9, {"name": "a"}, to_commit(0, 5))
-    await broker.delete_topic("a")
+    await BrokerService(broker).topics.delete(ANYONE, "a")
     assert await committed(client) == {}

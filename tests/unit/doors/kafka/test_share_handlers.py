@@ -17,6 +17,7 @@ from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
 from tests.publishing import publish as store
+from tests.stored_records import read_records
 from tests.unit.doors.kafka.group_member import until
 from tests.unit.doors.kafka.share_member import (
     ACCEPT,
@@ -40,7 +41,7 @@ GROUP = 32
 
 @pytest.fixture
 async def topic(broker: Node) -> str:
-    await broker.create_topic(NewTopic(name="a", partitions=2))
+    await BrokerService(broker).topics.create(ANYONE, NewTopic(name="a", partitions=2))
     await BrokerService(broker).administration.alter_config(
         ANYONE,
         ConfigResource(ConfigResourceKind.GROUP, "g"),
@@ -333,9 +334,9 @@ async def test_an_acknowledgement_of_an_unknown_topic(
 ) -> None:
     member = await ShareMember.join(door, broker, topic)
     await member.fetch([0])
-    other = await broker.create_topic(NewTopic(name="gone", partitions=1))
-    await broker.delete_topic("gone")
-    member.topic_id = other.id
+    other = await BrokerService(broker).topics.create(ANYONE, NewTopic(name="gone", partitions=1))
+    await BrokerService(broker).topics.delete(ANYONE, "gone")
+    member.topic_id = other.topic.id
     answer = await member.acknowledge({0: [(0, 0, [ACCEPT])]})
     assert parts(answer)[0].error_code is ErrorCode.unknown_topic_id
     answer = await member.fetch([0])
@@ -391,7 +392,7 @@ async def test_rejected_and_too_often_delivered_records_are_dead_letters(
         found: list[bytes] = []
         with contextlib.suppress(GoQueueError):
             for part in broker.topic("a.dlq").partitions:
-                page = await broker.read_records("a.dlq", part.index, 0, limit=10)
+                page = await read_records(broker, "a.dlq", part.index, 0, limit=10)
                 found += [record.value or b"" for record in page.records]
         return sorted(found) if len(found) == 2 else None
 

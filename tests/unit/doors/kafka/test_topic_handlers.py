@@ -8,6 +8,8 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.broker.node import Node
 from goqueue.model.topics import NewTopic
+from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
 from tests.unit.doors.kafka.wire_client import WireClient
 
 pytestmark = pytest.mark.anyio
@@ -58,7 +60,7 @@ async def test_produce_below_version_3_closes_the_connection(client: WireClient)
 async def test_metadata_tells_brokers_and_topics_in_every_version(
     client: WireClient, broker: Node, version: int
 ) -> None:
-    created = await broker.create_topic(NewTopic(name="a", partitions=2))
+    created = await BrokerService(broker).topics.create(ANYONE, NewTopic(name="a", partitions=2))
     answer = await client.call("metadata", version, topics=[{"name": "a"}])
     (node,) = answer.brokers
     assert (node.node_id, node.host) == (0, "127.0.0.1")
@@ -73,26 +75,26 @@ async def test_metadata_tells_brokers_and_topics_in_every_version(
     if version >= 2:
         assert answer.cluster_id == broker.cluster_id
     if version >= 10:
-        assert topic.topic_id == created.id
+        assert topic.topic_id == created.topic.id
 
 
 @pytest.mark.parametrize(("version", "topics"), [(0, ()), (1, None), (13, None)])
 async def test_all_topics(client: WireClient, broker: Node, version: int, topics: Any) -> None:
     for name in ("a", "b"):
-        await broker.create_topic(NewTopic(name=name))
+        await BrokerService(broker).topics.create(ANYONE, NewTopic(name=name))
     answer = await client.call("metadata", version, topics=topics)
     assert sorted(topic.name for topic in answer.topics) == ["a", "b"]
 
 
 async def test_bytes_after_a_request_are_ignored(client: WireClient, broker: Node) -> None:
     """librdkafka asks for all topics with an empty list of four bytes instead of one."""
-    await broker.create_topic(NewTopic(name="a"))
+    await BrokerService(broker).topics.create(ANYONE, NewTopic(name="a"))
     client.writer.write(bytes.fromhex("00000012 0003 000d 00000001 ffff 00 00000000 01 00 00"))
     assert b"a" in await client.receive_frame()
 
 
 async def test_an_empty_list_asks_for_no_topic(client: WireClient, broker: Node) -> None:
-    await broker.create_topic(NewTopic(name="a"))
+    await BrokerService(broker).topics.create(ANYONE, NewTopic(name="a"))
     assert (await client.call("metadata", 1, topics=())).topics == ()
 
 
@@ -133,12 +135,15 @@ async def test_metadata_of_a_bad_name(client: WireClient, name: str, version: in
 
 
 async def test_metadata_by_id(client: WireClient, broker: Node) -> None:
-    created, missing = await broker.create_topic(NewTopic(name="a")), uuid4()
+    created, missing = (
+        await BrokerService(broker).topics.create(ANYONE, NewTopic(name="a")),
+        uuid4(),
+    )
     answer = await client.call(
-        "metadata", topics=[{"topic_id": created.id, "name": None}, {"topic_id": missing}]
+        "metadata", topics=[{"topic_id": created.topic.id, "name": None}, {"topic_id": missing}]
     )
     found, lost = answer.topics
-    assert (found.name, found.topic_id) == ("a", created.id)
+    assert (found.name, found.topic_id) == ("a", created.topic.id)
     assert (lost.error_code, lost.name, lost.topic_id) == (
         ErrorCode.unknown_topic_id,
         None,
@@ -149,7 +154,7 @@ async def test_metadata_by_id(client: WireClient, broker: Node) -> None:
 async def test_authorized_operations_are_told_when_asked_for(
     client: WireClient, broker: Node
 ) -> None:
-    await broker.create_topic(NewTopic(name="a"))
+    await BrokerService(broker).topics.create(ANYONE, NewTopic(name="a"))
     answer = await client.call(
         "metadata",
         8,
@@ -246,7 +251,7 @@ async def test_defaults_are_the_brokers(client: WireClient, broker: Node) -> Non
 async def test_what_cannot_be_made_is_refused_by_its_code(
     client: WireClient, broker: Node, topic: dict[str, Any], code: ErrorCode
 ) -> None:
-    await broker.create_topic(NewTopic(name="taken"))
+    await BrokerService(broker).topics.create(ANYONE, NewTopic(name="taken"))
     refused = (await create(client, topic))[topic["name"]]
     assert refused.error_code is code
     assert refused.error_message
@@ -280,7 +285,7 @@ async def test_replicas_can_be_assigned_by_hand(client: WireClient, broker: Node
 
 @pytest.mark.parametrize("version", range(1, 7))
 async def test_topics_are_deleted_by_name(client: WireClient, broker: Node, version: int) -> None:
-    await broker.create_topic(NewTopic(name="a"))
+    await BrokerService(broker).topics.create(ANYONE, NewTopic(name="a"))
     names = {"topics": [{"name": "a"}]} if version == 6 else {"topic_names": ["a"]}
     answer = await client.call("delete_topics", version, **names)
     assert answer.responses[0].error_code is ErrorCode.none
@@ -290,8 +295,8 @@ async def test_topics_are_deleted_by_name(client: WireClient, broker: Node, vers
 
 
 async def test_topics_are_deleted_by_id(client: WireClient, broker: Node) -> None:
-    topic = await broker.create_topic(NewTopic(name="a"))
-    by_id = [{"name": None, "topic_id": topic.id}]
+    topic = await BrokerService(broker).topics.create(ANYONE, NewTopic(name="a"))
+    by_id = [{"name": None, "topic_id": topic.topic.id}]
     (deleted,) = (await client.call("delete_topics", topics=by_id)).responses
     assert (deleted.error_code, deleted.name) == (ErrorCode.none, "a")
     (missing,) = (await client.call("delete_topics", topics=by_id)).responses
@@ -299,22 +304,24 @@ async def test_topics_are_deleted_by_id(client: WireClient, broker: Node) -> Non
 
 
 async def test_ambiguous_deletions_are_refused(client: WireClient, broker: Node) -> None:
-    a, b, c = [await broker.create_topic(NewTopic(name=name)) for name in "abc"]
+    a, b, c = [
+        await BrokerService(broker).topics.create(ANYONE, NewTopic(name=name)) for name in "abc"
+    ]
     answer = await client.call(
         "delete_topics",
         topics=[
-            {"name": "a", "topic_id": a.id},
+            {"name": "a", "topic_id": a.topic.id},
             {"name": None, "topic_id": None},
             {"name": "b"},
             {"name": "b"},
             {"name": "c"},
-            {"name": None, "topic_id": c.id},
+            {"name": None, "topic_id": c.topic.id},
         ],
     )
     codes = [topic.error_code for topic in answer.responses]
     assert codes[:4] == [ErrorCode.invalid_request] * 4
     assert {"a", "b"} <= set(broker.image.topics)
-    assert b.name == "b"
+    assert b.topic.name == "b"
 
 
 # --- CreatePartitions -------------------------------------------------------------------------
@@ -322,7 +329,7 @@ async def test_ambiguous_deletions_are_refused(client: WireClient, broker: Node)
 
 @pytest.mark.parametrize("version", range(4))
 async def test_partitions_are_added(client: WireClient, broker: Node, version: int) -> None:
-    await broker.create_topic(NewTopic(name="a", partitions=1))
+    await BrokerService(broker).topics.create(ANYONE, NewTopic(name="a", partitions=1))
     answer = await client.call(
         "create_partitions", version, topics=[{"name": "a", "count": 3, "assignments": None}]
     )
@@ -350,7 +357,7 @@ async def test_partitions_are_added(client: WireClient, broker: Node, version: i
 async def test_partitions_that_cannot_be_added(
     client: WireClient, broker: Node, asked: dict[str, Any], code: ErrorCode
 ) -> None:
-    await broker.create_topic(NewTopic(name="a", partitions=2))
+    await BrokerService(broker).topics.create(ANYONE, NewTopic(name="a", partitions=2))
     answer = await client.call("create_partitions", topics=[{"assignments": None, **asked}])
     assert answer.results[0].error_code is code
     assert len(broker.topic("a").partitions) == 2
@@ -379,7 +386,9 @@ async def test_other_endpoints_are_not_here(
 
 async def test_partitions_are_described_page_by_page(client: WireClient, broker: Node) -> None:
     for name, partitions in (("b", 3), ("a", 2), ("c", 1)):
-        await broker.create_topic(NewTopic(name=name, partitions=partitions))
+        await BrokerService(broker).topics.create(
+            ANYONE, NewTopic(name=name, partitions=partitions)
+        )
     cursor = None
     pages = []
     while True:
@@ -397,7 +406,7 @@ async def test_partitions_are_described_page_by_page(client: WireClient, broker:
 
 
 async def test_described_topics_may_be_missing(client: WireClient, broker: Node) -> None:
-    await broker.create_topic(NewTopic(name="a", partitions=1))
+    await BrokerService(broker).topics.create(ANYONE, NewTopic(name="a", partitions=1))
     answer = await client.call(
         "describe_topic_partitions", topics=[{"name": "z"}, {"name": "a"}, {"name": "/"}]
     )

@@ -13,7 +13,9 @@ from goqueue.model.log import Isolation
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.model.topics import NewTopic
 from goqueue.service.access import Access
+from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
+from tests.stored_records import read_records
 from tests.unit.doors.kafka.group_member import until
 from tests.unit.doors.kafka.wire_client import WireClient
 
@@ -23,7 +25,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(autouse=True)
 async def topics(broker: Node) -> None:
     for name in ("a", "b"):
-        await broker.create_topic(NewTopic(name=name, partitions=2))
+        await BrokerService(broker).topics.create(ANYONE, NewTopic(name=name, partitions=2))
 
 
 class TransactionalProducer:
@@ -142,7 +144,7 @@ async def values(broker: Node, isolation: Isolation = Isolation.READ_COMMITTED) 
     found: list[bytes] = []
     next_offset, end_offset = 0, broker.partition("a", 0).readable_end(isolation)
     while next_offset < end_offset:
-        page = await broker.read_records("a", 0, next_offset, limit=100, isolation=isolation)
+        page = await read_records(broker, "a", 0, next_offset, limit=100, isolation=isolation)
         found += [record.value or b"" for record in page.records]
         next_offset = page.next_offset
     return found
