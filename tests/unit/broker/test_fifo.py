@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
+from goqueue.broker.delays.delivery import DelayDelivery
 from goqueue.broker.node import Node
 from goqueue.broker.queues.fifo import FifoSending
 from goqueue.broker.queues.fifo_history import FifoHistory
@@ -18,7 +20,7 @@ from goqueue.model.queues.sqs_headers import (
     system_facts,
 )
 from goqueue.model.records import NewRecord, Record
-from goqueue.model.rights import WritableTopic
+from goqueue.model.rights import ReadableTopic, WritableTopic
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
 from tests.stored_records import read_records
@@ -117,6 +119,36 @@ def test_a_short_retention_keeps_the_ids_of_five_minutes(open_broker: OpenBroker
             assert config.queue_ttl_ms == 60_000
             queue = BrokerService(broker).sqs_queues.find(ANYONE, QUEUE)
             assert queue.attributes["MessageRetentionPeriod"] == "60"
+
+    asyncio.run(run())
+
+
+def test_what_is_just_being_delivered_is_known(
+    open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits no more and is not in the log yet: neither alone tells of it."""
+    held = asyncio.Event()
+    send_claim = DelayDelivery._send_claim
+
+    async def held_up(delivery: DelayDelivery, *arguments: Any) -> Any:
+        await held.wait()
+        return await send_claim(delivery, *arguments)
+
+    monkeypatch.setattr(DelayDelivery, "_send_claim", held_up)
+
+    async def run() -> None:
+        async with open_broker() as broker:
+            await make_queue(broker)
+            [first] = await send(broker, message("1", delay_ms=1))
+            readable = ReadableTopic(QUEUE)
+            while not await broker.delays.being_delivered(readable):
+                await asyncio.sleep(0.005)
+            assert (await broker.delays.list_pending(readable)).messages == []
+            assert await stored(broker) == []
+            # A window of its own, which has to find everything again.
+            fifo = troubled(broker, TroubledPublishing(broker, None))
+            assert await fifo.send(TOPIC, [message("2")]) == [first]
+            held.set()
 
     asyncio.run(run())
 
