@@ -13,6 +13,8 @@ HEAVY = (
     "fastavro",
     "google.protobuf",
     "goqueue.client",
+    "goqueue.doors.http.app",
+    "goqueue.doors.sqs.answering",
     "goqueue.schema_formats.avro",
     "goqueue.spark",
     "http.client",

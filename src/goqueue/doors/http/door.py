@@ -11,11 +11,11 @@ from uvicorn.server import ServerState
 from goqueue.doors.http.body import BODIES_HELD_MAX_BYTES
 from goqueue.doors.http.connection import KEEP_ALIVE_SECONDS, HttpConnection
 from goqueue.doors.http.entry import Entry
-from goqueue.doors.http.late_app import LateApp
 from goqueue.doors.http.readiness import Readiness
 from goqueue.doors.http.traffic import Traffic
 from goqueue.doors.web.asgi import Application
 from goqueue.doors.web.bodies import BodyReader
+from goqueue.doors.web.late_app import LateApp
 from goqueue.doors.web.mounting import Mount
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.service.broker_service import BrokerService

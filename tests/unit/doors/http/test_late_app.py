@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from goqueue.doors.http.late_app import LateApp
 from goqueue.doors.web.asgi import Application, Message, Receive, Scope, Send
+from goqueue.doors.web.late_app import LateApp
 
 SCOPE: Scope = {"type": "http"}
 

@@ -1,4 +1,4 @@
-"""The web framework takes a third of a broker's start to load, so it is loaded after the start."""
+"""What takes long to load and is not needed at once, such as the web framework, is loaded later."""
 
 import asyncio
 from collections.abc import Callable

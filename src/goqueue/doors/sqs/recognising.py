@@ -1,0 +1,26 @@
+"""Which requests on the HTTP port are for SQS; asked for every one of them."""
+
+from typing import Final
+
+from goqueue.doors.web.asgi import Scope
+
+TARGET: Final = b"AmazonSQS."
+_FORM: Final = b"application/x-www-form-urlencoded"
+
+
+def is_for_sqs(scope: Scope) -> bool:
+    if scope["method"] != "POST":
+        return False
+    path: str = scope["path"]
+    for name, value in scope["headers"]:
+        if name == b"x-amz-target":
+            return bool(value.startswith(TARGET))
+        if name == b"content-type" and value.startswith(_FORM):
+            return path == "/" or is_queue_path(path)
+    return False
+
+
+def is_queue_path(path: str) -> bool:
+    _, _, rest = path.partition("/")
+    account, _, name = rest.partition("/")
+    return account.isdecimal() and bool(name) and "/" not in name
