@@ -248,11 +248,11 @@ def test_the_delayed_part_is_safe_before_its_batch_and_nobody_overtakes(tmp_path
             gone.cancel()
             await asyncio.gather(gone, return_exceptions=True)
             assert stats(broker).pending == 2
-            assert (partition.log_end_offset, partition.turn.is_free) == (0, False)
+            assert (partition.log_end_offset, partition.turn.in_line) == (0, 2)
             may_commit.set()
             assert (await first, await second) == (0, 5)
             assert await values(broker) == [b"first", b"zero", b"last", b"next"]
-            assert partition.turn.is_free
+            assert partition.turn.in_line == 0
 
     asyncio.run(scenario())
 

@@ -125,8 +125,11 @@ class LaneLedger:
 
 def has_features(data: bytearray, batches: Sequence[PlacedBatch], config: TopicConfig) -> bool:
     """Whether some of the batches must be decoded for what their headers ask."""
+    if len(batches) == 1:
+        return may_have_features(data, batches[0][1], config)
+    view = memoryview(data)
     return any(
-        may_have_features(memoryview(data)[at : at + header.size_bytes], header, config)
+        may_have_features(view[at : at + header.size_bytes], header, config)
         for at, header in batches
     )
 

@@ -1,8 +1,8 @@
 """Topics read and written by offset: what callers do with the partitions that this node leads."""
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from goqueue.broker.partitions import fetching, paging
 from goqueue.broker.partitions.committed_records import read_records
@@ -46,9 +46,9 @@ class TransactionGuard(Protocol):
 class BatchIntake(Protocol):
     """The way of a batch into a partition, past schemas and delays."""
 
-    async def append_checked(
+    def append_checked(
         self, partition: Partition, records: Buffer, *, guard: int | None = None
-    ) -> Appended: ...
+    ) -> Coroutine[Any, Any, Appended]: ...
 
 
 class FetchStories(Protocol):

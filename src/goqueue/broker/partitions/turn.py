@@ -12,23 +12,19 @@ from types import TracebackType
 class Turn:
     """To be held from the first wait to the append. Without waiting if nobody else holds it."""
 
-    __slots__ = ("_in_line", "_lock")
+    __slots__ = ("_lock", "in_line")
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
-        self._in_line = 0
-
-    @property
-    def is_free(self) -> bool:
-        """Nobody holds the turn, and nobody is about to get it."""
-        return not self._in_line
+        # Who holds the turn and who waits for it: with 0 an append needs none.
+        self.in_line = 0
 
     async def __aenter__(self) -> None:
-        self._in_line += 1
+        self.in_line += 1
         try:
             await self._lock.acquire()
         except BaseException:
-            self._in_line -= 1
+            self.in_line -= 1
             raise
 
     async def __aexit__(
@@ -37,5 +33,5 @@ class Turn:
         _error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
-        self._in_line -= 1
+        self.in_line -= 1
         self._lock.release()

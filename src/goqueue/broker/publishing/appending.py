@@ -4,6 +4,9 @@ The partition admits it (rules, repeated batches, features), delays take out wha
 it safe, and the partition appends what is left. A batch without features and schemas waits nowhere.
 """
 
+from collections.abc import Coroutine
+from typing import Any
+
 from goqueue.broker.delays.delays import Delays
 from goqueue.broker.delays.intake import take_delayed
 from goqueue.broker.partitions.intake import Admitted
@@ -18,12 +21,18 @@ class Appending:
         self._delays = delays
         self._validation = validation
 
-    async def append_checked(
+    def append_checked(
         self, partition: Partition, records: Buffer, *, guard: int | None = None
-    ) -> Appended:
+    ) -> Coroutine[Any, Any, Appended]:
         """Append a batch if its records fit the topic's schemas, where it has such."""
-        if not partition.config.validates_schemas:
-            return await self.append(partition, records, guard=guard)
+        # Not a coroutine of its own: most topics have no schemas, and this is the hottest path.
+        if partition.config.validates_schemas:
+            return self._append_fitting(partition, records, guard)
+        return self.append(partition, records, guard=guard)
+
+    async def _append_fitting(
+        self, partition: Partition, records: Buffer, guard: int | None
+    ) -> Appended:
         async with partition.turn:
             await self._validation.check_batch(partition, records)
             return await self._append_in_turn(partition, partition.admit(records, guard=guard))
@@ -32,7 +41,7 @@ class Appending:
         self, partition: Partition, records: Buffer, *, guard: int | None = None
     ) -> Appended:
         """Append a batch whose records were checked one by one, or need not fit."""
-        if not partition.turn.is_free:
+        if partition.turn.in_line:
             async with partition.turn:
                 return await self._append_in_turn(partition, partition.admit(records, guard=guard))
         admitted = partition.admit(records, guard=guard)
