@@ -37,7 +37,7 @@ def with_rights(node: Node, *grants: Grant) -> QueueService:
 async def fill(node: Node) -> list[Delivery]:
     """A message in flight, and a dead letter of another topic."""
     for name in ("jobs", "others", "jobs.dlq"):
-        await node.create_topic(NewTopic(name=name, partitions=1))
+        await BrokerService(node).topics.create(ANYONE, NewTopic(name=name, partitions=1))
     await publish(node, "jobs", [NewRecord(value=b"canary")])
     await publish(node, "jobs.dlq", [LETTER])
     return await BrokerService(node).queues.receive(ANYONE, "workers", "jobs", RECEIVE)

@@ -42,7 +42,7 @@ def with_rights(node: Node, *grants: Grant) -> ShareGroupService:
 async def fill(node: Node) -> tuple[SharePart, SharePart]:
     """Two topics with a message each, and a group that begins with them."""
     for name in ("seen", "hidden"):
-        await node.create_topic(NewTopic(name=name, partitions=1))
+        await BrokerService(node).topics.create(ANYONE, NewTopic(name=name, partitions=1))
         await publish(node, name, [NewRecord(value=name.encode())])
         await BrokerService(node).queues.open(ANYONE, "g", name)
     return SharePart(node.topic("seen").id, 0), SharePart(node.topic("hidden").id, 0)
