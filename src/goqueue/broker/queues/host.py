@@ -7,7 +7,7 @@ from uuid import UUID
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.broker.partitions.log import Log
 from goqueue.broker.partitions.partition import Partition
-from goqueue.broker.topics.topics import TopicAdmin
+from goqueue.broker.runtime.topic import TopicMaker
 from goqueue.model.log import Published
 from goqueue.model.records import NewRecord
 from goqueue.model.rights import WritableTopic
@@ -27,9 +27,10 @@ class OwnPublishing(Protocol):
 class QueueHost(Protocol):
     clock_ms: Callable[[], int]
     hosted: HostedPartitions
-    topics: TopicAdmin
     log: Log
 
+    @property
+    def topics(self) -> TopicMaker: ...
     @property
     def publishing(self) -> OwnPublishing: ...
     @property

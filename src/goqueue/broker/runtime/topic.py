@@ -11,9 +11,9 @@ from goqueue.broker.own_grants import OwnWork, own_create
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.shard import StateShard
-from goqueue.broker.topics.topics import TopicAdmin
 from goqueue.model.errors import TopicExists
-from goqueue.model.topics import NewTopic
+from goqueue.model.rights import CreatableTopic
+from goqueue.model.topics import NewTopic, TopicView
 from goqueue.state.machine import Machine
 from goqueue.state.metadata_image import MetadataImage
 
@@ -27,13 +27,20 @@ STATE_TOPIC_CONFIG: Final[Mapping[str, str]] = {
 }
 
 
+class TopicMaker(Protocol):
+    async def create(
+        self, topic: CreatableTopic, new: NewTopic, *, validate_only: bool = False
+    ) -> TopicView: ...
+
+
 class Host(Protocol):
     """The part of the broker that shards stand on."""
 
     clock_ms: Callable[[], int]
     hosted: HostedPartitions
-    topics: TopicAdmin
 
+    @property
+    def topics(self) -> TopicMaker: ...
     @property
     def image(self) -> MetadataImage: ...
     def partition(self, topic: str, index: int) -> Partition: ...
