@@ -56,6 +56,15 @@ class _Queue:
         self.in_doubt: dict[Taken, str] = {}
         self.looking = asyncio.Lock()
 
+    def doubt(self, taken: Taken, group_id: str) -> None:
+        """Until it is sent again, or for as long as its id is taken."""
+        while self.in_doubt:
+            oldest = next(iter(self.in_doubt))
+            if time_of(taken.number) < oldest.free_ms:
+                break
+            del self.in_doubt[oldest]
+        self.in_doubt[taken] = group_id
+
 
 class FifoSending:
     def __init__(
@@ -171,7 +180,7 @@ class FifoSending:
                     continue
                 if not is_stored:
                     sending.window.withdraw(taken)
-                del sending.in_doubt[taken]
+                sending.in_doubt.pop(taken, None)
         return failures
 
     # --- windows --------------------------------------------------------------------------
@@ -215,7 +224,7 @@ def _settle(
     if isinstance(outcome, _NOT_STORED):
         sending.window.withdraw(taken)
     else:
-        sending.in_doubt[taken] = message.group_id
+        sending.doubt(taken, message.group_id)
     stored.set_exception(outcome)
     # Perhaps nobody waits any more; that is fine.
     stored.exception()

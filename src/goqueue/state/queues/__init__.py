@@ -10,5 +10,7 @@ as everything else of that turn of the event loop), so that a count of one alway
 delivery; a lease ended by a crash is not held against the message. Leases, back-offs and credits
 of lanes are volatile: after a crash everything that is not settled is ready.
 The states of a message, and what moves it between them, are a table in `states.py`.
+Beside it stand two small machines of SQS: `FifoWindow`, whose log is the queue itself, and
+`MoveTasks`, whose records are in the metadata store.
 Concurrency: none of its own; the runtime calls one command at a time and replays its records.
 """
