@@ -1,7 +1,7 @@
 """Rules for arrays: all items, leading items one by one, and the items after those."""
 
 from goqueue.schema_formats.json_schema.content_models import compare_removed, compare_rest
-from goqueue.schema_formats.json_schema.documents import Place
+from goqueue.schema_formats.json_schema.documents import Subschema
 from goqueue.schema_formats.json_schema.reasons import (
     Pair,
     Path,
@@ -45,7 +45,7 @@ def _compare_all_items(shapes: Shapes, writer: Arrays, reader: Arrays) -> Steps:
     return under(("items",), reasons)
 
 
-def _compare_added(shapes: Shapes, writer: Arrays, wanted: Place, index: int) -> Steps:
+def _compare_added(shapes: Shapes, writer: Arrays, wanted: Subschema, index: int) -> Steps:
     covering = _after_leading(writer)
     if shapes.of(covering) is NOTHING or shapes.of(wanted) is EVERYTHING:
         return []
@@ -59,5 +59,5 @@ def _compare_added(shapes: Shapes, writer: Arrays, wanted: Place, index: int) ->
     return [*reasons, Reason("ITEM_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", text)]
 
 
-def _after_leading(owner: Arrays) -> Place | None:
+def _after_leading(owner: Arrays) -> Subschema | None:
     return owner.unevaluated if owner.additional is None else owner.additional

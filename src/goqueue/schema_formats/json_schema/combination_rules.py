@@ -2,12 +2,12 @@
 
 from collections import deque
 
-from goqueue.schema_formats.json_schema.documents import Place
+from goqueue.schema_formats.json_schema.documents import Subschema
 from goqueue.schema_formats.json_schema.json_text import compact
 from goqueue.schema_formats.json_schema.reasons import Pair, Reason, Steps
 from goqueue.schema_formats.json_schema.shapes import Combination, Shape
 
-Part = Place | Shape
+Part = Subschema | Shape
 
 
 def compare_combinations(writer: Combination, reader: Combination) -> Steps:

@@ -3,14 +3,16 @@
 import re
 from typing import Final
 
-from goqueue.schema_formats.json_schema.documents import Place
+from goqueue.schema_formats.json_schema.documents import Subschema
 from goqueue.schema_formats.json_schema.reasons import Pair, Path, Reason, Steps, under
 from goqueue.schema_formats.json_schema.shapes import EVERYTHING, NOTHING, Shapes
 
 _WORD_START: Final = re.compile(r"(?=[A-Z])")
 
 
-def compare_rest(shapes: Shapes, keyword: str, writer: Place | None, reader: Place | None) -> Steps:
+def compare_rest(
+    shapes: Shapes, keyword: str, writer: Subschema | None, reader: Subschema | None
+) -> Steps:
     """The rest may become allowed or freer, but not refused or narrower."""
     kind = _WORD_START.sub("_", keyword).upper()
     had, wanted = shapes.of(writer), shapes.of(reader)
@@ -27,7 +29,7 @@ def compare_rest(shapes: Shapes, keyword: str, writer: Place | None, reader: Pla
 
 
 def compare_removed(
-    shapes: Shapes, thing: str, name: object, had: Place, covering: Place | None
+    shapes: Shapes, thing: str, name: object, had: Subschema, covering: Subschema | None
 ) -> Steps:
     """A property or item that only the writer declares: does the reader's model cover it?"""
     if shapes.of(covering) is NOTHING:

@@ -22,8 +22,8 @@ from goqueue.schema_formats.json_schema.meta_schemas import check_against_meta_s
 DEFAULT_BASE: Final = "https://schema.invalid/"
 
 
-class Place(NamedTuple):
-    """A schema and where it stands; `path` is for people."""
+class Subschema(NamedTuple):
+    """A schema within a document, with where it stands; `path` is for people."""
 
     schema: Schema
     base: str
@@ -31,11 +31,11 @@ class Place(NamedTuple):
     path: str
     documents: "Documents"
 
-    def inner(self, schema: Schema, pointer: str) -> "Place":
+    def inner(self, schema: Schema, pointer: str) -> "Subschema":
         base = _base_within(schema, self.base, self.draft)
-        return Place(schema, base, self.draft, self.path + pointer, self.documents)
+        return Subschema(schema, base, self.draft, self.path + pointer, self.documents)
 
-    def target(self, keyword: str) -> "Place":
+    def target(self, keyword: str) -> "Subschema":
         """What the reference under `keyword` stands for."""
         return self.documents.links[id(self.schema), keyword]
 
@@ -44,13 +44,13 @@ class Documents:
     """Raises `InvalidSchema` when a document or a reference is wrong."""
 
     def __init__(self, source: SchemaSource) -> None:
-        self.links: dict[tuple[int, str], Place] = {}
+        self.links: dict[tuple[int, str], Subschema] = {}
         # All documents by address: what a validator has to be given.
         self.by_address: dict[str, Schema] = {}
-        self._resources: dict[str, Place] = {}
-        self._anchors: dict[tuple[str, str], Place] = {}
+        self._resources: dict[str, Subschema] = {}
+        self._anchors: dict[tuple[str, str], Subschema] = {}
         self._names: dict[str, str] = {}
-        self._schemas: list[Place] = []
+        self._schemas: list[Subschema] = []
         self._seen: set[int] = set()
         self.root = self._add_document(_read(source.text, "#"), DEFAULT_BASE, "#")
         for name, text in source.references:
@@ -60,50 +60,51 @@ class Documents:
         self._link()
         self._refuse_endless_references()
 
-    def _add_document(self, schema: Schema, address: str, path: str) -> Place:
+    def _add_document(self, schema: Schema, address: str, path: str) -> Subschema:
         draft = draft_of(schema)
-        place = Place(schema, _base_within(schema, address, draft), draft, path, self)
-        self._resources.setdefault(address, place)
-        for known_as in (address, place.base):
+        subschema = Subschema(schema, _base_within(schema, address, draft), draft, path, self)
+        self._resources.setdefault(address, subschema)
+        for known_as in (address, subschema.base):
             self.by_address.setdefault(known_as, schema)
-        self._index(place)
-        return place
+        self._index(subschema)
+        return subschema
 
-    def _index(self, start: Place) -> None:
+    def _index(self, start: Subschema) -> None:
         """Makes known what in a document can be referred to by name."""
         places = [start]
         while places:
-            place = places.pop()
-            if isinstance(place.schema, bool) or id(place.schema) in self._seen:
+            subschema = places.pop()
+            if isinstance(subschema.schema, bool) or id(subschema.schema) in self._seen:
                 continue
-            self._seen.add(id(place.schema))
-            self._schemas.append(place)
-            if place.base not in self._resources:
-                self._resources[place.base] = place
-            for anchor in _anchors_of(place.schema, place.draft):
-                self._anchors.setdefault((place.base, anchor), place)
-            places.extend(place.inner(item, at) for _, at, item in subschemas(place.schema))
+            self._seen.add(id(subschema.schema))
+            self._schemas.append(subschema)
+            if subschema.base not in self._resources:
+                self._resources[subschema.base] = subschema
+            for anchor in _anchors_of(subschema.schema, subschema.draft):
+                self._anchors.setdefault((subschema.base, anchor), subschema)
+            places.extend(subschema.inner(item, at) for _, at, item in subschemas(subschema.schema))
 
     def _link(self) -> None:
-        for place in self._schemas:  # grows when a reference leads to where no schema was expected
-            assert isinstance(place.schema, dict)
-            for keyword in reference_keywords(place.draft):
-                reference = place.schema.get(keyword)
+        # Grows when a reference leads to where no schema was expected.
+        for subschema in self._schemas:
+            assert isinstance(subschema.schema, dict)
+            for keyword in reference_keywords(subschema.draft):
+                reference = subschema.schema.get(keyword)
                 if isinstance(reference, str):
-                    target = self._resolve(place, keyword, reference)
-                    self.links[id(place.schema), keyword] = target
+                    target = self._resolve(subschema, keyword, reference)
+                    self.links[id(subschema.schema), keyword] = target
                     self._index(target)
 
-    def _resolve(self, place: Place, keyword: str, reference: str) -> Place:
-        where = f"{place.path}/{keyword}"
-        address, fragment = urldefrag(_join(place.base, reference))
+    def _resolve(self, subschema: Subschema, keyword: str, reference: str) -> Subschema:
+        where = f"{subschema.path}/{keyword}"
+        address, fragment = urldefrag(_join(subschema.base, reference))
         resource = self._resources.get(address) or self._meta_schema(address)
         if resource is None and (named := self._names.get(_plain(reference))) is not None:
             # A reference by its registered name, from a document with another base: the validator
             # knows only addresses.
             resource, address = self._resources[named], named
-            assert isinstance(place.schema, dict)
-            place.schema[keyword] = f"{address}#{fragment}"
+            assert isinstance(subschema.schema, dict)
+            subschema.schema[keyword] = f"{address}#{fragment}"
         if resource is None:
             raise InvalidSchema(
                 f"{where}: {reference[:200]!r} is not in this schema; "
@@ -118,7 +119,7 @@ class Documents:
             raise InvalidSchema(f"{where}: {reference[:200]!r} points at no schema")
         return found
 
-    def _meta_schema(self, address: str) -> Place | None:
+    def _meta_schema(self, address: str) -> Subschema | None:
         for draft, uri in META_SCHEMAS.items():
             if not address.startswith(uri.removesuffix("#").removesuffix("schema")):
                 continue
@@ -134,16 +135,16 @@ class Documents:
             on_path = {id(start.schema)}
             trail = [(start, _judging_the_same_value(start))]
             while trail and id(start.schema) not in finished:
-                place, following = trail[-1]
+                subschema, following = trail[-1]
                 after = next(following, None)
                 if after is None:
                     trail.pop()
-                    on_path.discard(id(place.schema))
-                    finished.add(id(place.schema))
+                    on_path.discard(id(subschema.schema))
+                    finished.add(id(subschema.schema))
                 elif id(after.schema) in on_path:
                     raise InvalidSchema(
-                        f"{place.path}: leads back to {after.path} without a property or an item "
-                        "between, so it never ends; put one between or take the reference out"
+                        f"{subschema.path}: leads back to {after.path} without a property or an "
+                        "item between, so it never ends; put one between or take the reference out"
                     )
                 elif id(after.schema) not in finished:
                     on_path.add(id(after.schema))
@@ -161,19 +162,19 @@ def _read(text: str, path: str) -> Schema:
     return schema
 
 
-def _judging_the_same_value(place: Place) -> Iterator[Place]:
-    schema = place.schema
+def _judging_the_same_value(subschema: Subschema) -> Iterator[Subschema]:
+    schema = subschema.schema
     if isinstance(schema, bool):
         return
-    for keyword in reference_keywords(place.draft):
+    for keyword in reference_keywords(subschema.draft):
         if isinstance(schema.get(keyword), str):
-            target = place.target(keyword)
+            target = subschema.target(keyword)
             if isinstance(target.schema, dict):
                 yield target
-    if not only_refers(schema, place.draft):
+    if not only_refers(schema, subschema.draft):
         for keyword, pointer, item in subschemas(schema):
             if keyword in IN_PLACE and isinstance(item, dict):
-                yield place.inner(item, pointer)
+                yield subschema.inner(item, pointer)
 
 
 def _declared_id(schema: Schema, draft: Draft) -> str | None:
@@ -199,8 +200,8 @@ def _anchors_of(schema: dict[str, Any], draft: Draft) -> Iterator[str]:
             yield schema[keyword]
 
 
-def _at_pointer(resource: Place, pointer: str) -> Place | None:
-    place, value = resource, resource.schema
+def _at_pointer(resource: Subschema, pointer: str) -> Subschema | None:
+    subschema, value = resource, resource.schema
     for segment in pointer.split("/")[1:]:
         name = segment.replace("~1", "/").replace("~0", "~")
         if isinstance(value, dict) and name in value:
@@ -210,10 +211,10 @@ def _at_pointer(resource: Place, pointer: str) -> Place | None:
         else:
             return None
         if isinstance(value, dict):
-            place = place.inner(value, f"/{segment}")
+            subschema = subschema.inner(value, f"/{segment}")
         else:
-            place = place._replace(path=f"{place.path}/{segment}")
-    return place._replace(schema=value) if isinstance(value, dict | bool) else None
+            subschema = subschema._replace(path=f"{subschema.path}/{segment}")
+    return subschema._replace(schema=value) if isinstance(value, dict | bool) else None
 
 
 def _address(root_base: str, name: str) -> str:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from goqueue.schema_formats.json_schema.content_models import compare_removed, compare_rest
-from goqueue.schema_formats.json_schema.documents import Place
+from goqueue.schema_formats.json_schema.documents import Subschema
 from goqueue.schema_formats.json_schema.reasons import (
     Pair,
     Path,
@@ -79,11 +79,11 @@ def _compare_added(shapes: Shapes, writer: Objects, reader: Objects, name: str) 
     return reasons
 
 
-def _covering(owner: Objects, name: str) -> Place | None:
+def _covering(owner: Objects, name: str) -> Subschema | None:
     """What the schema demands of a property that it does not name."""
-    for pattern, place in owner.patterns.items():
+    for pattern, subschema in owner.patterns.items():
         if _compiled(pattern).is_valid(name):
-            return place
+            return subschema
     return owner.unevaluated if owner.additional is None else owner.additional
 
 
@@ -95,8 +95,8 @@ def _compiled(pattern: str) -> "jsonschema_rs.Validator":
     return jsonschema_rs.validator_for(schema, pattern_options=pattern_options(), offline=True)
 
 
-def _has_default(place: Place) -> bool:
-    return isinstance(place.schema, dict) and "default" in place.schema
+def _has_default(subschema: Subschema) -> bool:
+    return isinstance(subschema.schema, dict) and "default" in subschema.schema
 
 
 def _compare_dependencies(writer: Objects, reader: Objects) -> Steps:
@@ -108,9 +108,9 @@ def _compare_dependencies(writer: Objects, reader: Objects) -> Steps:
         kind = "ADDED" if had is None else "EXTENDED" if wanted > had else "CHANGED"
         text = f"beside {name!r} the reader requires properties which the writer does not"
         reasons += under(("dependencies", name), [Reason(f"DEPENDENCY_ARRAY_{kind}", text)])
-    for name, place in reader.schemas_with.items():
+    for name, subschema in reader.schemas_with.items():
         if name in writer.schemas_with:
-            found = yield Pair(writer.schemas_with[name], place)
+            found = yield Pair(writer.schemas_with[name], subschema)
         else:
             text = f"the reader has a schema for objects with {name!r}, the writer has none"
             found = [Reason("DEPENDENCY_SCHEMA_ADDED", text)]

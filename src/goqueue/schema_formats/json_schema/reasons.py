@@ -5,7 +5,7 @@ from collections.abc import Generator
 from typing import Final, NamedTuple
 
 from goqueue.schema_formats.json_schema.dialects import pointer_segment
-from goqueue.schema_formats.json_schema.documents import Place
+from goqueue.schema_formats.json_schema.documents import Subschema
 from goqueue.schema_formats.json_schema.shapes import Number, Shape
 
 
@@ -27,8 +27,8 @@ class Reason(NamedTuple):
 class Pair(NamedTuple):
     """A question: can what was written with the first be read with the second?"""
 
-    writer: Place | Shape | None
-    reader: Place | Shape | None
+    writer: Subschema | Shape | None
+    reader: Subschema | Shape | None
 
 
 # A rule yields pairs, is sent the reasons against each and returns its own. So the depth of a

@@ -14,7 +14,7 @@ from goqueue.schema_formats.json_schema.dialects import (
     pointer_segment,
     reference_keywords,
 )
-from goqueue.schema_formats.json_schema.documents import Place
+from goqueue.schema_formats.json_schema.documents import Subschema
 
 Number = int | float
 
@@ -80,22 +80,22 @@ class Arrays(Shape):
 
     limits: dict[str, Number]
     unique: bool
-    items: Place | None
-    leading: list[Place]
-    additional: Place | None
-    unevaluated: Place | None
+    items: Subschema | None
+    leading: list[Subschema]
+    additional: Subschema | None
+    unevaluated: Subschema | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Objects(Shape):
     limits: dict[str, Number]
-    properties: dict[str, Place]
-    patterns: dict[str, Place]
+    properties: dict[str, Subschema]
+    patterns: dict[str, Subschema]
     required: frozenset[str]
     required_with: dict[str, frozenset[str]]
-    schemas_with: dict[str, Place]
-    additional: Place | None
-    unevaluated: Place | None
+    schemas_with: dict[str, Subschema]
+    additional: Subschema | None
+    unevaluated: Subschema | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,7 +110,7 @@ class Constant(Shape):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Negation(Shape):
-    refused: Place
+    refused: Subschema
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,7 +121,7 @@ class Condition(Shape):
 @dataclass(frozen=True, slots=True, eq=False)
 class Combination(Shape):
     criterion: str
-    parts: tuple[Place | Shape, ...]
+    parts: tuple[Subschema | Shape, ...]
 
 
 EVERYTHING: Final = Everything()
@@ -134,94 +134,96 @@ class Shapes:
     def __init__(self) -> None:
         self._made: dict[int, Shape] = {}
 
-    def of(self, place: Place | Shape | None) -> Shape:
+    def of(self, subschema: Subschema | Shape | None) -> Shape:
         """Without a schema anything goes."""
-        if isinstance(place, Shape):
-            return place
-        if place is None or place.schema is True:
+        if isinstance(subschema, Shape):
+            return subschema
+        if subschema is None or subschema.schema is True:
             return EVERYTHING
-        if place.schema is False:
+        if subschema.schema is False:
             return NOTHING
-        shape = self._made.get(id(place.schema))
+        shape = self._made.get(id(subschema.schema))
         if shape is None:
-            shape = self._made[id(place.schema)] = self._make(place)
+            shape = self._made[id(subschema.schema)] = self._make(subschema)
         return shape
 
-    def _make(self, place: Place) -> Shape:
+    def _make(self, subschema: Subschema) -> Shape:
         """Follows a chain of references in a loop: it may be longer than the stack is deep."""
         while True:
-            parts = _demands(place)
+            parts = _demands(subschema)
             if len(parts) != 1:
                 shape = Combination("allOf", tuple(parts)) if parts else EVERYTHING
-                return self._made.setdefault(id(place.schema), shape)
+                return self._made.setdefault(id(subschema.schema), shape)
             only = parts[0]
             if isinstance(only, Shape):
-                return self._made.setdefault(id(place.schema), only)
+                return self._made.setdefault(id(subschema.schema), only)
             if isinstance(only.schema, bool) or id(only.schema) in self._made:
                 return self.of(only)
-            place = only
+            subschema = only
 
 
-def _demands(place: Place) -> list[Place | Shape]:
-    schema = place.schema
+def _demands(subschema: Subschema) -> list[Subschema | Shape]:
+    schema = subschema.schema
     assert isinstance(schema, dict)
-    targets: list[Place | Shape] = [
-        place.target(keyword)
-        for keyword in reference_keywords(place.draft)
+    targets: list[Subschema | Shape] = [
+        subschema.target(keyword)
+        for keyword in reference_keywords(subschema.draft)
         if isinstance(schema.get(keyword), str)
     ]
-    return targets if only_refers(schema, place.draft) else [*targets, *_parts(place, schema)]
+    return (
+        targets if only_refers(schema, subschema.draft) else [*targets, *_parts(subschema, schema)]
+    )
 
 
-def _parts(place: Place, schema: dict[str, Any]) -> list[Shape]:
+def _parts(subschema: Subschema, schema: dict[str, Any]) -> list[Shape]:
     parts: list[Shape] = []
     if "enum" in schema:
         parts.append(Enumeration(schema["enum"]))
     for criterion in ("allOf", "anyOf", "oneOf"):
         if criterion in schema:
-            parts.append(Combination(criterion, tuple(_listed(place, criterion))))
+            parts.append(Combination(criterion, tuple(_listed(subschema, criterion))))
     if "not" in schema:
-        parts.append(Negation(place.inner(schema["not"], "/not")))
-    if "const" in schema and place.draft >= Draft.DRAFT_06:
+        parts.append(Negation(subschema.inner(schema["not"], "/not")))
+    if "const" in schema and subschema.draft >= Draft.DRAFT_06:
         parts.append(Constant(schema["const"]))
-    return parts + _typed_parts(place, schema)
+    return parts + _typed_parts(subschema, schema)
 
 
-def _typed_parts(place: Place, schema: dict[str, Any]) -> list[Shape]:
+def _typed_parts(subschema: Subschema, schema: dict[str, Any]) -> list[Shape]:
     """The declared types, then the kinds of value that other keywords speak about."""
     parts: list[Shape] = []
     declared = schema.get("type", [])
     if isinstance(declared, str):
-        parts.append(_typed(place, declared))
+        parts.append(_typed(subschema, declared))
         declared = [declared]
     elif "type" in schema:
-        parts.append(Combination("anyOf", tuple(_typed(place, name) for name in declared)))
+        parts.append(Combination("anyOf", tuple(_typed(subschema, name) for name in declared)))
     present = schema.keys()
     if present & _ARRAY_KEYWORDS and "array" not in declared:
-        parts.append(_arrays(place, schema))
+        parts.append(_arrays(subschema, schema))
     if present & _OBJECT_KEYWORDS and "object" not in declared:
-        parts.append(_objects(place, schema))
+        parts.append(_objects(subschema, schema))
     if present & _NUMBER_KEYWORDS and not {"number", "integer"} & set(declared):
-        parts.append(_numbers(schema, place.draft, integers_only=False))
+        parts.append(_numbers(schema, subschema.draft, integers_only=False))
     if present & _STRING_KEYWORDS and "string" not in declared:
         parts.append(_strings(schema))
-    if "if" in schema and place.draft >= Draft.DRAFT_07:
+    if "if" in schema and subschema.draft >= Draft.DRAFT_07:
         parts.append(Condition())
     return parts
 
 
-def _typed(place: Place, name: str) -> Shape:
-    schema = place.schema
+def _typed(subschema: Subschema, name: str) -> Shape:
+    schema = subschema.schema
     assert isinstance(schema, dict)
     match name:
         case "string":
             return _strings(schema)
         case "integer" | "number":
-            return _numbers(schema, place.draft, integers_only=name == "integer")
+            return _numbers(schema, subschema.draft, integers_only=name == "integer")
         case "array":
-            return _arrays(place, schema)
+            return _arrays(subschema, schema)
         case "object":
-            return _objects(place, schema)
+            return _objects(subschema, schema)
         case "boolean":
             return Booleans()
         case _:
@@ -243,55 +245,55 @@ def _numbers(schema: dict[str, Any], draft: Draft, *, integers_only: bool) -> Nu
     return Numbers(limits, schema.get("multipleOf"), integers_only)
 
 
-def _arrays(place: Place, schema: dict[str, Any]) -> Arrays:
+def _arrays(subschema: Subschema, schema: dict[str, Any]) -> Arrays:
     limits = _counts(schema, "minItems", "maxItems")
-    if "contains" in schema and place.draft >= Draft.DRAFT_06:
+    if "contains" in schema and subschema.draft >= Draft.DRAFT_06:
         limits["minContains"] = 1
-        if place.draft >= Draft.DRAFT_2019_09:
+        if subschema.draft >= Draft.DRAFT_2019_09:
             limits |= {n: schema[n] for n in ("minContains", "maxContains") if n in schema}
         if not limits["minContains"]:
             del limits["minContains"]
     unevaluated = None
-    if place.draft >= Draft.DRAFT_2019_09:
-        unevaluated = _child(place, "unevaluatedItems")
-    items, leading, additional = _items(place)
+    if subschema.draft >= Draft.DRAFT_2019_09:
+        unevaluated = _child(subschema, "unevaluatedItems")
+    items, leading, additional = _items(subschema)
     unique = schema.get("uniqueItems", False)
     return Arrays(limits, unique, items, leading, additional, unevaluated)
 
 
-def _items(place: Place) -> tuple[Place | None, list[Place], Place | None]:
+def _items(subschema: Subschema) -> tuple[Subschema | None, list[Subschema], Subschema | None]:
     """`items` with a list became `prefixItems` and `additionalItems` `items` in 2020-12."""
-    items = _child(place, "items")
-    if place.draft >= Draft.DRAFT_2020_12:
-        leading = _listed(place, "prefixItems")
+    items = _child(subschema, "items")
+    if subschema.draft >= Draft.DRAFT_2020_12:
+        leading = _listed(subschema, "prefixItems")
         closed = items is not None and items.schema is False
         return (None, leading, items) if leading or closed else (items, [], None)
-    leading = _listed(place, "items")
+    leading = _listed(subschema, "items")
     # Without a list before them there are no additional items: the keyword says nothing.
-    return items, leading, _child(place, "additionalItems") if leading else None
+    return items, leading, _child(subschema, "additionalItems") if leading else None
 
 
-def _objects(place: Place, schema: dict[str, Any]) -> Objects:
+def _objects(subschema: Subschema, schema: dict[str, Any]) -> Objects:
     required_with: dict[str, frozenset[str]] = {}
-    schemas_with: dict[str, Place] = {}
+    schemas_with: dict[str, Subschema] = {}
     unevaluated = None
-    if place.draft >= Draft.DRAFT_2019_09:
-        unevaluated = _child(place, "unevaluatedProperties")
+    if subschema.draft >= Draft.DRAFT_2019_09:
+        unevaluated = _child(subschema, "unevaluatedProperties")
         given = schema.get("dependentRequired", {})
         required_with = {name: frozenset(names) for name, names in given.items()}
-        schemas_with = _named(place, "dependentSchemas")
+        schemas_with = _named(subschema, "dependentSchemas")
     else:
         given = schema.get("dependencies", {})
         required_with = {n: frozenset(v) for n, v in given.items() if isinstance(v, list)}
-        schemas_with = _named(place, "dependencies")
+        schemas_with = _named(subschema, "dependencies")
     return Objects(
         limits=_counts(schema, "minProperties", "maxProperties"),
-        properties=_named(place, "properties"),
-        patterns=_named(place, "patternProperties"),
+        properties=_named(subschema, "properties"),
+        patterns=_named(subschema, "patternProperties"),
         required=frozenset(schema.get("required", ())),
         required_with=required_with,
         schemas_with=schemas_with,
-        additional=_child(place, "additionalProperties"),
+        additional=_child(subschema, "additionalProperties"),
         unevaluated=unevaluated,
     )
 
@@ -302,24 +304,24 @@ def _counts(schema: dict[str, Any], least: str, most: str) -> dict[str, Number]:
     return {name: value for name, value in limits.items() if name != least or value > 0}
 
 
-def _child(place: Place, keyword: str) -> Place | None:
-    assert isinstance(place.schema, dict)
-    value = place.schema.get(keyword)
-    return place.inner(value, f"/{keyword}") if isinstance(value, dict | bool) else None
+def _child(subschema: Subschema, keyword: str) -> Subschema | None:
+    assert isinstance(subschema.schema, dict)
+    value = subschema.schema.get(keyword)
+    return subschema.inner(value, f"/{keyword}") if isinstance(value, dict | bool) else None
 
 
-def _listed(place: Place, keyword: str) -> list[Place]:
-    assert isinstance(place.schema, dict)
-    value = place.schema.get(keyword)
+def _listed(subschema: Subschema, keyword: str) -> list[Subschema]:
+    assert isinstance(subschema.schema, dict)
+    value = subschema.schema.get(keyword)
     if not isinstance(value, list):
         return []
-    return [place.inner(item, f"/{keyword}/{index}") for index, item in enumerate(value)]
+    return [subschema.inner(item, f"/{keyword}/{index}") for index, item in enumerate(value)]
 
 
-def _named(place: Place, keyword: str) -> dict[str, Place]:
-    assert isinstance(place.schema, dict)
+def _named(subschema: Subschema, keyword: str) -> dict[str, Subschema]:
+    assert isinstance(subschema.schema, dict)
     return {
-        name: place.inner(item, f"/{keyword}/{pointer_segment(name)}")
-        for name, item in place.schema.get(keyword, {}).items()
+        name: subschema.inner(item, f"/{keyword}/{pointer_segment(name)}")
+        for name, item in subschema.schema.get(keyword, {}).items()
         if isinstance(item, dict | bool)
     }
