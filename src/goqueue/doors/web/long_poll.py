@@ -1,7 +1,7 @@
 """Requests that wait: for how long, and until when at most."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
 from goqueue.doors.web.asgi import Receive
@@ -19,27 +19,31 @@ class ClientGone(Exception):
 async def or_gone(work: Coroutine[Any, Any, T], receive: Receive, closing: asyncio.Event) -> T:
     """The result, unless the door closes or the client hangs up while we wait for it."""
     working = asyncio.ensure_future(work)
-    ending = asyncio.ensure_future(gone(receive, closing))
+    ends = _ends(receive, closing)
     try:
-        await asyncio.wait((working, ending), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((working, *ends), return_when=asyncio.FIRST_COMPLETED)
         if working.done():
             return working.result()
         if closing.is_set():
             raise ShuttingDown("the broker is shutting down")
         raise ClientGone("the client hung up")
     finally:
-        working.cancel()
-        ending.cancel()
+        for task in (working, *ends):
+            task.cancel()
 
 
 async def gone(receive: Receive, closing: asyncio.Event) -> None:
     """Until the door closes or the client hangs up; the request's body must have been read."""
-    ends = (asyncio.ensure_future(_hung_up(receive)), asyncio.ensure_future(closing.wait()))
+    ends = _ends(receive, closing)
     try:
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for end in ends:
-            end.cancel()
+        for task in ends:
+            task.cancel()
+
+
+def _ends(receive: Receive, closing: asyncio.Event) -> Sequence[asyncio.Future[Any]]:
+    return asyncio.ensure_future(_hung_up(receive)), asyncio.ensure_future(closing.wait())
 
 
 async def _hung_up(receive: Receive) -> None:
