@@ -19,6 +19,7 @@ from goqueue.doors.http.traffic import Traffic
 from goqueue.model.broker_config import broker_config
 from goqueue.model.caller import ANONYMOUS, Caller, Door
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
+from goqueue.model.queues.receiving import Receive
 from goqueue.model.records import NewRecord
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
@@ -46,7 +47,9 @@ async def fill(broker: Node, partitions: int, groups: int) -> None:
         )
         commit = OffsetCommit(group_id=f"group-{number}", offsets=offsets)
         await BrokerService(broker).groups.commit(_SCRAPER, commit)
-    await BrokerService(broker).queues.open(_SCRAPER, "workers", TOPIC)
+    # The first poll of a group makes its queues.
+    first_poll = Receive(max_messages=1, lease_ms=1, start="earliest")
+    await BrokerService(broker).queues.receive(_SCRAPER, "workers", TOPIC, first_poll)
 
 
 async def longest_wait(waits: list[float]) -> None:

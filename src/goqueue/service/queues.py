@@ -1,6 +1,6 @@
 """Topics read as queues: receive, settle, dead letters."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -10,9 +10,8 @@ from goqueue.model.caller import Caller
 from goqueue.model.queues.dead_letters import Redriven, StoredDeadLetter, dead_letter_topic
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.errors import QueueError
-from goqueue.model.queues.messages import QueueDescription, Start
+from goqueue.model.queues.messages import QueueDescription
 from goqueue.model.queues.receiving import Receive
-from goqueue.model.queues.settings import QueueSettings
 from goqueue.model.queues.settling import Settled, Settlement
 from goqueue.model.rights import Resource, Verb
 from goqueue.service.access import Access
@@ -58,27 +57,6 @@ class QueueService:
 
     # --- queues ---------------------------------------------------------------------------
 
-    async def open(
-        self,
-        caller: Caller,
-        group: str,
-        topic: str,
-        *,
-        start: Start = "earliest",
-        adjust: Callable[[QueueSettings], QueueSettings] | None = None,
-    ) -> None:
-        """Make the group's queues of a topic where there are none.
-
-        Their settings are the topic's, as `adjust` changes them.
-        """
-        reader = self._access.readable_group(caller, group)
-        readable = self._access.readable_topic(caller, topic)
-        registry = self._queues.registry
-        settings = registry.settings_of(self._node.topic(readable))
-        if adjust is not None:
-            settings = adjust(settings)
-        await registry.open(reader, readable, start=start, settings=settings)
-
     async def describe(self, caller: Caller, group: str, topic: str) -> list[QueueDescription]:
         """One per partition; those that were never opened say UNKNOWN_QUEUE."""
         describable = self._access.describable_group(caller, group)
@@ -107,11 +85,6 @@ class QueueService:
         return allows(caller, Resource.GROUP, group, Verb.DESCRIBE) and allows(
             caller, Resource.TOPIC, topic, Verb.DESCRIBE
         )
-
-    async def purge(self, caller: Caller, group: str, topic: str) -> None:
-        """Nothing of what is there now is delivered any more; readers by offset keep it."""
-        reader = self._access.readable_group(caller, group)
-        await self._queues.purge(reader, self._access.deletable_topic(caller, topic))
 
     # --- dead letters ---------------------------------------------------------------------
 

@@ -51,17 +51,23 @@ class ShareGroupService:
     async def describe(self, caller: Caller, group_id: str) -> DescribedShareGroup:
         """Refused as a whole when its members have topics that the caller may not see."""
         group = await self._groups.describe(self._access.describable_group(caller, group_id))
+        topics = self._node.image.topics_by_id
         for member in group.members:
-            for name in self.topic_names(member.assignment).values():
-                self._access.describable_topic(caller, name)
-            for name in member.subscribed_topics:
+            given = [topics[each].name for each in member.assignment if each in topics]
+            for name in (*given, *member.subscribed_topics):
                 self._access.describable_topic(caller, name)
         return group
 
-    def topic_names(self, topic_ids: Iterable[UUID]) -> dict[UUID, str]:
-        """Those of what a group's description names, for which the caller has the right."""
+    def topic_names(self, caller: Caller, topic_ids: Iterable[UUID]) -> dict[UUID, str]:
+        """Topics that are gone, and those that the caller may not see, are left out."""
         topics = self._node.image.topics_by_id
-        return {each: topics[each].name for each in topic_ids if each in topics}
+        names = {each: topics[each].name for each in topic_ids if each in topics}
+        allows = self._access.allows
+        return {
+            topic_id: name
+            for topic_id, name in names.items()
+            if allows(caller, Resource.TOPIC, name, Verb.DESCRIBE)
+        }
 
     # --- records --------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from goqueue.service.broker_service import BrokerService
 from goqueue.service.queues import QueueService
 from tests.callers import ANYONE
 from tests.publishing import publish as store
+from tests.queues import open_queues
 from tests.stored_records import read_records
 from tests.unit.broker.conftest import OpenBroker
 
@@ -106,7 +107,7 @@ def test_competing_readers_share_one_partition_and_log_readers_see_all(
         async with open_broker() as broker:
             await make_topic(broker)
             await publish(broker, *(b"%d" % n for n in range(30)))
-            await queues(broker).open(ANYONE, "g", "t")
+            await open_queues(broker, "g", "t")
             taken = await asyncio.gather(*(take(broker, member=f"m{n}") for n in range(3)))
             offsets = sorted(d.record.offset for deliveries in taken for d in deliveries)
             assert offsets == list(range(30))
@@ -352,7 +353,7 @@ def test_fifo_readers_get_a_group_in_order_one_at_a_time(open_broker: OpenBroker
                 for key, value in [(b"x", b"x1"), (b"x", b"x2"), (b"y", b"y1"), (b"x", b"x3")]
             ]
             await store(broker, "t", records)
-            await queues(broker).open(ANYONE, "g", "t")
+            await open_queues(broker, "g", "t")
 
             [first] = await take(broker, limit=1, in_order=True)
             assert values([first]) == [b"x1"]
@@ -370,7 +371,7 @@ def test_fifo_readers_at_the_same_time_do_not_share_a_group(open_broker: OpenBro
         async with open_broker() as broker:
             await make_topic(broker)
             await store(broker, "t", [NewRecord(key=b"x", value=b"%d" % n) for n in range(20)])
-            await queues(broker).open(ANYONE, "g", "t")
+            await open_queues(broker, "g", "t")
             taken = await asyncio.gather(*(take(broker, limit=5, in_order=True) for _ in range(4)))
             assert values([d for found in taken for d in found]) == [b"0", b"1", b"2", b"3", b"4"]
 
@@ -383,7 +384,7 @@ def test_a_dead_letter_lets_the_rest_of_its_group_go_on(open_broker: OpenBroker)
             await make_topic(broker)
             await store(broker, "t", [NewRecord(key=b"x", value=value) for value in (b"1", b"2")])
             settings = QueueSettings(lease_ms=50, max_deliveries=1)
-            await queues(broker).open(ANYONE, "g", "t", adjust=lambda _: settings)
+            await open_queues(broker, "g", "t", settings=settings)
             [first] = await take(broker, limit=1, in_order=True)
             assert values([first]) == [b"1"]
             # Its lease ends, which was its last one; the reader that waits gets the next.
@@ -499,7 +500,7 @@ def test_a_new_group_begins_where_it_says_and_can_be_reset(open_broker: OpenBrok
         async with open_broker() as broker:
             await make_topic(broker)
             await publish(broker, b"old")
-            await queues(broker).open(ANYONE, "late", "t", start="latest")
+            await open_queues(broker, "late", "t", start="latest")
             await publish(broker, b"new")
             assert values(await take(broker, "late")) == [b"new"]
             late = own_group("late", OwnWork.MOVE_TASK)
@@ -544,7 +545,7 @@ def test_an_offline_partition_costs_the_others_nothing(open_broker: OpenBroker) 
             await make_topic(broker, partitions=2)
             for index in range(2):
                 await store(broker, "t", [NewRecord(value=b"%d" % index)], partition=index)
-            await queues(broker).open(ANYONE, "g", "t")
+            await open_queues(broker, "g", "t")
             broker.partition("t", 1)._go_offline(PartitionOffline("bad sector"))
             [found] = await receive(broker)
             assert (found.record.value, found.delivery_count) == (b"0", 1)

@@ -33,6 +33,7 @@ from goqueue.service.tracing import TracingService
 from goqueue.state.tracing.sampling import Sampler
 from tests.callers import ANYONE
 from tests.publishing import publish
+from tests.queues import open_queues
 from tests.unit.broker.conftest import OpenBroker
 from tests.unit.broker.delay_bench import cancel, schedule
 
@@ -491,7 +492,7 @@ def test_share_groups_are_traced_by_member(open_broker: OpenBroker) -> None:
             await make_topic(broker)
             await produce(broker, [record()] * 3)
             service = BrokerService(broker)
-            await service.queues.open(ANYONE, "s", "t", start="earliest")
+            await open_queues(broker, "s", "t")
             wanted = ShareFetch(
                 wanted=[SharePart(broker.topic("t").id, 0)],
                 max_wait_ms=100,

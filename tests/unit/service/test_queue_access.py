@@ -52,7 +52,6 @@ Ask = Callable[[QueueService, Receipt], Awaitable[Any]]
 OPERATIONS: dict[str, tuple[Ask, tuple[Grant, ...]]] = {
     "receive": (lambda queues, _: queues.receive(ANYONE, "workers", "jobs", RECEIVE), READING),
     "settle": (settle, READING),
-    "open": (lambda queues, _: queues.open(ANYONE, "workers", "jobs"), READING),
     "describe": (
         lambda queues, _: queues.describe(ANYONE, "workers", "jobs"),
         (group("workers", Verb.DESCRIBE), topic("jobs", Verb.DESCRIBE)),

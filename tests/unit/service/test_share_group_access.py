@@ -23,6 +23,7 @@ from goqueue.service.broker_service import BrokerService
 from goqueue.service.share_groups import ShareGroupService
 from tests.callers import ANYONE
 from tests.publishing import publish
+from tests.queues import open_queues
 from tests.rules import Grant, Granted, group, topic
 from tests.unit.broker.conftest import OpenBroker
 
@@ -44,7 +45,7 @@ async def fill(node: Node) -> tuple[SharePart, SharePart]:
     for name in ("seen", "hidden"):
         await BrokerService(node).topics.create(ANYONE, NewTopic(name=name, partitions=1))
         await publish(node, name, [NewRecord(value=name.encode())])
-        await BrokerService(node).queues.open(ANYONE, "g", name)
+        await open_queues(node, "g", name)
     return SharePart(node.topic("seen").id, 0), SharePart(node.topic("hidden").id, 0)
 
 

@@ -19,6 +19,7 @@ from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
 from tests.publishing import publish
+from tests.queues import open_queues
 
 pytestmark = pytest.mark.anyio
 
@@ -211,7 +212,7 @@ async def test_queues_are_bounded(
 ) -> None:
     monkeypatch.setattr(bounds, "QUEUES_WITH_SERIES_MAX", 1)
     for group in ("a", "b", "c"):
-        await BrokerService(broker).queues.open(ANYONE, group, orders)
+        await open_queues(broker, group, orders)
 
     found = await scrape(client)
 
@@ -269,7 +270,7 @@ async def test_others_have_their_turn_during_a_scrape(
     broker: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await BrokerService(broker).topics.create(ANYONE, NewTopic(name="wide", partitions=20))
-    await BrokerService(broker).queues.open(ANYONE, "workers", "wide")
+    await open_queues(broker, "workers", "wide")
     for number in range(30):
         await commit(broker, f"group-{number}", "wide", [0] * 20)
     # No slice lasts any longer than one group or one queue.

@@ -49,7 +49,7 @@ async def _described(context: RequestContext, group_id: str) -> Message:
 
 
 def _member(context: RequestContext, member: DescribedShareMember) -> Message:
-    names = context.service.share_groups.topic_names(member.assignment)
+    names = context.service.share_groups.topic_names(context.caller, member.assignment)
     return {
         "member_id": member.member_id,
         "rack_id": member.rack_id,
