@@ -30,3 +30,7 @@ def cluster(verb: Verb) -> Grant:
 
 def group(name: str, verb: Verb) -> Grant:
     return (Resource.GROUP, name, verb)
+
+
+def transactional_id(name: str, verb: Verb) -> Grant:
+    return (Resource.TRANSACTIONAL_ID, name, verb)

@@ -17,7 +17,6 @@ from goqueue.model.transactions.messages import (
     TransactionDescription,
 )
 from goqueue.service.access import Access
-from goqueue.service.groups import with_refused
 from goqueue.service.transactions import producing_right
 
 
@@ -95,10 +94,12 @@ class HostedProducerService:
             request = replace(request, group_instance_id=member.instance_id)
             if request.generation_id == NO_GENERATION:
                 request = replace(request, generation_id=member.epoch)
-        commit, refused = self._access.readable_transaction_commit(caller, request)
+        for topic in {each.topic for each in request.offsets}:
+            # All or nothing, as with everything that is raised here.
+            self._access.readable_topic(caller, topic)
+        commit, _ = self._access.readable_transaction_commit(caller, request)
         self._node.members.check_offsets(commit.offsets)
-        result = await self._producers.commit_offsets(producer, rights.group, commit)
-        return with_refused(request, result, refused)
+        return await self._producers.commit_offsets(producer, rights.group, commit)
 
     async def end(
         self, caller: Caller, identity: ProducerIdentity, *, commit: bool

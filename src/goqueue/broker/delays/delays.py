@@ -19,7 +19,7 @@ from goqueue.broker.delays.tracing import note_cancelled, note_scheduled
 from goqueue.broker.own_grants import OwnWork, own_create
 from goqueue.broker.partitions.feature_headers import features_of
 from goqueue.broker.partitions.partition import Partition
-from goqueue.broker.runtime.topic import Host
+from goqueue.broker.runtime.topic import ShardHost
 from goqueue.broker.transactions.producer_ids import ProducerIdSource
 from goqueue.model.batch import HEADER_BYTES
 from goqueue.model.delays import (
@@ -88,7 +88,7 @@ class _FoundPage(NamedTuple):
 
 
 class Delays:
-    def __init__(self, host: Host, producer_ids: ProducerIdSource, *, partitions: int) -> None:
+    def __init__(self, host: ShardHost, producer_ids: ProducerIdSource, *, partitions: int) -> None:
         self._host = host
         self._producer_ids = producer_ids
         self._new_partitions = partitions

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from goqueue.broker.delays.shard import DelayShard
 from goqueue.broker.delays.tracing import delivering
 from goqueue.broker.partitions.partition import Partition
-from goqueue.broker.runtime.topic import Host
+from goqueue.broker.runtime.topic import ShardHost
 from goqueue.model.batch import HEADER_BYTES, read_header
 from goqueue.model.errors import (
     CorruptBatch,
@@ -58,7 +58,7 @@ class _Sent(NamedTuple):
 
 
 class DelayDelivery:
-    def __init__(self, shard: DelayShard, host: Host) -> None:
+    def __init__(self, shard: DelayShard, host: ShardHost) -> None:
         self._shard = shard
         self._host = host
         self._loop = asyncio.get_running_loop()

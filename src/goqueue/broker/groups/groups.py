@@ -9,7 +9,7 @@ from goqueue.broker.groups.rebalance_stats import RebalanceStats
 from goqueue.broker.groups.rebalance_watch import WatchedGroupMachine
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.shard import Command, StateShard, timed, untimed
-from goqueue.broker.runtime.topic import Host, StateTopic
+from goqueue.broker.runtime.topic import ShardHost, StateTopic
 from goqueue.model.errors import InvalidProducerEpoch
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import (
@@ -69,7 +69,7 @@ ENDED_TRANSACTIONS_MAX: Final = 10_000
 
 
 class Groups:
-    def __init__(self, host: Host, *, partitions: int, settings: GroupSettings) -> None:
+    def __init__(self, host: ShardHost, *, partitions: int, settings: GroupSettings) -> None:
         self._host = host
         self._settings = settings
         # Producers and the epochs with which their last transactions ended, oldest first.

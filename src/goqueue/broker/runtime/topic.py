@@ -33,7 +33,7 @@ class TopicMaker(Protocol):
     ) -> TopicView: ...
 
 
-class Host(Protocol):
+class ShardHost(Protocol):
     """The part of the broker that shards stand on."""
 
     clock_ms: Callable[[], int]
@@ -51,7 +51,7 @@ class StateTopic(Generic[M]):
 
     def __init__(
         self,
-        host: Host,
+        host: ShardHost,
         name: str,
         *,
         partitions: int,

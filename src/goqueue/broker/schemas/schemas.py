@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Final, NamedTuple, TypeVar
 
 from goqueue.broker.runtime.shard import Command, StateShard, untimed
-from goqueue.broker.runtime.topic import Host, StateTopic
+from goqueue.broker.runtime.topic import ShardHost, StateTopic
 from goqueue.broker.schemas.compatibility import compare, predecessors
 from goqueue.broker.schemas.parsing import SchemaParser
 from goqueue.broker.schemas.reading import SchemaReading
@@ -70,7 +70,7 @@ class _Known(NamedTuple):
 class Schemas:
     """Owned by the broker. `reading` shows what is registered to clients."""
 
-    def __init__(self, host: Host, *, schema_max_bytes: int) -> None:
+    def __init__(self, host: ShardHost, *, schema_max_bytes: int) -> None:
         self.schema_max_bytes = schema_max_bytes
         self.state: StateTopic[SchemaMachine] = StateTopic(
             host,

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.shard import timed, untimed
-from goqueue.broker.runtime.topic import Host, StateTopic
+from goqueue.broker.runtime.topic import ShardHost, StateTopic
 from goqueue.broker.transactions.endings import Endings
 from goqueue.broker.transactions.producer_ids import ProducerIdSource
 from goqueue.model.batch import Buffer, check_produced
@@ -92,7 +92,7 @@ class GroupOffsets(Protocol):
 class Transactions:
     def __init__(
         self,
-        host: Host,
+        host: ShardHost,
         groups: GroupOffsets,
         producer_ids: ProducerIdSource,
         *,

@@ -1,0 +1,217 @@
+"""Who may join which groups, and read, see and forget offsets of which topics."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from goqueue.broker.node import Node
+from goqueue.model.errors import (
+    ClusterAccessDenied,
+    GroupAccessDenied,
+    TopicAccessDenied,
+)
+from goqueue.model.groups.errors import GroupError
+from goqueue.model.groups.hosted_members import ClassicJoin, CooperativeJoin, OffsetReset
+from goqueue.model.groups.messages import (
+    JOIN_EPOCH,
+    Client,
+    ConsumerGroupHeartbeat,
+    Heartbeat,
+    ListGroups,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+    OffsetToCommit,
+)
+from goqueue.model.names import topic_partition
+from goqueue.model.records import NewRecord
+from goqueue.model.rights import Verb
+from goqueue.model.topics import NewTopic
+from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
+from tests.publishing import publish
+from tests.rules import Grant, Granted, cluster, group, topic
+from tests.unit.broker.conftest import OpenBroker
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "canary-topic"
+NONE, REFUSED = GroupError.NONE, GroupError.TOPIC_AUTHORIZATION_FAILED
+UNKNOWN = GroupError.UNKNOWN_TOPIC_OR_PARTITION
+CLIENT = Client(client_id="test")
+
+
+@pytest.fixture
+async def broker(open_broker: OpenBroker) -> AsyncIterator[Node]:
+    """Two topics of one partition and one message each; `g` has an offset in both."""
+    async with open_broker() as opened:
+        for name in ("open", SECRET):
+            await BrokerService(opened).topics.create(ANYONE, NewTopic(name=name, partitions=1))
+            await publish(opened, name, [NewRecord(value=name.encode())])
+        offsets = tuple(to_commit(name, 0) for name in ("open", SECRET))
+        await BrokerService(opened).groups.commit(
+            ANYONE, OffsetCommit(group_id="g", offsets=offsets)
+        )
+        yield opened
+
+
+def to_commit(name: str, offset: int, partition: int = 0) -> OffsetToCommit:
+    return OffsetToCommit(topic=name, partition=partition, offset=offset)
+
+
+def allowed(broker: Node, *grants: Grant) -> BrokerService:
+    return BrokerService(broker, Granted(*grants))
+
+
+async def offsets_of(broker: Node) -> dict[str, int]:
+    found = await BrokerService(broker).groups.fetch_offsets(ANYONE, OffsetFetch(group_id="g"))
+    return {each.topic: each.offset for each in found.offsets}
+
+
+# --- offsets ------------------------------------------------------------------------------
+
+
+async def test_each_topic_of_a_commit_is_refused_by_itself_in_the_order_asked(
+    broker: Node,
+) -> None:
+    service = allowed(broker, group("g", Verb.READ), topic("open", Verb.READ))
+    wanted = (to_commit(SECRET, 5), to_commit("open", 7), to_commit("open", 8, partition=3))
+    done = await service.groups.commit(ANYONE, OffsetCommit(group_id="g", offsets=wanted))
+    assert [each.error for each in done.partitions] == [REFUSED, NONE, UNKNOWN]
+    assert [each.topic for each in done.partitions] == [SECRET, "open", "open"]
+    assert await offsets_of(broker) == {SECRET: 0, "open": 7}
+
+
+async def test_offsets_of_topics_one_may_not_see_are_refused_by_name_else_left_out(
+    broker: Node,
+) -> None:
+    service = allowed(broker, group("g", Verb.DESCRIBE), topic("open", Verb.DESCRIBE))
+    everything = await service.groups.fetch_offsets(ANYONE, OffsetFetch(group_id="g"))
+    assert [each.topic for each in everything.offsets] == ["open"]
+    named = OffsetFetch(group_id="g", topics={SECRET: [0], "open": [0]})
+    found = await service.groups.fetch_offsets(ANYONE, named)
+    assert {each.topic: (each.offset, each.error) for each in found.offsets} == {
+        "open": (0, NONE),
+        SECRET: (-1, REFUSED),
+    }
+    seen = await service.groups.overview(ANYONE, "g")
+    positions = await service.groups.positions(ANYONE, seen)
+    assert [(each.place.topic, each.lag) for each in positions] == [("open", 1)]
+
+
+async def test_offsets_are_forgotten_where_the_topic_may_be_read(broker: Node) -> None:
+    service = allowed(broker, group("g", Verb.DELETE), topic("open", Verb.READ))
+    request = OffsetDelete(group_id="g", topics={SECRET: [0], "open": [0, 9]})
+    done = await service.groups.delete_offsets(ANYONE, request)
+    assert {(each.topic, each.partition): each.error for each in done.partitions} == {
+        (SECRET, 0): REFUSED,
+        ("open", 0): NONE,
+        ("open", 9): UNKNOWN,
+    }
+    assert await offsets_of(broker) == {SECRET: 0}
+
+
+# --- groups -------------------------------------------------------------------------------
+
+
+async def test_groups_are_listed_as_far_as_they_may_be_seen(broker: Node) -> None:
+    other = OffsetCommit(group_id="other", offsets=(to_commit("open", 0),))
+    await BrokerService(broker).groups.commit(ANYONE, other)
+
+    async def listed(*grants: Grant) -> set[str]:
+        found = await allowed(broker, *grants).groups.list(ANYONE, ListGroups())
+        return {each.group_id for each in found}
+
+    assert await listed() == set()
+    assert await listed(group("g", Verb.DESCRIBE)) == {"g"}
+    assert await listed(cluster(Verb.DESCRIBE)) == {"g", "other"}
+
+
+async def test_without_rights_groups_cannot_be_touched(broker: Node) -> None:
+    nobody = allowed(broker)
+    for attempt in (
+        nobody.groups.heartbeat(ANYONE, Heartbeat(group_id="g", generation_id=0, member_id="m")),
+        nobody.groups.describe(ANYONE, "g"),
+        nobody.groups.delete(ANYONE, "g"),
+        nobody.groups.overview(ANYONE, "there is none"),
+        nobody.groups.rebalances(ANYONE, "g"),
+        nobody.members.poll(ANYONE, "g", "m", max_records=1, timeout_ms=0),
+        nobody.members.leave(ANYONE, "g", "m", None),
+    ):
+        with pytest.raises(GroupAccessDenied):
+            await attempt
+    with pytest.raises(ClusterAccessDenied):
+        await nobody.groups.all_rebalances(ANYONE)
+    assert await offsets_of(broker) == {SECRET: 0, "open": 0}
+
+
+# --- members ------------------------------------------------------------------------------
+
+
+async def test_a_regular_expression_brings_only_topics_that_may_be_seen(broker: Node) -> None:
+    service = allowed(broker, group("new", Verb.READ), topic("open", Verb.DESCRIBE))
+    beat = ConsumerGroupHeartbeat(
+        group_id="new",
+        member_id="m",
+        member_epoch=JOIN_EPOCH,
+        rebalance_timeout_ms=60_000,
+        subscribed_topics=(),
+        subscribed_regex="open|canary-.*",
+        owned={},
+        client=CLIENT,
+    )
+    given = (await service.groups.consumer_heartbeat(ANYONE, beat)).assignment
+    assert given is not None
+    assert set(given) == {broker.image.topics["open"].id}
+
+
+async def test_naming_a_topic_that_may_not_be_seen_refuses_the_heartbeat(broker: Node) -> None:
+    service = allowed(broker, group("new", Verb.READ))
+    beat = ConsumerGroupHeartbeat(
+        group_id="new", member_id="m", member_epoch=JOIN_EPOCH, subscribed_topics=(SECRET,)
+    )
+    with pytest.raises(TopicAccessDenied):
+        await service.groups.consumer_heartbeat(ANYONE, beat)
+
+
+async def test_a_member_that_lives_here_reads_only_what_its_client_may_read(broker: Node) -> None:
+    service = allowed(broker, group("new", Verb.READ), topic("open", Verb.READ))
+    wanted = CooperativeJoin(
+        group_id="new",
+        topic_regex="open|canary-.*",
+        offset_reset=OffsetReset.EARLIEST,
+        client=CLIENT,
+    )
+    member = await service.members.join_cooperative(ANYONE, wanted)
+    assert member.assigned == {topic_partition("open", 0)}
+    found = await service.members.poll(
+        ANYONE, "new", member.member_id, max_records=10, timeout_ms=100
+    )
+    assert [each.record.value for each in found.records] == [b"open"]
+    with pytest.raises(TopicAccessDenied):
+        await service.members.commit(
+            ANYONE,
+            "new",
+            [to_commit("open", 1), to_commit(SECRET, 1)],
+            member_id=member.member_id,
+            epoch=None,
+        )
+
+
+async def test_rights_that_are_taken_away_count_from_the_next_poll_on(broker: Node) -> None:
+    rules = Granted(group("new", Verb.READ), topic("open", Verb.READ))
+    members = BrokerService(broker, rules).members
+    wanted = ClassicJoin(
+        group_id="new", topics=("open",), offset_reset=OffsetReset.EARLIEST, client=CLIENT
+    )
+    member = await members.join(ANYONE, wanted)
+    rules.grants.remove(topic("open", Verb.READ))
+    found = await members.poll(ANYONE, "new", member.member_id, max_records=10, timeout_ms=0)
+    assert found.records == []
+
+
+async def test_who_joins_must_be_allowed_to_read_every_topic(broker: Node) -> None:
+    service = allowed(broker, group("new", Verb.READ), topic("open", Verb.READ))
+    wanted = ClassicJoin(group_id="new", topics=("open", SECRET), client=CLIENT)
+    with pytest.raises(TopicAccessDenied):
+        await service.members.join(ANYONE, wanted)

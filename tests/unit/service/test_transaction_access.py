@@ -1,0 +1,157 @@
+"""Who may produce under which transactional ids, and what belongs to whose transaction."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from goqueue.broker.node import Node
+from goqueue.model.control import Marker, MarkerType
+from goqueue.model.errors import (
+    ClusterAccessDenied,
+    GroupAccessDenied,
+    TopicAccessDenied,
+    TransactionalIdAccessDenied,
+)
+from goqueue.model.groups.messages import OffsetToCommit, TxnOffsetCommit
+from goqueue.model.names import topic_partition
+from goqueue.model.records import NewRecord
+from goqueue.model.rights import Verb
+from goqueue.model.topics import NewTopic
+from goqueue.model.transactions.errors import TransactionError
+from goqueue.model.transactions.messages import (
+    AddPartitions,
+    InitProducerId,
+    ListTransactions,
+    ProducerIdentity,
+)
+from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
+from tests.rules import Grant, Granted, cluster, group, topic, transactional_id
+from tests.unit.broker.conftest import OpenBroker
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "canary-topic"
+ID = "shop"
+
+
+@pytest.fixture
+async def broker(open_broker: OpenBroker) -> AsyncIterator[Node]:
+    async with open_broker() as opened:
+        for name in ("open", SECRET):
+            await BrokerService(opened).topics.create(ANYONE, NewTopic(name=name, partitions=1))
+        yield opened
+
+
+@pytest.fixture
+async def begun(broker: Node) -> ProducerIdentity:
+    """A producer with an open transaction."""
+    producers = BrokerService(broker).producers
+    made = await producers.init(ANYONE, InitProducerId(transactional_id=ID, timeout_ms=60_000))
+    identity = ProducerIdentity(ID, made.producer_id, made.producer_epoch)
+    await producers.begin(ANYONE, identity)
+    return identity
+
+
+def allowed(broker: Node, *grants: Grant) -> BrokerService:
+    return BrokerService(broker, Granted(*grants))
+
+
+async def test_a_producer_id_takes_the_right_to_its_transactional_id_or_to_the_cluster(
+    broker: Node,
+) -> None:
+    named = InitProducerId(transactional_id=ID, timeout_ms=60_000)
+    plain = InitProducerId(transactional_id=None, timeout_ms=60_000)
+    with pytest.raises(TransactionalIdAccessDenied):
+        await allowed(broker, cluster(Verb.IDEMPOTENT_WRITE)).producers.init(ANYONE, named)
+    with pytest.raises(ClusterAccessDenied):
+        await allowed(broker, transactional_id(ID, Verb.WRITE)).producers.init(ANYONE, plain)
+    writer = allowed(broker, transactional_id(ID, Verb.WRITE), cluster(Verb.IDEMPOTENT_WRITE))
+    for request in (named, plain):
+        assert (await writer.producers.init(ANYONE, request)).error is TransactionError.NONE
+
+
+async def test_partitions_are_added_together_or_not_at_all(
+    broker: Node, begun: ProducerIdentity
+) -> None:
+    mine, theirs = topic_partition("open", 0), topic_partition(SECRET, 0)
+    service = allowed(broker, transactional_id(ID, Verb.WRITE), topic("open", Verb.WRITE))
+    answer = await service.transactions.add_partitions(
+        ANYONE,
+        AddPartitions(
+            transactional_id=ID,
+            producer_id=begun.producer_id,
+            producer_epoch=begun.producer_epoch,
+            partitions=frozenset({mine, theirs}),
+        ),
+    )
+    assert answer.errors == {
+        mine: TransactionError.OPERATION_NOT_ATTEMPTED,
+        theirs: TransactionError.TOPIC_AUTHORIZATION_FAILED,
+    }
+    found = await BrokerService(broker).transactions.describe(ANYONE, ID)
+    assert found.partitions == frozenset()
+
+
+async def test_publishing_takes_the_rights_to_both_id_and_topic(
+    broker: Node, begun: ProducerIdentity
+) -> None:
+    async def publish(*grants: Grant) -> None:
+        await allowed(broker, *grants).producers.publish(
+            ANYONE, begun, "open", [NewRecord(value=b"x")], [None], sequence=None
+        )
+
+    with pytest.raises(TopicAccessDenied):
+        await publish(transactional_id(ID, Verb.WRITE))
+    with pytest.raises(TransactionalIdAccessDenied):
+        await publish(topic("open", Verb.WRITE))
+    await publish(transactional_id(ID, Verb.WRITE), topic("open", Verb.WRITE))
+    found = await BrokerService(broker).transactions.describe(ANYONE, ID)
+    assert found.partitions == {topic_partition("open", 0)}
+
+
+async def test_offsets_of_hosted_producers_are_committed_together_or_not_at_all(
+    broker: Node, begun: ProducerIdentity
+) -> None:
+    commit = TxnOffsetCommit(
+        group_id="g",
+        producer_id=begun.producer_id,
+        producer_epoch=begun.producer_epoch,
+        offsets=(
+            OffsetToCommit(topic="open", partition=0, offset=1),
+            OffsetToCommit(topic=SECRET, partition=0, offset=1),
+        ),
+    )
+    grants = (transactional_id(ID, Verb.WRITE), topic("open", Verb.READ))
+    with pytest.raises(GroupAccessDenied):
+        await allowed(broker, *grants).producers.commit_offsets(ANYONE, begun, commit)
+    reader = allowed(broker, *grants, group("g", Verb.READ))
+    with pytest.raises(TopicAccessDenied):
+        await reader.producers.commit_offsets(ANYONE, begun, commit)
+    found = await BrokerService(broker).transactions.describe(ANYONE, ID)
+    assert found.partitions == frozenset()
+
+
+async def test_transactions_are_seen_as_far_as_that_is_allowed(
+    broker: Node, begun: ProducerIdentity
+) -> None:
+    nobody = allowed(broker).transactions
+    assert (await nobody.list(ANYONE, ListTransactions())).transactions == ()
+    assert (await nobody.describe_listed(ANYONE, ListTransactions(), 10)).total == 0
+    assert (await nobody.statistics(ANYONE)).total == 0
+    with pytest.raises(TransactionalIdAccessDenied):
+        await nobody.describe(ANYONE, ID)
+    seer = allowed(broker, transactional_id(ID, Verb.DESCRIBE)).transactions
+    (listed,) = (await seer.list(ANYONE, ListTransactions())).transactions
+    assert listed.transactional_id == begun.transactional_id
+    assert (await seer.statistics(ANYONE)).open == 1
+
+
+async def test_markers_are_written_by_those_who_act_for_the_cluster(broker: Node) -> None:
+    marker = Marker(MarkerType.ABORT, 0)
+    place = topic_partition("open", 0)
+    with pytest.raises(ClusterAccessDenied):
+        await allowed(broker).transactions.write_marker(
+            ANYONE, place, marker, producer_id=1, producer_epoch=0
+        )
+    assert broker.partition("open", 0).log_end_offset == 0
