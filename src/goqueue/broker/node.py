@@ -28,6 +28,7 @@ from goqueue.broker.queues.queues import Queues
 from goqueue.broker.queues.share.groups import ShareGroups
 from goqueue.broker.queues.sqs_catalogue import SqsCatalogue
 from goqueue.broker.queues.sqs_entries import SqsEntries
+from goqueue.broker.runtime.producer_ids import ProducerIdSource
 from goqueue.broker.schemas.schemas import Schemas
 from goqueue.broker.schemas.validation import Validation
 from goqueue.broker.topics.broker_configs import BrokerConfigs
@@ -35,7 +36,6 @@ from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.broker.topics.topics import TopicAdmin
 from goqueue.broker.tracing.tracing import Tracing
-from goqueue.broker.transactions.producer_ids import ProducerIdSource
 from goqueue.broker.transactions.transactions import Transactions
 from goqueue.metadata.local import LocalStore
 from goqueue.metadata.store import MetadataStore, Put

@@ -19,8 +19,8 @@ from goqueue.broker.delays.tracing import note_cancelled, note_scheduled
 from goqueue.broker.own_grants import OwnWork, own_create
 from goqueue.broker.partitions.feature_headers import features_of
 from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.runtime.producer_ids import ProducerIdSource
 from goqueue.broker.runtime.topic import ShardHost
-from goqueue.broker.transactions.producer_ids import ProducerIdSource
 from goqueue.model.batch import HEADER_BYTES
 from goqueue.model.delays import (
     LIST_DEFAULT,

@@ -17,7 +17,7 @@ from goqueue.broker.delays.index import DelayIndex, IndexUnusable
 from goqueue.broker.delays.log import DelayLog, StoredMessage
 from goqueue.broker.delays.position import IndexPosition, position_of, restored
 from goqueue.broker.partitions.partition import Partition
-from goqueue.broker.transactions.producer_ids import ProducerIdSource
+from goqueue.broker.runtime.producer_ids import ProducerIdSource
 from goqueue.model.errors import Conflict, GoQueueError
 from goqueue.model.records import NewRecord
 from goqueue.state.delays.machine import DelayMachine, Origin, Unindexed

@@ -1,1 +1,1 @@
-"""Runs state machines on partitions of internal topics."""
+"""Runs state machines on partitions of internal topics, and hands out producer ids."""

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.runtime.producer_ids import ProducerIdSource
 from goqueue.broker.runtime.shard import timed, untimed
 from goqueue.broker.runtime.topic import ShardHost, StateTopic
 from goqueue.broker.transactions.endings import Endings
-from goqueue.broker.transactions.producer_ids import ProducerIdSource
 from goqueue.model.batch import Buffer, check_produced
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import (
