@@ -3,9 +3,8 @@
 While security is off there are no rules, and everyone is a super user.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final, NamedTuple, Protocol, cast
 
 from goqueue.model.caller import Caller
@@ -145,7 +144,7 @@ class Access:
 
     def readable_topics(self, caller: Caller) -> ReadableTopics:
         """For what tells of many topics, from which that of others is left out."""
-        return ReadableTopics(partial(self._may_read, caller, Resource.TOPIC))
+        return ReadableTopics(self._test(caller, Resource.TOPIC, Verb.READ))
 
     def readable_parts(self, caller: Caller, parts: Sequence[FetchPart]) -> SortedParts:
         if self._rules is None:
@@ -217,7 +216,7 @@ class Access:
         """For lists; the right to see the cluster is enough for all."""
         if self.allows(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE):
             return DescribableGroups(lambda _: True)
-        return DescribableGroups(partial(self._may_describe, caller, Resource.GROUP))
+        return DescribableGroups(self._test(caller, Resource.GROUP, Verb.DESCRIBE))
 
     def member_rights(self, caller: Caller, group: str) -> MemberRights:
         return MemberRights(self, caller, self.readable_group(caller, group))
@@ -241,10 +240,8 @@ class Access:
     def _unreadable(self, caller: Caller, offsets: Iterable[OffsetToCommit]) -> frozenset[str]:
         if self._rules is None:
             return frozenset()
-        topics = {each.topic for each in offsets}
-        return frozenset(
-            topic for topic in topics if not self._may_read(caller, Resource.TOPIC, topic)
-        )
+        readable = self.readable_topics(caller)
+        return frozenset(each.topic for each in offsets if each.topic not in readable)
 
     # --- transactional ids and producers --------------------------------------------------
 
@@ -259,7 +256,7 @@ class Access:
     def describable_transactional_ids(self, caller: Caller) -> DescribableTransactionalIds:
         """For lists."""
         return DescribableTransactionalIds(
-            partial(self._may_describe, caller, Resource.TRANSACTIONAL_ID)
+            self._test(caller, Resource.TRANSACTIONAL_ID, Verb.DESCRIBE)
         )
 
     def writable_partitions(
@@ -285,7 +282,7 @@ class Access:
 
     def readable_subjects(self, caller: Caller) -> ReadableSubjects:
         """As `readable_topics`."""
-        return ReadableSubjects(partial(self._may_read, caller, Resource.SUBJECT))
+        return ReadableSubjects(self._test(caller, Resource.SUBJECT, Verb.READ))
 
     def writable_subject(self, caller: Caller, name: str) -> WritableSubject:
         self._check(caller, Resource.SUBJECT, name, Verb.WRITE)
@@ -339,11 +336,12 @@ class Access:
         """For lists, from which what the caller may not see is left out."""
         return self._rules is None or self._rules.allows(caller, resource, name, verb)
 
-    def _may_read(self, caller: Caller, resource: Resource, name: str) -> bool:
-        return self.allows(caller, resource, name, Verb.READ)
-
-    def _may_describe(self, caller: Caller, resource: Resource, name: str) -> bool:
-        return self.allows(caller, resource, name, Verb.DESCRIBE)
+    def _test(self, caller: Caller, resource: Resource, verb: Verb) -> Callable[[str], bool]:
+        """As `allows`, for many names."""
+        rules = self._rules
+        if rules is None:
+            return lambda _name: True
+        return lambda name: rules.allows(caller, resource, name, verb)
 
     def _check(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> None:
         if self._rules is None or self._rules.allows(caller, resource, name, verb):
