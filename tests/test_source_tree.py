@@ -58,6 +58,38 @@ def test_nothing_is_left_for_later() -> None:
     assert not [relative(module) for module in MODULES if unfinished.search(module.read_text())]
 
 
+def test_rights_are_made_in_two_places_only() -> None:
+    """Whoever else made one would get around the question whether the caller may."""
+    rights = {
+        target.id
+        for node in ast.parse((SOURCE / "model" / "rights.py").read_text()).body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+        if isinstance(node.value.func, ast.Name) and node.value.func.id == "NewType"
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    assert "WritableTopic" in rights
+    makers = {SOURCE / "service" / "access.py", SOURCE / "broker" / "own_grants.py"}
+    found = [
+        f"{relative(module)}:{node.lineno}"
+        for module in MODULES
+        if module not in makers and "goqueue.model.rights" in module.read_text()
+        for node in ast.walk(ast.parse(module.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        if node.func.id in rights or (node.func.id == "cast" and _names(node.args[0]) & rights)
+    ]
+    assert not found
+
+
+def _names(node: ast.AST) -> set[str]:
+    names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    return names | {
+        each.value
+        for each in ast.walk(node)
+        if isinstance(each, ast.Constant) and isinstance(each.value, str)
+    }
+
+
 def test_no_absolute_paths_of_one_machine() -> None:
     found = [
         f"{relative(path)}:{number}"

@@ -89,14 +89,14 @@ class HostedProducerService:
         too, is known by its id alone."""
         producer = self._writable(caller, identity)
         rights = self._access.member_rights(caller, request.group_id)
+        # All or none: the request is refused before any of it is done.
+        for topic in {offset.topic for offset in request.offsets}:
+            self._access.readable_topic(caller, topic)
         if request.member_id:
             member = self._node.members.view(rights, request.member_id)
             request = replace(request, group_instance_id=member.instance_id)
             if request.generation_id == NO_GENERATION:
                 request = replace(request, generation_id=member.epoch)
-        for topic in {each.topic for each in request.offsets}:
-            # All or nothing, as with everything that is raised here.
-            self._access.readable_topic(caller, topic)
         commit, _ = self._access.readable_transaction_commit(caller, request)
         self._node.members.check_offsets(commit.offsets)
         return await self._producers.commit_offsets(producer, rights.group, commit)

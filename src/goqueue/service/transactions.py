@@ -87,6 +87,8 @@ class TransactionService:
         right = self._access.writable_transactional_id(caller, transactional_id)
         group = self._access.readable_group(caller, request.group_id)
         commit, refused = self._access.readable_transaction_commit(caller, request)
+        if refused and not commit.offsets:
+            return with_refused(request, OffsetCommitResult(partitions=()), refused)
         result = await self._transactions.commit_offsets(
             right, group, commit, adds_offsets=adds_offsets
         )
