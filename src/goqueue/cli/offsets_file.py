@@ -4,32 +4,32 @@ import csv
 import io
 from collections.abc import Mapping
 
-Place = tuple[str, int]
+TopicAndPartition = tuple[str, int]
 
 
-def read_offsets(text: str) -> dict[Place, int]:
+def read_offsets(text: str) -> dict[TopicAndPartition, int]:
     """`ValueError` names the line that is wrong."""
-    offsets: dict[Place, int] = {}
+    offsets: dict[TopicAndPartition, int] = {}
     for number, row in enumerate(csv.reader(io.StringIO(text)), 1):
         if not row or row[0].startswith("#"):
             continue
         try:
             topic, partition, offset = (field.strip() for field in row)
-            place = (topic, int(partition))
+            named = (topic, int(partition))
             value = int(offset)
-            if not topic or place[1] < 0 or value < 0:
+            if not topic or named[1] < 0 or value < 0:
                 raise ValueError
         except ValueError:
             raise ValueError(f"line {number} is not of the form topic,partition,offset") from None
-        if place in offsets:
+        if named in offsets:
             raise ValueError(f"line {number} names partition {partition} of {topic} again")
-        offsets[place] = value
+        offsets[named] = value
     if not offsets:
         raise ValueError("there are no offsets in it")
     return offsets
 
 
-def write_offsets(offsets: Mapping[Place, int]) -> str:
+def write_offsets(offsets: Mapping[TopicAndPartition, int]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for (topic, partition), offset in sorted(offsets.items()):

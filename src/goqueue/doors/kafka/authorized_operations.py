@@ -3,13 +3,11 @@
 from typing import Final
 
 from goqueue.doors.kafka.operation import RequestContext
-from goqueue.model.rights import CLUSTER_NAME, VERBS, Resource
+from goqueue.model.rights import CLUSTER_NAME, Resource
 
 NOT_ASKED_FOR: Final = -(2**31)
 # Kafka's answer to who may not even describe the cluster.
 _NONE: Final = 0
-
-GROUP_OPERATIONS: Final = sum(1 << verb.value for verb in VERBS[Resource.GROUP])
 
 
 def operations_on(context: RequestContext, resource: Resource, name: str) -> int:

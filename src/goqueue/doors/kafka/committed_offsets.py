@@ -11,7 +11,7 @@ from goqueue.model.errors import UnknownTopicId
 from goqueue.model.groups.messages import OffsetToCommit
 from goqueue.model.rights import Verb
 
-Place = tuple[str, int]
+TopicAndPartition = tuple[str, int]
 
 
 def topic_name(context: RequestContext, topic: Any, verb: Verb) -> str | None:
@@ -49,7 +49,7 @@ def offsets_to_commit(context: RequestContext, topics: Iterable[Any]) -> tuple[O
 
 
 def commit_answer(
-    context: RequestContext, topics: Iterable[Any], codes: Mapping[Place, ErrorCode]
+    context: RequestContext, topics: Iterable[Any], codes: Mapping[TopicAndPartition, ErrorCode]
 ) -> Message:
     """One code for each partition of the request, in its order."""
     answered = []

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.doors.kafka.authorized_operations import GROUP_OPERATIONS, NOT_ASKED_FOR
+from goqueue.doors.kafka.authorized_operations import NOT_ASKED_FOR, operations_on
 from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
@@ -22,10 +22,16 @@ _FIRST_VERSION_WITH_NOT_FOUND: Final = 6
 
 
 async def handle(context: RequestContext, request: "DescribeGroupsRequest") -> Message:
-    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED_FOR
     return {
         "groups": [
-            {**await _described(context, group_id), "authorized_operations": operations}
+            {
+                **await _described(context, group_id),
+                "authorized_operations": (
+                    operations_on(context, Resource.GROUP, group_id)
+                    if request.include_authorized_operations
+                    else NOT_ASKED_FOR
+                ),
+            }
             for group_id in request.groups
         ]
     }

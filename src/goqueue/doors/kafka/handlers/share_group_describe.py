@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from goqueue.doors.kafka.authorized_operations import GROUP_OPERATIONS, NOT_ASKED_FOR
+from goqueue.doors.kafka.authorized_operations import NOT_ASKED_FOR, operations_on
 from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
@@ -20,10 +20,16 @@ if TYPE_CHECKING:
 
 
 async def handle(context: RequestContext, request: "ShareGroupDescribeRequest") -> Message:
-    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED_FOR
     return {
         "groups": [
-            {**await _described(context, group_id), "authorized_operations": operations}
+            {
+                **await _described(context, group_id),
+                "authorized_operations": (
+                    operations_on(context, Resource.GROUP, group_id)
+                    if request.include_authorized_operations
+                    else NOT_ASKED_FOR
+                ),
+            }
             for group_id in request.group_ids
         ]
     }
