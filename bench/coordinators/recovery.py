@@ -9,12 +9,12 @@ from typing import Final
 from bench.bars import MET, NOT_MET, Bar
 from bench.rounds import say
 from goqueue.broker.coordinator_settings import group_settings
-from goqueue.broker.groups.groups import OFFSETS_TOPIC, Groups
+from goqueue.broker.groups.groups import Groups
 from goqueue.broker.node import Node
 from goqueue.model.broker_config import BrokerConfig, broker_config
 from goqueue.model.caller import ANONYMOUS, Caller, Door
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
-from goqueue.model.topics import NewTopic
+from goqueue.model.topics import OFFSETS_TOPIC, NewTopic
 from goqueue.service.broker_service import BrokerService
 from goqueue.storage.snapshot_files import STATE
 

@@ -6,6 +6,8 @@ Together with `service/access.py` this is the only module that makes rights.
 from enum import Enum
 
 from goqueue.model.rights import (
+    CLUSTER_NAME,
+    ActingCluster,
     CreatableTopic,
     DescribableGroup,
     ReadableGroup,
@@ -23,6 +25,7 @@ class OwnWork(Enum):
     DELAYED_DELIVERY = "delayed messages that are due"
     FIFO_WINDOW = "what a FIFO queue took in the last minutes, to know it when it is sent again"
     SQS_QUEUE = "the queues that SQS has of every topic, opened with their settings"
+    MARKERS = "the ends of transactions, in the partitions that they wrote to"
     RETENTION = "offsets of groups that archive, before whom nothing is deleted"
     MOVE_TASK = "messages that an SQS move task carries to another queue"
 
@@ -45,3 +48,7 @@ def own_group(group: str, _work: OwnWork) -> ReadableGroup:
 
 def own_look(group: str, _work: OwnWork) -> DescribableGroup:
     return DescribableGroup(group)
+
+
+def own_action(_work: OwnWork) -> ActingCluster:
+    return ActingCluster(CLUSTER_NAME)

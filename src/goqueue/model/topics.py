@@ -8,10 +8,12 @@ from uuid import UUID
 from goqueue.model.configs import ConfigEntry
 from goqueue.model.names import NodeId, PartitionIndex, TopicName
 
+# Where groups and their offsets are kept; part of a transaction that commits offsets.
+OFFSETS_TOPIC: Final = "__consumer_offsets"
 # Topics that only the broker itself writes.
 INTERNAL_TOPICS: Final = frozenset(
     {
-        "__consumer_offsets",
+        OFFSETS_TOPIC,
         "__transaction_state",
         "__share_group_state",
         "__queue_state",

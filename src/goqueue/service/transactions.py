@@ -109,7 +109,7 @@ class TransactionService:
     ) -> None:
         """End a transaction in one partition, as administrators do with a hanging one."""
         right = self._access.acting_cluster(caller)
-        await self._transactions.write_marker(
+        await self._transactions.markers.write(
             right, place, marker, producer_id=producer_id, producer_epoch=producer_epoch
         )
 

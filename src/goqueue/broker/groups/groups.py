@@ -51,7 +51,7 @@ from goqueue.model.rights import (
     ReadableTopic,
     ReadableTransactionCommit,
 )
-from goqueue.model.topics import TopicView
+from goqueue.model.topics import OFFSETS_TOPIC, TopicView
 from goqueue.state.groups.coordinator import GroupMachine
 from goqueue.state.groups.settings import GroupOverrides, GroupSettings
 from goqueue.state.groups.topics import TopicInfo, Topics
@@ -60,7 +60,6 @@ from goqueue.state.metadata_image import MetadataImage
 
 R = TypeVar("R")
 
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 # Random part of a member's id: 128 bits cannot be guessed.
 MEMBER_ID_BYTES: Final = 16
 # Commits that overtake each other on their way here do so within milliseconds, so that this many

@@ -1,7 +1,6 @@
 """The transaction coordinator on this broker: commands in, markers out."""
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final, Protocol
@@ -11,19 +10,12 @@ from goqueue.broker.runtime.producer_ids import ProducerIdSource
 from goqueue.broker.runtime.shard import timed, untimed
 from goqueue.broker.runtime.topic import ShardHost, StateTopic
 from goqueue.broker.transactions.endings import Endings
+from goqueue.broker.transactions.markers import MarkerWriter, PendingOffsets
 from goqueue.model.batch import Buffer, check_produced
-from goqueue.model.control import Marker, MarkerType
-from goqueue.model.errors import (
-    GoQueueError,
-    InvalidProducerEpoch,
-    TransactionCoordinatorFenced,
-    UnknownPartition,
-    UnknownTopic,
-)
+from goqueue.model.control import MarkerType
 from goqueue.model.groups.messages import OffsetCommitResult, TxnOffsetCommit
 from goqueue.model.names import TopicPartition, topic_partition
 from goqueue.model.rights import (
-    ActingCluster,
     DescribableTransactionalId,
     DescribableTransactionalIds,
     IdempotentWriter,
@@ -54,8 +46,6 @@ from goqueue.model.transactions.messages import (
     ListedTransaction,
     ListTransactions,
     ListTransactionsAnswer,
-    MarkerResult,
-    MarkersWritten,
     ProducerIdAnswer,
     TransactionDescription,
     WriteMarkers,
@@ -64,18 +54,13 @@ from goqueue.model.transactions.refusals import TransactionRefused, check
 from goqueue.state.producers.verification import ALREADY_ONGOING
 from goqueue.state.transactions.machine import TransactionMachine, TransactionSettings
 
-logger = logging.getLogger(__name__)
-
 STATE_TOPIC: Final = "__transaction_state"
-OFFSETS_TOPIC: Final = "__consumer_offsets"
-# How long one try of a marker waits for its commit; then it is tried again.
-MARKER_TIMEOUT_MS: Final = 10_000
 # An end is decided at once; its markers are waited for this long, so that who committed also reads
 # what it wrote. They take milliseconds, unless a partition is offline.
 END_WAIT_SECONDS: Final = 10.0
 
 
-class GroupOffsets(Protocol):
+class GroupOffsets(PendingOffsets, Protocol):
     """Where groups keep their offsets, some of which wait for the end of a transaction."""
 
     def offsets_partition(self, group_id: str) -> TopicPartition: ...
@@ -83,10 +68,6 @@ class GroupOffsets(Protocol):
     async def commit_in_transaction(
         self, group: ReadableGroup, request: ReadableTransactionCommit
     ) -> OffsetCommitResult: ...
-
-    async def end_transaction(
-        self, partition: TopicPartition, producer_id: int, producer_epoch: int, *, commit: bool
-    ) -> None: ...
 
 
 class Transactions:
@@ -105,6 +86,7 @@ class Transactions:
         self._settings = settings
         self._writing: set[asyncio.Task[None]] = set()
         self._endings = Endings()
+        self.markers = MarkerWriter(host, groups)
         # How transactions ended since the start.
         self.ended: Counter[MarkerType] = Counter()
         self.state = StateTopic(
@@ -370,7 +352,7 @@ class Transactions:
         if answer.errors[partition] is not TransactionError.NONE:
             raise TransactionRefused(answer.errors[partition])
 
-    # --- markers --------------------------------------------------------------------------
+    # --- what the machine is made of, and what it asks for --------------------------------
 
     def _make(self, _index: int, partition: Partition) -> TransactionMachine:
         return TransactionMachine(
@@ -388,78 +370,13 @@ class Transactions:
             task.add_done_callback(self._writing.discard)
 
     async def _write_markers(self, index: int, effect: WriteMarkers) -> None:
-        partitions = sorted(effect.partitions)
-        results = await asyncio.gather(*(self._end_in(name, effect) for name in partitions))
-        report = MarkersWritten(
-            transactional_id=effect.transactional_id,
-            producer_id=effect.producer_id,
-            producer_epoch=effect.producer_epoch,
-            results=dict(zip(partitions, results, strict=True)),
-        )
+        report = await self.markers.write_all(effect)
         shard = await self.state.shard(index)
         outcome = shard.machine.markers_written(report, now_ms=self._host.clock_ms())
         if outcome.records:
             self.ended[effect.marker.type] += 1
         shard.take(outcome)
         self._endings.ended(effect.transactional_id)
-
-    async def write_marker(
-        self,
-        _right: ActingCluster,
-        place: TopicPartition,
-        marker: Marker,
-        *,
-        producer_id: int,
-        producer_epoch: int,
-    ) -> None:
-        """End a transaction in one partition, whatever its coordinator knows of it."""
-        if place.topic == OFFSETS_TOPIC:
-            is_commit = marker.type is MarkerType.COMMIT
-            await self._groups.end_transaction(place, producer_id, producer_epoch, commit=is_commit)
-            return
-        partition = self._host.partition(*place)
-        end_offset = partition.append_marker(
-            marker, producer_id=producer_id, producer_epoch=producer_epoch, bumps_epoch=False
-        )
-        await partition.wait_committed(end_offset, MARKER_TIMEOUT_MS)
-
-    async def _end_in(self, name: TopicPartition, effect: WriteMarkers) -> MarkerResult:
-        """Tell one partition how the transaction ended."""
-        try:
-            if name.topic == OFFSETS_TOPIC:
-                await self._groups.end_transaction(
-                    name,
-                    effect.producer_id,
-                    effect.producer_epoch,
-                    commit=effect.marker.type is MarkerType.COMMIT,
-                )
-            else:
-                await self._append_marker(name, effect.marker, effect)
-        except (UnknownTopic, UnknownPartition):
-            return MarkerResult.GONE
-        except (InvalidProducerEpoch, TransactionCoordinatorFenced) as error:
-            logger.warning("%s: marker refused: %s", name, error)
-            return MarkerResult.FENCED
-        except GoQueueError as error:
-            logger.warning("%s: marker will be tried again: %s", name, error)
-            return MarkerResult.RETRY
-        except Exception:
-            # Every partition must be reported, or the transaction would stay prepared for ever.
-            logger.exception("%s: marker will be tried again", name)
-            return MarkerResult.RETRY
-        return MarkerResult.WRITTEN
-
-    async def _append_marker(
-        self, name: TopicPartition, marker: Marker, effect: WriteMarkers
-    ) -> None:
-        partition = self._host.partition(*name)
-        end_offset = partition.append_marker(
-            marker,
-            producer_id=effect.producer_id,
-            producer_epoch=effect.producer_epoch,
-            bumps_epoch=effect.bumps_epoch,
-        )
-        await partition.wait_committed(end_offset, MARKER_TIMEOUT_MS)
 
     def close(self) -> None:
         for task in self._writing:

@@ -12,6 +12,7 @@ from goqueue.doors.http.publishing import MESSAGES_PER_REQUEST_MAX, NewMessage, 
 from goqueue.doors.http.whole_numbers import whole
 from goqueue.model.records import NewRecord
 from goqueue.model.settings import INT32_MAX
+from goqueue.model.topics import OFFSETS_TOPIC
 from goqueue.model.transactions.messages import ProducerIdentity, TransactionDescription
 
 ID_MAX_LENGTH: Final = 255
@@ -19,7 +20,6 @@ ID_MAX_LENGTH: Final = 255
 PRODUCER_ID_MAX: Final = 2**53 - 1
 # Epochs are 16 bits wide in Kafka's protocol.
 _EPOCH_MAX: Final = 2**15 - 1
-_OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 TransactionalId = Annotated[
     str,
@@ -78,7 +78,7 @@ class TransactionStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def show_transaction(found: TransactionDescription) -> TransactionStatus:
-    places = [place for place in found.partitions if place.topic != _OFFSETS_TOPIC]
+    places = [place for place in found.partitions if place.topic != OFFSETS_TOPIC]
     return TransactionStatus(
         transactional_id=found.transactional_id,
         producer_id=found.producer_id,
