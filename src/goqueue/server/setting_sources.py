@@ -5,9 +5,7 @@ as the default for all topics. A name that is unknown or a value that is bad is 
 place it came from, so that a typing error never passes in silence.
 """
 
-import difflib
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -82,6 +80,8 @@ def settings_from_keywords(keywords: Mapping[str, object]) -> dict[str, str]:
 
 
 def read_config_file(path: Path) -> dict[str, str]:
+    import tomllib  # most brokers have no file
+
     try:
         with path.open("rb") as file:
             tables = tomllib.load(file)
@@ -127,6 +127,8 @@ def _checked(source: str, name: str, text: str) -> str:
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:
+    import difflib  # for those who mistype
+
     nearest = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {nearest[0]}?" if nearest else ""
 
