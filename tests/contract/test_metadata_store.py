@@ -36,7 +36,7 @@ from goqueue.model.errors import (
 )
 
 # A watch that should bring something brings it in far less.
-PATIENCE_S = 10
+PATIENCE_S = 60
 TTL_MS = 5_000
 
 

@@ -125,13 +125,13 @@ class Canceller(threading.Thread):
         request = urllib.request.Request(
             self._url + path, data=data, method=method, headers=headers
         )
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             content = answer.read()
         return json.loads(content) if content else None
 
 
 def pending(server: ServerProcess) -> int:
-    with urllib.request.urlopen(f"{server.http_url}/delay/stats", timeout=10) as answer:
+    with urllib.request.urlopen(f"{server.http_url}/delay/stats", timeout=60) as answer:
         found: int = json.loads(answer.read())["pending"]
     return found
 

@@ -17,7 +17,7 @@ import yaml
 DEPLOY = Path(__file__).parents[2] / "deploy"
 CONFIG = DEPLOY / "prometheus" / "prometheus.yml"
 ALERTS = DEPLOY / "prometheus" / "alerts.yml"
-READY_SECONDS = 20.0
+READY_SECONDS = 60.0
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ class Prometheus:
             ) from None
 
     def _get(self, path: str) -> Any:
-        with urlopen(self._url + path, timeout=10) as answer:
+        with urlopen(self._url + path, timeout=60) as answer:
             body = json.load(answer)
         assert body["status"] == "success", body
         return body["data"]

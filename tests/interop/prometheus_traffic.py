@@ -15,7 +15,7 @@ from tests.interop import sqs_api
 from tests.interop.prometheus_process import wait_for
 from tests.interop.test_share_groups import configure
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 TOPICS: Mapping[str, dict[str, Any]] = {
     "orders": {"queue.max.deliveries": 1},
     "jobs": {},

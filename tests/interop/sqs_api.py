@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 def connect(url: str) -> Any:
     # A failure must be seen, not repeated away.
-    config = Config(retries={"total_max_attempts": 1}, connect_timeout=5, read_timeout=30)
+    config = Config(retries={"total_max_attempts": 1}, connect_timeout=30, read_timeout=60)
     return boto3.client(
         "sqs",
         endpoint_url=url,
@@ -56,7 +56,7 @@ def receive(sqs: Any, url: str, count: int = 10, **options: Any) -> list[dict[st
 def receive_all(sqs: Any, url: str, wanted: int, **options: Any) -> list[dict[str, Any]]:
     """Poll until `wanted` messages came; for queues of several partitions."""
     found: list[dict[str, Any]] = []
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while len(found) < wanted and time.monotonic() < deadline:
         found += receive(sqs, url, WaitTimeSeconds=1, **options)
     return found
@@ -73,7 +73,7 @@ def attribute(sqs: Any, url: str, name: str) -> str:
 
 
 def eventually(look: Callable[[], T], is_good: Callable[[T], bool]) -> T:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while True:
         found = look()
         if is_good(found) or time.monotonic() > deadline:

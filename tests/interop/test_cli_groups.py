@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from goqueue.cli.main import app
 from goqueue.testing import ServerProcess
 
-TIMEOUT_SECONDS = 20
+TIMEOUT_SECONDS = 60
 
 
 class Cli:

@@ -30,7 +30,7 @@ from goqueue.testing import ServerProcess
 # Its names are re-exports that the type checker does not see.
 admin_api: Any = admin_module
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 PARTITIONS = 4
 
 PROTOCOLS: dict[str, dict[str, Any]] = {

@@ -14,7 +14,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import MemberToRemove, NewTopic
 from kafka.structs import OffsetAndMetadata
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 PARTITIONS = 4
 
 

@@ -188,7 +188,7 @@ def test_a_group_of_both_splits_rebalances_and_shares_offsets(
         until(lambda: committed() == [10] * 4, step_and_commit)
         assert len({*member.seen, *from_kafka}) == 40
         places = [TopicPartition(orders, partition) for partition in range(4)]
-        assert [place.offset for place in consumer.committed(places, timeout=10)] == [10] * 4
+        assert [place.offset for place in consumer.committed(places, timeout=60)] == [10] * 4
 
         # The HTTP member leaves: librdkafka gets its partitions and goes on where it was.
         before = len(from_kafka)

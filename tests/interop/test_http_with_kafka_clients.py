@@ -40,7 +40,7 @@ def test_kafka_reads_what_curl_published(server: ServerProcess, topic: str) -> N
         }
     )
     consumer.assign([TopicPartition(topic, partition, 0)])
-    read = consumer.consume(4, timeout=20)
+    read = consumer.consume(4, timeout=60)
     consumer.close()
 
     assert [message.value() for message in read] == [

@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient
 admin_api: Any = admin_module
 
 DEADLINE_SECONDS = 30
-TIMEOUT_SECONDS = 10
+TIMEOUT_SECONDS = 60
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         prometheus.wait_scrapes(2)
         traffic.round()
         prometheus.wait_scrapes(2)
-        with urlopen(server.http_url + "/metrics", timeout=10) as answer:
+        with urlopen(server.http_url + "/metrics", timeout=60) as answer:
             text = answer.read().decode()
         yield Watched(prometheus, text)
 

@@ -33,7 +33,7 @@ class Load:
         self._numbers = count()
 
     def run(self, url: str) -> None:
-        with httpx.Client(base_url=url, timeout=10, verify=False) as client:
+        with httpx.Client(base_url=url, timeout=60, verify=False) as client:
             try:
                 while True:
                     self._step(client)
@@ -61,7 +61,7 @@ class Load:
 
 
 def check(load: Load, url: str) -> None:
-    with httpx.Client(base_url=url, timeout=10, verify=False) as client:
+    with httpx.Client(base_url=url, timeout=60, verify=False) as client:
         listed: list[dict[str, Any]] = []
         while page := client.get(f"/schemas?offset={len(listed)}").raise_for_status().json():
             listed += page

@@ -76,7 +76,7 @@ def test_messages_over_crashes(killable: ServerProcess) -> None:
         sqs = connect(server.http_url)
         assert attribute(sqs, url, "VisibilityTimeout") == "5"
         left: set[str] = set()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         # After a restart nothing is in flight, so everything that is left can be had at once.
         while time.monotonic() < deadline:
             messages = receive(sqs, url, VisibilityTimeout=60)
@@ -168,5 +168,5 @@ def test_a_stop_answers_those_who_wait(killable: ServerProcess) -> None:
         started = time.monotonic()
         assert server.sigterm() == 0
         waiting.join()
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < 18
         assert found == [[]]

@@ -18,7 +18,7 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"
 TRACEPARENT = f"00-{TRACE}-{PARENT}-01"
 RECEIVER = Path(__file__).with_name("otlp_receiver.py")
-PATIENCE_S = 20
+PATIENCE_S = 60
 SETTINGS = (
     *("--set", "num.partitions=1", "--set", "topic.queue.max.deliveries=2"),
     *("--set", "topic.queue.retry.backoff.ms=50"),
@@ -63,7 +63,7 @@ def server(data_dir: Path, otlp: tuple[str, Path]) -> Iterator[ServerProcess]:
 
 @pytest.fixture(scope="module")
 def http(server: ServerProcess) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.http_url, timeout=10) as client:
+    with httpx.Client(base_url=server.http_url, timeout=60) as client:
         yield client
 
 

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 
 
 def read_all(bootstrap: str, topic: str, *, isolation: str = "read_committed") -> list[bytes]:

@@ -16,7 +16,7 @@ from goqueue.doors.kafka.handlers import OPERATIONS
 from goqueue.doors.kafka.wire.fields import fields_of
 from goqueue.testing import EmbeddedBroker
 
-TIMEOUT_SECONDS = 10
+TIMEOUT_SECONDS = 60
 API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 PATIENT = settings(
     max_examples=60,

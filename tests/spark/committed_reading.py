@@ -4,7 +4,7 @@ import time
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 
 
 def read_committed(

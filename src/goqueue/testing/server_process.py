@@ -15,8 +15,8 @@ from typing import Final, Self
 
 from goqueue.model.errors import GoQueueError
 
-START_TIMEOUT_SECONDS: Final = 20.0
-STOP_TIMEOUT_SECONDS: Final = 10.0
+START_TIMEOUT_SECONDS: Final = 60.0
+STOP_TIMEOUT_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.005
 
 

@@ -186,7 +186,7 @@ def test_a_waiting_reader_is_woken_by_a_message(open_broker: OpenBroker) -> None
             while not any(broker.partition("t", index).waiters for index in range(3)):
                 await asyncio.sleep(0.001)
             await publish(broker, b"now")
-            assert values(await asyncio.wait_for(waiting, 10)) == [b"now"]
+            assert values(await asyncio.wait_for(waiting, 25)) == [b"now"]
 
     asyncio.run(scenario())
 
@@ -565,7 +565,7 @@ def test_headers_that_came_compressed_do_not_keep_a_message_from_the_dead_letter
     open_broker: OpenBroker, name: str, value: bytes
 ) -> None:
     async def scenario() -> None:
-        async with asyncio.timeout(10), open_broker() as broker:
+        async with asyncio.timeout(45), open_broker() as broker:
             await make_topic(broker)
             poison = NewRecord(value=b"poison", headers=((name, value), ("own", b"kept")))
             zstd = COMPRESSION_CODES["zstd"]

@@ -30,7 +30,7 @@ from tests.unit.broker.conftest import OpenBroker
 
 pytestmark = pytest.mark.anyio
 
-WAIT_SECONDS = 20
+WAIT_SECONDS = 60
 
 
 def record(*fields: dict[str, object], name: str = "User") -> NewSchema:

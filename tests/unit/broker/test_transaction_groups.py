@@ -22,7 +22,7 @@ from tests.stored_records import read_records
 from tests.unit.broker.conftest import OpenBroker
 
 pytestmark = pytest.mark.anyio
-READ_SECONDS = 10
+READ_SECONDS = 60
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from goqueue.model.errors import (
     ShuttingDown,
 )
 
-PATIENCE_S = 10
+PATIENCE_S = 60
 
 T = TypeVar("T")
 

@@ -9,6 +9,7 @@ import pytest
 from goqueue.model.batch import assign, read_header
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.storage.log import PartitionLog
+from tests.busy_machine import stretched
 from tests.unit.storage.stored_log import NOW_MS, append, flip_bit, log_files, open_log, read_one
 
 EVERYWHERE = 1 << 40
@@ -128,4 +129,4 @@ def test_look_ups_in_a_million_messages_take_less_than_a_millisecond(tmp_path: P
     assert read_one(log, 999_999).offset == 999_999
 
     # The median: a busy machine may interrupt any single one.
-    assert sorted(durations)[100] < 0.001
+    assert sorted(durations)[100] < stretched(0.001)

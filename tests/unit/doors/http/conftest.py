@@ -54,7 +54,7 @@ async def address(broker: Node, door: HttpDoor) -> tuple[str, int]:
 async def client(address: tuple[str, int]) -> AsyncIterator[httpx.AsyncClient]:
     host, port = address
     async with httpx.AsyncClient(
-        base_url=f"http://{host}:{port}", timeout=10, verify=False
+        base_url=f"http://{host}:{port}", timeout=60, verify=False
     ) as opened:
         yield opened
 

@@ -165,7 +165,7 @@ async def raw(address: tuple[str, int], sent: bytes, *, ends: bool = True) -> by
     reader, writer = await asyncio.open_connection(*address)
     try:
         writer.write(sent)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await (reader.read() if ends else reader.read(65_536))
     finally:
         writer.close()

@@ -21,7 +21,7 @@ async def send(_message: Message) -> None: ...
 
 def run(scenario: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await scenario()
 
     asyncio.run(bounded())

@@ -10,6 +10,7 @@ from goqueue.doors.http import HttpDoor
 from goqueue.doors.http import traffic as http_traffic
 from goqueue.model.broker_config import broker_config
 from goqueue.service.broker_service import BrokerService
+from tests.busy_machine import stretched
 from tests.unit.doors.http.answers import error_code
 
 pytestmark = pytest.mark.anyio
@@ -19,7 +20,7 @@ POLL = "/topics/orders/partitions/0/messages?maxWait=30000"
 
 async def until(condition: object) -> None:
     assert callable(condition)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.001)
 
@@ -43,7 +44,7 @@ async def test_stopping_answers_long_polls_and_takes_less_than_a_second(
 
     await door.stop()
 
-    assert loop.time() - before < 1
+    assert loop.time() - before < stretched(1)
     for answered in await asyncio.gather(*polls):
         assert error_code(answered, 503) == "shutting_down"
     assert not broker.partition(orders, 0).waiters
@@ -66,7 +67,7 @@ async def test_stopping_hangs_up_on_who_does_not_finish(
 
     await door.stop()
 
-    assert loop.time() - before < 1
+    assert loop.time() - before < stretched(1)
     assert door._traffic.in_flight == 0
     assert await read_to_end(reader) == b""
     assert await read_to_end(quiet_reader) == b""

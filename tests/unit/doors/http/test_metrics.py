@@ -231,7 +231,7 @@ async def test_dead_letters_are_counted_until_their_topic_goes(
     await client.post("/messages/reject", json={"group": "workers", "receipts": receipts})
     dead = {"dead_letter_topic": f"{orders}.dlq"}
     labels = {"topic": orders, "reason": "rejected", **dead}
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (found := await scrape(client)).of("dead_letters_total", **labels) is None:
             pass
     assert found.of("dead_letters_total", **labels) == 1

@@ -93,7 +93,7 @@ async def test_a_time_range_says_when_it_is_over(client: httpx.AsyncClient) -> N
     assert (page["nextOffset"], page["untilOffset"]) == (4, 4)
 
     # Nothing can come any more, so this does not wait.
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(25):
         done = (
             await client.get(f"{PATH}?offset=4&until=2023-11-14T22:04:00Z&maxWait=30000")
         ).json()
@@ -166,8 +166,8 @@ async def test_what_was_read_can_be_published_again(
 async def test_a_long_poll_ends_with_the_first_message(
     client: httpx.AsyncClient, broker: Node, orders: str
 ) -> None:
-    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
-        poll = group.create_task(client.get(PATH, params={"maxWait": 30_000}, timeout=20))
+    async with asyncio.timeout(25), asyncio.TaskGroup() as group:
+        poll = group.create_task(client.get(PATH, params={"maxWait": 30_000}, timeout=60))
         partition = broker.partition(orders, 0)
         while not partition.waiters:
             await asyncio.sleep(0.001)
@@ -184,7 +184,7 @@ async def test_a_long_poll_gives_up_in_time(client: httpx.AsyncClient) -> None:
     page = await client.get(PATH, params={"maxWait": 100})
 
     assert offsets(page) == []
-    assert 0.09 <= loop.time() - before < 5
+    assert 0.09 <= loop.time() - before < 25
 
 
 async def test_a_client_that_hangs_up_is_not_waited_for(
@@ -192,7 +192,7 @@ async def test_a_client_that_hangs_up_is_not_waited_for(
 ) -> None:
     partition = broker.partition(orders, 0)
     poll = asyncio.create_task(client.get(PATH, params={"maxWait": 30_000}))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(25):
         while not partition.waiters:
             await asyncio.sleep(0.001)
         poll.cancel()

@@ -298,7 +298,7 @@ async def test_a_restart_in_the_middle_changes_nothing(tmp_path: Path) -> None:
         host, port = await door.start()
         try:
             url = f"http://{host}:{port}"
-            async with httpx.AsyncClient(base_url=url, timeout=10, verify=False) as client:
+            async with httpx.AsyncClient(base_url=url, timeout=60, verify=False) as client:
                 return await work(client)
         finally:
             await door.stop()

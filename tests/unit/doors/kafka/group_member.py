@@ -83,7 +83,7 @@ class ClassicMember:
 
 async def until(condition: Callable[[], Any]) -> Any:
     """Ask until the answer is not no."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         # Not by truth: the error code 0 is an answer.
         while (answer := await condition()) is None or answer is False:
             await asyncio.sleep(0)

@@ -247,7 +247,7 @@ async def test_a_record_wakes_one_member_and_many_records_wake_many(
     waiting[gone].client.close()
     gone.cancel()
     await publish_batch(broker, count - 2)
-    found, _ = await asyncio.wait(rest, timeout=15)
+    found, _ = await asyncio.wait(rest, timeout=60)
     assert sorted(task.result()[0][0] for task in found) == [
         (offset, offset, 1) for offset in range(1, count - 1)
     ]

@@ -13,7 +13,7 @@ from kio.static.constants import EntityType
 
 from goqueue.doors.kafka.wire.fields import fields_of
 
-CALL_TIMEOUT_SECONDS = 10
+CALL_TIMEOUT_SECONDS = 60
 
 
 def newest_version(name: str) -> int:

@@ -33,7 +33,7 @@ async def opened_door(broker: Node, rules: Rules | None = None) -> AsyncIterator
     host, port = await door.start()
     await broker.announce(host, 9092, port)
     async with httpx.AsyncClient(
-        base_url=f"http://{host}:{port}", timeout=20, verify=False
+        base_url=f"http://{host}:{port}", timeout=60, verify=False
     ) as opened:
         yield opened
     await door.stop()

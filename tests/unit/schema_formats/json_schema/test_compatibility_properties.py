@@ -203,12 +203,12 @@ def alternatives(word: str, count: int) -> dict[str, Any]:
 
 
 def test_many_alternatives_are_matched_in_good_time() -> None:
-    began = time.monotonic()
+    began = time.process_time()
     assert kinds(alternatives("a", 300), alternatives("a", 301)) == []
     assert kinds(alternatives("a", 300), alternatives("b", 300)) == [
         "COMBINED_TYPE_SUBSCHEMAS_CHANGED"
     ]
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_too_many_comparisons_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
