@@ -32,9 +32,9 @@ class BrokerService:
         self.node = node
         self.topics = TopicService(node, access)
         self.log = LogService(node, access)
-        self.publishing = PublishingService(node, access, routing)
+        self.publishing = PublishingService(node, access)
         self.queues = QueueService(node, access)
-        self.sqs_queues = SqsQueueService(node, access, routing)
+        self.sqs_queues = SqsQueueService(node, access)
         self.fifo = FifoService(node, access, routing)
         self.moves = MoveService(node, access, routing)
         self.share_groups = ShareGroupService(node, access)
@@ -42,10 +42,10 @@ class BrokerService:
         self.members = HostedMemberService(node, access)
         self.transactions = TransactionService(node, access)
         self.producers = HostedProducerService(node, access)
-        self.schemas = SchemaService(node, access, routing)
-        self.delays = DelayService(node, access, routing)
+        self.schemas = SchemaService(node, access)
+        self.delays = DelayService(node, access)
         self.measuring = MeasuringService(node, access)
-        self.tracing = TracingService(node, access, routing)
+        self.tracing = TracingService(node, access)
         self.administration = Administration(node, access, routing)
 
     @property

@@ -7,14 +7,12 @@ from goqueue.model.caller import Caller
 from goqueue.model.delays import LIST_DEFAULT, DelayedId, DelayedPage, DelayStats
 from goqueue.model.rights import Resource, Verb
 from goqueue.service.access import Access
-from goqueue.service.routing import Routing
 
 
 class DelayService:
-    def __init__(self, node: Node, access: Access, routing: Routing) -> None:
+    def __init__(self, node: Node, access: Access) -> None:
         self._node = node
         self._access = access
-        self._routing = routing
 
     async def list_pending(
         self, caller: Caller, topic: str, *, after: str | None = None, limit: int = LIST_DEFAULT

@@ -186,7 +186,7 @@ class GroupService:
         """Where the group is in all partitions that have an offset or an owner, or in those of
         one topic; in order."""
         right = self._access.describable_group(caller, seen.group_id)
-        found = await positions(self._groups, self._node.partition, seen, right)
+        found = await positions(self._groups, self._node.led.find, seen, right)
         return [
             each
             for each in found

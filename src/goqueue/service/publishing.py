@@ -7,14 +7,12 @@ from goqueue.model.caller import Caller
 from goqueue.model.publishing import Outcome
 from goqueue.model.records import NewRecord
 from goqueue.service.access import Access
-from goqueue.service.routing import Routing
 
 
 class PublishingService:
-    def __init__(self, node: Node, access: Access, routing: Routing) -> None:
+    def __init__(self, node: Node, access: Access) -> None:
         self._node = node
         self._access = access
-        self._routing = routing
 
     def now_ms(self) -> int:
         """The clock that due times are measured by."""

@@ -1,12 +1,13 @@
-"""The one place where it is decided who leads what an operation is about.
+"""Who leads what an operation is about, for services that must know it before they call the broker.
 
-A cluster of one leads everything: what is not here is nowhere.
+Whether this broker leads a partition is decided in one place, `LedPartitions`: every operation
+finds its partition there, of a topic or of the broker's state, and refuses what others lead. A
+cluster of one leads everything: what is not here is nowhere.
 """
 
 from typing import Any
 
 from goqueue.broker.node import Node
-from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.topic import StateTopic
 from goqueue.model.names import NodeId
 
@@ -14,10 +15,6 @@ from goqueue.model.names import NodeId
 class Routing:
     def __init__(self, node: Node) -> None:
         self._node = node
-
-    def led_partition(self, topic: str, index: int) -> Partition:
-        """The partition if this broker leads it, or an error that makes clients look again."""
-        return self._node.led.find(topic, index)
 
     def check_queue_owner(self, topic: str) -> None:
         """What a whole queue remembers (deduplication ids, move tasks) is with its partition 0."""

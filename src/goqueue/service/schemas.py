@@ -23,18 +23,16 @@ from goqueue.model.schemas.messages import (
 )
 from goqueue.model.schemas.mismatch import Mismatch
 from goqueue.service.access import Access
-from goqueue.service.routing import Routing
 
 Right = TypeVar("Right", bound=str)
 
 
 class SchemaService:
-    def __init__(self, node: Node, access: Access, routing: Routing) -> None:
+    def __init__(self, node: Node, access: Access) -> None:
         self._schemas = node.schemas
         self._reading = node.schemas.reading
         self._cluster_id = node.cluster_id
         self._access = access
-        self._routing = routing
 
     @property
     def schema_max_bytes(self) -> int:

@@ -14,14 +14,12 @@ from goqueue.model.queues.policies import (
 from goqueue.model.queues.sqs_queue import SQS_GROUP, QueueCounts, SqsQueue
 from goqueue.model.rights import Resource, Verb
 from goqueue.service.access import Access
-from goqueue.service.routing import Routing
 
 
 class SqsQueueService:
-    def __init__(self, node: Node, access: Access, routing: Routing) -> None:
+    def __init__(self, node: Node, access: Access) -> None:
         self._catalogue = node.sqs_catalogue
         self._access = access
-        self._routing = routing
 
     # --- finding --------------------------------------------------------------------------
 

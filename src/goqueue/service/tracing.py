@@ -8,14 +8,12 @@ from goqueue.model.tracing.figures import TracingFigures
 from goqueue.model.tracing.query import FoundSpans, FoundTraces, SpanQuery
 from goqueue.model.tracing.spans import MessagePlace
 from goqueue.service.access import Access
-from goqueue.service.routing import Routing
 
 
 class TracingService:
-    def __init__(self, node: Node, access: Access, routing: Routing) -> None:
+    def __init__(self, node: Node, access: Access) -> None:
         self._node = node
         self._access = access
-        self._routing = routing
 
     # --- what is noted --------------------------------------------------------------------
 

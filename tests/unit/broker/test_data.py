@@ -15,6 +15,7 @@ from goqueue.model.errors import (
     InvalidRecord,
     InvalidRequiredAcks,
     InvalidTimestamp,
+    NotLeader,
     OffsetOutOfRange,
     OutOfOrderSequence,
     RecordTooLarge,
@@ -387,5 +388,23 @@ def test_readers_of_committed_data_wait_for_the_outcome(open_broker: OpenBroker)
         async with open_broker() as broker:
             assert await committed(broker) == ([b"plain", b"one", b"two"], [2])
             assert broker.partition("t", 0).last_stable_offset == 5
+
+    asyncio.run(scenario())
+
+
+def test_a_copy_that_another_broker_leads_is_kept_but_never_answers(
+    open_broker: OpenBroker,
+) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await BrokerService(broker).topics.create(ANYONE, NewTopic(name="t", partitions=1))
+            await produce(broker, batch(b"x"))
+            copy = broker.partition("t", 0)
+            copy.is_led = False
+            with pytest.raises(NotLeader):
+                await produce(broker, batch(b"y"))
+            assert isinstance((await fetch(broker, 0)).error, NotLeader)
+            assert broker.hosted.get("t", 0) is copy
+            assert copy.log_end_offset == 1
 
     asyncio.run(scenario())
