@@ -85,28 +85,7 @@ class Queues:
 
         `outlives_lease`: a message's last receipt settles it also after its time, as in SQS.
         """
-        settled: list[Settled] = [QueueError.NONE] * len(wanted)
-        by_partition: dict[tuple[str, int], list[int]] = {}
-        for position, (receipt, _, _) in enumerate(wanted):
-            by_partition.setdefault((receipt.topic, receipt.partition), []).append(position)
-
-        async def ask(topic: str, index: int, positions: Sequence[int]) -> None:
-            items = [wanted[position].acknowledgement for position in positions]
-            try:
-                answer = await self.acknowledge(group, topics[topic], index, items)
-                said: Sequence[Settled] = answer.errors
-                if answer.error is QueueError.UNKNOWN_QUEUE:
-                    raise UnknownQueue(f"group {group!r} does not read topic {topic!r} as a queue")
-            except GoQueueError as error:
-                said = [error] * len(positions)
-            for position, each in zip(positions, said, strict=True):
-                settled[position] = each
-
-        if len(by_partition) == 1:
-            ((where, positions),) = by_partition.items()
-            await ask(*where, positions)
-        else:
-            await asyncio.gather(*(ask(*where, each) for where, each in by_partition.items()))
+        settled = await self._ask_each(group, topics, wanted)
         for position, (receipt, action, _) in enumerate(wanted):
             if action not in _SETTLING:
                 continue
@@ -116,6 +95,33 @@ class Queues:
             if settled[position] is QueueError.NONE:
                 key = self.registry.key(group, topic, receipt.partition)
                 self.receiving.memory.settled(key, receipt.offset)
+        return settled
+
+    async def _ask_each(
+        self,
+        group: ReadableGroup,
+        topics: Mapping[str, ReadableTopic],
+        wanted: Sequence[Settlement],
+    ) -> list[Settled]:
+        """Receipts of one partition go to its queue together."""
+        by_partition: dict[tuple[str, int], list[int]] = {}
+        for position, (receipt, _, _) in enumerate(wanted):
+            by_partition.setdefault((receipt.topic, receipt.partition), []).append(position)
+        settled: list[Settled] = [QueueError.NONE] * len(wanted)
+
+        async def ask(topic: str, index: int, positions: Sequence[int]) -> None:
+            items = [wanted[position].acknowledgement for position in positions]
+            try:
+                answer = await self.acknowledge(group, topics[topic], index, items)
+                if answer.error is QueueError.UNKNOWN_QUEUE:
+                    raise UnknownQueue(f"group {group!r} does not read topic {topic!r} as a queue")
+                said: Sequence[Settled] = answer.errors or [answer.error] * len(items)
+            except GoQueueError as error:
+                said = [error] * len(items)
+            for position, each in zip(positions, said, strict=True):
+                settled[position] = each
+
+        await asyncio.gather(*(ask(*where, each) for where, each in by_partition.items()))
         return settled
 
     async def _settle_expired(
