@@ -6,8 +6,9 @@ Layout: https://kafka.apache.org/documentation/#recordbatch
 """
 
 import struct
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from crc32c import crc32c
 
@@ -36,6 +37,7 @@ COMPRESSION_NAMES: Final = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
 # The fields of `BatchHeader`, in their order.
 HEADER_FIELDS: Final = struct.Struct(">qiibIhiqqqhii")
 
+_BASE_OFFSET: Final = struct.Struct(">q")
 _LEADER_EPOCH: Final = struct.Struct(">i")
 
 assert HEADER_FIELDS.size == HEADER_BYTES
@@ -91,9 +93,13 @@ class BatchHeader(NamedTuple):
         return self.producer_id != NO_PRODUCER_ID
 
 
+# What `_make` does, without a call in Python: every produced and every fetched batch passes here.
+_new_header: Final[Callable[[tuple[Any, ...]], BatchHeader]] = partial(tuple.__new__, BatchHeader)
+
+
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """Read the header at `position`; the caller knows that 61 bytes are there."""
-    return BatchHeader._make(HEADER_FIELDS.unpack_from(buffer, position))
+    return _new_header(HEADER_FIELDS.unpack_from(buffer, position))
 
 
 def check_batch(buffer: Buffer, position: int = 0) -> BatchHeader:
@@ -101,7 +107,7 @@ def check_batch(buffer: Buffer, position: int = 0) -> BatchHeader:
     available = len(buffer) - position
     if available < HEADER_BYTES:
         raise CorruptBatch(f"{available} bytes are too few for a batch header of {HEADER_BYTES}")
-    header = BatchHeader._make(HEADER_FIELDS.unpack_from(buffer, position))
+    header: BatchHeader = _new_header(HEADER_FIELDS.unpack_from(buffer, position))
     size = header.length + LENGTH_PREFIX_BYTES
     if header.magic != MAGIC_V2:
         raise CorruptBatch(f"batch has format version {header.magic}; only {MAGIC_V2} is stored")
@@ -132,29 +138,36 @@ def check_produced(buffer: Buffer, position: int = 0) -> BatchHeader:
                 f"message format {magic} is not supported; send record batches of format 2"
             )
     header = check_batch(buffer, position)
+    attributes = header.attributes
+    has_producer = header.producer_id != NO_PRODUCER_ID
     if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
         raise InvalidRecord(
             f"batch says {header.record_count} records and last offset delta "
             f"{header.last_offset_delta}; the delta must be the count less one, and the count ≥ 1"
         )
-    if header.is_control:
+    if attributes & CONTROL_BIT:
         raise InvalidRecord("control batches are written by the broker only")
-    if header.compression >= len(COMPRESSION_NAMES):
+    if attributes & COMPRESSION_MASK >= len(COMPRESSION_NAMES):
         raise InvalidRecord(f"compression type {header.compression} is unknown")
-    if header.has_producer and (header.base_sequence < 0 or header.producer_epoch < 0):
+    if has_producer and (header.base_sequence < 0 or header.producer_epoch < 0):
         raise InvalidRecord(
             f"producer {header.producer_id} sent epoch {header.producer_epoch} and sequence "
             f"{header.base_sequence}; both must be 0 or more"
         )
-    if not header.has_producer and header.is_transactional:
+    if not has_producer and attributes & TRANSACTIONAL_BIT:
         raise InvalidRecord("a transactional batch must carry a producer id")
     return header
 
 
 def assign(buffer: bytearray, position: int, base_offset: int, leader_epoch: int) -> None:
     """Give the batch at `position` its place in the log; its checksum stays valid."""
-    struct.pack_into(">q", buffer, position, base_offset)
+    _BASE_OFFSET.pack_into(buffer, position, base_offset)
     _LEADER_EPOCH.pack_into(buffer, position + LENGTH_PREFIX_BYTES, leader_epoch)
+
+
+def with_place(header: BatchHeader, base_offset: int, leader_epoch: int) -> BatchHeader:
+    """The header as it stands after `assign`."""
+    return _new_header((base_offset, header.length, leader_epoch, *header[3:]))
 
 
 def is_transactional(buffer: Buffer) -> bool:

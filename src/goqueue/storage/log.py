@@ -152,7 +152,8 @@ class PartitionLog:
         none of it after an error. `PartitionOffline` on any trouble with the disk: for good, unless
         the disk was full, after which the next append may work again.
         """
-        self._health.check()
+        if self._health.offline_reason is not None:
+            self._health.check()
         if batches[0][1].base_offset != self._log_end_offset:
             raise ValueError(
                 f"{self.name}: append of offset {batches[0][1].base_offset} "

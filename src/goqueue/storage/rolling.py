@@ -14,12 +14,13 @@ def is_full(
     By size, by index size, and by age: of the segment's first append on the broker's clock, or of
     its first batch against the new one, so that replayed history is cut up as well.
     """
+    last_offset = last.base_offset + last.last_offset_delta
     return (
         segment.size_bytes + added_bytes > config.segment_bytes
         or segment.index_entries * TIME_ENTRY_BYTES >= config.segment_index_bytes
         or is_old(segment, config, now_ms)
         or NO_TIMESTAMP < segment.first_timestamp_ms < last.max_timestamp_ms - config.segment_ms
-        or last.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+        or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
     )
 
 

@@ -3,12 +3,14 @@
 from typing import NamedTuple
 
 from goqueue.model.batch import (
+    LENGTH_PREFIX_BYTES,
     NO_TIMESTAMP,
     BatchHeader,
     Buffer,
     assign,
     check_batch,
     check_produced,
+    with_place,
 )
 from goqueue.model.batch_editing import recompress, stamp_append_time
 from goqueue.model.errors import InvalidRecord, InvalidTimestamp, RecordTooLarge
@@ -49,16 +51,16 @@ def check_rules(
     position = 0
     while position < len(data):
         header = check_produced(data, position)
-        if header.size_bytes > config.max_message_bytes:
+        size_bytes = header.length + LENGTH_PREFIX_BYTES
+        if size_bytes > config.max_message_bytes:
             raise RecordTooLarge(
-                f"batch has {header.size_bytes} bytes; max.message.bytes is "
-                f"{config.max_message_bytes}"
+                f"batch has {size_bytes} bytes; max.message.bytes is {config.max_message_bytes}"
             )
         _check_timestamps(header, config, now_ms)
         if config.is_compacted:
             _check_keys(data, position, header)
         batches.append((position, header))
-        position += header.size_bytes
+        position += size_bytes
     if len(batches) > 1 and any(header.has_producer for _, header in batches):
         raise InvalidRecord("an idempotent producer sends one batch per partition and request")
     return _conform(data, batches, config, now_ms)
@@ -72,7 +74,7 @@ def place(
     offset = base_offset
     for position, header in batches:
         assign(data, position, offset, leader_epoch)
-        placed.append((position, header._replace(base_offset=offset, leader_epoch=leader_epoch)))
+        placed.append((position, with_place(header, offset, leader_epoch)))
         offset += header.last_offset_delta + 1
     return placed
 

@@ -109,7 +109,7 @@ class Log:
         elif is_transactional(records):
             raise InvalidRecord("a transactional batch was sent without a transactional id")
         appended = await self._intake.append_checked(partition, records, guard=guard)
-        if acks != 0:
+        if acks != 0 and appended.last_offset >= partition.high_watermark:
             await partition.wait_committed(appended.last_offset + 1, timeout_ms)
         return Produced(*appended, partition.log_start_offset)
 

@@ -239,13 +239,14 @@ class Partition:
         if log.segment_count != segment_count:
             self._save_ledgers()
         end_offset = log.log_end_offset
+        config = log.config
         self.lanes.record(base_offset, lanes, end_offset)
         self.messages_in += end_offset - base_offset
         self.bytes_in += len(data)
-        self._flushes.appended(log.config.fsync_policy, log.config.flush_ms)
+        self._flushes.appended(config.fsync_policy, config.flush_ms)
         self._advance(len(data))
-        stamped_ms = now_ms if self._stamps_append_time else NO_TIMESTAMP
-        return Appended(base_offset, end_offset - 1, stamped_ms)
+        stamps = config.message_timestamp_type == "LogAppendTime"
+        return Appended(base_offset, end_offset - 1, now_ms if stamps else NO_TIMESTAMP)
 
     @property
     def _stamps_append_time(self) -> bool:
@@ -303,6 +304,8 @@ class Partition:
             listener()
         if self.trace is not None:
             self.trace.committed(durable_offset)
+        if not self.waiters:
+            return
         if appended_bytes:
             credit_all(self.waiters, appended_bytes)
         else:

@@ -229,7 +229,9 @@ class Connection(asyncio.BufferedProtocol):
 
     async def _run(self, exchange: Exchange) -> None:
         header, operation = exchange.header, exchange.operation
-        caller = self._caller_of(header.client_id or "")
+        caller = self._caller
+        if header.client_id != caller.client_id:
+            caller = self._caller_of(header.client_id or "")
         self._services.service.tracing.asked_by(caller)
         context = RequestContext(
             self._services, exchange.version, header.correlation_id, caller, self

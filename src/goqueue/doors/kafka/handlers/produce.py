@@ -1,9 +1,10 @@
 """Produce: one record batch per partition, appended in the order the requests came."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
@@ -40,18 +41,18 @@ _Outcome = Produced | GoQueueError
 
 
 async def handle(context: RequestContext, request: "ProduceRequest") -> Message | None:
+    version = context.version
     timeout_ms = max(0, request.timeout // _MILLISECOND)
-    pending: list[_Outcome | asyncio.Task[_Outcome]] = []
-    topics: list[tuple[Message, list[PartitionProduceData]]] = []
-    by_id = context.version >= FIRST_VERSION_WITH_TOPIC_ID
+    appends: list[Coroutine[Any, Any, _Outcome]] = []
+    topics: list[tuple[str, Any, Sequence[PartitionProduceData]]] = []
     for topic in request.topic_data:
         # The name stands in the request up to version 12, the id from then on (KIP-516).
-        named = {"topic_id": topic.topic_id} if by_id else {"name": getattr(topic, "name", "")}
-        topics.append((named, list(topic.partition_data)))
+        named_by = "topic_id" if version >= FIRST_VERSION_WITH_TOPIC_ID else "name"
+        named = getattr(topic, named_by)
+        topics.append((named_by, named, topic.partition_data))
         for part in topic.partition_data:
-            # Begun here and now, so that all appends happen in the order of the requests.
-            pending.append(begin(_append(context, request, named, part, timeout_ms=timeout_ms)))
-    outcomes = [await one if isinstance(one, asyncio.Task) else one for one in pending]
+            appends.append(_append(context, request, named, part, timeout_ms))
+    outcomes = [await appends[0]] if len(appends) == 1 else await _side_by_side(appends)
     if request.acks == 0:
         _close_on_error(outcomes)
         return None
@@ -59,22 +60,25 @@ async def handle(context: RequestContext, request: "ProduceRequest") -> Message 
     return {
         "responses": [
             {
-                **named,
-                "partition_responses": [
-                    _answer(p.index, next(remaining), context.version) for p in parts
-                ],
+                named_by: named,
+                "partition_responses": [_answer(p.index, next(remaining), version) for p in parts],
             }
-            for named, parts in topics
+            for named_by, named, parts in topics
         ]
     }
+
+
+async def _side_by_side(appends: Iterable[Coroutine[Any, Any, _Outcome]]) -> list[_Outcome]:
+    """All are begun before one is waited for: appends happen in the order of the requests."""
+    begun = [begin(append) for append in appends]
+    return [await one if isinstance(one, asyncio.Task) else one for one in begun]
 
 
 async def _append(
     context: RequestContext,
     request: "ProduceRequest",
-    named: Message,
+    named: str | UUID | None,
     part: "PartitionProduceData",
-    *,
     timeout_ms: int,
 ) -> _Outcome:
     acks = request.acks
@@ -82,12 +86,11 @@ async def _append(
         if acks not in (-1, 0, 1):
             raise InvalidRequiredAcks(f"acks is {acks}; it must be -1, 0 or 1")
         records = check_one_batch(part.records, context.version)
-        name = named.get("name")
-        if name is None:
-            topic_id = named["topic_id"]
-            if topic_id is None:
+        name = named
+        if not isinstance(name, str):
+            if name is None:
                 raise UnknownTopicId("topic id is empty")
-            name = context.service.topics.name_of(context.caller, topic_id, Verb.WRITE)
+            name = context.service.topics.name_of(context.caller, name, Verb.WRITE)
         return await context.service.log.produce(
             context.caller,
             name,
