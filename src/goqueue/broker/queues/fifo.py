@@ -5,7 +5,7 @@ where the queue's first partition is led, so that there is one window for all pa
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence, Set
 from typing import Any, Final, Protocol
 from uuid import UUID
 
@@ -64,6 +64,9 @@ class _Queue:
                 break
             del self.in_doubt[oldest]
         self.in_doubt[taken] = group_id
+
+    def first_in_doubt(self, keys: Set[str]) -> tuple[Taken, str] | None:
+        return next((each for each in self.in_doubt.items() if each[0].key in keys), None)
 
 
 class FifoSending:
@@ -171,8 +174,9 @@ class FifoSending:
         failures: dict[str, GoQueueError] = {}
         keys = {_key(queue, message) for message in messages}
         async with sending.looking:
-            asked = [(each, g) for each, g in sending.in_doubt.items() if each.key in keys]
-            for taken, group_id in asked:
+            # Others may end in doubt while one is looked for: until there is none left.
+            while doubtful := sending.first_in_doubt(keys - failures.keys()):
+                taken, group_id = doubtful
                 try:
                     is_stored = await self._history.has(queue, group_id, taken)
                 except GoQueueError as error:
