@@ -53,7 +53,7 @@ async def test_a_client_that_leaves_ends_the_work() -> None:
     waiting = asyncio.create_task(or_gone(for_ever(ended), client, asyncio.Event()))
     await asyncio.sleep(0)
     client.hung_up.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         with pytest.raises(ClientGone):
             await waiting
         await ended.wait()
@@ -64,7 +64,7 @@ async def test_a_door_that_closes_ends_the_work() -> None:
     waiting = asyncio.create_task(or_gone(for_ever(ended), Client(), closing))
     await asyncio.sleep(0)
     closing.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         with pytest.raises(ShuttingDown):
             await waiting
         await ended.wait()
@@ -77,5 +77,5 @@ async def test_gone_ends_by_either() -> None:
         await asyncio.sleep(0)
         assert not waiting.done()
         (client.hung_up if ends_by_client else closing).set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await waiting
