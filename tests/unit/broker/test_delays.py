@@ -286,6 +286,8 @@ def test_a_cancel_wins_or_loses_against_the_delivery_but_never_both(tmp_path: Pa
             await passing
             await advance(broker, clock, 1_000)
             await until(lambda: stats(broker).pending == 0)
+            # What is claimed is not pending any more, and not yet in its topic.
+            await until(lambda: not any(shard.machine.claimed for shard in shards(broker)))
             delivered = {int(value or b"-1") for value in await values(broker)}
             assert delivered == set(range(300)) - cancelled
             assert cancelled
