@@ -103,7 +103,7 @@ def test_spending_less_than_allowed_keeps_the_rest(served: list[int]) -> None:
     assert careful.share([500] * 5, 100, 0) == plain.share([500] * 5, 100, 0)
 
 
-spans = st.lists(
+ranges = st.lists(
     st.tuples(st.sampled_from(LANES), st.integers(0, 5), st.integers(1, 6)), max_size=40
 )
 
@@ -124,19 +124,19 @@ def found(index: LaneIndex, start: int, end: int) -> dict[int, Lane]:
     messages: dict[int, Lane] = {}
     for lane in LANES:
         offset = start
-        while (span := index.next_span(lane, offset, end)) is not None:
-            assert start <= span.start < span.end <= end
-            for member in range(*span):
+        while (offsets := index.next_range(lane, offset, end)) is not None:
+            assert start <= offsets.start < offsets.end <= end
+            for member in range(*offsets):
                 assert member not in messages
                 messages[member] = lane
-            assert index.count(lane, start, end) >= span.size
-            offset = span.end
+            assert index.count(lane, start, end) >= offsets.size
+            offset = offsets.end
     return messages
 
 
 @settings(max_examples=80, deadline=None)
 @given(
-    parts=spans,
+    parts=ranges,
     base=st.sampled_from((0, INDEX_CHUNK_OFFSETS - 20)),
     low=st.integers(0, 120),
     size=st.integers(0, 120),
@@ -173,7 +173,7 @@ def test_index_agrees_with_a_list(
 
 
 @settings(max_examples=40, deadline=None)
-@given(parts=spans, cut=st.integers(0, 60), more=spans)
+@given(parts=ranges, cut=st.integers(0, 60), more=ranges)
 def test_storing_what_changed_is_enough(
     parts: list[tuple[Lane, int, int]], cut: int, more: list[tuple[Lane, int, int]]
 ) -> None:

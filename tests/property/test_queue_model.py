@@ -310,7 +310,7 @@ class QueueWorld(RuleBasedStateMachine):
     @rule(data=st.data(), size=st.integers(1, 40) | st.just(1_500))
     def skip(self, data: st.DataObject, size: int) -> None:
         self.causes.add(Cause.SKIP)
-        key, offsets = self.some_span(data, size)
+        key, offsets = self.some_range(data, size)
         request = Skip(queue=key, skipped=(offsets,))
         self.carry_out(self.machine.skip(request, ticket=Ticket(0), now_ms=self.now_ms))
         for offset in range(*offsets):
@@ -321,7 +321,7 @@ class QueueWorld(RuleBasedStateMachine):
     @rule(data=st.data(), size=st.integers(1, 40), acquiring=st.booleans())
     def expire(self, data: st.DataObject, size: int, acquiring: bool) -> None:
         """Those who read before they lease leave alone what others have leased since."""
-        key, offsets = self.some_span(data, size)
+        key, offsets = self.some_range(data, size)
         self.causes |= {Cause.EXPIRE, Cause.SKIP}
         mortal = {State.READY, State.WAITING, State.LEASED}
         if acquiring:
@@ -345,7 +345,7 @@ class QueueWorld(RuleBasedStateMachine):
                 else:
                     message.state = State.SETTLED
 
-    def some_span(self, data: st.DataObject, size: int) -> tuple[QueueKey, OffsetRange]:
+    def some_range(self, data: st.DataObject, size: int) -> tuple[QueueKey, OffsetRange]:
         key = data.draw(st.sampled_from(sorted(self.models)))
         start = data.draw(st.integers(self.log_start, self.log_end - 1))
         return key, OffsetRange(start, min(start + size, self.log_end))
@@ -416,7 +416,7 @@ class QueueWorld(RuleBasedStateMachine):
         only = None
         ready = {o: m for o, m in model.messages.items() if m.state is State.READY}
         if picky:
-            _, wanted = self.some_span(data, 10)
+            _, wanted = self.some_range(data, 10)
             only = (wanted,)
             ready = {o: m for o, m in ready.items() if wanted.start <= o < wanted.end}
         request = self.acquisition(key, member, size, only)

@@ -1,4 +1,4 @@
-"""Where the messages of each lane are: spans of offsets of all lanes but the normal one."""
+"""Where the messages of each lane are: ranges of offsets of all lanes but the normal one."""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -18,16 +18,16 @@ INDEX_CHUNK_OFFSETS: Final = 1 << 16
 class _Chunk(msgspec.Struct, frozen=True, array_like=True, tag="lane-chunk"):
     # Everything below is in this chunk or before it; a reader of the log goes on from here.
     end: int
-    # Lane, start (relative to the chunk) and length of each span.
-    spans: list[int]
+    # Lane, start (relative to the chunk) and length of each range.
+    ranges: list[int]
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(_Chunk)
 
 
-class _Spans:
-    """Ascending spans that do not touch, with the number of offsets before each: 24 bytes each."""
+class _Ranges:
+    """Ascending ranges that do not touch, with the number of offsets before each: 24 bytes each."""
 
     __slots__ = ("before", "ends", "starts")
 
@@ -81,12 +81,12 @@ class _Spans:
 
 
 class LaneIndex:
-    """The lanes of one partition. Costs nothing for normal messages, 48 bytes per other span."""
+    """The lanes of one partition. Costs nothing for normal messages, 48 bytes per other range."""
 
     def __init__(self, start: int = 0) -> None:
         self._end = start
-        self._lanes = {lane: _Spans() for lane in LANES if lane is not Lane.NORMAL}
-        self._special = _Spans()
+        self._lanes = {lane: _Ranges() for lane in LANES if lane is not Lane.NORMAL}
+        self._special = _Ranges()
         self._changed: set[int] = set()
 
     @property
@@ -95,14 +95,14 @@ class LaneIndex:
         return self._end
 
     @property
-    def span_count(self) -> int:
-        return sum(len(spans.starts) for spans in self._lanes.values())
+    def range_count(self) -> int:
+        return sum(len(ranges.starts) for ranges in self._lanes.values())
 
     def append(self, lane: Lane, start: int, end: int) -> None:
         """The messages `start` to `end` are of this lane; those between `self.end` and `start`
         are normal."""
         if not self._end <= start < end:
-            raise ValueError(f"span {start} to {end} does not follow on {self._end}")
+            raise ValueError(f"range {start} to {end} does not follow on {self._end}")
         self.advance(end)
         if lane is Lane.NORMAL:
             return
@@ -115,8 +115,8 @@ class LaneIndex:
         """The log has grown to `end` by normal messages."""
         self._end = max(self._end, end)
 
-    def next_span(self, lane: Lane, offset: int, end: int) -> OffsetRange | None:
-        """The first span of the lane at or after `offset`, cut at both ends."""
+    def next_range(self, lane: Lane, offset: int, end: int) -> OffsetRange | None:
+        """The first range of the lane at or after `offset`, cut at both ends."""
         if lane is Lane.NORMAL:
             return self._special.next_gap(offset, end)
         return self._lanes[lane].next(offset, end)
@@ -130,13 +130,13 @@ class LaneIndex:
         return self._count(self._lanes[lane], start, end)
 
     @staticmethod
-    def _count(spans: _Spans, start: int, end: int) -> int:
-        return spans.count_below(end) - spans.count_below(start)
+    def _count(ranges: _Ranges, start: int, end: int) -> int:
+        return ranges.count_below(end) - ranges.count_below(start)
 
     def trim(self, below: int) -> None:
         """The log now starts at `below`."""
-        for spans in (self._special, *self._lanes.values()):
-            spans.trim(below)
+        for ranges in (self._special, *self._lanes.values()):
+            ranges.trim(below)
         self._end = max(self._end, below)
 
     def truncate(self, end: int) -> None:
@@ -144,8 +144,8 @@ class LaneIndex:
         if end < self._end:
             first, last = end // INDEX_CHUNK_OFFSETS, self._end // INDEX_CHUNK_OFFSETS
             self._changed.update(range(first, last + 1))
-        for spans in (self._special, *self._lanes.values()):
-            spans.truncate(end)
+        for ranges in (self._special, *self._lanes.values()):
+            ranges.truncate(end)
         self._end = min(self._end, end)
 
     # --- storing --------------------------------------------------------------------------
@@ -161,11 +161,11 @@ class LaneIndex:
         base = number * INDEX_CHUNK_OFFSETS
         limit = min(base + INDEX_CHUNK_OFFSETS, self._end)
         found: list[tuple[int, int, int]] = []
-        for lane, spans in self._lanes.items():
+        for lane, ranges in self._lanes.items():
             offset = base
-            while (span := spans.next(offset, limit)) is not None:
-                found.append((span.start - base, lane, span.end - span.start))
-                offset = span.end
+            while (offsets := ranges.next(offset, limit)) is not None:
+                found.append((offsets.start - base, lane, offsets.end - offsets.start))
+                offset = offsets.end
         if not found:
             return None
         flat = [part for start, lane, length in sorted(found) for part in (lane, start, length)]
@@ -178,7 +178,7 @@ class LaneIndex:
         for number, data in sorted(chunks):
             base = number * INDEX_CHUNK_OFFSETS
             chunk = _DECODER.decode(data)
-            parts = iter(chunk.spans)
+            parts = iter(chunk.ranges)
             for lane, relative, length in zip(parts, parts, parts, strict=True):
                 first, end = base + relative, base + relative + length
                 if end > start:

@@ -106,7 +106,7 @@ class Queue:
                 continue
             for lane in LANES:
                 offset = start
-                while (offsets := lanes.next_span(lane, offset, end)) is not None:
+                while (offsets := lanes.next_range(lane, offset, end)) is not None:
                     self.returned[lane].add(offsets.start, offsets.end)
                     offset = offsets.end
         self.unsorted = RangeSet()

@@ -93,7 +93,7 @@ def _by_lane(lanes: LaneIndex | None, start: int, end: int) -> Iterator[tuple[La
             yield Lane.NORMAL, OffsetRange(start, end)
             return
         for lane in LANES:
-            offsets = lanes.next_span(lane, start, end)
+            offsets = lanes.next_range(lane, start, end)
             if offsets is not None and offsets.start == start:
                 yield lane, offsets
                 start = offsets.end
@@ -141,7 +141,7 @@ def _fresh(
     while left > 0 and offset < readable.end:
         offsets: OffsetRange | None = OffsetRange(offset, readable.end)
         if lanes is not None:
-            offsets = lanes.next_span(lane, offset, readable.end)
+            offsets = lanes.next_range(lane, offset, readable.end)
         if offsets is None:
             offset = readable.end
             break

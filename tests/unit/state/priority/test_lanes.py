@@ -94,10 +94,10 @@ def test_normal_messages_cost_nothing() -> None:
     index = LaneIndex()
     index.advance(1_000_000)
     index.append(Lane.CRITICAL, 1_000_000, 1_000_001)
-    assert index.span_count == 1
-    assert index.next_span(Lane.CRITICAL, 0, 1_000_001) == (1_000_000, 1_000_001)
-    assert index.next_span(Lane.NORMAL, 10, 1_000_001) == (10, 1_000_000)
-    assert index.next_span(Lane.NORMAL, 1_000_000, 1_000_001) is None
+    assert index.range_count == 1
+    assert index.next_range(Lane.CRITICAL, 0, 1_000_001) == (1_000_000, 1_000_001)
+    assert index.next_range(Lane.NORMAL, 10, 1_000_001) == (10, 1_000_000)
+    assert index.next_range(Lane.NORMAL, 1_000_000, 1_000_001) is None
     assert index.count(Lane.NORMAL, 0, 1_000_001) == 1_000_000
     assert index.take_changed() == [15]
 
@@ -106,7 +106,7 @@ def test_neighbours_of_a_lane_are_one_span() -> None:
     index = LaneIndex()
     for offset in range(1_000):
         index.append(Lane.HIGH, offset, offset + 1)
-    assert index.span_count == 1
+    assert index.range_count == 1
 
 
 def test_messages_are_appended_in_order() -> None:
@@ -122,14 +122,14 @@ def test_a_span_is_cut_at_chunks_and_joined_again() -> None:
     chunks = [(number, index.chunk(number)) for number in index.take_changed()]
     assert [number for number, _ in chunks] == [0, 1]
     restored = LaneIndex.restore([(number, data) for number, data in chunks if data is not None])
-    assert restored.next_span(Lane.LOW, 0, 70_000) == (65_000, 66_000)
-    assert restored.span_count == 1
+    assert restored.next_range(Lane.LOW, 0, 70_000) == (65_000, 66_000)
+    assert restored.range_count == 1
     assert restored.end == 66_000
 
 
 def test_reading_a_span_that_goes_on_ends_at_the_end() -> None:
     index = LaneIndex()
     index.append(Lane.CRITICAL, 0, 100)
-    assert index.next_span(Lane.CRITICAL, 10, 20) == (10, 20)
+    assert index.next_range(Lane.CRITICAL, 10, 20) == (10, 20)
     for lane in LANES:
-        assert index.next_span(lane, 20, 20) is None
+        assert index.next_range(lane, 20, 20) is None
