@@ -56,4 +56,6 @@ def redrive(
         return
     typer.echo(f"{result['sentBack']} sent back to {topic}")
     if result["gone"]:
-        typer.echo(f"{result['gone']} stay: their topic is no more", err=True)
+        typer.echo(
+            f"{result['gone']} stay: their topic is no more, or you may not write to it", err=True
+        )

@@ -61,7 +61,13 @@ class Redrive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class RedriveResult(msgspec.Struct, frozen=True, rename="camel"):
     sent_back: int
-    gone: Annotated[int, Meta(description="Their topic is no more; they stay dead letters.")]
+    gone: Annotated[
+        int,
+        Meta(
+            description="They stay dead letters: their topic is no more, or the caller may not "
+            "write to it."
+        ),
+    ]
 
 
 # Of the topic in the path and of its dead-letter topic.
