@@ -8,29 +8,29 @@ from goqueue.cli.moments import format_moment
 Span = Mapping[str, Any]
 
 
-class _Look(NamedTuple):
+class _EventStyle(NamedTuple):
     sign: str
     colour: str
     words: str
 
 
-_LOOKS: Final = {
-    "publish.received": _Look("●", "green", "published"),
-    "publish.partitioned": _Look("│", "dim", "checked"),
-    "publish.persisted": _Look("│", "dim", "stored"),
-    "publish.replicated": _Look("│", "dim", "committed"),
-    "consume.fetched": _Look("▶", "cyan", "delivered"),
-    "consume.acked": _Look("✔", "green", "acknowledged"),
-    "consume.nacked": _Look("↻", "yellow", "nacked"),
-    "consume.rejected": _Look("✘", "red", "rejected"),
-    "delay.scheduled": _Look("◷", "blue", "delayed"),
-    "delay.ready": _Look("●", "green", "due, put into the topic"),
-    "delay.cancelled": _Look("✘", "yellow", "cancelled"),
-    "delay.expired": _Look("✘", "red", "expired"),
-    "visibility.timeout": _Look("⏱", "yellow", "not acknowledged in time"),
-    "visibility.extended": _Look("↦", "cyan", "kept for longer"),
-    "dlq.routed": _Look("☠", "red", "to the dead letters"),
-    "dlq.redriven": _Look("↺", "green", "sent back from the dead letters"),
+_EVENT_STYLES: Final = {
+    "publish.received": _EventStyle("●", "green", "published"),
+    "publish.partitioned": _EventStyle("│", "dim", "checked"),
+    "publish.persisted": _EventStyle("│", "dim", "stored"),
+    "publish.replicated": _EventStyle("│", "dim", "committed"),
+    "consume.fetched": _EventStyle("▶", "cyan", "delivered"),
+    "consume.acked": _EventStyle("✔", "green", "acknowledged"),
+    "consume.nacked": _EventStyle("↻", "yellow", "nacked"),
+    "consume.rejected": _EventStyle("✘", "red", "rejected"),
+    "delay.scheduled": _EventStyle("◷", "blue", "delayed"),
+    "delay.ready": _EventStyle("●", "green", "due, put into the topic"),
+    "delay.cancelled": _EventStyle("✘", "yellow", "cancelled"),
+    "delay.expired": _EventStyle("✘", "red", "expired"),
+    "visibility.timeout": _EventStyle("⏱", "yellow", "not acknowledged in time"),
+    "visibility.extended": _EventStyle("↦", "cyan", "kept for longer"),
+    "dlq.routed": _EventStyle("☠", "red", "to the dead letters"),
+    "dlq.redriven": _EventStyle("↺", "green", "sent back from the dead letters"),
 }
 # In these, what a duration means goes without saying or is no news.
 _HELD: Final = frozenset({"consume.acked", "consume.nacked", "consume.rejected"})
@@ -65,13 +65,13 @@ def draw_journey(trace: Mapping[str, Any]) -> None:
     table.add_column(overflow="fold")
     place = ""
     for span in spans:
-        look = _LOOKS[span["event"]]
+        style = _EVENT_STYLES[span["event"]]
         here = _place(span)
         table.add_row(
             f"+{duration_text(_moment_us(span) - started_us)}",
-            Text(look.sign, style=look.colour),
+            Text(style.sign, style=style.colour),
             Text("" if here == place else here, style="bold"),
-            Text.assemble((look.words, look.colour), Text(_details(span))),
+            Text.assemble((style.words, style.colour), Text(_details(span))),
         )
         place = here
     console.print(table)

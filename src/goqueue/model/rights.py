@@ -142,7 +142,6 @@ ConfigurableScope = NewType("ConfigurableScope", SchemaScope)
 
 # What concerns the whole cluster; the value is its name.
 DescribableCluster = NewType("DescribableCluster", str)
-AlterableCluster = NewType("AlterableCluster", str)
 InspectableCluster = NewType("InspectableCluster", str)
 ConfigurableCluster = NewType("ConfigurableCluster", str)
 # What only brokers ask of each other, such as writing transaction markers.

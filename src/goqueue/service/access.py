@@ -22,7 +22,6 @@ from goqueue.model.names import TopicPartition
 from goqueue.model.rights import (
     CLUSTER_NAME,
     ActingCluster,
-    AlterableCluster,
     AlterableTopic,
     ConfigurableCluster,
     ConfigurableGroup,
@@ -313,10 +312,6 @@ class Access:
     def describable_cluster(self, caller: Caller) -> DescribableCluster:
         self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE)
         return DescribableCluster(CLUSTER_NAME)
-
-    def alterable_cluster(self, caller: Caller) -> AlterableCluster:
-        self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER)
-        return AlterableCluster(CLUSTER_NAME)
 
     def inspectable_cluster(self, caller: Caller) -> InspectableCluster:
         self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE_CONFIGS)
