@@ -1,9 +1,10 @@
 """Consumer groups: members, offsets, and how they stand."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 from uuid import UUID
+
+from msgspec.structs import replace
 
 from goqueue.broker.groups.overview import overview, positions
 from goqueue.broker.node import Node

@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
+from msgspec import structs
+
 from goqueue.broker.groups.rebalance_stats import RebalanceStats
 from goqueue.broker.groups.rebalance_watch import WatchedGroupMachine
 from goqueue.broker.partitions.partition import Partition
@@ -189,7 +191,7 @@ class Groups:
             for index in indexes
             if not exists(known, topic, index)
         )
-        return replace(result, partitions=(*result.partitions, *unknown))
+        return structs.replace(result, partitions=(*result.partitions, *unknown))
 
     def offsets_partition(self, group_id: str) -> TopicPartition:
         return topic_partition(OFFSETS_TOPIC, self.state.partition_for(group_id))

@@ -4,9 +4,11 @@ What depends on the version of a Kafka request is a named flag here; doors set i
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from uuid import UUID
+
+import msgspec
 
 from goqueue.model.groups.assignment import Assignment
 from goqueue.model.groups.errors import GroupError
@@ -29,8 +31,7 @@ class GroupKind(Enum):
     SHARE = "Share"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Client:
+class Client(msgspec.Struct, frozen=True, kw_only=True):
     """Who sent a request, as shown by describe."""
 
     client_id: str = ""
@@ -40,14 +41,12 @@ class Client:
 # --- the classic protocol -----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberProtocol:
+class MemberProtocol(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinGroup:
+class JoinGroup(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str
     session_timeout_ms: int
     rebalance_timeout_ms: int
@@ -63,15 +62,13 @@ class JoinGroup:
     supports_skipping_assignment: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinedMember:
+class JoinedMember(msgspec.Struct, frozen=True, kw_only=True):
     member_id: str
     group_instance_id: str | None
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinGroupResult:
+class JoinGroupResult(msgspec.Struct, frozen=True, kw_only=True):
     error: GroupError = GroupError.NONE
     generation_id: int = NO_GENERATION
     protocol_type: str | None = None
@@ -82,8 +79,7 @@ class JoinGroupResult:
     members: tuple[JoinedMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncGroup:
+class SyncGroup(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str
     generation_id: int
     member_id: str
@@ -93,49 +89,42 @@ class SyncGroup:
     assignments: Mapping[str, bytes]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncGroupResult:
+class SyncGroupResult(msgspec.Struct, frozen=True, kw_only=True):
     error: GroupError = GroupError.NONE
     protocol_type: str | None = None
     protocol_name: str | None = None
     assignment: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Heartbeat:
+class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str
     generation_id: int
     member_id: str
     group_instance_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatResult:
+class HeartbeatResult(msgspec.Struct, frozen=True, kw_only=True):
     error: GroupError = GroupError.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeavingMember:
+class LeavingMember(msgspec.Struct, frozen=True, kw_only=True):
     member_id: str = UNKNOWN_MEMBER_ID
     group_instance_id: str | None = None
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaveGroup:
+class LeaveGroup(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str
     members: tuple[LeavingMember, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftMember:
+class LeftMember(msgspec.Struct, frozen=True, kw_only=True):
     member_id: str
     group_instance_id: str | None
     error: GroupError = GroupError.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaveGroupResult:
+class LeaveGroupResult(msgspec.Struct, frozen=True, kw_only=True):
     error: GroupError = GroupError.NONE
     members: tuple[LeftMember, ...] = ()
 
@@ -143,8 +132,7 @@ class LeaveGroupResult:
 # --- the consumer protocol (KIP-848) ------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupHeartbeat:
+class ConsumerGroupHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
     """None means: not changed since the last heartbeat."""
 
     group_id: str
@@ -162,8 +150,7 @@ class ConsumerGroupHeartbeat:
     brings_member_id: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupHeartbeatResult:
+class ConsumerGroupHeartbeatResult(msgspec.Struct, frozen=True, kw_only=True):
     error: GroupError = GroupError.NONE
     error_message: str = ""
     member_id: str = UNKNOWN_MEMBER_ID
@@ -175,8 +162,7 @@ class ConsumerGroupHeartbeatResult:
 # --- offsets ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetToCommit:
+class OffsetToCommit(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
     offset: int
@@ -184,6 +170,7 @@ class OffsetToCommit:
     metadata: str = ""
 
 
+# A dataclass: a right is a NewType of it, which mypy cannot make of a struct.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommit:
     group_id: str
@@ -198,6 +185,7 @@ class OffsetCommit:
     knows_member_epochs: bool = True
 
 
+# A dataclass: a right is a NewType of it, which mypy cannot make of a struct.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TxnOffsetCommit:
     group_id: str
@@ -209,22 +197,19 @@ class TxnOffsetCommit:
     group_instance_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommittedPartition:
+class CommittedPartition(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
     error: GroupError = GroupError.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitResult:
+class OffsetCommitResult(msgspec.Struct, frozen=True, kw_only=True):
     """Also answers `TxnOffsetCommit`."""
 
     partitions: tuple[CommittedPartition, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetFetch:
+class OffsetFetch(msgspec.Struct, frozen=True, kw_only=True):
     """One group (Kafka's request names several). `topics` None asks for all."""
 
     group_id: str
@@ -234,8 +219,7 @@ class OffsetFetch:
     member_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchedOffset:
+class FetchedOffset(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
     offset: int = NO_OFFSET
@@ -244,27 +228,23 @@ class FetchedOffset:
     error: GroupError = GroupError.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetFetchResult:
+class OffsetFetchResult(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str
     error: GroupError = GroupError.NONE
     offsets: tuple[FetchedOffset, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetDelete:
+class OffsetDelete(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str
     topics: Mapping[str, Sequence[int]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetDeleteResult:
+class OffsetDeleteResult(msgspec.Struct, frozen=True, kw_only=True):
     error: GroupError = GroupError.NONE
     partitions: tuple[CommittedPartition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompleteTransaction:
+class CompleteTransaction(msgspec.Struct, frozen=True, kw_only=True):
     """A transaction marker reached this partition of the offsets topic."""
 
     producer_id: int
@@ -272,32 +252,28 @@ class CompleteTransaction:
     committed: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompleteTransactionResult:
+class CompleteTransactionResult(msgspec.Struct, frozen=True, kw_only=True):
     error: GroupError = GroupError.NONE
 
 
 # --- administration -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListGroups:
+class ListGroups(msgspec.Struct, frozen=True, kw_only=True):
     """Empty filters let everything pass; names are compared without regard to case."""
 
     states: frozenset[str] = frozenset()
     kinds: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedGroup:
+class ListedGroup(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str
     protocol_type: str
     state: str
     kind: GroupKind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedMember:
+class DescribedMember(msgspec.Struct, frozen=True, kw_only=True):
     member_id: str
     group_instance_id: str | None
     client: Client
@@ -305,8 +281,7 @@ class DescribedMember:
     assignment: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedGroup:
+class DescribedGroup(msgspec.Struct, frozen=True, kw_only=True):
     """A classic group. One that is not there is in state Dead with GROUP_ID_NOT_FOUND."""
 
     group_id: str
@@ -317,8 +292,7 @@ class DescribedGroup:
     members: tuple[DescribedMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedConsumerMember:
+class DescribedConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
     member_id: str
     instance_id: str | None
     rack_id: str | None
@@ -331,8 +305,7 @@ class DescribedConsumerMember:
     uses_classic_protocol: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedConsumerGroup:
+class DescribedConsumerGroup(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str
     error: GroupError = GroupError.NONE
     error_message: str = ""
@@ -343,11 +316,10 @@ class DescribedConsumerGroup:
     members: tuple[DescribedConsumerMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedConsumerGroup(DescribedConsumerGroup):
+class NamedConsumerGroup(DescribedConsumerGroup, frozen=True, kw_only=True):
     """With the names of the topics in assignments; one that was deleted has none any more."""
 
-    topic_names: Mapping[UUID, str] = field(default_factory=dict)
+    topic_names: Mapping[UUID, str] = msgspec.field(default_factory=dict)
 
     @classmethod
     def of(
@@ -374,7 +346,6 @@ class NamedConsumerGroup(DescribedConsumerGroup):
         ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteGroupResult:
+class DeleteGroupResult(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str
     error: GroupError = GroupError.NONE

@@ -1,7 +1,8 @@
 """Requests, responses and effects of share groups (KIP-932)."""
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from goqueue.model.groups.assignment import Assignment
 from goqueue.model.groups.errors import GroupError
@@ -12,8 +13,7 @@ _NOBODY: Final = Client()
 SHARE_ASSIGNOR: Final = "simple"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShareGroupHeartbeat:
+class ShareGroupHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
     """None means: not changed since the last heartbeat. The member always brings its own id."""
 
     group_id: str
@@ -24,8 +24,7 @@ class ShareGroupHeartbeat:
     client: Client = _NOBODY
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShareGroupHeartbeatResult:
+class ShareGroupHeartbeatResult(msgspec.Struct, frozen=True, kw_only=True):
     error: GroupError = GroupError.NONE
     error_message: str = ""
     member_id: str = UNKNOWN_MEMBER_ID
@@ -34,8 +33,7 @@ class ShareGroupHeartbeatResult:
     assignment: Assignment | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedShareMember:
+class DescribedShareMember(msgspec.Struct, frozen=True, kw_only=True):
     member_id: str
     rack_id: str | None
     member_epoch: int
@@ -44,8 +42,7 @@ class DescribedShareMember:
     assignment: Assignment
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedShareGroup:
+class DescribedShareGroup(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str
     error: GroupError = GroupError.NONE
     error_message: str = ""
@@ -55,16 +52,14 @@ class DescribedShareGroup:
     members: tuple[DescribedShareMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenedShareGroup:
+class OpenedShareGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Answers whether a group may have its offsets changed; see `ShareProtocol.open_empty`."""
 
     error: GroupError = GroupError.NONE
     error_message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ShareMemberLeft:
+class ShareMemberLeft(msgspec.Struct, frozen=True):
     """An effect: the member is gone, of its own will or not; what it has acquired is free."""
 
     group_id: str

@@ -1,8 +1,9 @@
 """What callers ask about groups of transactions, and what they are answered."""
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
+
+import msgspec
 
 from goqueue.model.transactions.errors import TransactionError
 
@@ -19,8 +20,7 @@ class GroupMember(NamedTuple):
     producer_epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitGroup:
+class CommitGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Commit the named members, abort all others of the group, and remember `sequence`.
 
     With `closes`, nobody becomes a member any more: a task that comes late would leave something
@@ -34,8 +34,7 @@ class CommitGroup:
     closes: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AbortGroup:
+class AbortGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Abort the named members, or with None all of the group, unless `sequence` is committed."""
 
     group_id: str
@@ -52,8 +51,7 @@ class GroupOutcome(Enum):
     ABORTED = "aborted"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupAnswer:
+class GroupAnswer(msgspec.Struct, frozen=True, kw_only=True):
     error: TransactionError
     outcome: GroupOutcome | None = None
     # The members whose markers are being written.
@@ -62,20 +60,17 @@ class GroupAnswer:
     refused: GroupMember | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeGroup:
+class DescribeGroup(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenMember:
+class OpenMember(msgspec.Struct, frozen=True, kw_only=True):
     member: GroupMember
     state: str
     start_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupDescription:
+class GroupDescription(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str
     # None: nothing was committed yet, or so long ago that it is forgotten.
     last_sequence: int | None

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple
 
+import msgspec
+
 from goqueue.model.control import Marker
 from goqueue.model.names import TopicPartition
 from goqueue.model.transactions.errors import TransactionError
@@ -13,8 +15,7 @@ NO_PRODUCER_ID = -1
 NO_EPOCH = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InitProducerId:
+class InitProducerId(msgspec.Struct, frozen=True, kw_only=True):
     """Without a transactional id: only a fresh producer id for an idempotent producer.
 
     A producer that continues after an error names the id and epoch it had (KIP-360).
@@ -26,8 +27,7 @@ class InitProducerId:
     producer_epoch: int = NO_EPOCH
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerIdAnswer:
+class ProducerIdAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Answers `InitProducerId`, and `EndTransaction` of version 2 with what to use next."""
 
     error: TransactionError
@@ -35,6 +35,7 @@ class ProducerIdAnswer:
     producer_epoch: int = NO_EPOCH
 
 
+# A dataclass: a right is a NewType of it, which mypy cannot make of a struct.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddPartitions:
     """Put partitions into the transaction, or only ask whether they are in it (`verify_only`).
@@ -49,14 +50,12 @@ class AddPartitions:
     verify_only: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddPartitionsAnswer:
+class AddPartitionsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     transactional_id: str
     errors: Mapping[TopicPartition, TransactionError]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddOffsets:
+class AddOffsets(msgspec.Struct, frozen=True, kw_only=True):
     """Put the partition that keeps a group's offsets into the transaction."""
 
     transactional_id: str
@@ -65,13 +64,11 @@ class AddOffsets:
     group_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddOffsetsAnswer:
+class AddOffsetsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     error: TransactionError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndTransaction:
+class EndTransaction(msgspec.Struct, frozen=True, kw_only=True):
     """`bumps_epoch`: the client speaks transaction version 2 (EndTxn v5 and later)."""
 
     transactional_id: str
@@ -81,8 +78,7 @@ class EndTransaction:
     bumps_epoch: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListTransactions:
+class ListTransactions(msgspec.Struct, frozen=True, kw_only=True):
     """Filters: empty, negative or None lets everything pass."""
 
     states: frozenset[str] = frozenset()
@@ -91,27 +87,23 @@ class ListTransactions:
     id_pattern: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedTransaction:
+class ListedTransaction(msgspec.Struct, frozen=True, kw_only=True):
     transactional_id: str
     producer_id: int
     state: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListTransactionsAnswer:
+class ListTransactionsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     error: TransactionError = TransactionError.NONE
     unknown_states: tuple[str, ...] = ()
     transactions: tuple[ListedTransaction, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeTransaction:
+class DescribeTransaction(msgspec.Struct, frozen=True, kw_only=True):
     transactional_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionDescription:
+class TransactionDescription(msgspec.Struct, frozen=True, kw_only=True):
     error: TransactionError
     transactional_id: str
     state: str = ""
@@ -129,8 +121,7 @@ class DescribedTransactions(NamedTuple):
     total: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionStatistics:
+class TransactionStatistics(msgspec.Struct, frozen=True, kw_only=True):
     total: int
     # By the labels of states.
     by_state: Mapping[str, int]
@@ -138,8 +129,7 @@ class TransactionStatistics:
     oldest_open_ms: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteMarkers:
+class WriteMarkers(msgspec.Struct, frozen=True, kw_only=True):
     """An effect: append `marker` to each partition, then call `markers_written`.
 
     Only after the records of the same outcome are committed: a marker is final. Each partition
@@ -165,8 +155,7 @@ class MarkerResult(Enum):
     FENCED = auto()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarkersWritten:
+class MarkersWritten(msgspec.Struct, frozen=True, kw_only=True):
     """The report on a `WriteMarkers`; stale reports do nothing."""
 
     transactional_id: str

@@ -2,9 +2,10 @@
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import partial
+
+import msgspec
 
 from goqueue.model.groups.assignment import Assignment, assignment
 from goqueue.model.groups.consumer_protocol import (
@@ -323,10 +324,10 @@ def shown(response: object) -> str:
     """Everything of an answer that is not at its default, in the order of its fields."""
     if isinstance(response, tuple):
         return "[" + "; ".join(map(shown, response)) + "]"
-    if not is_dataclass(response):
+    if not isinstance(response, msgspec.Struct):
         return str(response)
     parts = []
-    for field in fields(response):
+    for field in msgspec.structs.fields(response):
         value = getattr(response, field.name)
         if value == field.default or field.name in ("client", "heartbeat_interval_ms", "metadata"):
             continue
