@@ -86,6 +86,16 @@ def test_to_another_queue(sqs: Any) -> None:
     assert len(receive_all(sqs, other, 3)) == 3
 
 
+def test_a_message_that_never_died_ends_a_task_and_stays(sqs: Any) -> None:
+    """It says nothing of where to go back to; others can have it at once."""
+    _, dead = with_dead_letters(sqs, 1)
+    sqs.send_message(QueueUrl=dead, MessageBody="no dead letter")
+    sqs.start_message_move_task(SourceArn=arn(name_of(dead)))
+    task = eventually(lambda: listed(sqs, dead), lambda found: found.get("Status") == "FAILED")
+    assert task["FailureReason"] == "AWS.SimpleQueueService.UnsupportedOperation"
+    assert "no dead letter" in bodies(receive_all(sqs, dead, 2))
+
+
 def test_a_slow_task_is_cancelled(sqs: Any) -> None:
     _, dead = with_dead_letters(sqs, 4)
     other = new_queue(sqs)
