@@ -202,12 +202,24 @@ async def test_rights_that_are_taken_away_count_from_the_next_poll_on(broker: No
     rules = Granted(group("new", Verb.READ), topic("open", Verb.READ))
     members = BrokerService(broker, rules).members
     wanted = ClassicJoin(
-        group_id="new", topics=("open",), offset_reset=OffsetReset.EARLIEST, client=CLIENT
+        group_id="new",
+        topics=("open",),
+        offset_reset=OffsetReset.EARLIEST,
+        auto_commit=True,
+        client=CLIENT,
     )
     member = await members.join(ANYONE, wanted)
+    found = await members.poll(ANYONE, "new", member.member_id, max_records=10, timeout_ms=0)
+    assert len(found.records) == 1
     rules.grants.remove(topic("open", Verb.READ))
+    await publish(broker, "open", [NewRecord(value=b"later")])
     found = await members.poll(ANYONE, "new", member.member_id, max_records=10, timeout_ms=0)
     assert found.records == []
+    # It may still leave, and commits nothing that it could not commit by hand.
+    await members.leave(ANYONE, "new", member.member_id, None)
+    request = OffsetFetch(group_id="new")
+    (committed,) = (await BrokerService(broker).groups.fetch_offsets(ANYONE, request)).offsets
+    assert committed.offset == 0
 
 
 async def test_who_joins_must_be_allowed_to_read_every_topic(broker: Node) -> None:

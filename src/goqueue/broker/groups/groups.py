@@ -134,8 +134,10 @@ class Groups:
 
     async def commit(self, group: ReadableGroup, request: ReadableCommit) -> OffsetCommitResult:
         """Offsets of partitions that are not there are refused: nobody would ever read them."""
-        known = replace(request, offsets=self._existing(request.offsets))
-        result = await self._ask(group, timed(GroupMachine.commit_offsets, known))
+        known = self._existing(request.offsets)
+        is_whole = len(known) == len(request.offsets)
+        passed = request if is_whole else replace(request, offsets=known)
+        result = await self._ask(group, timed(GroupMachine.commit_offsets, passed))
         result = _complete(request.offsets, result)
         if self.offsets_committed is not None:
             self.offsets_committed(request, result)

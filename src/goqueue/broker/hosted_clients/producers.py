@@ -1,6 +1,6 @@
 """Idempotent and transactional producing for doors whose clients have no producer of their own.
 
-The client keeps its producer (transactional id, producer id, epoch) and sends it along; all else is
+The client keeps its identity (transactional id, producer id, epoch) and sends it along; all else is
 with the transaction coordinator and the partitions, so nothing is lost when the broker restarts.
 Every end of a transaction brings a new epoch (transaction version 2, KIP-890).
 """
@@ -43,7 +43,7 @@ _PREPARED: Final = frozenset(
 )
 
 
-class Surroundings(Protocol):
+class ProducerSurroundings(Protocol):
     """What producers need of the broker they live in."""
 
     transactions: Transactions
@@ -55,7 +55,7 @@ class Surroundings(Protocol):
 
 
 class WritableProducer(NamedTuple):
-    """A producer's producer, whose transactional id its client may write with."""
+    """A producer's identity, whose transactional id its client may write with."""
 
     transactional_id: WritableTransactionalId
     producer_id: int
@@ -71,15 +71,13 @@ class _Writer(NamedTuple):
 
 
 class HostedProducers:
-    def __init__(self, broker: Surroundings) -> None:
+    def __init__(self, broker: ProducerSurroundings) -> None:
         self._broker = broker
         # Sequences are given out one request at a time; a lock goes when nobody holds it.
         self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
 
     async def init(
-        self,
-        right: WritableTransactionalId | IdempotentWriter,
-        request: InitProducerId,
+        self, right: WritableTransactionalId | IdempotentWriter, request: InitProducerId
     ) -> ProducerIdAnswer:
         """A producer id and epoch. With a transactional id, earlier producers are fenced and what
         they left open is aborted."""
@@ -238,8 +236,8 @@ class HostedProducers:
         sequence: int | None,
     ) -> list[Published]:
         count = len(self._broker.topic(topic).partitions)
-        for index in partitions:
-            self._check_partition(topic, index or 0)
+        for named in dict.fromkeys(partitions):
+            self._check_partition(topic, named or 0)
         by_partition = spread(records, partitions, count)
         if sequence is not None and (None in partitions or len(by_partition) > 1):
             raise InvalidRecord(

@@ -12,7 +12,11 @@ from goqueue.broker.groups.groups import topics_of
 from goqueue.broker.hosted_clients.members.commits import Commits
 from goqueue.broker.hosted_clients.members.member import ClassicHostedMember
 from goqueue.broker.hosted_clients.members.register import MemberRegister
-from goqueue.broker.hosted_clients.members.surroundings import MemberRights, Surroundings, readable
+from goqueue.broker.hosted_clients.members.surroundings import (
+    MemberRights,
+    MemberSurroundings,
+    readable,
+)
 from goqueue.model.errors import GoQueueError, RequestTimedOut
 from goqueue.model.groups.consumer_protocol import (
     PROTOCOL_TYPE,
@@ -54,7 +58,9 @@ _END_OF_SESSION: Final = frozenset({GroupError.UNKNOWN_MEMBER_ID, GroupError.FEN
 
 
 class ClassicMembership:
-    def __init__(self, broker: Surroundings, register: MemberRegister, commits: Commits) -> None:
+    def __init__(
+        self, broker: MemberSurroundings, register: MemberRegister, commits: Commits
+    ) -> None:
         self._broker = broker
         self._register = register
         self._commits = commits

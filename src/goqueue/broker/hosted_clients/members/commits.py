@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from goqueue.broker.hosted_clients.members.member import HostedMember
-from goqueue.broker.hosted_clients.members.surroundings import MemberRights, Surroundings
+from goqueue.broker.hosted_clients.members.surroundings import MemberRights, MemberSurroundings
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import (
     CommittedPartition,
@@ -22,7 +22,7 @@ AUTO_COMMIT_INTERVAL_MS: Final = 5_000
 
 
 class Commits:
-    def __init__(self, broker: Surroundings) -> None:
+    def __init__(self, broker: MemberSurroundings) -> None:
         self._broker = broker
 
     async def commit(
@@ -52,7 +52,12 @@ class Commits:
         """The automatic commit: everything delivered counts as done. Failing, it comes again."""
         if not member.auto_commit:
             return
-        offsets = positions_to_commit(member.uncommitted())
+        # Of topics that were taken away from the client nothing is committed any more; it may still
+        # leave.
+        moved = member.uncommitted()
+        offsets = positions_to_commit(
+            {place: at for place, at in moved.items() if rights.topic(place.topic) is not None}
+        )
         if not offsets:
             return
         for done in await self.commit(member, offsets, rights):

@@ -11,7 +11,11 @@ from uuid import uuid4
 from goqueue.broker.hosted_clients.members.commits import Commits
 from goqueue.broker.hosted_clients.members.member import CooperativeHostedMember
 from goqueue.broker.hosted_clients.members.register import MemberRegister
-from goqueue.broker.hosted_clients.members.surroundings import MemberRights, Surroundings, readable
+from goqueue.broker.hosted_clients.members.surroundings import (
+    MemberRights,
+    MemberSurroundings,
+    readable,
+)
 from goqueue.model.groups.assignment import Assignment, assignment
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.hosted_members import CooperativeJoin
@@ -36,7 +40,9 @@ _END_OF_SESSION: Final = frozenset(
 
 
 class CooperativeMembership:
-    def __init__(self, broker: Surroundings, register: MemberRegister, commits: Commits) -> None:
+    def __init__(
+        self, broker: MemberSurroundings, register: MemberRegister, commits: Commits
+    ) -> None:
         self._broker = broker
         self._register = register
         self._commits = commits

@@ -14,7 +14,7 @@ from goqueue.broker.hosted_clients.members.member import (
 )
 from goqueue.broker.hosted_clients.members.polling import Polling
 from goqueue.broker.hosted_clients.members.register import MemberRegister
-from goqueue.broker.hosted_clients.members.surroundings import MemberRights, Surroundings
+from goqueue.broker.hosted_clients.members.surroundings import MemberRights, MemberSurroundings
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.hosted_members import (
     ClassicJoin,
@@ -30,16 +30,13 @@ from goqueue.model.names import TopicPartition
 class HostedMembers:
     """The first argument of every operation says what its client may do."""
 
-    def __init__(self, broker: Surroundings) -> None:
+    def __init__(self, broker: MemberSurroundings) -> None:
         self._broker = broker
         self._register = MemberRegister()
         self._commits = Commits(broker)
         self._polling = Polling(broker, self._commits)
         self._classic = ClassicMembership(broker, self._register, self._commits)
         self._cooperative = CooperativeMembership(broker, self._register, self._commits)
-
-    def __len__(self) -> int:
-        return len(self._register)
 
     # --- the classic protocol -------------------------------------------------------------
 

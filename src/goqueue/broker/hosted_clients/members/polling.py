@@ -7,7 +7,7 @@ from typing import Final
 
 from goqueue.broker.hosted_clients.members.commits import Commits
 from goqueue.broker.hosted_clients.members.member import HostedMember
-from goqueue.broker.hosted_clients.members.surroundings import MemberRights, Surroundings
+from goqueue.broker.hosted_clients.members.surroundings import MemberRights, MemberSurroundings
 from goqueue.broker.partitions.committed_records import committed_records
 from goqueue.broker.tracing.reading import note_read
 from goqueue.model.errors import Conflict, GoQueueError, OffsetOutOfRange
@@ -33,7 +33,7 @@ Heartbeat = Callable[[], Awaitable[None]]
 
 
 class Polling:
-    def __init__(self, broker: Surroundings, commits: Commits) -> None:
+    def __init__(self, broker: MemberSurroundings, commits: Commits) -> None:
         self._broker = broker
         self._commits = commits
 

@@ -21,9 +21,6 @@ class MemberRegister:
     def __init__(self) -> None:
         self._members: dict[tuple[str, str], HostedMember] = {}
 
-    def __len__(self) -> int:
-        return len(self._members)
-
     def get(self, group_id: str, member_id: str) -> HostedMember | None:
         return self._members.get((group_id, member_id))
 

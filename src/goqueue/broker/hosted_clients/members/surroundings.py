@@ -31,7 +31,7 @@ class MemberRights(Protocol):
         ...
 
 
-class Surroundings(Protocol):
+class MemberSurroundings(Protocol):
     config: BrokerConfig
     clock_ms: Callable[[], int]
     groups: Groups
