@@ -10,6 +10,7 @@ from goqueue.model.rights import (
     ActingCluster,
     CreatableTopic,
     DescribableGroup,
+    InternalTopic,
     ReadableGroup,
     ReadableTopic,
     WritableTopic,
@@ -19,7 +20,6 @@ from goqueue.model.rights import (
 class OwnWork(Enum):
     """Why the broker reads or writes by itself; each is for one kind of topic only."""
 
-    STATE = "the topics in which the broker keeps what it must remember"
     DEAD_LETTERS = "copies of messages that could not be delivered"
     REDRIVE = "dead letters on their way back to where they came from"
     DELAYED_DELIVERY = "delayed messages that are due"
@@ -36,6 +36,10 @@ def own_write(topic: str, _work: OwnWork) -> WritableTopic:
 
 def own_read(topic: str, _work: OwnWork) -> ReadableTopic:
     return ReadableTopic(topic)
+
+
+def own_state(topic: str) -> InternalTopic:
+    return InternalTopic(topic)
 
 
 def own_create(topic: str, _work: OwnWork) -> CreatableTopic:

@@ -71,6 +71,8 @@ ReadableTopic = NewType("ReadableTopic", str)
 WritableTopic = NewType("WritableTopic", str)
 CreatableTopic = NewType("CreatableTopic", str)
 DeletableTopic = NewType("DeletableTopic", str)
+# In which the broker keeps its state; no caller gets this right.
+InternalTopic = NewType("InternalTopic", str)
 AlterableTopic = NewType("AlterableTopic", str)
 DescribableTopic = NewType("DescribableTopic", str)
 # Whose settings may be seen, and changed.

@@ -77,8 +77,6 @@ class NewTopic:
     replication_factor: int | None = None
     assignments: Mapping[int, Sequence[int]] | None = None
     config: Mapping[str, str] = field(default_factory=dict)
-    # Internal topics are made by the broker alone: with other settings they would lose state.
-    by_broker: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 import asyncio
-import dataclasses
 import shutil
 from pathlib import Path
 
 import pytest
 
+from goqueue.broker.own_grants import own_state
 from goqueue.model.configs import (
     ConfigChange,
     ConfigOp,
@@ -259,8 +259,8 @@ def test_internal_topics_are_not_for_users(open_broker: OpenBroker) -> None:
             internal = NewTopic(name="__consumer_offsets", partitions=1)
             with pytest.raises(PolicyViolation):
                 await BrokerService(broker).topics.create(ANYONE, internal)
-            await BrokerService(broker).topics.create(
-                ANYONE, dataclasses.replace(internal, by_broker=True)
+            await broker.topics.ensure_internal(
+                own_state("__consumer_offsets"), partitions=1, config={}
             )
             with pytest.raises(PolicyViolation):
                 await BrokerService(broker).topics.delete(ANYONE, "__consumer_offsets")

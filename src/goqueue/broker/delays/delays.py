@@ -16,7 +16,7 @@ from goqueue.broker.delays.figures import DelayFigures, TopicFigures
 from goqueue.broker.delays.intake import DelayedPart
 from goqueue.broker.delays.shard import DelayShard
 from goqueue.broker.delays.tracing import note_cancelled, note_scheduled
-from goqueue.broker.own_grants import OwnWork, own_create
+from goqueue.broker.own_grants import own_state
 from goqueue.broker.partitions.feature_headers import features_of
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.producer_ids import ProducerIdSource
@@ -38,7 +38,6 @@ from goqueue.model.errors import (
     PolicyViolation,
     RecordTooLarge,
     TooLateToCancel,
-    TopicExists,
     UnknownDelayedMessage,
     UnknownTopic,
 )
@@ -51,7 +50,7 @@ from goqueue.model.rights import (
     WritableTopic,
 )
 from goqueue.model.settings import INT64_MAX
-from goqueue.model.topics import INTERNAL_TOPICS, NewTopic, TopicView
+from goqueue.model.topics import INTERNAL_TOPICS, TopicView
 from goqueue.state.delays.machine import Origin
 from goqueue.state.delays.pending import Entry
 from goqueue.state.delays.records import Dropped, TargetKey, stored_size_bytes
@@ -115,14 +114,11 @@ class Delays:
 
     async def _open(self) -> None:
         if DELAYED_TOPIC not in self._host.image.topics:
-            new = NewTopic(
-                name=DELAYED_TOPIC,
+            await self._host.topics.ensure_internal(
+                own_state(DELAYED_TOPIC),
                 partitions=self._new_partitions,
-                config=dict(DELAYED_TOPIC_CONFIG),
-                by_broker=True,
+                config=DELAYED_TOPIC_CONFIG,
             )
-            with contextlib.suppress(TopicExists):
-                await self._host.topics.create(own_create(DELAYED_TOPIC, OwnWork.STATE), new)
         shards = [
             await self._load(index)
             for index in range(len(self._host.image.topics[DELAYED_TOPIC].partitions))

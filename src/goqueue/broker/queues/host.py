@@ -7,12 +7,12 @@ from uuid import UUID
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.broker.partitions.log import Log
 from goqueue.broker.partitions.partition import Partition
-from goqueue.broker.runtime.topic import TopicMaker
+from goqueue.broker.runtime.topic import InternalTopics
 from goqueue.model.log import Published
 from goqueue.model.records import NewRecord
-from goqueue.model.rights import WritableTopic
+from goqueue.model.rights import CreatableTopic, WritableTopic
 from goqueue.model.topic_config import TopicConfig
-from goqueue.model.topics import TopicView
+from goqueue.model.topics import NewTopic, TopicView
 from goqueue.state.metadata_image import MetadataImage
 
 
@@ -24,13 +24,19 @@ class OwnPublishing(Protocol):
         ...
 
 
+class Topics(InternalTopics, Protocol):
+    async def create(
+        self, topic: CreatableTopic, new: NewTopic, *, validate_only: bool = False
+    ) -> TopicView: ...
+
+
 class QueueHost(Protocol):
     clock_ms: Callable[[], int]
     hosted: HostedPartitions
     log: Log
 
     @property
-    def topics(self) -> TopicMaker: ...
+    def topics(self) -> Topics: ...
     @property
     def publishing(self) -> OwnPublishing: ...
     @property

@@ -1,19 +1,16 @@
 """All shards of one internal topic that this broker leads: made on first need, loaded at start."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
 from crc32c import crc32c
 
-from goqueue.broker.own_grants import OwnWork, own_create
+from goqueue.broker.own_grants import own_state
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.shard import StateShard
-from goqueue.model.errors import TopicExists
-from goqueue.model.rights import CreatableTopic
-from goqueue.model.topics import NewTopic, TopicView
+from goqueue.model.rights import InternalTopic
 from goqueue.state.machine import Machine
 from goqueue.state.metadata_image import MetadataImage
 
@@ -27,10 +24,10 @@ STATE_TOPIC_CONFIG: Final[Mapping[str, str]] = {
 }
 
 
-class TopicMaker(Protocol):
-    async def create(
-        self, topic: CreatableTopic, new: NewTopic, *, validate_only: bool = False
-    ) -> TopicView: ...
+class InternalTopics(Protocol):
+    async def ensure_internal(
+        self, topic: InternalTopic, *, partitions: int, config: Mapping[str, str]
+    ) -> None: ...
 
 
 class ShardHost(Protocol):
@@ -40,7 +37,7 @@ class ShardHost(Protocol):
     hosted: HostedPartitions
 
     @property
-    def topics(self) -> TopicMaker: ...
+    def topics(self) -> InternalTopics: ...
     @property
     def image(self) -> MetadataImage: ...
     def partition(self, topic: str, index: int) -> Partition: ...
@@ -130,14 +127,9 @@ class StateTopic(Generic[M]):
     async def _ensure(self) -> None:
         if self._is_made:
             return
-        new = NewTopic(
-            name=self.name,
-            partitions=self._new_partitions,
-            config=dict(STATE_TOPIC_CONFIG),
-            by_broker=True,
+        await self._host.topics.ensure_internal(
+            own_state(self.name), partitions=self._new_partitions, config=STATE_TOPIC_CONFIG
         )
-        with contextlib.suppress(TopicExists):
-            await self._host.topics.create(own_create(self.name, OwnWork.STATE), new)
         self._is_made = True
 
     def close(self) -> None:

@@ -30,6 +30,7 @@ from goqueue.model.rights import (
     DeletableTopic,
     DescribableTopic,
     InspectableTopic,
+    InternalTopic,
 )
 from goqueue.model.topic_config import TOPIC_SETTINGS, TopicConfig, topic_config
 from goqueue.model.topics import INTERNAL_TOPICS, NewTopic, PartitionView, TopicView
@@ -75,10 +76,26 @@ class TopicAdmin:
     ) -> TopicView:
         """`new` says how; its name is that of the right."""
         name = check_topic_name(topic)
-        if name in INTERNAL_TOPICS and not new.by_broker:
+        if name in INTERNAL_TOPICS:
             raise PolicyViolation(f"topic {name!r} is made by the broker itself, when it needs it")
-        topic_config(new.config)
-        assignments = self._assign(new)
+        return await self._make(name, self._assign(new), new.config, validate_only=validate_only)
+
+    async def ensure_internal(
+        self, topic: InternalTopic, *, partitions: int, config: Mapping[str, str]
+    ) -> None:
+        """Made by the broker alone: with other settings they would lose state."""
+        with contextlib.suppress(TopicExists):
+            await self._make(TopicName(topic), [self._default_replicas()] * partitions, config)
+
+    async def _make(
+        self,
+        name: TopicName,
+        assignments: Sequence[tuple[NodeId, ...]],
+        config: Mapping[str, str],
+        *,
+        validate_only: bool = False,
+    ) -> TopicView:
+        topic_config(config)
         image = self._follower.image
         if name in image.topics:
             # Who is told so may use it: not before this broker hosts it.
@@ -86,8 +103,8 @@ class TopicAdmin:
             raise TopicExists(f"topic {name!r} exists already")
         _check_collision(name, image.topics)
         if validate_only:
-            return _proposed(name, assignments, new.config)
-        entries = keys.new_topic_entries(name, self._new_id(), assignments, dict(new.config))
+            return _proposed(name, assignments, config)
+        entries = keys.new_topic_entries(name, self._new_id(), assignments, dict(config))
         done = await self._store.transact(
             [Compare.missing(keys.topic_key(name))], [Put(*entry) for entry in entries]
         )
@@ -234,8 +251,7 @@ class TopicAdmin:
             self._check_partition_count(len(new.assignments))
             return [self._check_replicas(new.assignments[i]) for i in range(len(new.assignments))]
         count = self._config.num_partitions if new.partitions is None else new.partitions
-        if not new.by_broker:
-            self._check_partition_count(count)
+        self._check_partition_count(count)
         brokers = len(self._follower.image.brokers) or 1
         if new.replication_factor is not None and not 1 <= new.replication_factor <= brokers:
             raise InvalidReplicationFactor(

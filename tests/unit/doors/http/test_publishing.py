@@ -4,11 +4,9 @@ import httpx
 import pytest
 
 from goqueue.broker.node import Node
+from goqueue.broker.own_grants import own_state
 from goqueue.model.partitioner import partition_for_key
 from goqueue.model.records import Record
-from goqueue.model.topics import NewTopic
-from goqueue.service.broker_service import BrokerService
-from tests.callers import ANYONE
 from tests.stored_records import read_records
 from tests.unit.doors.http.answers import error_code, error_message
 
@@ -237,9 +235,8 @@ async def test_both_ways_to_the_route_answer_alike(client: httpx.AsyncClient, or
 
 
 async def test_internal_topics_are_not_written(client: httpx.AsyncClient, broker: Node) -> None:
-    await BrokerService(broker).topics.create(
-        ANYONE, NewTopic(name="__consumer_offsets", by_broker=True)
-    )
+    internal = own_state("__consumer_offsets")
+    await broker.topics.ensure_internal(internal, partitions=1, config={})
 
     refused = await client.post("/topics/__consumer_offsets/messages", json={"value": "x"})
 
