@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bench.figures import GOQUEUE, Row
+from bench.kafka_shapes import READERS, REQUESTS, TRANSACTIONS
 from bench.profiles import HEADLINE
 
 MIN_RATE_PER_S: Final = 500_000
@@ -34,7 +35,10 @@ def check_bars(rows: Sequence[Row], kafka: str) -> list[Bar]:
     ours = [row for row in rows if row.peer == kafka]
     return [
         _headline_rate(ours),
-        *(_share_of_kafka(ours, section) for section in ("produce", "consume")),
+        *(
+            _share_of_kafka(ours, section)
+            for section in ("produce", "consume", REQUESTS, READERS, TRANSACTIONS)
+        ),
         _most(ours, "publish latency", "defaults", "p99", MAX_PUBLISH_P99_MS, "ms"),
         _most(ours, "publish latency", "linger 1", "p99", MAX_PUBLISH_P99_MS, "ms"),
         _most(ours, "start-up", "", "", MAX_START_S, "s"),

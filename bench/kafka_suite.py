@@ -16,6 +16,7 @@ from bench.brokers.kafka_speaker import (
     run_throughput,
 )
 from bench.figures import Row, Sample
+from bench.kafka_shapes import measure_shapes
 from bench.kafka_wire import KafkaWire, WireError, stored_compression
 from bench.load_run import LoadFailed
 from bench.profiles import HEADLINE, MILLION, STEADY_RATE_PER_S, Profile, ThroughputCase
@@ -42,6 +43,7 @@ class KafkaSuite:
                 self._warm_up(broker)
             for case in self._profile.cases:
                 self._throughput(case)
+            measure_shapes(self._brokers, self._profile, self._shape_row)
             self._publish_latency("librdkafka defaults (linger 5 ms)", ())
             self._publish_latency("linger 1 ms", SHORT_LINGER)
             self._end_to_end()
@@ -62,6 +64,9 @@ class KafkaSuite:
         )
         self.rows.append(row)
         return row
+
+    def _shape_row(self, section: str, label: str, unit: str) -> Row:
+        return self._row(section, label, unit, Fsync.INTERVAL, higher_is_better=True)
 
     def _start_and_idle(self, folder: Path, running: ExitStack) -> None:
         """Starts on empty folders; the last start of each stays up for the rest of the suite."""

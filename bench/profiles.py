@@ -18,7 +18,7 @@ class ThroughputCase:
 
     @property
     def label(self) -> str:
-        partitions = "1 partition" if self.partitions == 1 else f"{self.partitions} partitions"
+        partitions = "1 partition" if self.partitions == 1 else f"{self.partitions:,} partitions"
         return f"{self.size_bytes} B, {partitions}, acks={self.acks}, {self.compression}"
 
 
@@ -31,6 +31,9 @@ class Profile:
     latency_seconds: int
     lookups: int
     memory_rounds: int
+    requests: int
+    reader_messages: int
+    transactions: int
     peer_count: int
     peer_sizes_bytes: tuple[int, ...]
 
@@ -59,6 +62,11 @@ def _case(size_bytes: int, partitions: int, acks: str, compression: str) -> Thro
     )
 
 
+# librdkafka stays with a partition for 10 ms, so that each gets large batches now and then. Spread
+# evenly they would be requests of a few messages, which is another shape.
+MANY_PARTITIONS: Final = _case(100, 1_000, "1", "none")
+
+
 QUICK: Final = Profile(
     name="quick",
     cases=(
@@ -68,12 +76,16 @@ QUICK: Final = Profile(
         _case(1000, 12, "all", "none"),
         _case(100, 1, "1", "lz4"),
         _case(1000, 12, "1", "zstd"),
+        MANY_PARTITIONS,
     ),
     repetitions=2,
     starts=3,
     latency_seconds=5,
     lookups=1_000,
     memory_rounds=5,
+    requests=30_000,
+    reader_messages=200_000,
+    transactions=500,
     peer_count=300_000,
     peer_sizes_bytes=(100,),
 )
@@ -88,12 +100,16 @@ FULL: Final = Profile(
             )
         ),
         HEADLINE_UNFLUSHED,
+        MANY_PARTITIONS,
     ),
     repetitions=3,
     starts=5,
     latency_seconds=20,
     lookups=5_000,
     memory_rounds=10,
+    requests=200_000,
+    reader_messages=MILLION,
+    transactions=5_000,
     peer_count=MILLION,
     peer_sizes_bytes=(100, 1000),
 )

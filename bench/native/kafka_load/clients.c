@@ -62,3 +62,11 @@ rd_kafka_t *consumer_new(const struct options *options)
 {
     return client_new(RD_KAFKA_CONSUMER, configured(options));
 }
+
+rd_kafka_topic_t *open_topic(rd_kafka_t *client, const struct options *options)
+{
+    rd_kafka_topic_t *topic = rd_kafka_topic_new(client, options->topic, NULL);
+    if (topic == NULL)
+        die("topic", rd_kafka_err2str(rd_kafka_last_error()));
+    return topic;
+}

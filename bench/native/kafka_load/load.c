@@ -59,7 +59,8 @@ static const struct option LONG_OPTIONS[] = {
     {"size", required_argument, NULL, 's'},     {"rate", required_argument, NULL, 'r'},
     {"seconds", required_argument, NULL, 'd'},  {"warmup-seconds", required_argument, NULL, 'w'},
     {"timeout", required_argument, NULL, 'T'},  {"set", required_argument, NULL, 'X'},
-    {"clients", required_argument, NULL, 'c'},
+    {"clients", required_argument, NULL, 'c'},  {"writers", required_argument, NULL, 'W'},
+    {"transaction", required_argument, NULL, 'x'},
     {NULL, 0, NULL, 0},
 };
 
@@ -70,6 +71,8 @@ static void read_option(struct options *options, int letter)
     case 't': options->topic = optarg; break;
     case 'p': options->partitions = atoi(optarg); break;
     case 'c': options->clients = atoi(optarg); break;
+    case 'W': options->writers = atoi(optarg); break;
+    case 'x': options->transaction_messages = atoi(optarg); break;
     case 'n': options->count = atoll(optarg); break;
     case 's': options->size_bytes = atoi(optarg); break;
     case 'r': options->rate_per_s = atoi(optarg); break;
@@ -92,13 +95,14 @@ static const struct {
     {"produce", run_produce},
     {"consume", run_consume},
     {"requests", run_requests},
+    {"transactions", run_transactions},
     {"publish-latency", run_publish_latency},
     {"end-to-end", run_end_to_end},
 };
 
 int main(int argc, char **argv)
 {
-    struct options options = {.partitions = 1, .clients = 1, .count = 1000000, .size_bytes = 100,
+    struct options options = {.partitions = 1, .clients = 1, .writers = 1, .count = 1000000, .size_bytes = 100,
                               .rate_per_s = 10000, .seconds = 10, .warmup_seconds = 2,
                               .timeout_s = 120};
     int letter;
@@ -109,7 +113,7 @@ int main(int argc, char **argv)
     while ((letter = getopt_long(argc, argv, "", LONG_OPTIONS, NULL)) != -1)
         read_option(&options, letter);
     if (optind != argc - 1 || options.brokers == NULL || options.topic == NULL ||
-        options.partitions < 1 || options.clients < 1 || options.count < 1 || options.rate_per_s < 1 ||
+        options.partitions < 1 || options.clients < 1 || options.writers < 1 || options.count < 1 || options.rate_per_s < 1 ||
         options.size_bytes < PAYLOAD_HEADER_BYTES || options.size_bytes > MAX_PAYLOAD_BYTES)
         die("arguments", "one mode, --brokers, --topic and sizes above zero are needed");
     for (size_t i = 0; i < sizeof MODES / sizeof *MODES; i++)

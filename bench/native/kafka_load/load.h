@@ -11,7 +11,9 @@ struct options {
     const char *brokers;
     const char *topic;
     int partitions;
-    int clients;
+    int clients;              /* connections of `requests`, readers of `consume` */
+    int writers;              /* of what is read: order is kept by each of them */
+    int transaction_messages; /* in a transaction; 0: there are none */
     int64_t count;
     int size_bytes;
     int rate_per_s;
@@ -54,10 +56,12 @@ struct deliveries {
 
 rd_kafka_t *producer_new(const struct options *options, struct deliveries *deliveries);
 rd_kafka_t *consumer_new(const struct options *options);
+rd_kafka_topic_t *open_topic(rd_kafka_t *client, const struct options *options);
 
 void run_produce(const struct options *options);
 void run_consume(const struct options *options);
 void run_requests(const struct options *options);
+void run_transactions(const struct options *options);
 void run_publish_latency(const struct options *options);
 void run_end_to_end(const struct options *options);
 

@@ -13,6 +13,7 @@ typedef struct rd_kafka_s rd_kafka_t;
 typedef struct rd_kafka_topic_s rd_kafka_topic_t;
 typedef struct rd_kafka_conf_s rd_kafka_conf_t;
 typedef struct rd_kafka_queue_s rd_kafka_queue_t;
+typedef struct rd_kafka_error_s rd_kafka_error_t;
 typedef struct rd_kafka_topic_conf_s rd_kafka_topic_conf_t;
 
 enum { RD_KAFKA_PRODUCER = 0, RD_KAFKA_CONSUMER = 1 };
@@ -59,6 +60,11 @@ void rd_kafka_topic_destroy(rd_kafka_topic_t *rkt);
 
 int rd_kafka_produce(rd_kafka_topic_t *rkt, int32_t partition, int flags, void *payload,
                      size_t len, const void *key, size_t key_len, void *message_opaque);
+
+rd_kafka_error_t *rd_kafka_init_transactions(rd_kafka_t *rk, int timeout_ms);
+rd_kafka_error_t *rd_kafka_begin_transaction(rd_kafka_t *rk);
+rd_kafka_error_t *rd_kafka_commit_transaction(rd_kafka_t *rk, int timeout_ms);
+const char *rd_kafka_error_string(const rd_kafka_error_t *error);
 
 rd_kafka_queue_t *rd_kafka_queue_new(rd_kafka_t *rk);
 void rd_kafka_queue_destroy(rd_kafka_queue_t *queue);
