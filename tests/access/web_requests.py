@@ -72,6 +72,8 @@ HTTP: Final[Mapping[tuple[str, str], Makes]] = {
         *_plain(f"/topics/{TOPIC}/messages", _MESSAGE),
         *_plain(f"/topics/{TOPIC}/messages/", _MESSAGE),
         *_plain(f"/topics/{TOPIC}/messages", {**_MESSAGE, "delay": 3_600_000}),
+        # One that would be made.
+        *_plain("/topics/canary-published/messages", _MESSAGE),
     ),
     ("GET", "/topics/{name:str}/partitions/{partition:int}/messages"): (
         *_plain(f"/topics/{TOPIC}/partitions/0/messages?offset=0"),

@@ -1,8 +1,8 @@
 """Single records, for doors that do not speak in batches: stored now, or kept until due."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from goqueue.broker.delays.delays import Delays
 from goqueue.broker.partitions.partition import Partition
@@ -19,7 +19,7 @@ from goqueue.model.errors import (
     UnknownPartition,
     UnknownTopic,
 )
-from goqueue.model.log import Appended, Published
+from goqueue.model.log import Published
 from goqueue.model.publishing import Outcome
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.model.rights import WritableTopic
@@ -29,7 +29,12 @@ from goqueue.state.metadata_image import MetadataImage
 # A commit that the disk does not finish within this time has failed for whoever waits.
 PUBLISH_TIMEOUT_MS: Final = 30_000
 
-_Positions = Sequence[int]
+
+class _Job(NamedTuple):
+    """Work for some of the records, by their positions; it answers for each of them."""
+
+    positions: list[int]
+    work: Awaitable[Sequence[Outcome]]
 
 
 class Publishing:
@@ -76,34 +81,37 @@ class Publishing:
         by_partition = spread(records, partitions, count)
         if due is None and not refused and len(by_partition) == 1:
             # The common case: one append, and no task for it.
-            [(index, positions)] = by_partition.items()
+            [index] = by_partition
             try:
                 return list(await self._append(topic, index, records, now_ms))
             except GoQueueError as error:
                 return [error] * len(records)
-        jobs: list[tuple[_Positions, Awaitable[Sequence[Outcome]]]] = []
+        jobs: list[_Job] = []
         for index, positions in by_partition.items():
             fit = [at for at in positions if at not in refused]
-            later = [] if due is None else [at for at in fit if (due[at] or 0) > now_ms]
-            waiting = frozenset(later)
-            at_once = [at for at in fit if at not in waiting] if later else fit
-            if at_once:
-                chosen = [records[at] for at in at_once]
-                append = self._append(topic, index, chosen, now_ms)
-                jobs.append((at_once, continuing_part(at_once, append)))
-            if later:
-                timed = [(records[at], (due or ())[at] or 0) for at in later]
-                jobs.append((later, self._schedule(topic, index, timed)))
-        outcomes: dict[int, Outcome] = dict(refused)
-        answers = await asyncio.gather(*(job for _, job in jobs), return_exceptions=True)
-        for (places, _), answer in zip(jobs, answers, strict=True):
-            if isinstance(answer, GoQueueError):
-                outcomes.update(dict.fromkeys(places, answer))
-            elif isinstance(answer, BaseException):
-                raise answer
-            else:
-                outcomes.update(zip(places, answer, strict=True))
+            jobs += self._jobs(topic, index, records, fit, due or [None] * len(records), now_ms)
+        outcomes = await _outcomes(jobs)
+        outcomes.update(refused)
         return [outcomes[at] for at in range(len(records))]
+
+    def _jobs(
+        self,
+        topic: WritableTopic,
+        index: int,
+        records: Sequence[NewRecord],
+        positions: Sequence[int],
+        due: Sequence[int | None],
+        now_ms: int,
+    ) -> Iterator[_Job]:
+        """What there is to do for a partition: at most one append, and one batch to keep."""
+        timed = {at: due_ms for at in positions if (due_ms := due[at] or 0) > now_ms}
+        at_once = [at for at in positions if at not in timed]
+        if at_once:
+            append = self._append(topic, index, [records[at] for at in at_once], now_ms)
+            yield _Job(at_once, continuing_part(at_once, append))
+        if timed:
+            later = [(records[at], due_ms) for at, due_ms in timed.items()]
+            yield _Job(list(timed), self._schedule(topic, index, later))
 
     async def store_own(
         self, topic: WritableTopic, records: Sequence[NewRecord], *, partition: int | None = None
@@ -154,7 +162,7 @@ class Publishing:
     ) -> list[Published]:
         partition = self._find(topic, index)
         batch = encode_records(records, now_ms=now_ms)
-        appended: Appended = await self._appending.append(partition, batch)
+        appended = await self._appending.append(partition, batch)
         await partition.wait_committed(appended.last_offset + 1, PUBLISH_TIMEOUT_MS)
         return published(records, index, appended, now_ms)
 
@@ -163,3 +171,17 @@ class Publishing:
     ) -> list[ScheduledMessage]:
         ids = await self._delays.schedule(topic, index, records)
         return [ScheduledMessage(index, each) for each in ids]
+
+
+async def _outcomes(jobs: Sequence[_Job]) -> dict[int, Outcome]:
+    """What each record came to, by its position."""
+    outcomes: dict[int, Outcome] = {}
+    answers = await asyncio.gather(*(job.work for job in jobs), return_exceptions=True)
+    for job, answer in zip(jobs, answers, strict=True):
+        if isinstance(answer, GoQueueError):
+            outcomes.update(dict.fromkeys(job.positions, answer))
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            outcomes.update(zip(job.positions, answer, strict=True))
+    return outcomes

@@ -55,7 +55,13 @@ class MessagePage(msgspec.Struct, frozen=True, rename="camel"):
 @post(
     "/topics/{name:str}/messages",
     tags=["Messages"],
-    opt={"needs": (Need(Resource.TOPIC, Verb.WRITE, names="name"),)},
+    opt={
+        "needs": (
+            Need(Resource.TOPIC, Verb.WRITE, names="name"),
+            # For a topic that is made by publishing to it.
+            Need(Resource.TOPIC, Verb.CREATE, names="name", or_cluster=True),
+        )
+    },
     status_code=200,
     responses=errors(400, 403, 404, 409, 413, 415, 422),
 )

@@ -193,7 +193,13 @@ async def _publish_many(
         partitions.append(whole(message.partition))
     try:
         outcomes = await service.publishing.publish(
-            caller, topic, records, due, partitions=partitions, as_one=True, makes_topic=True
+            caller,
+            topic,
+            records,
+            due if any(due) else None,
+            partitions=partitions,
+            as_one=True,
+            makes_topic=True,
         )
     except UnknownPartition as error:
         place = f"messages[{error.record_index}].partition"

@@ -4,7 +4,7 @@
     (nothing) ──┬───────────► NEAR ──────────┬──────────► CLAIMED ──────────► SENT
                 │              ▲ (time)      │               │                  │
                 └───────────► FAR ───────────┘               │ Delivered        │ Delivered
-                               │                             └──────► KEPT ◄────┘
+                               │                             └────► SETTLED ◄───┘
                                │ Cancelled, from NEAR as well
                                └──────────► CANCELLED
 
@@ -41,7 +41,7 @@ class DelayState(Enum):
     # In its target's log, and not known to stay there in a power cut. Not written down.
     SENT = "sent"
     # The ends: the message is forgotten here.
-    KEPT = "kept"
+    SETTLED = "settled"
     CANCELLED = "cancelled"
     DROPPED = "dropped"
     ABANDONED = "abandoned"
@@ -51,7 +51,7 @@ _S = DelayState
 
 # Those that can still be cancelled, listed, and written again elsewhere in the log.
 WAITING: Final = frozenset({_S.NEAR, _S.FAR})
-ENDED: Final = frozenset({_S.KEPT, _S.CANCELLED, _S.DROPPED, _S.ABANDONED})
+ENDED: Final = frozenset({_S.SETTLED, _S.CANCELLED, _S.DROPPED, _S.ABANDONED})
 
 # What each note does to the messages it is about, by the state they are in; what is not in the
 # table does not happen.
@@ -62,7 +62,7 @@ MOVES: Final[Mapping[type[Note] | type[Scheduled], Mapping[DelayState, DelayStat
     Claimed: {_S.NEAR: _S.CLAIMED, _S.FAR: _S.CLAIMED},
     # The target has lost what it had kept: the same messages go under another producer.
     Restarted: {_S.CLAIMED: _S.CLAIMED},
-    Delivered: {_S.CLAIMED: _S.KEPT, _S.SENT: _S.KEPT},
+    Delivered: {_S.CLAIMED: _S.SETTLED, _S.SENT: _S.SETTLED},
     Cancelled: {_S.NEAR: _S.CANCELLED, _S.FAR: _S.CANCELLED},
     Dropped: {
         _S.NEAR: _S.DROPPED,
