@@ -5,6 +5,7 @@ import pytest
 
 from goqueue.broker.node import Node
 from goqueue.broker.own_grants import own_state
+from goqueue.model.errors import PartitionOffline
 from goqueue.model.partitioner import partition_for_key
 from goqueue.model.records import Record
 from tests.stored_records import read_records
@@ -51,6 +52,21 @@ async def test_many_messages_are_answered_in_order(
     places = [(one["partition"], one["offset"]) for one in answered.json()["messages"]]
     assert places == [(1, 0), (0, 0), (1, 1)]
     assert [record.value for record in await stored(broker, orders, 1)] == [b"0", b"2"]
+
+
+async def test_a_partition_that_fails_is_told_with_how_many_were_stored(
+    client: httpx.AsyncClient, broker: Node, orders: str
+) -> None:
+    broker.partition(orders, 1)._turn_away(PartitionOffline("disk full"))
+    messages = [{"value": "v", "partition": number % 2} for number in range(5)]
+
+    answered = await client.post(f"/topics/{orders}/messages", json={"messages": messages})
+
+    assert answered.status_code == 503
+    assert error_message(answered).endswith("; 3 of 5 messages were stored all the same")
+    assert len(await stored(broker, orders, 0)) == 3
+    alone = await client.post(f"/topics/{orders}/messages", json={"messages": messages[1:2]})
+    assert (alone.status_code, error_message(alone)) == (503, "disk full")
 
 
 async def test_a_key_goes_where_kafka_clients_send_it(
