@@ -76,6 +76,7 @@ OPERATION = Operation(
     min_version=0,
     max_version=4,
     handle=handle,
+    starts_at_once=True,
     needs=OPEN,
     answers_newer_versions=True,
 )

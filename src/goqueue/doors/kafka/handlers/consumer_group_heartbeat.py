@@ -54,6 +54,7 @@ OPERATION = Operation(
     min_version=0,
     max_version=1,
     handle=handle,
+    starts_at_once=True,
     needs=(
         Need(Resource.GROUP, Verb.READ, names="group_id"),
         Need(Resource.TOPIC, Verb.DESCRIBE, names="subscribed_topic_names"),

@@ -181,4 +181,5 @@ OPERATION = Operation(
         ),
     ),
     waits=True,
+    starts_at_once=True,
 )

@@ -34,5 +34,6 @@ OPERATION = Operation(
     min_version=0,
     max_version=4,
     handle=handle,
+    starts_at_once=True,
     needs=(Need(Resource.GROUP, Verb.READ, names="group_id"),),
 )

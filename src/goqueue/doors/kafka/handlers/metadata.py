@@ -138,6 +138,7 @@ OPERATION = Operation(
     min_version=0,
     max_version=13,
     handle=handle,
+    starts_at_once=True,
     # Brokers are told to anyone. Of all topics, those that may not be described are left out. To
     # create is asked for only where a topic is not there.
     needs=(
