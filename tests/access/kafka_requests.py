@@ -90,6 +90,10 @@ VARIANTS: Final[Mapping[str, tuple[Variant, ...]]] = {
         _keys(_TRANSACTION_KEY, NAMES[Resource.TRANSACTIONAL_ID], 1),
         _keys(_SHARE_KEY, f"{GROUP}:{_MEMBER_ID}:0", 6),
     ),
+    "DescribeCluster": (
+        Variant({}),
+        Variant({"include_cluster_authorized_operations": True}),
+    ),
     # Every topic by a list that is not there; one by name, one that would be made; one by id.
     "Metadata": (
         Variant({"topics": None}, since=1),

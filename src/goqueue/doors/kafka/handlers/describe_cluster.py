@@ -20,7 +20,6 @@ _CONTROLLERS: Final = 2
 
 async def handle(context: RequestContext, request: "DescribeClusterRequest") -> Message:
     cluster = context.service.administration.cluster
-    operations = operations_on_cluster(context)
     if request.endpoint_type != _BROKERS:
         is_known = request.endpoint_type == _CONTROLLERS
         return {
@@ -50,7 +49,9 @@ async def handle(context: RequestContext, request: "DescribeClusterRequest") -> 
             }
             for node in cluster.brokers
         ],
-        "cluster_authorized_operations": operations if wants_operations else NOT_ASKED_FOR,
+        "cluster_authorized_operations": (
+            operations_on_cluster(context) if wants_operations else NOT_ASKED_FOR
+        ),
     }
 
 
