@@ -5,13 +5,21 @@ interpreter runs a step that it ran just before in about two thirds of the time.
 """
 
 import asyncio
-from typing import Protocol
+import logging
+from operator import methodcaller
+from typing import Final, Protocol
+
+log = logging.getLogger(__name__)
 
 
 class TakesTurns(Protocol):
     def read_requests(self) -> None: ...
     def start_requests(self) -> None: ...
     def send_answers(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+STEPS: Final = tuple(map(methodcaller, ("read_requests", "start_requests", "send_answers")))
 
 
 class Turn:
@@ -27,9 +35,11 @@ class Turn:
 
     def _run(self) -> None:
         joined, self._joined = self._joined, []
-        for connection in joined:
-            connection.read_requests()
-        for connection in joined:
-            connection.start_requests()
-        for connection in joined:
-            connection.send_answers()
+        for step in STEPS:
+            for connection in joined:
+                try:
+                    step(connection)
+                except Exception:
+                    # Nobody else's turn ends with it.
+                    log.exception("a connection is closed: its turn failed")
+                    connection.abort()
