@@ -112,8 +112,11 @@ class World:
         machine = self.machine
         in_memory = [*machine.pending, *machine.far, *(self._work.far if self._work else ())]
         found = {number: machine.find(number) for number in in_memory}
+        # On its way out of the index; the broker looks there when that is done.
+        leaving = self._work.settled if self._work else ()
         for number, entry in self.index.rows.items():
-            if entry.due_ms >= HOT_UNTIL_MS and not machine.is_settled(number):
+            is_gone = machine.is_settled(number) or number in leaving
+            if entry.due_ms >= HOT_UNTIL_MS and not is_gone:
                 found.setdefault(number, entry)
         return [
             entry

@@ -9,6 +9,7 @@ from goqueue.state.delays.records import (
     Dropped,
     Restarted,
     Scheduled,
+    TargetKey,
 )
 from goqueue.state.delays.states import ENDED, MOVES, WAITING, DelayState
 from tests.property.test_delay_model import (
@@ -33,11 +34,10 @@ class WatchedWorld(World):
         super().__init__()
 
     def states(self) -> dict[int, DelayState]:
-        near = {
-            entry.number for entry in self._all_pending() if entry.number in self.machine.pending
+        found = {
+            number: DelayState.NEAR if number in self.machine.pending else DelayState.FAR
+            for number, *_ in self._all_pending()
         }
-        found = {entry.number: DelayState.FAR for entry in self._all_pending()}
-        found |= dict.fromkeys(near, DelayState.NEAR)
         # What is sent stands in no note, so that the machine takes it for claimed.
         return found | dict.fromkeys(self.machine.claimed, DelayState.CLAIMED)
 
@@ -66,10 +66,9 @@ class WatchedWorld(World):
         if isinstance(item, tuple):
             return {item[0].number}
         if isinstance(item, Restarted):
-            claims = [
-                t.claims for t in self.machine.targets if t.key == (item.topic_id, item.partition)
-            ]
-            return {number for deck in claims for claim in deck for number in claim.numbers}
+            restarted = self.machine.target_number(TargetKey(item.topic_id, item.partition))
+            claims = self.machine.targets[restarted].claims
+            return {number for claim in claims for number in claim.numbers}
         return set()
 
     def index_step(self) -> None:
