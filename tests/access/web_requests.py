@@ -82,7 +82,10 @@ HTTP: Final[Mapping[tuple[str, str], Makes]] = {
     ("GET", "/groups"): _plain("/groups"),
     ("GET", "/groups/{group:str}"): _plain(f"/groups/{GROUP}"),
     ("DELETE", "/groups/{group:str}"): _plain(f"/groups/{GROUP}"),
-    ("POST", "/groups/{group:str}/join"): _plain(f"/groups/{GROUP}/join", {"topics": [TOPIC]}),
+    # A member that joins after all stays for as long as the tests look for changes.
+    ("POST", "/groups/{group:str}/join"): _plain(
+        f"/groups/{GROUP}/join", {"topics": [TOPIC], "sessionTimeoutMs": 1_800_000}
+    ),
     ("POST", "/groups/{group:str}/heartbeat"): _plain(f"/groups/{GROUP}/heartbeat", _MEMBER),
     ("POST", "/groups/{group:str}/leave"): _plain(f"/groups/{GROUP}/leave", _MEMBER),
     ("POST", "/groups/{group:str}/join/cooperative"): _plain(
