@@ -149,6 +149,8 @@ def test_deadlines_fire_and_their_records_are_durable(open_broker: OpenBroker) -
             while shard.machine.totals:
                 await asyncio.sleep(0.005)
             assert broker.clock_ms() >= due_ms
+            # Nobody is answered before what the deadline wrote is in the log.
+            assert await bench.get(b"a") == 0
             bench.topic.close()
         async with open_broker() as broker:
             bench = Bench(broker)
