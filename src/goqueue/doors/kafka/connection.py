@@ -193,14 +193,16 @@ class Connection(asyncio.BufferedProtocol):
     def read_requests(self) -> None:
         self._has_joined = False
         for exchange in self._queued:
-            if exchange.is_read:
-                continue
-            try:
-                exchange.read()
-            except Malformed as error:
-                exchange.failure = f"{exchange.operation.name}: {error}"
-            except Exception:
-                exchange.failure = self._internal_error(exchange)
+            if not exchange.is_read:
+                try:
+                    exchange.read()
+                except Malformed as error:
+                    exchange.failure = f"{exchange.operation.name}: {error}"
+                except Exception:
+                    exchange.failure = self._internal_error(exchange)
+            if not exchange.operation.overlaps:
+                # What cannot start yet stays bytes: decoded it could take a hundred times as much.
+                return
 
     def start_requests(self) -> None:
         if self._unanswered and self._unanswered[0].is_done:

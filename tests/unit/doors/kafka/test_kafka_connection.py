@@ -304,6 +304,23 @@ async def test_an_exclusive_answer_is_sent_before_the_next_is_made(peer: Peer) -
     assert peer.answers() == [1, 2, 3]
 
 
+async def test_a_request_that_cannot_start_yet_stays_bytes(peer: Peer) -> None:
+    peer.send(produce(1) + produce(2) + metadata(3) + metadata(4) + metadata(5))
+    await peer.settle()
+    queued = peer.connection._queued
+    assert [(e.header.correlation_id, e.is_read) for e in queued] == [
+        (3, True),
+        (4, False),
+        (5, False),
+    ]
+    await peer.finish(1, PRODUCE_ANSWER)
+    await peer.finish(2, PRODUCE_ANSWER)
+    for correlation_id in (3, 4, 5):
+        assert peer.script.started[-1] == correlation_id
+        await peer.finish(correlation_id, METADATA_ANSWER)
+    assert peer.answers() == [1, 2, 3, 4, 5]
+
+
 async def test_one_that_fails_at_once_closes_after_those_before_it(peer: Peer) -> None:
     async def handle(context: RequestContext, _request: Any) -> Any:
         if context.correlation_id == 2:
