@@ -201,7 +201,7 @@ class Connection(asyncio.BufferedProtocol):
                 except Exception:
                     exchange.failure = self._internal_error(exchange)
             if not exchange.operation.overlaps:
-                # What cannot start yet stays bytes: decoded it could take a hundred times as much.
+                # What cannot start yet stays bytes: decoded it can take many times as much.
                 return
 
     def start_requests(self) -> None:
