@@ -7,13 +7,14 @@ in any order; some crashes keep only a part of what a command wanted to store.
 import random
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from uuid import UUID
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec import structs
 
 from goqueue.model.offsets import OffsetRange
 from goqueue.model.queues.errors import QueueError
@@ -327,7 +328,9 @@ class QueueWorld(RuleBasedStateMachine):
         if acquiring:
             # Nothing is taken: there is nothing in the one range that may be.
             nothing = OffsetRange(self.log_end, self.log_end + 1)
-            request = replace(self.acquisition(key, "ada", 1, (nothing,)), expired=(offsets,))
+            request = structs.replace(
+                self.acquisition(key, "ada", 1, (nothing,)), expired=(offsets,)
+            )
             self.carry_out(self.machine.acquire(request, ticket=Ticket(0), now_ms=self.now_ms))
             mortal.remove(State.LEASED)
         else:

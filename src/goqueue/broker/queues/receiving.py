@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import structs
 
 from goqueue.broker.partitions.feature_headers import features_of
 from goqueue.broker.partitions.partition import Partition
@@ -83,7 +85,7 @@ class QueueReceiving:
         index, offset = receipt.partition, receipt.offset
         key = self._registry.key(group, topic, index)
         request = _acquire(key, self._host.partition(topic, index), Receive(max_messages=1), 1)
-        request = replace(request, only=(OffsetRange(offset, offset + 1),))
+        request = structs.replace(request, only=(OffsetRange(offset, offset + 1),))
         shard = await self._registry.shard(key)
         acquired = await shard.execute(timed(QueueMachine.acquire, request))
         if not acquired.leased:
@@ -162,7 +164,7 @@ class QueueReceiving:
             only = tuple(OffsetRange(record.offset, record.offset + 1) for record in chosen)
             # Before the lease: a reader that goes away in between must not let others pass.
             order.delivered(chosen)
-            await self._lease(shard, partition, replace(wanted, only=only), request, sweep)
+            await self._lease(shard, partition, structs.replace(wanted, only=only), request, sweep)
 
     async def _next_in_order(
         self,
@@ -174,7 +176,7 @@ class QueueReceiving:
         """Look at a few messages first, and further where their groups are out."""
         chosen: list[Record] = []
         for reach in (wanted.max_messages, FIFO_LOOK_AHEAD):
-            look = replace(wanted, max_messages=reach)
+            look = structs.replace(wanted, max_messages=reach)
             ready = shard.machine.candidates(look, now_ms=self._host.clock_ms())
             messages = await self.reader.read(partition, ready)
             if messages.missing:

@@ -1,10 +1,11 @@
 """What callers ask of queues, and what they are told."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Literal, NamedTuple
 from uuid import UUID
+
+import msgspec
 
 from goqueue.model.offsets import OffsetRange
 from goqueue.model.queues.errors import QueueError
@@ -42,8 +43,7 @@ class AckAction(Enum):
     GAP = auto()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Acknowledgement:
+class Acknowledgement(msgspec.Struct, frozen=True, kw_only=True):
     """Of all offsets of a range or of none of them.
 
     Kafka's clients name no lease: the member must hold the offsets. Others name the lease and the
@@ -58,16 +58,14 @@ class Acknowledgement:
     delay_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Acknowledged:
+class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
     """One error per item. When an atomic request failed, those of the good items are NONE."""
 
     error: QueueError
     errors: tuple[QueueError, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneFigures:
+class LaneFigures(msgspec.Struct, frozen=True, kw_only=True):
     ready: int
     in_flight: int
     waiting: int
@@ -75,8 +73,7 @@ class LaneFigures:
     last_served_ms: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueTotals:
+class QueueTotals(msgspec.Struct, frozen=True, kw_only=True):
     """Messages since this machine was loaded."""
 
     delivered: int
@@ -91,8 +88,7 @@ class QueueTotals:
     dropped: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueDescription:
+class QueueDescription(msgspec.Struct, frozen=True, kw_only=True):
     error: QueueError
     queue: QueueKey
     generation: int = -1

@@ -1,8 +1,9 @@
 """What callers ask a queue, what it answers, and what it wants done."""
 
-from dataclasses import dataclass
 from enum import Enum, auto
 from uuid import UUID
+
+import msgspec
 
 from goqueue.model.offsets import OffsetRange
 from goqueue.model.queues.errors import QueueError
@@ -12,8 +13,7 @@ from goqueue.state.priority.index import LaneIndex
 from goqueue.state.queues.marks import DeadLetterReason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenQueue:
+class OpenQueue(msgspec.Struct, frozen=True, kw_only=True):
     """Make the queue if there is none. `start` is what earliest, latest or a time stand for."""
 
     queue: QueueKey
@@ -21,22 +21,19 @@ class OpenQueue:
     settings: QueueSettings = DEFAULT_SETTINGS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigureQueue:
+class ConfigureQueue(msgspec.Struct, frozen=True, kw_only=True):
     queue: QueueKey
     settings: QueueSettings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResetQueue:
+class ResetQueue(msgspec.Struct, frozen=True, kw_only=True):
     """Begin anew at `start`: every lease, count and acknowledgement is forgotten."""
 
     queue: QueueKey
     start: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueAnswer:
+class QueueAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Answers the three above."""
 
     error: QueueError
@@ -45,8 +42,7 @@ class QueueAnswer:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteQueues:
+class DeleteQueues(msgspec.Struct, frozen=True, kw_only=True):
     """Those of a group, of a topic, or of a group in a topic; one of both must be given."""
 
     group: str | None = None
@@ -56,14 +52,12 @@ class DeleteQueues:
         return self.group in (None, key.group) and self.topic_id in (None, key.topic_id)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteAnswer:
+class DeleteAnswer(msgspec.Struct, frozen=True, kw_only=True):
     error: QueueError
     deleted: tuple[QueueKey, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Acquire:
+class Acquire(msgspec.Struct, frozen=True, kw_only=True):
     """Take up to `max_messages`.
 
     `readable` is the log: where it starts, and how far consumers may read (the last stable
@@ -93,8 +87,7 @@ class Limit(Enum):
     UNSETTLED = auto()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Acquired:
+class Acquired(msgspec.Struct, frozen=True, kw_only=True):
     """The receipt of a message is its offset, its delivery count and the lease id."""
 
     error: QueueError
@@ -105,8 +98,7 @@ class Acquired:
     limited_by: Limit | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Acknowledge:
+class Acknowledge(msgspec.Struct, frozen=True, kw_only=True):
     """`is_atomic`: all items or none, as a ShareAcknowledge request of one partition."""
 
     queue: QueueKey
@@ -115,8 +107,7 @@ class Acknowledge:
     is_atomic: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Skip:
+class Skip(msgspec.Struct, frozen=True, kw_only=True):
     """Take offsets out of the queue: retention moved the start of the log, or see `Acquire`.
 
     What is leased goes too: callers that lease before they read find gaps and expired messages
@@ -129,23 +120,20 @@ class Skip:
     expired: tuple[OffsetRange, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberLeft:
+class MemberLeft(msgspec.Struct, frozen=True, kw_only=True):
     """The member left or was fenced: its leases end."""
 
     group: str
     member: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class Done(msgspec.Struct, frozen=True, kw_only=True):
     """Answers `Skip` and `MemberLeft`."""
 
     error: QueueError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetter:
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     """An effect: copy these messages to the dead letters, then report it.
 
     It comes again after a crash and after a failure, with the same offsets. Whoever writes the
@@ -159,8 +147,7 @@ class DeadLetter:
     reason: DeadLetterReason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetterReport:
+class DeadLetterReport(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a `DeadLetter` or a part of it; the same report twice does nothing."""
 
     queue: QueueKey
@@ -169,8 +156,7 @@ class DeadLetterReport:
     is_written: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class LeasesEnded:
+class LeasesEnded(msgspec.Struct, frozen=True):
     """An effect: tell those who follow messages that these were not acknowledged in time."""
 
     queue: QueueKey
@@ -178,8 +164,7 @@ class LeasesEnded:
     member: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class QueueReady:
+class QueueReady(msgspec.Struct, frozen=True):
     """An effect: wake those who wait for messages of this queue, there may be some now."""
 
     queue: QueueKey

@@ -6,9 +6,10 @@ what is in the answer may be acquired.
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple
 from uuid import UUID
+
+from msgspec import structs
 
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues.queues import Queues
@@ -163,7 +164,7 @@ async def _acquire(seen: Sequence[_Seen], batch_size: int) -> list[ShareFetched]
     acquired = await _execute(
         (
             s.of,
-            replace(
+            structs.replace(
                 s.request,
                 max_messages=max(sum(offsets.size for offsets in s.batches.ranges), 1),
                 only=tuple(s.batches.ranges),
@@ -191,7 +192,7 @@ async def _pass_over(seen: Sequence[_Seen]) -> None:
     await _execute(
         (
             s.of,
-            replace(
+            structs.replace(
                 s.request,
                 only=(),
                 skipped=tuple(s.batches.skipped),
