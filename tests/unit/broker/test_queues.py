@@ -191,35 +191,45 @@ def test_a_waiting_reader_is_woken_by_a_message(open_broker: OpenBroker) -> None
     asyncio.run(scenario())
 
 
-async def wait_in_line(broker: Node, count: int) -> None:
+async def wait_in_line(broker: Node, count: int, *, aside: int = 0) -> None:
+    lines = broker.queues.lines._lines
     async with asyncio.timeout(30):
-        while sum(len(line.members) for line in broker.queues.lines._lines.values()) != count:
+        while [
+            sum(len(line.members) for line in lines.values()),
+            sum(len(line.aside) for line in lines.values()),
+        ] != [count, aside]:
             await asyncio.sleep(0.001)
 
 
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[Receive]:
+    """The requests that looked at partitions."""
+    seen: list[Receive] = []
+    look = QueueReceiving._sweep
+
+    async def counted(*arguments: Any) -> Any:
+        seen.append(arguments[-1])
+        return await look(*arguments)
+
+    monkeypatch.setattr(QueueReceiving, "_sweep", counted)
+    return seen
+
+
 def test_a_message_wakes_one_reader_and_many_messages_wake_many(
-    open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
+    open_broker: OpenBroker, looks: list[Receive]
 ) -> None:
     async def scenario() -> None:
         async with open_broker() as broker:
             await make_topic(broker)
             waiting = {asyncio.create_task(receive(broker, 1, wait_ms=60_000)) for _ in range(20)}
             await wait_in_line(broker, 20)
-            looks = 0
-            look = QueueReceiving._sweep
-
-            async def counted(*arguments: Any) -> Any:
-                nonlocal looks
-                looks += 1
-                return await look(*arguments)
-
-            monkeypatch.setattr(QueueReceiving, "_sweep", counted)
+            looks.clear()
             await publish(broker, b"first")
             done, rest = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             assert [values(task.result()) for task in done] == [[b"first"]]
             # The one that was woken, and the next, which finds nothing more.
             await wait_in_line(broker, 19)
-            assert looks == 2
+            assert len(looks) == 2
             # One that goes away hands on what it was woken for.
             gone = rest.pop()
             await publish(broker, *(b"%d" % n for n in range(18)))
@@ -240,12 +250,65 @@ def test_a_reader_that_has_all_it_may_have_lets_others_look(open_broker: OpenBro
             await publish(broker, b"a")
             assert values(await receive(broker, member="full")) == [b"a"]
             full = asyncio.create_task(receive(broker, member="full", wait_ms=60_000))
-            await wait_in_line(broker, 1)
+            await wait_in_line(broker, 0, aside=1)
             other = asyncio.create_task(receive(broker, member="other", wait_ms=60_000))
-            await wait_in_line(broker, 2)
+            await wait_in_line(broker, 1, aside=1)
             await publish(broker, b"b")
             assert values(await asyncio.wait_for(other, 30)) == [b"b"]
             full.cancel()
+
+    asyncio.run(scenario())
+
+
+def test_readers_that_have_all_they_may_have_look_once_for_a_message(
+    open_broker: OpenBroker, looks: list[Receive]
+) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker, queue_max_in_flight_per_consumer="1")
+            await publish(broker, b"0", b"1", b"2")
+            held = [(await receive(broker, 1, member=f"m{n}"))[0] for n in range(3)]
+            waiting = [
+                asyncio.create_task(receive(broker, member=f"m{n}", wait_ms=60_000))
+                for n in range(3)
+            ]
+            await wait_in_line(broker, 0, aside=3)
+            looks.clear()
+            await publish(broker, b"3")
+            for _ in range(1_000):
+                await asyncio.sleep(0)
+            assert sorted(str(look.member) for look in looks) == ["m0", "m1", "m2"]
+            # Room for one is noticed at once.
+            assert await acknowledge(broker, held[1], AckAction.ACCEPT) is QueueError.NONE
+            assert values(await asyncio.wait_for(waiting[1], 30)) == [b"3"]
+            for each in waiting:
+                each.cancel()
+
+    asyncio.run(scenario())
+
+
+def test_a_reader_that_became_full_hands_on_what_it_was_woken_for(
+    open_broker: OpenBroker,
+) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker, queue_max_in_flight_per_consumer="1")
+
+            async def wait(member: str, count: int) -> "asyncio.Task[list[Delivery]]":
+                task = asyncio.create_task(receive(broker, member=member, wait_ms=60_000))
+                await wait_in_line(broker, count)
+                return task
+
+            first = await wait("twice", 1)
+            other = await wait("other", 2)
+            second = await wait("twice", 3)
+            await publish(broker, b"a")
+            assert values(await asyncio.wait_for(first, 30)) == [b"a"]
+            # `other` looked in vain and stands behind `second`, which may not have more.
+            await wait_in_line(broker, 2)
+            await publish(broker, b"b")
+            assert values(await asyncio.wait_for(other, 30)) == [b"b"]
+            second.cancel()
 
     asyncio.run(scenario())
 

@@ -42,6 +42,8 @@ class _Sweep:
     found: list[Delivery] = field(default_factory=list)
     # Nothing was in these, for nobody.
     idle: set[QueueKey] = field(default_factory=set)
+    # The reader has as much of these as it may have, which says nothing of what others would get.
+    full: set[QueueKey] = field(default_factory=set)
     # Messages that were there and may not be delivered: there may be others behind them.
     has_passed_over: bool = False
 
@@ -71,7 +73,8 @@ class QueueReceiving:
             ]
             with self._lines.place(queues) as place:
                 sweep = await self._sweep(queues, request)
-                place.looked([key for key, _ in queues if key not in sweep.idle])
+                seen = [key for key, _ in queues if key not in sweep.idle]
+                place.looked(seen, full=sweep.full)
                 wait_s = give_up_at - loop.time()
                 if sweep.found or wait_s <= 0:
                     return sweep.found
@@ -209,9 +212,8 @@ class QueueReceiving:
         if acquired.error is not QueueError.NONE:
             raise InvalidRequest(f"group {wanted.queue.group!r} has no queue of {partition.name}")
         if not acquired.leased:
-            # Who has as much as it may have says nothing of what others would get.
-            if acquired.limited_by is not Limit.MEMBER:
-                sweep.idle.add(wanted.queue)
+            is_full = acquired.limited_by is Limit.MEMBER
+            (sweep.full if is_full else sweep.idle).add(wanted.queue)
             return
         messages = await self.reader.read(partition, [part.offsets for part in acquired.leased])
         expired = self.expired(partition, messages.records)

@@ -1,10 +1,11 @@
 """Readers that wait for a message of a queue stand in line: a message wakes one and not all.
 
 Whoever is woken looks. If it saw something, there may be more: it wakes the next in line. If it saw
-nothing, the others would see nothing either.
+nothing, the others would see nothing either. Who may not have more just now cannot tell: it lets
+the next in line look, and waits beside the line.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from goqueue.broker.partitions.partition import Partition
@@ -23,7 +24,7 @@ class _Line(FetchWaiter):
         super().__init__(1)
         self.partition = partition
         self.members: dict[FetchWaiter, None] = {}
-        # Not in line: everything wakes them.
+        # Not in line: everything wakes them, but nobody in line does.
         self.aside: dict[FetchWaiter, None] = {}
 
     def credit(self, readable_bytes: int) -> None:
@@ -61,7 +62,7 @@ class QueueLines:
 
         Only those who take whatever they see may stand in line; others are woken by everything.
         """
-        place = PlaceInLine([key for key, _ in watched])
+        place = PlaceInLine(self, [key for key, _ in watched])
         for key, partition in watched:
             line = self._line(key, partition)
             (line.members if in_line else line.aside)[place.waiter] = None
@@ -73,6 +74,14 @@ class QueueLines:
             for key in place.keys_for_next() if in_line else ():
                 if key in self._lines:
                     self._lines[key].wake_next()
+
+    def step_aside(self, waiter: FetchWaiter, key: QueueKey) -> None:
+        """Let the next in line have what this one was woken for."""
+        line = self._lines.get(key)
+        if line is not None:
+            line.members.pop(waiter, None)
+            line.aside[waiter] = None
+            line.wake_next()
 
     def _line(self, key: QueueKey, partition: Partition) -> _Line:
         line = self._lines.get(key)
@@ -107,20 +116,29 @@ class _Member(FetchWaiter):
 class PlaceInLine:
     """Of one reader for one look, in the lines of all queues that it wants something from."""
 
-    __slots__ = ("_is_owed", "_keys", "_seen", "waiter")
+    __slots__ = ("_full", "_is_owed", "_keys", "_lines", "_seen", "waiter")
 
-    def __init__(self, keys: Sequence[QueueKey]) -> None:
+    def __init__(self, lines: QueueLines, keys: Sequence[QueueKey]) -> None:
         self.waiter = _Member()
+        self._lines = lines
         self._keys = keys
+        self._full: Collection[QueueKey] = ()
         # Until it has looked, it must be taken for one that would have seen something in all.
         self._seen: Sequence[QueueKey] = keys
         self._is_owed = True
 
-    def looked(self, seen: Sequence[QueueKey]) -> None:
-        """There was something in these queues for somebody, or they were not looked into."""
+    def looked(self, seen: Sequence[QueueKey], *, full: Collection[QueueKey] = ()) -> None:
+        """There was something in these queues for somebody, or they were not looked into.
+
+        `full` are those of them of which this reader may not have more just now.
+        """
         self._seen = seen
+        self._full = full
 
     async def wait(self, wait_s: float) -> None:
+        for key in self._full:
+            self._lines.step_aside(self.waiter, key)
+        self._seen = [key for key in self._seen if key not in self._full]
         await self.waiter.wait((), wait_s)
         # The look that this was woken for comes next, from a place of its own.
         self._is_owed = False

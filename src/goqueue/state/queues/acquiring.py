@@ -47,7 +47,9 @@ def acquire(
     queue.is_limited = queue.is_limited or room.limited_by is not None
     picks = _picks(queue, turn.draft(queue), request, room.wanted, turn.now_ms)
     if not picks:
-        return Acquired(error=QueueError.NONE, limited_by=room.limited_by)
+        # A member with room left was not held back: there was nothing for it.
+        has_room = room.limited_by is Limit.MEMBER and room.wanted.messages > 0
+        return Acquired(error=QueueError.NONE, limited_by=None if has_room else room.limited_by)
     lease_ms = queue.settings.lease_ms if request.lease_ms is None else request.lease_ms
     lease_id, deadline_ms = new_lease_id(), turn.now_ms + lease_ms
     by_lane: dict[Lane, list[Pick]] = {}
