@@ -1,46 +1,41 @@
-"""Regular expressions over topic names that take linear time, whatever the pattern.
+"""Regular expressions over names, by RE2: the time is linear in the name, whatever the pattern.
 
-Kafka matches with RE2/J, which has no backreferences or look-around and never backtracks. Python's
-`re` backtracks, so one pattern such as `(a+)+$` could stop the broker. Here Python's parser reads
-the pattern and a set-of-states automaton, made deterministic on the way, does the matching. As in
-Kafka the whole name must match.
+Kafka matches with RE2/J, which has the same syntax: no backreferences, no look-around. As in Kafka
+the whole name must match.
 """
 
-import re
-from collections.abc import Iterable, Set
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
-# The parser has no public name; the tests of this file pin what is used of it.
-from re import _constants as sre  # type: ignore[attr-defined]  # isort: skip
-from re import _parser as sre_parser  # type: ignore[attr-defined]  # isort: skip
+import re2
 
-# RE2/J has no limit on length; a request does. Longer patterns are mistakes.
+# RE2 has no limit on length; a request does. Longer patterns are mistakes.
 PATTERN_MAX_LENGTH: Final = 1_000
-# Bounded repeats are unrolled, so `(a{1000}){1000}` would be a million states.
-STATES_MAX: Final = 5_000
-# The deterministic states are made as names need them and forgotten beyond this many steps.
-_STEPS_REMEMBERED_MAX: Final = 20_000
-
-_ACCEPT: Final = 0
-_WORD: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
-_DIGIT: Final = frozenset("0123456789")
-_TOPIC_ALPHABET: Final = _WORD | frozenset(".-")
-_CATEGORIES: Final = {
-    sre.CATEGORY_DIGIT: _DIGIT,
-    sre.CATEGORY_NOT_DIGIT: _TOPIC_ALPHABET - _DIGIT,
-    sre.CATEGORY_WORD: _WORD,
-    sre.CATEGORY_NOT_WORD: _TOPIC_ALPHABET - _WORD,
-    sre.CATEGORY_SPACE: frozenset[str](),
-    sre.CATEGORY_NOT_SPACE: _TOPIC_ALPHABET,
-}
+# RE2's memory for one pattern: half a megabyte of program would take 3 ms for each long name.
+PATTERN_MAX_BYTES: Final = 256 * 1024
+# Instructions of a pattern's program times characters of names. The worst patterns make RE2 build a
+# new state for each character, at up to 50 ns for a step; others need a nanosecond. `orders-.*` has
+# 19 instructions and may be held against 17,000 names of 30 characters.
+STEPS_MAX: Final = 10_000_000
 
 
 class InvalidRegex(ValueError):
-    """The pattern is no regular expression, or uses what RE2 has not."""
+    """The pattern is no regular expression, uses what RE2 has not, or is too much work."""
+
+
+def _options() -> re2.Options:
+    options = re2.Options()
+    options.max_mem = PATTERN_MAX_BYTES
+    options.never_capture = True
+    options.log_errors = False
+    return options
+
+
+_OPTIONS: Final = _options()
 
 
 class TopicRegex:
-    """One compiled pattern. Topic names use 64 characters; other characters match nothing."""
+    """One compiled pattern."""
 
     def __init__(self, pattern: str) -> None:
         if len(pattern) > PATTERN_MAX_LENGTH:
@@ -48,137 +43,38 @@ class TopicRegex:
                 f"the pattern has {len(pattern)} characters; the limit is {PATTERN_MAX_LENGTH}"
             )
         try:
-            parsed = sre_parser.parse(pattern)
-        except (re.error, OverflowError, RecursionError) as error:
-            raise InvalidRegex(f"{pattern!r}: {error}") from error
-        if parsed.state.flags & ~re.UNICODE:
-            raise InvalidRegex(f"{pattern!r}: flags are not supported")
-        # Per state: either a set of characters and the next state, or free moves to other states.
-        self._reads: list[tuple[frozenset[str], int] | None] = [None]
-        self._moves: list[tuple[int, ...]] = [()]
-        # States that stand for `^` and `$`: they may be left only at that end of the name.
-        self._at_start: set[int] = set()
-        self._at_end: set[int] = set()
-        start = self._sequence(list(parsed), _ACCEPT)
-        self._start = self._closure([start], barred=self._at_end)
-        self._steps: dict[tuple[frozenset[int], str], frozenset[int]] = {}
+            self._regex = re2.compile(pattern, options=_OPTIONS)
+        except re2.error as error:
+            reason = error.args[0]
+            said = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+            raise InvalidRegex(f"{pattern!r}: {said}") from None
+        except UnicodeEncodeError:
+            raise InvalidRegex(f"{pattern!r}: is not Unicode text") from None
 
     def matches(self, name: str) -> bool:
-        states = self._start
-        for character in name:
-            step = self._steps.get((states, character))
-            if step is None:
-                step = self._step(states, character)
-            if not step:
-                return False
-            states = step
-        if _ACCEPT in states:
-            return True
-        return _ACCEPT in self._closure(states, barred=self._at_start if name else set())
+        return self._regex.fullmatch(name) is not None
 
-    def _step(self, states: frozenset[int], character: str) -> frozenset[int]:
-        reached = []
-        for state in states:
-            read = self._reads[state]
-            if read is not None and character in read[0]:
-                reached.append(read[1])
-        step = self._closure(reached, barred=self._at_start | self._at_end)
-        if len(self._steps) >= _STEPS_REMEMBERED_MAX:
-            self._steps.clear()
-        self._steps[states, character] = step
-        return step
-
-    def _closure(self, states: Iterable[int], *, barred: Set[int]) -> frozenset[int]:
-        """All states reached by free moves, none of them out of a barred state."""
-        seen = set(states)
-        open_states = list(seen)
-        while open_states:
-            state = open_states.pop()
-            if state in barred:
-                continue
-            for reached in self._moves[state]:
-                if reached not in seen:
-                    seen.add(reached)
-                    open_states.append(reached)
-        return frozenset(seen)
-
-    # Building goes from the end to the start: each part is given the state that follows it.
-
-    def _state(
-        self, read: tuple[frozenset[str], int] | None = None, moves: tuple[int, ...] = ()
-    ) -> int:
-        if len(self._reads) >= STATES_MAX:
-            raise InvalidRegex(f"the pattern needs more than {STATES_MAX} states")
-        self._reads.append(read)
-        self._moves.append(moves)
-        return len(self._reads) - 1
-
-    def _sequence(self, parts: list[Any], following: int) -> int:
-        for op, argument in reversed(parts):
-            following = self._part(op, argument, following)
-        return following
-
-    def _part(self, op: Any, argument: Any, following: int) -> int:
-        if op in (sre.LITERAL, sre.NOT_LITERAL, sre.ANY, sre.IN):
-            return self._state(read=(_characters(op, argument), following))
-        if op is sre.BRANCH:
-            return self._state(moves=tuple(self._sequence(list(b), following) for b in argument[1]))
-        if op is sre.SUBPATTERN:
-            _, add_flags, del_flags, inner = argument
-            if add_flags or del_flags:
-                raise InvalidRegex("flags are not supported")
-            return self._sequence(list(inner), following)
-        if op in (sre.MAX_REPEAT, sre.MIN_REPEAT):
-            return self._repeat(argument, following)
-        if op is sre.AT and argument in (sre.AT_BEGINNING, sre.AT_BEGINNING_STRING):
-            return self._anchor(self._at_start, following)
-        if op is sre.AT and argument in (sre.AT_END, sre.AT_END_STRING):
-            return self._anchor(self._at_end, following)
-        raise InvalidRegex(f"{str(op).lower()} is not supported")
-
-    def _anchor(self, anchors: set[int], following: int) -> int:
-        state = self._state(moves=(following,))
-        anchors.add(state)
-        return state
-
-    def _repeat(self, argument: Any, following: int) -> int:
-        low, high, inner = argument
-        parts = list(inner)
-        if high is sre.MAXREPEAT:
-            loop = self._state()
-            again = self._sequence(parts, loop)
-            self._moves[loop] = (again, following)
-            following = loop
-        else:
-            for _ in range(int(high) - int(low)):
-                skip = following
-                following = self._state(moves=(self._sequence(parts, following), skip))
-        for _ in range(int(low)):
-            following = self._sequence(parts, following)
-        return following
+    def check_work(self, names_length: int) -> None:
+        """Raise `InvalidRegex` if it cannot be held against names of this length together."""
+        size = self._regex.programsize
+        if size * names_length > STEPS_MAX:
+            raise InvalidRegex(
+                f"the pattern has {size} instructions, which {names_length} characters of names "
+                f"would be held against: {size * names_length} steps, the limit is {STEPS_MAX}; "
+                "make it simpler"
+            )
 
 
-def _characters(op: Any, argument: Any) -> frozenset[str]:
-    if op is sre.ANY:
-        return _TOPIC_ALPHABET
-    if op is sre.LITERAL:
-        return frozenset(chr(argument))
-    if op is sre.NOT_LITERAL:
-        return _TOPIC_ALPHABET - {chr(argument)}
-    chosen: set[str] = set()
-    negated = False
-    for kind, value in argument:
-        if kind is sre.NEGATE:
-            negated = True
-        elif kind is sre.LITERAL:
-            chosen.add(chr(value))
-        elif kind is sre.RANGE:
-            chosen |= {c for c in _TOPIC_ALPHABET if value[0] <= ord(c) <= value[1]}
-        elif kind is sre.CATEGORY and value in _CATEGORIES:
-            chosen |= _CATEGORIES[value]
-        else:
-            raise InvalidRegex(f"{str(kind).lower()} is not supported")
-    return _TOPIC_ALPHABET - chosen if negated else frozenset(chosen)
+# Matches no name: every topic's has a character.
+_NO_TOPIC: Final = TopicRegex("")
+
+
+def _known(pattern: str) -> TopicRegex:
+    """A pattern that a group has stored; earlier releases took some that RE2 does not."""
+    try:
+        return TopicRegex(pattern)
+    except InvalidRegex:
+        return _NO_TOPIC
 
 
 class RegexCache:
@@ -186,23 +82,25 @@ class RegexCache:
 
     def __init__(self) -> None:
         self._names: frozenset[str] = frozenset()
+        self._names_length = 0
         self._compiled: dict[str, TopicRegex] = {}
         self._matched: dict[str, frozenset[str]] = {}
 
     def check(self, pattern: str) -> None:
         """Raise `InvalidRegex` unless the pattern can be used."""
         if pattern not in self._compiled:
-            TopicRegex(pattern)
+            TopicRegex(pattern).check_work(self._names_length)
 
     def topics(self, pattern: str) -> frozenset[str]:
         if pattern not in self._matched:
-            regex = self._compiled[pattern] = TopicRegex(pattern)
+            regex = self._compiled[pattern] = _known(pattern)
             self._matched[pattern] = frozenset(filter(regex.matches, self._names))
         return self._matched[pattern]
 
     def set_names(self, names: frozenset[str]) -> None:
         added, deleted = names - self._names, self._names - names
         self._names = names
+        self._names_length += sum(map(len, added)) - sum(map(len, deleted))
         for pattern, regex in self._compiled.items():
             found = frozenset(filter(regex.matches, added))
             self._matched[pattern] = (self._matched[pattern] - deleted) | found

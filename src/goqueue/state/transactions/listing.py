@@ -1,7 +1,6 @@
 """ListTransactions and DescribeTransactions: reading, never changing.
 
-Patterns run in linear time, by the matcher made for topic names: in a transactional id, a character
-that no topic name has is matched by itself only, not by `.` or a class.
+Patterns run in linear time, by the matcher that topic names have, too.
 """
 
 from collections.abc import Iterable
@@ -23,8 +22,12 @@ _STATES = {state.label: state for state in TransactionState}
 def list_matching(
     transactions: Iterable[Transaction], request: ListTransactions, now_ms: int
 ) -> ListTransactionsAnswer:
+    transactions = list(transactions)
+    pattern = None
     try:
-        pattern = TopicRegex(request.id_pattern) if request.id_pattern else None
+        if request.id_pattern:
+            pattern = TopicRegex(request.id_pattern)
+            pattern.check_work(sum(len(known.transactional_id) for known in transactions))
     except InvalidRegex:
         return ListTransactionsAnswer(error=TransactionError.INVALID_REGULAR_EXPRESSION)
     states = {_STATES[name] for name in request.states if name in _STATES}
