@@ -9,24 +9,34 @@ from goqueue.model.schemas.formats import (
     Incompatibility,
     InvalidContent,
     InvalidSchema,
+    NotExplained,
     ParsedSchema,
     ResolvedReference,
     SchemaSource,
     SchemaType,
     Validator,
 )
-from goqueue.schema_formats.formats import incompatibilities, make_validator, parse
+from goqueue.schema_formats.formats import (
+    bound_of_work,
+    incompatibilities,
+    make_bounded_validator,
+    make_validator,
+    parse,
+)
 
 __all__ = [
     "Incompatibility",
     "InvalidContent",
     "InvalidSchema",
+    "NotExplained",
     "ParsedSchema",
     "ResolvedReference",
     "SchemaSource",
     "SchemaType",
     "Validator",
+    "bound_of_work",
     "incompatibilities",
+    "make_bounded_validator",
     "make_validator",
     "parse",
 ]

@@ -61,4 +61,10 @@ class InvalidContent(GoQueueError):
     code = "invalid_content"
 
 
+class NotExplained(GoQueueError):
+    """A payload does not fit its schema; to say why is too much work for the one who asked."""
+
+    code = "invalid_content"
+
+
 Validator = Callable[[bytes], None]

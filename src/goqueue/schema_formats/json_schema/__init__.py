@@ -7,6 +7,16 @@ among its references, or be one of the drafts' own meta-schemas.
 
 from goqueue.schema_formats.json_schema.compatibility import incompatibilities
 from goqueue.schema_formats.json_schema.parsing import parse
-from goqueue.schema_formats.json_schema.validation import make_validator
+from goqueue.schema_formats.json_schema.validation import (
+    bound_of_work,
+    make_bounded_validator,
+    make_validator,
+)
 
-__all__ = ["incompatibilities", "make_validator", "parse"]
+__all__ = [
+    "bound_of_work",
+    "incompatibilities",
+    "make_bounded_validator",
+    "make_validator",
+    "parse",
+]

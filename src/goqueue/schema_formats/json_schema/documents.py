@@ -133,7 +133,7 @@ class Documents:
         finished: set[int] = set()
         for start in self._schemas:
             on_path = {id(start.schema)}
-            trail = [(start, _judging_the_same_value(start))]
+            trail = [(start, judging_the_same_value(start))]
             while trail and id(start.schema) not in finished:
                 subschema, following = trail[-1]
                 after = next(following, None)
@@ -148,7 +148,7 @@ class Documents:
                     )
                 elif id(after.schema) not in finished:
                     on_path.add(id(after.schema))
-                    trail.append((after, _judging_the_same_value(after)))
+                    trail.append((after, judging_the_same_value(after)))
 
 
 def _read(text: str, path: str) -> Schema:
@@ -162,7 +162,7 @@ def _read(text: str, path: str) -> Schema:
     return schema
 
 
-def _judging_the_same_value(subschema: Subschema) -> Iterator[Subschema]:
+def judging_the_same_value(subschema: Subschema) -> Iterator[Subschema]:
     schema = subschema.schema
     if isinstance(schema, bool):
         return
