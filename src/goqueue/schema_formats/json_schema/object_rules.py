@@ -65,7 +65,7 @@ def _compare_added(shapes: Shapes, writer: Objects, reader: Objects, name: str) 
         if shapes.of(wanted) is EVERYTHING:
             return []
         text = f"the writer may have written anything as {name!r}, which the reader declares"
-        return [Reason("PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL", text)]
+        return [Reason(f"{_kind_of(reader, name)}_ADDED_TO_OPEN_CONTENT_MODEL", text)]
     reasons: list[Reason] = []
     if shapes.of(covering) is not NOTHING:
         reasons += yield Pair(covering, wanted)
@@ -77,6 +77,13 @@ def _compare_added(shapes: Shapes, writer: Objects, reader: Objects, name: str) 
         text = f"the reader requires {name!r} and has no default for it; the writer has it not"
         reasons.append(Reason("REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL", text))
     return reasons
+
+
+def _kind_of(owner: Objects, name: str) -> str:
+    if name not in owner.required:
+        return "OPTIONAL_PROPERTY"
+    has_default = _has_default(owner.properties[name])
+    return "REQUIRED_PROPERTY_WITH_DEFAULT" if has_default else "REQUIRED_PROPERTY"
 
 
 def _covering(owner: Objects, name: str) -> Subschema | None:

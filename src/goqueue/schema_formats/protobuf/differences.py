@@ -42,6 +42,10 @@ class _Comparison:
         self._broken: set[_Pair] = set()
 
     def run(self) -> list[Incompatibility]:
+        written, read = self._writer.package, self._reader.package
+        if written != read:
+            text = f"the package is {written!r} for the writer, {read!r} for the reader"
+            self._add("PACKAGE_CHANGED", (), text)
         self._messages(self._writer.messages, self._reader.messages)
         while self._waiting:
             self._current = self._waiting.pop()
@@ -76,11 +80,18 @@ class _Comparison:
                 )
 
     def _message(self, writer: MessageType, reader: MessageType) -> None:
-        self._oneofs(writer, reader)
+        self._exclusive(writer, reader)
+        deleted = _deleted_oneofs(writer, reader)
         for number, written in writer.fields.items():
             read = reader.fields.get(number)
             if read is not None:
-                self._field(_path_of(writer, written, read), written, read)
+                self._field(_path_of(writer, read), written, read)
+            elif written.oneof is not None and written.oneof not in deleted:
+                self._add(
+                    "ONEOF_FIELD_REMOVED",
+                    (*writer.path, written.oneof, number),
+                    f"field {number} of oneof {written.oneof} is in the writer's schema only",
+                )
             elif written.label is Label.REQUIRED:
                 self._add(
                     "REQUIRED_FIELD_REMOVED",
@@ -98,35 +109,27 @@ class _Comparison:
                 )
         self._messages(writer.nested, reader.nested)
 
-    def _oneofs(self, writer: MessageType, reader: MessageType) -> None:
-        members: dict[str, list[int]] = {}
-        for read in reader.fields.values():
-            if read.oneof is not None:
-                members.setdefault(read.oneof, []).append(read.number)
-        for name, numbers in members.items():
-            known = [writer.fields[number] for number in numbers if number in writer.fields]
+    def _exclusive(self, writer: MessageType, reader: MessageType) -> None:
+        """Fields that the writer may set together must not exclude each other for the reader.
+
+        In the writer's schema those of one oneof exclude each other already; any other field is by
+        itself. What the writer does not know is never set.
+        """
+        members: dict[str, list[Field]] = {}
+        for number, read in reader.fields.items():
+            if read.oneof is not None and number in writer.fields:
+                members.setdefault(read.oneof, []).append(writer.fields[number])
+        for name, known in members.items():
             moved = sum(field.oneof is None for field in known)
-            path = (*writer.path, name)
+            came_from = {field.oneof for field in known if field.oneof is not None}
+            if moved + len(came_from) < 2:
+                continue
+            kind = "FIELD_MOVED_TO_EXISTING_ONEOF"
+            text = f"fields that the writer may set together are in oneof {name}"
             if moved > 1:
-                self._add(
-                    "MULTIPLE_FIELDS_MOVED_TO_ONEOF",
-                    path,
-                    f"{moved} fields that the writer may set together are in oneof {name}",
-                )
-            elif moved == 1 and len(known) > 1:
-                self._add(
-                    "FIELD_MOVED_TO_EXISTING_ONEOF",
-                    path,
-                    f"a field that the writer may set beside the others is in oneof {name}",
-                )
-        for written in writer.fields.values():
-            if written.oneof in members and written.number not in reader.fields:
-                self._add(
-                    "ONEOF_FIELD_REMOVED",
-                    (*writer.path, written.oneof, written.number),
-                    f"field {written.number} of oneof {written.oneof} is in the writer's schema"
-                    " only",
-                )
+                kind = "MULTIPLE_FIELDS_MOVED_TO_ONEOF"
+                text = f"{moved} fields that the writer may set together are in oneof {name}"
+            self._add(kind, (*writer.path, name), text)
 
     def _field(self, path: tuple[object, ...], writer: Field, reader: Field) -> None:
         self._type(path, writer.type, reader.type)
@@ -177,11 +180,22 @@ def _both(writer: FieldType, reader: FieldType) -> str:
     return f"the field is {writer} for the writer, {reader} for the reader"
 
 
-def _path_of(message: MessageType, writer: Field, reader: Field) -> tuple[object, ...]:
-    """A oneof is part of the path where both have the field in it."""
-    if writer.oneof is not None and writer.oneof == reader.oneof:
-        return (*message.path, writer.oneof, writer.number)
-    return (*message.path, writer.number)
+def _path_of(message: MessageType, reader: Field) -> tuple[object, ...]:
+    """Where the reader has it: its oneof is part of the path."""
+    if reader.oneof is not None:
+        return (*message.path, reader.oneof, reader.number)
+    return (*message.path, reader.number)
+
+
+def _deleted_oneofs(writer: MessageType, reader: MessageType) -> set[str]:
+    """Those of which the reader has neither the name nor a member: they were taken out whole."""
+    deleted = {field.oneof for field in writer.fields.values() if field.oneof is not None}
+    deleted -= {field.oneof for field in reader.fields.values() if field.oneof is not None}
+    return deleted - {
+        field.oneof
+        for field in writer.fields.values()
+        if field.oneof is not None and field.number in reader.fields
+    }
 
 
 def _labels_differ(writer: Label, reader: Label) -> bool:

@@ -81,6 +81,7 @@ class MessageType:
 class SchemaTypes:
     """`messages` are the file's own at its top, `by_name` all that can be reached."""
 
+    package: str
     messages: dict[str, MessageType]
     by_name: dict[str, MessageType]
 
@@ -93,7 +94,7 @@ def types_of(schema: LoadedSchema) -> SchemaTypes:
         is_own = file is described[-1]
         reader = _Reader(schema, by_name, file.package, is_own=is_own)
         messages = reader.messages((), file.message_type, groups=frozenset())
-    return SchemaTypes(messages, by_name)
+    return SchemaTypes(schema.main.package, messages, by_name)
 
 
 class _Reader:
