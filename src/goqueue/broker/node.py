@@ -29,6 +29,7 @@ from goqueue.broker.queues.share.groups import ShareGroups
 from goqueue.broker.queues.sqs_catalogue import SqsCatalogue
 from goqueue.broker.queues.sqs_entries import SqsEntries
 from goqueue.broker.runtime.producer_ids import ProducerIdSource
+from goqueue.broker.schemas.checking import ContentChecker
 from goqueue.broker.schemas.schemas import Schemas
 from goqueue.broker.schemas.validation import Validation
 from goqueue.broker.topics.broker_configs import BrokerConfigs
@@ -106,7 +107,14 @@ class Node:
         self.sqs_catalogue = SqsCatalogue(self, self.queues, self.delays, sqs_entries)
         self.moves = MoveTaskRunner(self, self.queues, self.sqs_catalogue, sqs_entries)
         self.schemas = Schemas(self, schema_max_bytes=config.schema_max_bytes)
-        self.validation = Validation(self.schemas, self.hosted.readers, self._known_config)
+        self.checker = ContentChecker(cpu_ms_max=config.schema_validation_cpu_ms)
+        self.validation = Validation(
+            self.schemas,
+            self.checker,
+            self.hosted.readers,
+            self._known_config,
+            request_cpu_ms_max=config.schema_validation_request_cpu_ms,
+        )
         self.appending = Appending(self.delays, self.validation)
         self.log = Log(
             self.led,
@@ -196,6 +204,7 @@ class Node:
         await self.fifo.close()
         await self.delays.close()
         await self.schemas.close()
+        await self.checker.close()
         self.share_groups.close()
         self.queues.close()
         self.transactions.close()

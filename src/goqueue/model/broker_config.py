@@ -255,6 +255,18 @@ class BrokerConfig(GroupDefaults, TracingSettings):
         maximum=8_388_608,
         doc="The largest schema, with its metadata and rules, that is registered.",
     )
+    schema_validation_cpu_ms: int = setting(
+        500,
+        minimum=10,
+        maximum=60_000,
+        doc="Processor time that the check of one message against its schema may take.",
+    )
+    schema_validation_request_cpu_ms: int = setting(
+        5_000,
+        minimum=10,
+        maximum=600_000,
+        doc="Processor time that slow checks of one request's messages may take together.",
+    )
     http_request_max_bytes: int = setting(
         104_857_600,
         minimum=1_024,

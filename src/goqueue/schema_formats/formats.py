@@ -48,9 +48,9 @@ def make_validator(source: SchemaSource) -> Validator:
     return _format_of(source.type).make_validator(source)
 
 
-# A step takes ten nanoseconds or so. Avro's and Protobuf's checks are linear in the payload: ours is
-# Python, and a record's fields without a byte of their own take a step each; Protobuf's library is
-# quick, but what it does not know is walked through in Python.
+# A step takes ten nanoseconds or so. Avro's and Protobuf's checks are linear in the payload. Avro's
+# is ours and in Python, and fields without a byte of their own take a step each; Protobuf's library
+# is quick, but what it does not know is walked through in Python.
 _AVRO_STEPS: Final = 20
 _AVRO_CHARACTERS_PER_STEP: Final = 50
 _PROTOBUF_STEPS: Final = 50

@@ -1,4 +1,4 @@
-"""What the registry asks of its worker process, and what that answers; both as MessagePack."""
+"""What is asked of the processes that look at schemas, and what they answer, as MessagePack."""
 
 from typing import Final
 
@@ -8,6 +8,8 @@ from goqueue.model.schemas.formats import Incompatibility, ParsedSchema, SchemaS
 
 # Before each message, its size.
 SIZE_BYTES: Final = 4
+# What a process says first: it has been started, and waits for jobs.
+READY: Final = b"!"
 
 
 class ParseJob(msgspec.Struct, frozen=True, array_like=True, tag="parse"):
@@ -30,6 +32,27 @@ class DescribeJob(msgspec.Struct, frozen=True, array_like=True, tag="describe"):
     source: SchemaSource
 
 
+class AssessJob(msgspec.Struct, frozen=True, array_like=True, tag="assess"):
+    """How much work is it to hold a payload against this schema?"""
+
+    source: SchemaSource
+
+
+class LoadJob(msgspec.Struct, frozen=True, array_like=True, tag="load"):
+    """The schema that later checks name by its key."""
+
+    key: str
+    source: SchemaSource
+
+
+class CheckJob(msgspec.Struct, frozen=True, array_like=True, tag="check"):
+    """Does the payload fit? The process ends itself when it takes more processor time."""
+
+    key: str
+    payload: bytes
+    cpu_seconds_max: float
+
+
 class Parsed(msgspec.Struct, frozen=True, array_like=True, tag="parsed"):
     schema: ParsedSchema
 
@@ -47,6 +70,27 @@ class Described(msgspec.Struct, frozen=True, array_like=True, tag="described"):
     text: str
 
 
+class Assessed(msgspec.Struct, frozen=True, array_like=True, tag="assessed"):
+    """Steps for each byte of a payload; none if there is no bound."""
+
+    steps: int | None
+
+
+class Loaded(msgspec.Struct, frozen=True, array_like=True, tag="loaded"):
+    """Checks may follow."""
+
+
+class NotLoaded(msgspec.Struct, frozen=True, array_like=True, tag="not loaded"):
+    """The key is not known here, or no longer."""
+
+
+class Checked(msgspec.Struct, frozen=True, array_like=True, tag="checked"):
+    """Why the payload does not fit, or nothing if it does; and the processor time it took."""
+
+    reason: str | None
+    cpu_ms: float
+
+
 class Refused(msgspec.Struct, frozen=True, array_like=True, tag="refused"):
     """The schema's fault."""
 
@@ -59,8 +103,10 @@ class Broken(msgspec.Struct, frozen=True, array_like=True, tag="broken"):
     reason: str
 
 
-Job = ParseJob | CompareJob | DescribeJob
-JobAnswer = Parsed | Compared | Described | Refused | Broken
+Job = ParseJob | CompareJob | DescribeJob | AssessJob | LoadJob | CheckJob
+JobAnswer = (
+    Parsed | Compared | Described | Assessed | Loaded | NotLoaded | Checked | Refused | Broken
+)
 
 encode: Final = msgspec.msgpack.Encoder().encode
 JOB: Final[msgspec.msgpack.Decoder[Job]] = msgspec.msgpack.Decoder(Job)

@@ -4,7 +4,14 @@ import asyncio
 from collections import OrderedDict
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from goqueue.broker.schemas.jobs import Described, DescribeJob, Parsed, ParseJob
+from goqueue.broker.schemas.jobs import (
+    Assessed,
+    AssessJob,
+    Described,
+    DescribeJob,
+    Parsed,
+    ParseJob,
+)
 from goqueue.broker.schemas.worker import SchemaWorker
 from goqueue.model.schemas.formats import ParsedSchema, SchemaSource
 
@@ -92,6 +99,10 @@ class SchemaParser:
             size_bytes = _size_bytes(source) + len(described)
             self._described.put(source, described, size_bytes=size_bytes)
         return described
+
+    async def assess(self, source: SchemaSource) -> int | None:
+        """How many steps the check of a payload takes for each byte; None if without a bound."""
+        return (await self._worker.run(AssessJob(source), Assessed)).steps
 
 
 def _size_bytes(source: SchemaSource) -> int:

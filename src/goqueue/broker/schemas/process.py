@@ -1,7 +1,7 @@
-"""The registry's worker process: parses and compares schemas, one job after the other.
+"""A process that looks at schemas: parses and compares them, and checks payloads against them.
 
-It is bounded in memory, and killed by the broker when a job takes too long. It ends when its
-standard input does.
+It carries out one job after the other, is bounded in memory, and is killed by the broker when a job
+takes too long. It ends when its standard input does.
 """
 
 import ctypes
@@ -9,28 +9,43 @@ import os
 import resource
 import signal
 import sys
+from collections import OrderedDict
+from time import process_time
 from typing import BinaryIO, Final
 
 from goqueue.broker.schemas.jobs import (
     JOB,
+    READY,
     SIZE_BYTES,
+    Assessed,
+    AssessJob,
     Broken,
+    Checked,
+    CheckJob,
     Compared,
     CompareJob,
     Described,
     DescribeJob,
     Job,
     JobAnswer,
+    Loaded,
+    LoadJob,
+    NotLoaded,
     Parsed,
     Refused,
     encode,
 )
-from goqueue.model.schemas.formats import Incompatibility, InvalidSchema, SchemaType
-from goqueue.schema_formats.formats import incompatibilities, parse
+from goqueue.model.schemas.formats import (
+    Incompatibility,
+    InvalidContent,
+    InvalidSchema,
+    SchemaType,
+    Validator,
+)
+from goqueue.schema_formats.formats import bound_of_work, incompatibilities, make_validator, parse
 
-# The libraries of all formats take some 300 MB of address space; a schema that needs ten times as
-# much is meant to do harm.
-MEMORY_MAX_BYTES: Final = 3 * 1024 * 1024 * 1024
+# Compiled schemas; the one that was used longest ago goes first, and is sent again when needed.
+LOADED_MAX: Final = 64
 # The broker comes first.
 NICENESS: Final = 5
 _PR_SET_PDEATHSIG: Final = 1
@@ -41,29 +56,72 @@ def main() -> None:
     # What a library prints must not get between the answers.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     os.nice(NICENESS)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX_BYTES, MEMORY_MAX_BYTES))
-    _end_with(int(sys.argv[1]))
+    broker_pid, memory_max_bytes = map(int, sys.argv[1:3])
+    resource.setrlimit(resource.RLIMIT_AS, (memory_max_bytes, memory_max_bytes))
+    # Ends the process wherever it is, also in a library that never looks up.
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    _end_with(broker_pid)
+    answers.write(READY)
+    answers.flush()
     while (message := _read(sys.stdin.buffer)) is not None:
-        data = encode(carry_out(JOB.decode(message)))
+        data = encode(carry_out(JOB.decode(message), memory_max_bytes))
         answers.write(len(data).to_bytes(SIZE_BYTES, "big") + data)
         answers.flush()
 
 
-def carry_out(job: Job) -> JobAnswer:
+def carry_out(job: Job, memory_max_bytes: int) -> JobAnswer:
     try:
-        if isinstance(job, CompareJob):
-            return _compare(job)
-        if isinstance(job, DescribeJob):
-            return _describe(job)
-        return Parsed(parse(job.source, normalize=job.normalize))
+        return _carry_out(job)
     except InvalidSchema as error:
         return Refused(error.message)
     except RecursionError:
         return Refused("it is nested too deeply")
     except MemoryError:
-        return Refused(f"it takes more than {MEMORY_MAX_BYTES} bytes of memory")
+        return Refused(f"it takes more than {memory_max_bytes} bytes of memory")
     except Exception as error:
         return Broken(f"{type(error).__name__}: {error}")
+
+
+def _carry_out(job: Job) -> JobAnswer:
+    match job:
+        case CheckJob():
+            return _check(job)
+        case LoadJob():
+            return _load(job)
+        case CompareJob():
+            return _compare(job)
+        case DescribeJob():
+            return _describe(job)
+        case AssessJob():
+            return Assessed(bound_of_work(job.source))
+    return Parsed(parse(job.source, normalize=job.normalize))
+
+
+_loaded: OrderedDict[str, Validator] = OrderedDict()
+
+
+def _load(job: LoadJob) -> Loaded:
+    _loaded[job.key] = make_validator(job.source)
+    if len(_loaded) > LOADED_MAX:
+        _loaded.popitem(last=False)
+    return Loaded()
+
+
+def _check(job: CheckJob) -> Checked | NotLoaded:
+    validate = _loaded.get(job.key)
+    if validate is None:
+        return NotLoaded()
+    _loaded.move_to_end(job.key)
+    reason = None
+    started = process_time()
+    signal.setitimer(signal.ITIMER_PROF, job.cpu_seconds_max)
+    try:
+        validate(job.payload)
+    except InvalidContent as error:
+        reason = error.message
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    return Checked(reason, (process_time() - started) * 1000)
 
 
 def _compare(job: CompareJob) -> Compared:

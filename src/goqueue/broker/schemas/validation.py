@@ -6,28 +6,31 @@ version of the topic's subject.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import Final, NamedTuple
 
 from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.schemas.checking import CheckBudget, ContentChecker
 from goqueue.broker.schemas.parsing import Remembered
 from goqueue.broker.schemas.schemas import Schemas
 from goqueue.model.batch import Buffer, check_produced
 from goqueue.model.errors import UnfitRecord
 from goqueue.model.records import NewRecord, Record, decode_records
 from goqueue.model.rights import WritableTopic
-from goqueue.model.schemas.errors import RegistryRefusal
+from goqueue.model.schemas.errors import RefusalKind, RegistryRefusal
 from goqueue.model.schemas.ids import SchemaUse, schema_use
 from goqueue.model.schemas.messages import StoredSchema
 from goqueue.model.topic_config import TopicConfig
 from goqueue.schema_formats import (
     InvalidContent,
     InvalidSchema,
+    NotExplained,
     SchemaSource,
     SchemaType,
     Validator,
-    make_validator,
+    make_bounded_validator,
 )
 from goqueue.state.schemas.catalogue import Catalogue
 
@@ -36,8 +39,14 @@ VALIDATORS_MAX_BYTES: Final = 32 * 1024 * 1024
 # A batch of many small records, or of some that are slow to check, is looked at in portions of
 # this long; the broker's other work comes between them.
 PORTION_SECONDS: Final = 0.01
+# A check of more steps than this, 10 ms or so, is not for the event loop: what a library does with
+# one record cannot be interrupted.
+LOOP_STEPS_MAX: Final = 1_000_000
 # A larger batch, or one that is packed, is taken apart in a thread.
 TAKEN_APART_MAX_BYTES: Final = 64 * 1024
+
+_ANY_SIZE: Final = sys.maxsize
+_NO_SIZE: Final = -1
 
 OFF: Final = "off"
 CONTENT: Final = "content"
@@ -75,30 +84,45 @@ def _compiled(schema: StoredSchema) -> _Compiled:
     return _Compiled(schema.id, schema.identity.fingerprint)
 
 
-class _NotCompiled(Exception):
-    """Work for a thread, and then the record is checked again."""
+class _Check(NamedTuple):
+    """How payloads are held against a schema: by `validate`, unless they have more bytes."""
 
-    def __init__(self, schema_id: int) -> None:
-        super().__init__(schema_id)
-        self.schema_id = schema_id
+    source: SchemaSource
+    validate: Validator
+    loop_max_bytes: int
+
+
+class _Left(NamedTuple):
+    """What is left to do for the key or the value of a record."""
+
+    schema_id: int
+    payload: bytes
 
 
 class Validation:
-    """Owned by the broker. Schemas are compiled and large batches taken apart in threads; the rest
-    runs on the event loop.
+    """Owned by the broker. Schemas are compiled and large batches taken apart in threads. Payloads
+    are checked on the event loop where the schema's bound of work says that this is quick, and
+    otherwise in a process of their own.
     """
 
     def __init__(
         self,
         schemas: Schemas,
+        checker: ContentChecker,
         threads: Executor,
         config_of: Callable[[str], TopicConfig | None],
+        *,
+        request_cpu_ms_max: int,
     ) -> None:
         self.refused = 0
+        self._checker = checker
+        self._request_cpu_ms_max = request_cpu_ms_max
         self._config_of = config_of
         self._schemas = schemas
         self._threads = threads
-        self._validators: Remembered[_Compiled, Validator] = Remembered(VALIDATORS_MAX_BYTES)
+        self._checks: Remembered[_Compiled, _Check] = Remembered(VALIDATORS_MAX_BYTES)
+        # After a start, all producers of a topic need its schema at once.
+        self._compiling: dict[_Compiled, asyncio.Task[_Check]] = {}
 
     async def check_batch(self, partition: Partition, batch: Buffer) -> None:
         """Refuse a produced batch whose records do not fit; the first that does not is named.
@@ -143,7 +167,8 @@ class Validation:
             )
             if mode != OFF
         ]
-        batch = _BatchCheck(await self._schemas.loaded(), self._schemas, self._validators)
+        budget = CheckBudget(self._request_cpu_ms_max)
+        batch = _BatchCheck(await self._schemas.loaded(), self._schemas, budget)
         clock = asyncio.get_running_loop().time
         found: dict[int, UnfitRecord] = {}
         until = clock() + PORTION_SECONDS
@@ -160,70 +185,106 @@ class Validation:
     async def _refusal(
         self, batch: "_BatchCheck", parts: Sequence[_Part], record: NewRecord | Record
     ) -> UnfitRecord | None:
-        # Held here as well: those of one record may be too large to be remembered together.
-        compiled: dict[int, Validator] = {}
-        while True:
+        for part in parts:
             try:
-                for part in parts:
-                    batch.check(part, record, compiled)
-                return None
-            except _NotCompiled as missing:
-                try:
-                    compiled[missing.schema_id] = await self._compile(missing.schema_id)
-                except UnfitRecord as refusal:
-                    return refusal
+                left = batch.check(part, record)
+                if left is not None:
+                    await self._check_slowly(batch, part, left)
             except UnfitRecord as refusal:
                 return refusal
             except RegistryRefusal as error:
-                return UnfitRecord(f"its schema was deleted meanwhile: {error}")
+                return UnfitRecord(f"its schema cannot be used now: {error}")
+        return None
 
-    async def _compile(self, schema_id: int) -> Validator:
+    async def _check_slowly(self, batch: "_BatchCheck", part: _Part, left: _Left) -> None:
+        """What has to wait: for the schema, or for the process that checks."""
+        schema_id, payload = left
+        compiled = _compiled(self._schemas.catalogue.schema(schema_id))
+        check = self._checks.get(compiled)
+        if check is None:
+            check = await self._compiled_once(compiled)
+        batch.checks[schema_id] = check
+        if batch.fits(part, left):
+            return
+        key = f"{schema_id}/{compiled.fingerprint}"
         try:
-            compiled = _compiled(self._schemas.catalogue.schema(schema_id))
-            source = await self._schemas.compiled(schema_id)
+            await self._checker.check(key, check.source, payload, batch.budget)
+        except InvalidContent as error:
+            raise _unfit(part, schema_id, error) from None
+
+    async def _compiled_once(self, compiled: _Compiled) -> _Check:
+        task = self._compiling.get(compiled)
+        if task is None:
+            task = self._compiling[compiled] = asyncio.create_task(self._compile(compiled))
+            task.add_done_callback(lambda done: self._over(compiled, done))
+        # Shielded: a client that goes away must not stop it for the others.
+        return await asyncio.shield(task)
+
+    def _over(self, compiled: _Compiled, done: "asyncio.Task[_Check]") -> None:
+        del self._compiling[compiled]
+        if not done.cancelled():
+            # Looked at, though nobody may be left to be told.
+            done.exception()
+
+    async def _compile(self, compiled: _Compiled) -> _Check:
+        try:
+            source, steps = await self._schemas.assessed(compiled.schema_id)
         except RegistryRefusal as error:
-            raise UnfitRecord(f"schema {schema_id} cannot be used for checks: {error}") from error
-        loop = asyncio.get_running_loop()
-        validator = await loop.run_in_executor(self._threads, _make_validator, source)
+            reason = f"schema {compiled.schema_id} cannot be used for checks: {error}"
+            if error.kind is not RefusalKind.INVALID_SCHEMA:
+                raise UnfitRecord(reason) from error
+            # Found out once and not for every message: it takes its time.
+            check = _Check(SchemaSource(SchemaType.JSON, ""), _refusing(reason), _ANY_SIZE)
+            self._checks.put(compiled, check, size_bytes=len(reason))
+            return check
+        check = _Check(source, _refusing("it is not checked here"), _NO_SIZE)
+        if steps is not None:
+            loop = asyncio.get_running_loop()
+            validate = await loop.run_in_executor(self._threads, _make_validator, source, steps)
+            check = _Check(source, validate, LOOP_STEPS_MAX // max(1, steps))
         size_bytes = len(source.text) + sum(len(text) for _, text in source.references)
-        self._validators.put(compiled, validator, size_bytes=size_bytes)
-        return validator
+        self._checks.put(compiled, check, size_bytes=size_bytes)
+        return check
 
 
 class _BatchCheck:
     """The check of one batch: what was found out about a schema holds for all its records."""
 
-    def __init__(
-        self, catalogue: Catalogue, schemas: Schemas, validators: Remembered[_Compiled, Validator]
-    ) -> None:
+    def __init__(self, catalogue: Catalogue, schemas: Schemas, budget: CheckBudget) -> None:
+        self.checks: dict[int, _Check] = {}
+        self.budget = budget
         self._catalogue = catalogue
         self._schemas = schemas
-        self._validators = validators
         self._accepted: dict[tuple[str, int], bool] = {}
 
-    def check(
-        self, part: _Part, record: NewRecord | Record, compiled: Mapping[int, Validator]
-    ) -> None:
-        """Raises `UnfitRecord`, or `_NotCompiled` when the check must wait for a schema."""
+    def check(self, part: _Part, record: NewRecord | Record) -> _Left | None:
+        """Raises `UnfitRecord`; gives back what cannot be found out here and now."""
         data = record.key if part.name == "key" else record.value
         if data is None:
-            return  # a tombstone, or a message without a key
+            return None  # a tombstone, or a message without a key
         try:
             use = schema_use(part.name, data, record.headers)
         except ValueError as error:
             raise UnfitRecord(f"{part.name}: {error}") from None
         schema_id = self._plain_json(part) if use is None else self._named(part, use)
         if part.mode != CONTENT:
-            return
-        validator = compiled.get(schema_id) or self._validators.get(
-            _compiled(self._catalogue.schema(schema_id))
-        )
-        if validator is None:
-            raise _NotCompiled(schema_id)
+            return None
+        left = _Left(schema_id, data if use is None else use.payload)
+        return None if self.fits(part, left) else left
+
+    def fits(self, part: _Part, left: _Left) -> bool:
+        """Whether it is known to; raises `UnfitRecord` if it is known not to."""
+        schema_id, payload = left
+        check = self.checks.get(schema_id)
+        if check is None or len(payload) > check.loop_max_bytes:
+            return False
         try:
-            validator(data if use is None else use.payload)
+            check.validate(payload)
+            return True
+        except NotExplained:
+            return False
         except InvalidContent as error:
-            raise UnfitRecord(f"{part.name}: does not fit schema {schema_id}: {error}") from None
+            raise _unfit(part, schema_id, error) from None
 
     def _plain_json(self, part: _Part) -> int:
         """The schema for a payload that names none."""
@@ -264,14 +325,20 @@ class _BatchCheck:
         return schema_id
 
 
-def _make_validator(source: SchemaSource) -> Validator:
+def _make_validator(source: SchemaSource, steps: int) -> Validator:
     """In a thread: libraries are loaded on first use, and large schemas take their time."""
     try:
-        return make_validator(source)
+        return make_bounded_validator(source, steps)
     except InvalidSchema as error:
-        reason = f"its schema cannot be used for checks: {error}"
+        return _refusing(f"its schema cannot be used for checks: {error}")
 
-        def refuse(_payload: bytes) -> None:
-            raise InvalidContent(reason)
 
-        return refuse
+def _unfit(part: _Part, schema_id: int, error: InvalidContent) -> UnfitRecord:
+    return UnfitRecord(f"{part.name}: does not fit schema {schema_id}: {error}")
+
+
+def _refusing(reason: str) -> Validator:
+    def refuse(_payload: bytes) -> None:
+        raise InvalidContent(reason)
+
+    return refuse

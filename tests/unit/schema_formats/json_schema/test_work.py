@@ -125,7 +125,7 @@ def test_schemas_without_a_bound(schema: Any) -> None:
     ],
 )
 def test_the_bound_holds(schema: Any, payload: Any) -> None:
-    """A step is ten nanoseconds or so; here it may be a hundred, for the machine is busy."""
+    """A step is ten nanoseconds or so; here it may be a hundred, and a reason takes 30 ms."""
     steps = bound_of_work(source(schema))
     assert steps is not None
     text = json.dumps(payload).encode()
@@ -133,7 +133,7 @@ def test_the_bound_holds(schema: Any, payload: Any) -> None:
     started = process_time()
     with suppress(InvalidContent, NotExplained):
         validate(text)
-    assert process_time() - started < 0.01 + steps * len(text) * 100e-9
+    assert process_time() - started < 0.1 + steps * len(text) * 100e-9
 
 
 def test_reasons_are_given_where_they_are_cheap() -> None:

@@ -1,0 +1,158 @@
+"""A process that looks at schemas, as the broker sees it: started when first needed, replaced when
+it dies or takes too long, ended when nothing was asked of it for a while.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Final
+
+import goqueue
+from goqueue.broker.schemas.jobs import JOB_ANSWER, READY, SIZE_BYTES, Job, JobAnswer, encode
+from goqueue.model.schemas.errors import RefusalKind, RegistryRefusal
+
+# The process and its first library take half a second; on a busy machine, more.
+START_SECONDS_MAX: Final = 10.0
+# A process holds some 60 MB, which is a pity where schemas are registered once a day.
+IDLE_SECONDS: Final = 300.0
+# What Python and protoc need of the environment. The rest is the broker's own business: what comes
+# from clients is read in this process, and secrets have no place there.
+ENVIRONMENT: Final = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONHOME")
+
+
+class JobTookTooLong(Exception):
+    """The process was ended over it."""
+
+
+class JobEndedProcess(Exception):
+    """The process ended twice over it, whoever ended it."""
+
+
+class WorkerProcess:
+    """Who asks waits for the others' turns to end."""
+
+    def __init__(self, *, memory_max_bytes: int, idle_seconds: float = IDLE_SECONDS) -> None:
+        self._memory_max_bytes = memory_max_bytes
+        self._idle_seconds = idle_seconds
+        self._process: asyncio.subprocess.Process | None = None
+        self._turn = asyncio.Lock()
+        self._idle: asyncio.TimerHandle | None = None
+        self._is_closed = False
+        self.starts = 0
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    async def ask(self, job: Job, seconds_max: float) -> JobAnswer:
+        """Raises `JobTookTooLong` and `JobEndedProcess`."""
+        message = encode(job)
+        async with self._turn:
+            self._rest(None)
+            try:
+                # A time limit needs a task, and who asks may not be in one.
+                asking = asyncio.get_running_loop().create_task(self._ask(message, seconds_max))
+                return await asking
+            finally:
+                self._rest(self._idle_seconds)
+
+    async def close(self) -> None:
+        self._is_closed = True
+        self._rest(None)
+        await self._end()
+
+    async def _ask(self, message: bytes, seconds_max: float) -> JobAnswer:
+        try:
+            # A process that is gone may have been killed for reasons that are not this job.
+            for _ in range(2):
+                process = await self._running(min(START_SECONDS_MAX, 2 * seconds_max))
+                if process is not None:
+                    async with asyncio.timeout(seconds_max):
+                        answer = await _exchange(process, message)
+                    if answer is not None:
+                        return answer
+                    if await process.wait() == -signal.SIGPROF:
+                        raise JobTookTooLong
+                await self._end()
+        except TimeoutError:
+            raise JobTookTooLong from None
+        finally:
+            # A job that was left has an answer to come, which the next would take for its own.
+            if sys.exception() is not None:
+                await self._end()
+        raise JobEndedProcess
+
+    async def _running(self, seconds_max: float) -> asyncio.subprocess.Process | None:
+        """None when it is gone before it is ready."""
+        if self._is_closed:
+            raise RegistryRefusal(RefusalKind.WORKER_FAILED, "the broker is closing")
+        if self._process is None or self._process.returncode is not None:
+            self._process = await self._start()
+            self.starts += 1
+            assert self._process.stdout is not None
+            async with asyncio.timeout(seconds_max):
+                if await self._process.stdout.read(len(READY)) != READY:
+                    return None
+        return self._process
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        try:
+            return await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-P",
+                "-m",
+                "goqueue.broker.schemas.process",
+                str(os.getpid()),
+                str(self._memory_max_bytes),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                env=_environment(),
+            )
+        except OSError as error:
+            raise RegistryRefusal(
+                RefusalKind.WORKER_FAILED,
+                f"no process could be started to look at the schema: {error}",
+            ) from None
+
+    def _rest(self, seconds: float | None) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        if seconds is not None and not self._is_closed:
+            self._idle = asyncio.get_running_loop().call_later(seconds, self._kill)
+
+    def _kill(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+
+    async def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None and process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def _exchange(process: asyncio.subprocess.Process, message: bytes) -> JobAnswer | None:
+    """None when the process is gone before it has answered."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(len(message).to_bytes(SIZE_BYTES, "big"))
+        process.stdin.write(message)
+        await process.stdin.drain()
+        size = int.from_bytes(await process.stdout.readexactly(SIZE_BYTES), "big")
+        return JOB_ANSWER.decode(await process.stdout.readexactly(size))
+    except (OSError, asyncio.IncompleteReadError):
+        return None
+
+
+def _environment() -> dict[str, str]:
+    # The process must find the same package as this one, wherever that was started.
+    package = str(Path(goqueue.__file__).parent.parent)
+    known = os.environ.get("PYTHONPATH")
+    path = package if not known else os.pathsep.join((package, known))
+    kept = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+    return {**kept, "PYTHONPATH": path}
