@@ -114,3 +114,17 @@ def test_no_test_is_skipped_or_expected_to_fail() -> None:
 def test_pins_are_exact_and_name_no_host() -> None:
     for line in (ROOT / "constraints.txt").read_text().splitlines():
         assert re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+", line), line
+
+
+def test_batches_are_unpacked_in_one_place() -> None:
+    """A few KB may hold gigabytes: whoever decodes goes through the bounded decoder."""
+    decoders = re.compile(r"\bDefaultRecordBatch\b|\b\w+_decode\(|\.decompress\w*\(|import cramjam")
+    # What a client unpacks is its own memory.
+    theirs = ("client", "spark", "cli")
+    found = {
+        str(module.relative_to(SOURCE))
+        for module in MODULES
+        if module.relative_to(SOURCE).parts[0] not in theirs
+        if decoders.search(module.read_text())
+    }
+    assert found == {"model/records.py", "model/unpacking.py"}

@@ -33,6 +33,12 @@ CONTROL_BIT: Final = 0x20
 DELETE_HORIZON_BIT: Final = 0x40
 
 COMPRESSION_NAMES: Final = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
+# By the same numbers: bytes that one packed byte can stand for, by the formats. Deflate repeats 258
+# bytes with two bits, snappy 64 bytes with three bytes, LZ4 255 with one more byte of length, and a
+# run of zstd is a block of 128 KB in four.
+_BYTES_PER_PACKED_BYTE: Final = (1, 1032, 22, 255, 32_768)
+# A record's length, attributes, two deltas, the lengths of key and value, and its header count.
+RECORD_BYTES_MIN: Final = 7
 
 # The fields of `BatchHeader`, in their order.
 HEADER_FIELDS: Final = struct.Struct(">qiibIhiqqqhii")
@@ -149,6 +155,7 @@ def check_produced(buffer: Buffer, position: int = 0) -> BatchHeader:
         raise InvalidRecord("control batches are written by the broker only")
     if attributes & COMPRESSION_MASK >= len(COMPRESSION_NAMES):
         raise InvalidRecord(f"compression type {header.compression} is unknown")
+    _check_count(header)
     if has_producer and (header.base_sequence < 0 or header.producer_epoch < 0):
         raise InvalidRecord(
             f"producer {header.producer_id} sent epoch {header.producer_epoch} and sequence "
@@ -157,6 +164,18 @@ def check_produced(buffer: Buffer, position: int = 0) -> BatchHeader:
     if not has_producer and attributes & TRANSACTIONAL_BIT:
         raise InvalidRecord("a transactional batch must carry a producer id")
     return header
+
+
+def _check_count(header: BatchHeader) -> None:
+    """Refuse a count that the bytes cannot hold: offsets are given by it, unseen."""
+    payload_bytes = header.length + LENGTH_PREFIX_BYTES - HEADER_BYTES
+    held_bytes = payload_bytes * _BYTES_PER_PACKED_BYTE[header.attributes & COMPRESSION_MASK]
+    if header.record_count * RECORD_BYTES_MIN > held_bytes:
+        raise InvalidRecord(
+            f"batch says {header.record_count} records; its {payload_bytes} bytes "
+            f"({COMPRESSION_NAMES[header.compression]}) hold {held_bytes // RECORD_BYTES_MIN} "
+            "at most"
+        )
 
 
 def assign(buffer: bytearray, position: int, base_offset: int, leader_epoch: int) -> None:

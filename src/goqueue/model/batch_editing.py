@@ -7,16 +7,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from aiokafka.codec import (
-    gzip_decode,
-    gzip_encode,
-    lz4_decode,
-    lz4_encode,
-    snappy_decode,
-    snappy_encode,
-    zstd_decode,
-    zstd_encode,
-)
+from aiokafka.codec import gzip_encode, lz4_encode, snappy_encode, zstd_encode
 from crc32c import crc32c
 
 from goqueue.model.batch import (
@@ -35,32 +26,38 @@ from goqueue.model.batch import (
     BatchHeader,
     Buffer,
 )
+from goqueue.model.decoding_bounds import DEFAULT_BOUNDS, DecodingBounds
 from goqueue.model.errors import CorruptBatch
 from goqueue.model.records import NewRecord, decode_records, encode_records
+from goqueue.model.unpacking import unpack
 
 # A batch counts its offsets with 31 bits.
 OFFSET_DELTA_MAX: Final = 2**31 - 1
 
 Codec = Callable[[bytes], bytes]
 # By the number that a batch's attributes carry.
-_CODECS: Final[dict[int, tuple[Codec, Codec]]] = {
-    1: (gzip_decode, gzip_encode),
-    2: (snappy_decode, snappy_encode),
-    3: (lz4_decode, lz4_encode),
-    4: (zstd_decode, zstd_encode),
+_CODECS: Final[dict[int, Codec]] = {
+    1: gzip_encode,
+    2: snappy_encode,
+    3: lz4_encode,
+    4: zstd_encode,
 }
 
 
 def with_records(
-    batch: bytes, header: BatchHeader, kept: Sequence[bool], max_timestamp_ms: int
+    batch: bytes,
+    header: BatchHeader,
+    kept: Sequence[bool],
+    max_timestamp_ms: int,
+    bounds: DecodingBounds = DEFAULT_BOUNDS,
 ) -> bytes:
     """The batch with the records for which `kept` is true, their bytes unchanged.
 
     Base offset, last offset delta, producer and sequence stay, so that offsets and the producer's
     state come out the same. `max_timestamp_ms` is that of the kept records.
     """
-    decode, encode = _CODECS.get(header.compression, (bytes, bytes))
-    payload = decode(batch[HEADER_BYTES:])
+    encode = _CODECS.get(header.compression, bytes)
+    payload = unpack(batch, header, bounds)
     spans = zip(_record_spans(payload, header.record_count), kept, strict=True)
     records = b"".join([payload[start:end] for (start, end), is_kept in spans if is_kept])
     return _sealed(
@@ -110,7 +107,9 @@ def covering(base_offset: int, next_offset: int, leader_epoch: int) -> bytes:
     )
 
 
-def recompress(batch: Buffer, header: BatchHeader, compression: int) -> bytearray:
+def recompress(
+    batch: Buffer, header: BatchHeader, compression: int, bounds: DecodingBounds = DEFAULT_BOUNDS
+) -> bytearray:
     """The same records, producer and sequence under another compression."""
     records = [
         NewRecord(
@@ -119,7 +118,7 @@ def recompress(batch: Buffer, header: BatchHeader, compression: int) -> bytearra
             headers=record.headers,
             timestamp_ms=record.timestamp_ms,
         )
-        for record in decode_records(batch)
+        for record in decode_records(batch, bounds)
     ]
     return encode_records(
         records,
@@ -159,7 +158,7 @@ def _seal(buffer: bytearray, position: int, end: int) -> None:
     struct.pack_into(">I", buffer, position + CRC_POSITION, computed)
 
 
-def _record_spans(payload: bytes, count: int) -> Iterator[tuple[int, int]]:
+def _record_spans(payload: Buffer, count: int) -> Iterator[tuple[int, int]]:
     """Where each record begins and ends: it starts with its length, a zigzag varint."""
     position = 0
     for _ in range(count):

@@ -22,6 +22,7 @@ from goqueue.model.batch import (
     TRANSACTIONAL_BIT,
     Buffer,
 )
+from goqueue.model.decoding_bounds import ON_LOOP_BOUNDS
 from goqueue.model.errors import CorruptBatch
 from goqueue.model.records import decode_records
 
@@ -93,7 +94,7 @@ def encode_marker(
 
 def decode_marker(batch: Buffer) -> Marker | None:
     """Read the marker in a whole control batch; None where compaction has emptied the batch."""
-    records = decode_records(batch)
+    records = decode_records(batch, ON_LOOP_BOUNDS)
     if not records:
         return None
     key, value = records[0].key, records[0].value

@@ -226,6 +226,13 @@ class CorruptBatch(GoQueueError):
     retriable = True
 
 
+class UnpackedTooLarge(CorruptBatch):
+    """A batch that is not decoded, for it would take more memory than the topic allows."""
+
+    code = "unpacked_too_large"
+    retriable = False
+
+
 class PartitionOffline(GoQueueError):
     """Storage failed for this partition; others go on. The message says what failed."""
 

@@ -15,6 +15,9 @@ DEAD_LETTER_OFFSET: Final = "goqueue-dlq-offset"
 DEAD_LETTER_GROUP: Final = "goqueue-dlq-group"
 DEAD_LETTER_COUNT: Final = "goqueue-dlq-delivery-count"
 DEAD_LETTER_REASON: Final = "goqueue-dlq-reason"
+# Why a batch could not be decoded, for which this letter stands, and its last offset.
+DEAD_LETTER_PROBLEM: Final = "goqueue-dlq-problem"
+DEAD_LETTER_LAST_OFFSET: Final = "goqueue-dlq-last-offset"
 DEAD_LETTER_TIME: Final = "goqueue-dlq-time"
 # Tells copies of the same death apart from later ones of the same message.
 DEAD_LETTER_ID: Final = "goqueue-dlq-id"

@@ -1,5 +1,6 @@
 """What is asked of a log by offset, and what it answers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
@@ -110,6 +111,14 @@ class PageRequest:
     max_wait_ms: int = 0
 
 
+class PassedOver(NamedTuple):
+    """Offsets of a stored batch that cannot be decoded, and why."""
+
+    first_offset: int
+    last_offset: int
+    reason: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordPage:
     """`until_offset` is where the time that was asked for as an end begins, once that is known."""
@@ -119,6 +128,7 @@ class RecordPage:
     high_watermark: int
     log_start_offset: int
     until_offset: int | None = None
+    passed_over: Sequence[PassedOver] = ()
 
 
 class ProducerView(NamedTuple):

@@ -4,21 +4,38 @@ Encoding and decoding run in aiokafka's compiled code; nothing here is on the pr
 of Kafka clients.
 """
 
-from collections.abc import Iterable, Sequence
+import operator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import islice
+from typing import Final, Protocol
 
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from goqueue.model.batch import (
+    CHECKSUMMED_FROM,
+    COMPRESSION_MASK,
     COMPRESSION_NAMES,
+    HEADER_BYTES,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
+    NO_TIMESTAMP,
     Buffer,
+    read_header,
 )
+from goqueue.model.decoding_bounds import DEFAULT_BOUNDS, DecodingBounds
 from goqueue.model.errors import CorruptBatch
+from goqueue.model.unpacking import HEADER_BYTES_MIN, check_header_counts, unpack
 
 Header = tuple[str, bytes | None]
+
+# The low byte of the attributes.
+_CODEC_POSITION: Final = CHECKSUMMED_FROM + 1
+# The compiled decoder reads numbers before it looks whether they end within the batch: two of ten
+# bytes at most.
+_MARGIN_BYTES: Final = 32
+# A header of two bytes becomes an object of eighty. Below this size their number does not matter.
+_HEADERS_COUNTED_FROM_BYTES: Final = 2 * 1024 * 1024
 
 COMPRESSION_CODES: Final = {name: code for code, name in enumerate(COMPRESSION_NAMES)}
 
@@ -44,21 +61,70 @@ class Record:
     headers: tuple[Header, ...]
 
 
-def decode_records(batch: Buffer) -> list[Record]:
-    """Decode one whole batch whose checksum was verified."""
+class StoredRecord(Protocol):
+    """What aiokafka's compiled records look like; -1 as a time is None."""
+
+    offset: int
+    timestamp: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: list[Header]
+
+
+def open_records(batch: Buffer, bounds: DecodingBounds = DEFAULT_BOUNDS) -> Iterator[StoredRecord]:
+    """Decode one whole batch whose checksum was verified, record by record.
+
+    The only way into a batch. Raises `UnpackedTooLarge` beyond the bounds, at the first record, and
+    `CorruptBatch` for what cannot be decoded.
+    """
+    header = read_header(batch)
+    payload = unpack(batch, header, bounds)
+    if not 0 <= header.record_count <= header.last_offset_delta + 1:
+        raise CorruptBatch(
+            f"batch says {header.record_count} records and last offset delta "
+            f"{header.last_offset_delta}"
+        )
+    if len(payload) > max(_HEADERS_COUNTED_FROM_BYTES, HEADER_BYTES_MIN * bounds.records):
+        check_header_counts(payload, header.record_count, bounds.records)
+    plain = bytearray(HEADER_BYTES + len(payload) + _MARGIN_BYTES)
+    plain[:HEADER_BYTES] = batch[:HEADER_BYTES]
+    plain[_CODEC_POSITION] &= ~COMPRESSION_MASK
+    end = HEADER_BYTES + len(payload)
+    plain[HEADER_BYTES:end] = payload
+    del payload
+    records: Iterator[StoredRecord] = iter(DefaultRecordBatch(memoryview(plain)[:end]))
     try:
-        return [
-            Record(
-                offset=record.offset,
-                timestamp_ms=record.timestamp,
-                key=record.key,
-                value=record.value,
-                headers=tuple(record.headers),
-            )
-            for record in DefaultRecordBatch(bytes(batch))
-        ]
-    except Exception as error:  # the decoder raises whatever its codecs raise
+        yield from records
+    except Exception as error:  # the decoder raises whatever comes to it
         raise CorruptBatch(f"batch cannot be decoded: {error}") from error
+
+
+def decode_records(batch: Buffer, bounds: DecodingBounds = DEFAULT_BOUNDS) -> list[Record]:
+    """As above, and the records have the offsets that their batch has."""
+    records = [
+        Record(
+            offset=record.offset,
+            timestamp_ms=NO_TIMESTAMP if record.timestamp is None else record.timestamp,
+            key=record.key,
+            value=record.value,
+            headers=tuple(record.headers),
+        )
+        for record in open_records(batch, bounds)
+    ]
+    check_offsets(batch, [record.offset for record in records])
+    return records
+
+
+def check_offsets(batch: Buffer, offsets: Sequence[int]) -> None:
+    """Refuse records whose offsets do not rise, or are not those of their batch."""
+    if not offsets:
+        return
+    header = read_header(batch)
+    rise = all(map(operator.lt, offsets, islice(offsets, 1, None)))
+    if not rise or offsets[0] < header.base_offset or offsets[-1] > header.last_offset:
+        raise CorruptBatch(
+            f"batch of offsets {header.base_offset} to {header.last_offset} has records with others"
+        )
 
 
 def encode_records(
@@ -88,15 +154,16 @@ def encode_records(
     return batch
 
 
-def find_first_since(batch: Buffer, timestamp_ms: int, start: int) -> tuple[int, int] | None:
+def find_first_since(
+    batch: Buffer, timestamp_ms: int, start: int, bounds: DecodingBounds = DEFAULT_BOUNDS
+) -> tuple[int, int] | None:
     """Offset and timestamp of the first record at or after `start` of this time or later.
 
     Stops there: the rest of a large batch is not decoded.
     """
-    try:
-        for record in DefaultRecordBatch(bytes(batch)):
-            if record.timestamp >= timestamp_ms and record.offset >= start:
-                return record.offset, record.timestamp
-    except Exception as error:  # the decoder raises whatever its codecs raise
-        raise CorruptBatch(f"batch cannot be decoded: {error}") from error
+    for record in open_records(batch, bounds):
+        found_ms = NO_TIMESTAMP if record.timestamp is None else record.timestamp
+        if found_ms >= timestamp_ms and record.offset >= start:
+            check_offsets(batch, [record.offset])
+            return record.offset, found_ms
     return None

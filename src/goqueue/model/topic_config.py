@@ -4,6 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from goqueue.model.decoding_bounds import (
+    BYTES_PER_RECORD,
+    UNPACKED_MAX_BYTES,
+    DecodingBounds,
+)
 from goqueue.model.errors import InvalidConfig
 from goqueue.model.queues.lanes import LaneMode
 from goqueue.model.queues.settings import DEFAULT_SETTINGS
@@ -67,6 +72,13 @@ class TopicConfig(TopicTracingSettings):
         INT64_MAX,
         minimum=1,
         doc="A record is compacted at the latest this long after it was written.",
+    )
+    max_decompressed_message_bytes: int = setting(
+        UNPACKED_MAX_BYTES,
+        minimum=1024,
+        maximum=INT32_MAX,
+        doc="The largest batch, unpacked, that the broker looks into; one record for every "
+        f"{BYTES_PER_RECORD} bytes of it.",
     )
     max_message_bytes: int = setting(
         1_048_588,
@@ -216,6 +228,13 @@ class TopicConfig(TopicTracingSettings):
     @property
     def validates_schemas(self) -> bool:
         return self.schema_validation_value != "off" or self.schema_validation_key != "off"
+
+    @property
+    def decoding_bounds(self) -> DecodingBounds:
+        """What is taken uncompressed may be looked into as well."""
+        return DecodingBounds.of_bytes(
+            max(self.max_decompressed_message_bytes, self.max_message_bytes)
+        )
 
     @property
     def is_compacted(self) -> bool:

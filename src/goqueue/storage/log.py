@@ -257,7 +257,13 @@ class PartitionLog:
         start = self._log_start_offset
         self._check_range(start)
         try:
-            return find_timestamp(self._segments.all, timestamp_ms, start=start, up_to=up_to)
+            return find_timestamp(
+                self._segments.all,
+                timestamp_ms,
+                start=start,
+                up_to=up_to,
+                bounds=self.config.decoding_bounds,
+            )
         except OSError as error:
             raise self._read_failed(start, error) from error
 
@@ -266,7 +272,12 @@ class PartitionLog:
         start = self._log_start_offset
         self._check_range(start)
         try:
-            return find_max_timestamp(self._segments.all, start=start, up_to=self._log_end_offset)
+            return find_max_timestamp(
+                self._segments.all,
+                start=start,
+                up_to=self._log_end_offset,
+                bounds=self.config.decoding_bounds,
+            )
         except OSError as error:
             raise self._read_failed(start, error) from error
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from goqueue.model.decoding_bounds import DecodingBounds
 from goqueue.model.errors import CorruptBatch
 from goqueue.model.records import find_first_since
 from goqueue.storage.segment import Segment
@@ -15,7 +16,12 @@ class TimestampedOffset(NamedTuple):
 
 
 def find_timestamp(
-    segments: Sequence[Segment], timestamp_ms: int, *, start: int, up_to: int
+    segments: Sequence[Segment],
+    timestamp_ms: int,
+    *,
+    start: int,
+    up_to: int,
+    bounds: DecodingBounds,
 ) -> TimestampedOffset | None:
     """The first record in [start, up_to) with this timestamp or a later one."""
     for segment in segments:
@@ -30,7 +36,7 @@ def find_timestamp(
             if batch is None:
                 continue
             try:
-                found = find_first_since(batch, timestamp_ms, start)
+                found = find_first_since(batch, timestamp_ms, start, bounds)
             except CorruptBatch:
                 # Stored as the producer sent it, with a checksum that fits: name the whole batch.
                 first = max(header.base_offset, start)
@@ -44,12 +50,12 @@ def find_timestamp(
 
 
 def find_max_timestamp(
-    segments: Sequence[Segment], *, start: int, up_to: int
+    segments: Sequence[Segment], *, start: int, up_to: int, bounds: DecodingBounds
 ) -> TimestampedOffset | None:
     """The first record in [start, up_to) with the largest timestamp."""
     times = [(_max_timestamp_ms(segment, start), segment) for segment in segments]
     newest_ms, segment = max(times, key=lambda time: time[0])
-    return find_timestamp((segment,), newest_ms, start=start, up_to=up_to)
+    return find_timestamp((segment,), newest_ms, start=start, up_to=up_to, bounds=bounds)
 
 
 def _max_timestamp_ms(segment: Segment, start: int) -> int:

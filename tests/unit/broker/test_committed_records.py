@@ -1,11 +1,16 @@
 """Records for a reader of committed messages, out of batches of several producers."""
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from goqueue.broker.partitions.committed_records import committed_records
+from goqueue.broker.partitions.decoding import BatchDecoder
 from goqueue.model.aborted import AbortedTransaction
 from goqueue.model.batch import assign
 from goqueue.model.control import Marker, MarkerType, encode_marker
+from goqueue.model.decoding_bounds import DEFAULT_BOUNDS
 from goqueue.model.log import FetchedPart
 from goqueue.model.records import NewRecord, encode_records
 
@@ -43,8 +48,20 @@ class Log:
         return FetchedPart("t", 0, data=bytes(self._data), aborted=aborted)
 
 
-def read(part: FetchedPart, offset: int = 0, limit: int = 100) -> tuple[list[str], int]:
-    run = committed_records(part, offset, limit)
+def read(
+    part: FetchedPart, offset: int = 0, limit: int = 100, max_bytes: int = 1_000_000
+) -> tuple[list[str], int]:
+    with ThreadPoolExecutor(1) as threads:
+        run = asyncio.run(
+            committed_records(
+                part,
+                offset,
+                limit=limit,
+                max_bytes=max_bytes,
+                decoder=BatchDecoder(threads),
+                bounds=DEFAULT_BOUNDS,
+            )
+        )
     return [(record.value or b"").decode() for record in run.records], run.next_offset
 
 
@@ -80,3 +97,9 @@ def test_an_aborted_transaction_that_began_before_the_read() -> None:
 def test_limits_cut_anywhere(offset: int, limit: int, expected: tuple[list[str], int]) -> None:
     log = Log().batch("a", "b", "c").batch("d")
     assert read(log.fetched(), offset, limit) == expected
+
+
+def test_many_bytes_out_of_one_small_batch_are_read_piece_by_piece() -> None:
+    log = Log().batch("a" * 60, "b" * 60, "c" * 60).batch("d")
+    assert read(log.fetched(), max_bytes=100) == (["a" * 60, "b" * 60], 2)
+    assert read(log.fetched(), offset=2, max_bytes=100) == (["c" * 60, "d"], 4)

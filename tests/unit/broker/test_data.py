@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from goqueue.broker.node import Node
+from goqueue.broker.partitions.admission import append_now
 from goqueue.model.batch import check_batch, iterate_batches
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import (
@@ -376,8 +377,8 @@ def test_readers_of_committed_data_wait_for_the_outcome(open_broker: OpenBroker)
             await produce(broker, batch(b"plain"))
             with pytest.raises(InvalidRecord, match="without a transactional id"):
                 await produce(broker, transactional(1, 0, b"one"))
-            broker.partition("t", 0).append_now(transactional(1, 0, b"one"))
-            broker.partition("t", 0).append_now(transactional(2, 0, b"two"))
+            append_now(broker.partition("t", 0), transactional(1, 0, b"one"))
+            append_now(broker.partition("t", 0), transactional(2, 0, b"two"))
             assert await committed(broker) == ([b"plain"], [])
             end(broker, 2, MarkerType.ABORT)
             assert broker.partition("t", 0).last_stable_offset == 1

@@ -8,6 +8,7 @@ import pytest
 
 from goqueue.broker.node import Node
 from goqueue.broker.own_grants import OwnWork, own_group, own_read
+from goqueue.broker.partitions.admission import append_now
 from goqueue.broker.queues.receiving import QueueReceiving
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import PartitionOffline, TooManyInFlight, UnknownQueue
@@ -392,8 +393,8 @@ def test_aborted_and_open_transactions_are_not_delivered(open_broker: OpenBroker
         async with open_broker() as broker:
             await make_topic(broker)
             partition = broker.partition("t", 0)
-            partition.append_now(transactional(1, b"aborted"))
-            partition.append_now(transactional(2, b"open"))
+            append_now(partition, transactional(1, b"aborted"))
+            append_now(partition, transactional(2, b"open"))
             await publish(broker, b"plain")
             partition.append_marker(
                 Marker(MarkerType.ABORT, 0), producer_id=1, producer_epoch=0, bumps_epoch=False

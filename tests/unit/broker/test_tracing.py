@@ -355,7 +355,7 @@ def test_a_message_after_a_busy_time_is_traced_as_before_it(
             await make_topic(broker)
             await produce(broker, [record()] * 5_000)
             assert (await traces(broker).figures(ANYONE)).throttle_level > 5
-            for module in ("partitions.partition", "tracing.partition"):
+            for module in ("partitions.admission", "tracing.partition"):
                 later = f"goqueue.broker.{module}.now_us"
                 monkeypatch.setattr(later, lambda: now_us() + 60_000_000)
             offset = await produce(broker, [record()])

@@ -13,8 +13,10 @@ import pytest
 from goqueue.storage.compaction.plan import Compacted, CompactionPlan, Failed
 from goqueue.storage.compaction.worker import CompactionWorker
 from goqueue.storage.log import PartitionLog
+from tests.hostile_batches import one_huge_record
 from tests.unit.storage.keyed_log import (
     Keyed,
+    append_batch,
     append_keyed,
     close_segment,
     copy,
@@ -22,7 +24,7 @@ from tests.unit.storage.keyed_log import (
     make_plan,
     take_in,
 )
-from tests.unit.storage.stored_log import flip_bit, log_files, open_log
+from tests.unit.storage.stored_log import flip_bit, log_files, open_log, read_bytes
 
 COMPACT: dict[str, Any] = {"cleanup_policy": "compact"}
 
@@ -118,3 +120,33 @@ def test_a_worker_that_breaks_down_says_why(
     answer = CompactionWorker(plan).run()
     assert isinstance(answer, Failed)
     assert answer.reason.startswith("no worker could be started")
+
+
+def test_batches_that_unpack_to_too_much_stay_as_they_are(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "p", max_decompressed_message_bytes=str(2 * 1024 * 1024), **COMPACT)
+    append_keyed(log, Keyed(b"k", b"old"))
+    bomb = one_huge_record("zstd", 256 * 1024 * 1024)
+    append_batch(log, bomb, 0)
+    append_keyed(log, Keyed(b"k", b"new"))
+    close_segment(log)
+    plan = make_plan(log)
+    answer = CompactionWorker(plan).run()
+    assert isinstance(answer, Compacted)
+    assert answer.undecoded_batches == 1
+    take_in(log, plan, answer)
+    kept = read_bytes(log)
+    assert bytes(bomb[61:]) in kept
+    assert b"new" in kept
+    assert b"old" not in kept
+
+
+def test_a_worker_that_needs_too_much_memory_ends_by_itself(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "p", max_decompressed_message_bytes="2000000000", **COMPACT)
+    append_batch(log, one_huge_record("zstd", 512 * 1024 * 1024), 0)
+    close_segment(log)
+    plan = msgspec.structs.replace(make_plan(log), memory_base_bytes=200 * 1024 * 1024)
+    plan = msgspec.structs.replace(plan, memory_per_unpacked_byte=0)
+    answer = CompactionWorker(plan).run()
+    assert isinstance(answer, Failed)
+    assert answer.is_lasting
+    assert "memory" in answer.reason

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from goqueue.broker.delays.shard import DelayShard
 from goqueue.broker.delays.tracing import delivering
+from goqueue.broker.partitions.admission import append_now
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.topic import ShardHost
 from goqueue.model.batch import HEADER_BYTES, read_header
@@ -344,7 +345,7 @@ class DelayDelivery:
 
 def _append(partition: Partition, batch: bytearray) -> int:
     try:
-        return partition.append_now(batch).last_offset + 1
+        return append_now(partition, batch).last_offset + 1
     except DuplicateSequence:
         return partition.log_end_offset
     except InvalidRequest as error:

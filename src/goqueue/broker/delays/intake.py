@@ -14,6 +14,7 @@ from goqueue.broker.partitions.feature_headers import features_of
 from goqueue.broker.partitions.intake import Admitted, PlacedBatch
 from goqueue.model.batch import BatchHeader, read_header
 from goqueue.model.batch_editing import with_records, without_records
+from goqueue.model.decoding_bounds import DecodingBounds
 from goqueue.model.errors import InvalidRecord
 from goqueue.model.header_names import DELAY_MS, DELIVER_AT
 from goqueue.model.records import Header, NewRecord, Record, decode_records
@@ -30,7 +31,7 @@ class DelayedPart(NamedTuple):
     rest: Admitted
 
 
-def take_delayed(admitted: Admitted) -> DelayedPart | None:
+def take_delayed(admitted: Admitted, bounds: DecodingBounds) -> DelayedPart | None:
     """Cut the delayed records out of batches with features; None if there are none.
 
     Nothing is changed yet; a header that makes no sense raises `InvalidRecord`.
@@ -40,7 +41,7 @@ def take_delayed(admitted: Admitted) -> DelayedPart | None:
     kept_batches: list[PlacedBatch] = []
     for position, header in admitted.batches:
         batch = bytes(admitted.data[position : position + header.size_bytes])
-        records = decode_records(batch)
+        records = decode_records(batch, bounds)
         due_times_ms = [_due_ms(record, at, admitted.now_ms) for at, record in enumerate(records)]
         if any(due_times_ms):
             _refuse_in_transaction(header, due_times_ms)
@@ -49,7 +50,7 @@ def take_delayed(admitted: Admitted) -> DelayedPart | None:
                 for record, due_ms in zip(records, due_times_ms, strict=True)
                 if due_ms
             ]
-            batch = _without_delayed(batch, header, records, due_times_ms)
+            batch = _without_delayed(batch, header, records, due_times_ms, bounds)
         kept_batches.append((len(kept_data), read_header(batch)))
         kept_data += batch
     if not delayed:
@@ -76,7 +77,11 @@ def _refuse_in_transaction(header: BatchHeader, due_times_ms: Sequence[int]) -> 
 
 
 def _without_delayed(
-    batch: bytes, header: BatchHeader, records: Sequence[Record], due_times_ms: Sequence[int]
+    batch: bytes,
+    header: BatchHeader,
+    records: Sequence[Record],
+    due_times_ms: Sequence[int],
+    bounds: DecodingBounds,
 ) -> bytes:
     kept = [not due_ms for due_ms in due_times_ms]
     if not any(kept):
@@ -84,7 +89,7 @@ def _without_delayed(
     times_ms = [
         record.timestamp_ms for record, is_kept in zip(records, kept, strict=True) if is_kept
     ]
-    return with_records(batch, header, kept, max(times_ms))
+    return with_records(batch, header, kept, max(times_ms), bounds)
 
 
 def _waiting(record: Record, due_ms: int) -> NewRecord:

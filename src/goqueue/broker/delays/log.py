@@ -5,12 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Final, NamedTuple
 
-from aiokafka.record.default_records import DefaultRecordBatch
-
 from goqueue.broker.partitions.partition import Partition
 from goqueue.model.batch import read_header
+from goqueue.model.decoding_bounds import DecodingBounds
 from goqueue.model.log import Isolation
-from goqueue.model.records import Header, NewRecord, encode_records
+from goqueue.model.records import NewRecord, StoredRecord, encode_records, open_records
 from goqueue.state.delays.pending import Entry
 from goqueue.state.delays.records import (
     Note,
@@ -137,7 +136,7 @@ class DelayLog:
         for record in _records(part.data):
             address = parse_address(record.headers)
             if address is None:
-                found.append(parse_note(record.value))
+                found.append(parse_note(record.value or b""))
             else:
                 size = stored_size_bytes(record.key, record.value, record.headers[1:])
                 found.append(StoredMessage(address, record.offset, size))
@@ -148,17 +147,7 @@ def _size_bytes(message: NewRecord) -> int:
     return stored_size_bytes(message.key, message.value, message.headers)
 
 
-class _StoredRecord(NamedTuple):
-    """What aiokafka's compiled records look like."""
-
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes
-    headers: list[Header]
-
-
-def _records(data: bytes, wanted: Mapping[int, int] | None = None) -> Iterator[_StoredRecord]:
+def _records(data: bytes, wanted: Mapping[int, int] | None = None) -> Iterator[StoredRecord]:
     """All records, or those of batches in which an offset is wanted; the data is verified."""
     position = 0
     while position < len(data):
@@ -166,7 +155,7 @@ def _records(data: bytes, wanted: Mapping[int, int] | None = None) -> Iterator[_
         end = position + header.size_bytes
         offsets = range(header.base_offset, header.next_offset)
         if wanted is None or not wanted.keys().isdisjoint(offsets):
-            yield from DefaultRecordBatch(data[position:end])
+            yield from open_records(data[position:end], DecodingBounds.of_own(end - position))
         position = end
 
 

@@ -98,6 +98,7 @@ class Measuring:
         return StorageFigures(
             flushes=hosted.flush_latencies.figures(),
             unarchived_bytes=sum(each.log.unarchived_deleted_bytes for each in hosted),
+            passed_over_batches=hosted.decoder.passed_over,
             compactions=counts.runs,
             failed_compactions=counts.failures,
             compaction_read_bytes=counts.bytes_read,

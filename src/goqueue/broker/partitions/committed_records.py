@@ -2,11 +2,15 @@
 
 from typing import NamedTuple
 
+from goqueue.broker.partitions.decoding import BatchDecoder
 from goqueue.broker.partitions.fetching import Finder, fetch
 from goqueue.model.aborted import NOTHING_ABORTED, AbortedBatches
 from goqueue.model.batch import iterate_batches
-from goqueue.model.log import FetchedPart, FetchPart, Isolation, RecordPage
-from goqueue.model.records import Record, decode_records
+from goqueue.model.decoding_bounds import DecodingBounds
+from goqueue.model.errors import CorruptBatch
+from goqueue.model.log import FetchedPart, FetchPart, Isolation, PassedOver, RecordPage
+from goqueue.model.names import topic_partition
+from goqueue.model.records import Record
 from goqueue.model.rights import ReadableTopic
 
 
@@ -15,6 +19,7 @@ class RecordRun(NamedTuple):
 
     records: list[Record]
     next_offset: int
+    passed_over: list[PassedOver]
 
 
 async def read_records(
@@ -39,33 +44,65 @@ async def read_records(
     )
     if found.error is not None:
         raise found.error
-    run = committed_records(found, offset, limit)
+    partition = find(topic, index)
+    run = await committed_records(
+        found,
+        offset,
+        limit=limit,
+        max_bytes=max_bytes,
+        decoder=partition.decoder,
+        bounds=partition.config.decoding_bounds,
+    )
     return RecordPage(
         records=run.records,
         next_offset=run.next_offset,
         high_watermark=found.high_watermark,
         log_start_offset=found.log_start_offset,
+        passed_over=run.passed_over,
     )
 
 
-def committed_records(found: FetchedPart, offset: int, limit: int) -> RecordRun:
+async def committed_records(
+    found: FetchedPart,
+    offset: int,
+    *,
+    limit: int,
+    max_bytes: int,
+    decoder: BatchDecoder,
+    bounds: DecodingBounds,
+) -> RecordRun:
     """Up to `limit` records from `offset` on, without markers and what was aborted.
 
-    A fetch tells which transactions in its range were aborted: none to a reader of everything.
+    A packed batch may hold far more than `max_bytes`: the first record to go beyond is the last.
+    What cannot be decoded is passed over. A fetch tells which transactions in its range were
+    aborted: none to a reader of everything.
     """
-    records: list[Record] = []
-    next_offset = offset
+    run = RecordRun([], offset, [])
     aborted = AbortedBatches(found.aborted) if found.aborted else NOTHING_ABORTED
     view = memoryview(found.data)
+    left_bytes = max_bytes
     for position, header in iterate_batches(found.data):
-        if len(records) >= limit:
+        if len(run.records) >= limit or left_bytes <= 0:
             break
         if not header.is_control and not aborted.has(header):
             batch = view[position : position + header.size_bytes]
-            wanted = [record for record in decode_records(batch) if record.offset >= offset]
-            room = limit - len(records)
-            records += wanted[:room]
-            if len(wanted) > room:
-                return RecordRun(records, records[-1].offset + 1)
-        next_offset = max(next_offset, header.next_offset)
-    return RecordRun(records, next_offset)
+            try:
+                records = await decoder.decode(batch, bounds)
+            except CorruptBatch as error:
+                decoder.complain(topic_partition(found.topic, found.index), header, error)
+                passed = PassedOver(header.base_offset, header.last_offset, error.message)
+                run.passed_over.append(passed)
+                records = []
+            for record in records:
+                if record.offset < offset:
+                    continue
+                if len(run.records) >= limit or left_bytes <= 0:
+                    return run._replace(next_offset=record.offset)
+                run.records.append(record)
+                left_bytes -= content_bytes(record)
+        run = run._replace(next_offset=max(run.next_offset, header.next_offset))
+    return run
+
+
+def content_bytes(record: Record) -> int:
+    return len(record.key or b"") + len(record.value or b"")

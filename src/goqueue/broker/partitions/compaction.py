@@ -173,6 +173,12 @@ class Compactor:
             compacted.records_removed,
             seconds,
         )
+        if compacted.undecoded_batches:
+            logger.warning(
+                "%s: %d batches stay as they are, for they cannot be decoded",
+                partition.name,
+                compacted.undecoded_batches,
+            )
 
     async def _copy(self, plan: CompactionPlan) -> Compacted:
         worker = CompactionWorker(plan)

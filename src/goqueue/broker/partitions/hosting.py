@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from goqueue.broker.partitions.decoding import BatchDecoder
 from goqueue.broker.partitions.flushing import Flusher
 from goqueue.broker.partitions.lane_ledger import LaneLedger
 from goqueue.broker.partitions.partition import Partition
@@ -51,6 +52,7 @@ class HostedPartitions:
         make_trace: MakeTrace,
     ) -> None:
         self.readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="goqueue-read")
+        self.decoder = BatchDecoder(self.readers)
         self._directory = directory
         self._node_id = node_id
         self._disk = disk
@@ -194,6 +196,7 @@ class HostedPartitions:
             is_led=view.leader == self._node_id,
             flusher=self._flusher,
             readers=self.readers,
+            decoder=self.decoder,
             clock_ms=self._clock_ms,
         )
         partition.trace = self._make_trace(topic, partition, partition.config)

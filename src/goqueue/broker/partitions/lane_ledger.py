@@ -13,11 +13,12 @@ import msgspec
 from crc32c import crc32c
 
 from goqueue.broker.partitions.feature_headers import features_of, may_have_features
-from goqueue.broker.partitions.intake import PlacedBatch
+from goqueue.broker.partitions.intake import Admitted, LaneAt, PlacedBatch
 from goqueue.model.batch import BatchHeader, iterate_batches
-from goqueue.model.errors import GoQueueError, InvalidRecord
+from goqueue.model.decoding_bounds import DecodingBounds
+from goqueue.model.errors import CorruptBatch, GoQueueError, InvalidRecord
 from goqueue.model.queues.lanes import Lane
-from goqueue.model.records import decode_records
+from goqueue.model.records import Record, decode_records
 from goqueue.model.topic_config import TopicConfig
 from goqueue.state.priority.index import INDEX_CHUNK_OFFSETS, LaneIndex
 from goqueue.storage.disk import Disk
@@ -28,8 +29,6 @@ logger = logging.getLogger(__name__)
 
 # Bounds what one read holds in memory while the log is searched.
 READ_BYTES: Final = 4 * 1024 * 1024
-
-LaneAt = tuple[int, Lane]
 
 _CHECKSUM: Final = struct.Struct(">I")
 _Chunks = list[tuple[int, bytes]]
@@ -118,9 +117,23 @@ class LaneLedger:
                 batch = view[position : position + header.size_bytes]
                 lanes: list[LaneAt] = []
                 if not header.is_control and may_have_features(batch, header, log.config):
-                    lanes = _stored_lanes(batch, header)
+                    lanes = self._stored_lanes(batch, header)
                 self.record(header.base_offset, lanes, header.next_offset)
             offset = found.next_offset
+
+    def _stored_lanes(self, batch: memoryview, header: BatchHeader) -> list[LaneAt]:
+        try:
+            records = decode_records(batch, self._log.config.decoding_bounds)
+        except CorruptBatch as error:
+            logger.warning(
+                "%s: no priorities of offsets %d to %d: %s",
+                self._log.name,
+                header.base_offset,
+                header.last_offset,
+                error,
+            )
+            return []
+        return _lanes_of(records, header)
 
 
 def has_features(data: bytearray, batches: Sequence[PlacedBatch], config: TopicConfig) -> bool:
@@ -134,19 +147,31 @@ def has_features(data: bytearray, batches: Sequence[PlacedBatch], config: TopicC
     )
 
 
-def requested_lanes(
-    data: bytearray, batches: Sequence[PlacedBatch], config: TopicConfig, now_ms: int
-) -> list[LaneAt]:
-    """The lanes that produced batches ask for, by offset from the first message on.
+def with_lanes(admitted: Admitted, config: TopicConfig, bounds: DecodingBounds) -> Admitted:
+    """Batches with features, and which of their messages are not of normal priority.
 
-    Raises `InvalidRecord` for a header of ours that makes no sense.
+    Raises `InvalidRecord` for a header of ours that makes no sense, and so refuses the batch.
     """
+    if not admitted.has_features:
+        return admitted
+    data, batches, now_ms = admitted[:3]
+    return admitted._replace(lanes=_requested_lanes(data, batches, config, now_ms, bounds))
+
+
+def _requested_lanes(
+    data: bytearray,
+    batches: Sequence[PlacedBatch],
+    config: TopicConfig,
+    now_ms: int,
+    bounds: DecodingBounds,
+) -> list[LaneAt]:
+    """The lanes that produced batches ask for, by offset from the first message on."""
     found: list[LaneAt] = []
     before = 0
     for position, header in batches:
         batch = memoryview(data)[position : position + header.size_bytes]
         if may_have_features(batch, header, config):
-            for record in decode_records(batch):
+            for record in decode_records(batch, bounds):
                 delta = record.offset - header.base_offset
                 lane = features_of(record.headers, now_ms=now_ms, record_index=delta).lane
                 if lane is not Lane.NORMAL:
@@ -155,10 +180,10 @@ def requested_lanes(
     return found
 
 
-def _stored_lanes(batch: memoryview, header: BatchHeader) -> list[LaneAt]:
+def _lanes_of(records: Sequence[Record], header: BatchHeader) -> list[LaneAt]:
     """As above for a stored batch, which may come from elsewhere: what makes no sense is normal."""
     found: list[LaneAt] = []
-    for record in decode_records(batch):
+    for record in records:
         try:
             lane = features_of(record.headers, now_ms=0).lane
         except InvalidRecord:

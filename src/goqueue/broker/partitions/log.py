@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from goqueue.broker.partitions import fetching, paging
-from goqueue.broker.partitions.committed_records import read_records
+from goqueue.broker.partitions.committed_records import RecordRun, committed_records, read_records
 from goqueue.broker.partitions.leading import LedPartitions
 from goqueue.broker.partitions.partition import Partition
 from goqueue.model.batch import Buffer, is_transactional
@@ -176,6 +176,20 @@ class Log:
             limit=limit,
             max_bytes=min(max_bytes, self._fetch_max_bytes),
             isolation=isolation,
+        )
+
+    async def records_of(
+        self, part: ReadablePart, found: FetchedPart, *, limit: int, max_bytes: int
+    ) -> RecordRun:
+        """Single records of what was fetched, without what was not committed."""
+        partition = self._led.find(part.topic, part.index)
+        return await committed_records(
+            found,
+            part.offset,
+            limit=limit,
+            max_bytes=max_bytes,
+            decoder=partition.decoder,
+            bounds=partition.config.decoding_bounds,
         )
 
     async def list_offset(

@@ -10,16 +10,17 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 
+from goqueue.broker.partitions.decoding import BatchDecoder
 from goqueue.broker.partitions.flushing import Flusher, FlushSchedule
-from goqueue.broker.partitions.intake import Admitted, PlacedBatch, check_rules, place
-from goqueue.broker.partitions.lane_ledger import LaneAt, LaneLedger, has_features, requested_lanes
+from goqueue.broker.partitions.intake import Admitted, LaneAt, PlacedBatch, place
+from goqueue.broker.partitions.lane_ledger import LaneLedger
+from goqueue.broker.partitions.log_ends import NO_SUCH_OFFSET, offset_at_an_end
 from goqueue.broker.partitions.producer_ledger import ProducerLedger
 from goqueue.broker.partitions.turn import Turn
 from goqueue.broker.partitions.waiting import FetchWaiter, credit_all, wake_all
 from goqueue.broker.tracing.partition import PartitionTrace
-from goqueue.broker.tracing.recorder import now_us
 from goqueue.model.aborted import AbortedTransaction
-from goqueue.model.batch import NO_TIMESTAMP, Buffer, read_header
+from goqueue.model.batch import NO_TIMESTAMP, read_header
 from goqueue.model.control import Marker, encode_marker
 from goqueue.model.errors import (
     FencedLeaderEpoch,
@@ -29,11 +30,6 @@ from goqueue.model.errors import (
     UnknownLeaderEpoch,
 )
 from goqueue.model.log import (
-    EARLIEST_LOCAL_TIMESTAMP,
-    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
-    EARLIEST_TIMESTAMP,
-    LATEST_TIERED_TIMESTAMP,
-    LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
     Appended,
     EpochEnd,
@@ -45,8 +41,6 @@ from goqueue.model.topic_config import TopicConfig
 from goqueue.storage.log import LogRead, PartitionLog
 
 logger = logging.getLogger(__name__)
-
-NO_OFFSET = -1
 
 
 class Partition:
@@ -60,6 +54,7 @@ class Partition:
         is_led: bool,
         flusher: Flusher,
         readers: Executor,
+        decoder: BatchDecoder,
         clock_ms: Callable[[], int],
     ) -> None:
         self.log = log
@@ -82,8 +77,9 @@ class Partition:
         self.messages_out = 0
         # Sent again by idempotent producers, and stored once.
         self.duplicate_batches = 0
+        self.decoder = decoder
         self._readers = readers
-        self._clock_ms = clock_ms
+        self.clock_ms = clock_ms
         self._offline: PartitionOffline | None = None
         self._committing: list[tuple[int, int, asyncio.Future[None]]] = []
         self._commit_ticket = 0
@@ -139,38 +135,10 @@ class Partition:
 
     # --- writing --------------------------------------------------------------------------
 
-    def admit(self, records: Buffer, *, guard: int | None = None) -> Admitted | Appended:
-        """Check produced batches, and find out whether their record headers ask for something.
-
-        A batch that an idempotent producer sent before is answered with where it is. `guard` is
-        that of a verified transactional batch (KIP-890). What was admitted is to be appended before
-        anything else is: at once, or within the same `turn`.
-        """
-        self.check_online()
-        now_ms = self._clock_ms()
-        trace = self.trace
-        started_us = 0 if trace is None else now_us()
-        config = self.log.config
-        data, batches = check_rules(records, config, now_ms)
-        header = batches[0][1]
-        if header.producer_id >= 0:
-            duplicate = self.ledger.producers.check(header, guard=guard)
-            if duplicate is not None:
-                self.duplicate_batches += 1
-                stamped_ms = duplicate.timestamp_ms if self._stamps_append_time else NO_TIMESTAMP
-                return Appended(duplicate.base_offset, duplicate.last_offset, stamped_ms)
-        wants_more = has_features(data, batches, config)
-        admitted_us = 0 if trace is None else now_us()
-        return Admitted(data, batches, now_ms, wants_more, started_us, admitted_us)
-
     def append(self, admitted: Admitted) -> Appended:
         """Append what was admitted to the page cache. `wait_committed` says when it is safe."""
         self.check_online()
-        data, batches, now_ms, wants_more, started_us, admitted_us = admitted
-        lanes: list[LaneAt] = []
-        if wants_more:
-            # Read before the append: a header that makes no sense refuses the batch.
-            lanes = requested_lanes(data, batches, self.log.config, now_ms)
+        data, batches, now_ms, _, started_us, admitted_us, lanes = admitted
         appended = self._write(data, batches, now_ms, lanes=lanes)
         if self.trace is not None and started_us:
             self.trace.appended(
@@ -183,11 +151,6 @@ class Partition:
             )
         return appended
 
-    def append_now(self, records: Buffer) -> Appended:
-        """Admit and append in one step; what record headers say of delays does not count."""
-        admitted = self.admit(records)
-        return admitted if isinstance(admitted, Appended) else self.append(admitted)
-
     def append_own(self, data: bytearray) -> Appended:
         """Append batches of records that the broker made itself."""
         self.check_online()
@@ -197,7 +160,7 @@ class Partition:
             header = read_header(data, position)
             batches.append((position, header))
             position += header.size_bytes
-        return self._write(data, batches, self._clock_ms())
+        return self._write(data, batches, self.clock_ms())
 
     def append_marker(
         self, marker: Marker, *, producer_id: int, producer_epoch: int, bumps_epoch: bool
@@ -207,7 +170,7 @@ class Partition:
         if self.ledger.producers.check_marker(
             producer_id, producer_epoch, marker.coordinator_epoch, bumps_epoch=bumps_epoch
         ):
-            now_ms = self._clock_ms()
+            now_ms = self.clock_ms()
             batch = encode_marker(
                 marker, producer_id=producer_id, producer_epoch=producer_epoch, now_ms=now_ms
             )
@@ -247,10 +210,6 @@ class Partition:
         self._advance(len(data))
         stamps = config.message_timestamp_type == "LogAppendTime"
         return Appended(base_offset, end_offset - 1, now_ms if stamps else NO_TIMESTAMP)
-
-    @property
-    def _stamps_append_time(self) -> bool:
-        return self.log.config.message_timestamp_type == "LogAppendTime"
 
     def _save_ledgers(self) -> None:
         """When a segment is full, write down what we know: a restart then reads one at most."""
@@ -360,13 +319,9 @@ class Partition:
         self.check_online()
         log = self.log
         up_to = self.readable_end(isolation)
-        if timestamp == LATEST_TIMESTAMP:
-            return ListedOffset(up_to, NO_TIMESTAMP, self.leader_epoch)
-        if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
-            epoch, _ = log.epochs.covering(log.log_start_offset)
-            return ListedOffset(log.log_start_offset, NO_TIMESTAMP, epoch)
-        if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
-            return ListedOffset(NO_OFFSET, NO_TIMESTAMP, -1)
+        at_an_end = offset_at_an_end(log, timestamp, up_to, self.leader_epoch)
+        if at_an_end is not None:
+            return at_an_end
         loop = asyncio.get_running_loop()
         if timestamp == MAX_TIMESTAMP:
             found = await loop.run_in_executor(self._readers, log.max_timestamp)
@@ -375,7 +330,7 @@ class Partition:
                 self._readers, lambda: log.offset_for_timestamp(timestamp, up_to=up_to)
             )
         if found is None or found.offset >= up_to:
-            return ListedOffset(NO_OFFSET, NO_TIMESTAMP, -1)
+            return NO_SUCH_OFFSET
         return ListedOffset(found.offset, found.timestamp_ms, found.leader_epoch)
 
     def aborted_between(self, offset: int, end_offset: int) -> tuple[AbortedTransaction, ...]:
@@ -416,7 +371,7 @@ class Partition:
     def apply_retention(self, *, archived_offset: int | None = None) -> int:
         if self._offline is not None:
             return 0
-        now_ms = self._clock_ms()
+        now_ms = self.clock_ms()
         try:
             freed_bytes = self.log.apply_retention(now_ms, archived_offset=archived_offset)
             self.log.purge_deleted(now_ms)
@@ -430,7 +385,7 @@ class Partition:
     def roll_if_old(self) -> None:
         """Close the active segment if it is time, so that compaction reaches its records."""
         try:
-            if self.log.roll_if_old(self._clock_ms()):
+            if self.log.roll_if_old(self.clock_ms()):
                 self._save_ledgers()
         except PartitionOffline as error:
             if self.log.offline_reason is not None:

@@ -8,12 +8,17 @@ from collections.abc import Coroutine
 from typing import Any
 
 from goqueue.broker.delays.delays import Delays
-from goqueue.broker.delays.intake import take_delayed
+from goqueue.broker.delays.intake import DelayedPart, take_delayed
+from goqueue.broker.partitions.admission import admit, admit_large
 from goqueue.broker.partitions.intake import Admitted
+from goqueue.broker.partitions.lane_ledger import with_lanes
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.schemas.validation import Validation
 from goqueue.model.batch import Buffer
+from goqueue.model.decoding_bounds import ON_LOOP_BOUNDS, DecodingBounds
+from goqueue.model.errors import UnpackedTooLarge
 from goqueue.model.log import Appended
+from goqueue.model.topic_config import TopicConfig
 
 
 class Appending:
@@ -35,32 +40,62 @@ class Appending:
     ) -> Appended:
         async with partition.turn:
             await self._validation.check_batch(partition, records)
-            return await self._append_in_turn(partition, partition.admit(records, guard=guard))
+            admitted = await self._admit(partition, records, guard)
+            return await self._append_in_turn(partition, admitted)
 
     async def append(
         self, partition: Partition, records: Buffer, *, guard: int | None = None
     ) -> Appended:
         """Append a batch whose records were checked one by one, or need not fit."""
-        if partition.turn.in_line:
-            async with partition.turn:
-                return await self._append_in_turn(partition, partition.admit(records, guard=guard))
-        admitted = partition.admit(records, guard=guard)
-        if isinstance(admitted, Admitted):
-            if not admitted.has_features:
-                return partition.append(admitted)
-            async with partition.turn:
-                return await self._append_in_turn(partition, admitted)
-        return admitted
+        admitted: Admitted | Appended | None = None
+        if not partition.turn.in_line:
+            try:
+                admitted = admit(partition, records, guard=guard)
+            except UnpackedTooLarge:
+                pass  # it must be decoded, and that is work for a thread
+            else:
+                if isinstance(admitted, Appended):
+                    return admitted
+                if not admitted.has_features:
+                    return partition.append(admitted)
+        async with partition.turn:
+            if admitted is None:
+                admitted = await self._admit(partition, records, guard)
+            return await self._append_in_turn(partition, admitted)
+
+    async def _admit(
+        self, partition: Partition, records: Buffer, guard: int | None
+    ) -> Admitted | Appended:
+        try:
+            return admit(partition, records, guard=guard)
+        except UnpackedTooLarge:
+            return await admit_large(partition, records, guard)
 
     async def _append_in_turn(
         self, partition: Partition, admitted: Admitted | Appended
     ) -> Appended:
         if isinstance(admitted, Appended):
             return admitted
-        delayed = take_delayed(admitted) if admitted.has_features else None
-        if delayed is None:
+        if not admitted.has_features:
             return partition.append(admitted)
-        # Before its batch: after a crash that kept the batch alone, a retry would be taken for a
-        # repetition, and the delayed part would be acknowledged and lost.
-        await self._delays.keep(partition, delayed)
-        return partition.append(delayed.rest)
+        config = partition.config
+        try:
+            rest, delayed = _look_inside(admitted, config, ON_LOOP_BOUNDS)
+        except UnpackedTooLarge:
+            bounds = config.decoding_bounds
+            rest, delayed = await partition.decoder.in_thread(
+                lambda: _look_inside(admitted, config, bounds)
+            )
+        if delayed is not None:
+            # Before its batch: after a crash that kept the batch alone, a retry would be taken for
+            # a repetition, and the delayed part would be acknowledged and lost.
+            await self._delays.keep(partition, delayed)
+        return partition.append(rest)
+
+
+def _look_inside(
+    admitted: Admitted, config: TopicConfig, bounds: DecodingBounds
+) -> tuple[Admitted, DelayedPart | None]:
+    """What record headers ask for: what is appended now, and what is delayed."""
+    delayed = take_delayed(admitted, bounds)
+    return with_lanes(admitted if delayed is None else delayed.rest, config, bounds), delayed

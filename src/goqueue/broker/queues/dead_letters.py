@@ -1,21 +1,24 @@
 """Copies messages that failed for good to the dead-letter topic."""
 
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
 from typing import Final
 
 from goqueue.broker.own_grants import OwnWork, own_create, own_read, own_write
 from goqueue.broker.partitions.feature_headers import features_of
 from goqueue.broker.queues.host import QueueHost
+from goqueue.broker.queues.reading import Messages, Unreadable
 from goqueue.broker.queues.tracing import burying
+from goqueue.model.batch import NO_TIMESTAMP
 from goqueue.model.errors import InvalidRecord, TopicExists
 from goqueue.model.header_names import (
     DEAD_LETTER_COUNT,
     DEAD_LETTER_GROUP,
     DEAD_LETTER_ID,
+    DEAD_LETTER_LAST_OFFSET,
     DEAD_LETTER_OFFSET,
     DEAD_LETTER_PARTITION,
     DEAD_LETTER_PREFIX,
+    DEAD_LETTER_PROBLEM,
     DEAD_LETTER_REASON,
     DEAD_LETTER_TIME,
     DEAD_LETTER_TOPIC,
@@ -23,6 +26,7 @@ from goqueue.model.header_names import (
 from goqueue.model.records import Header, NewRecord, Record
 from goqueue.model.settings import INT32_MAX
 from goqueue.model.topics import NewTopic, TopicView
+from goqueue.state.queues.marks import DeadLetterReason
 from goqueue.state.queues.messages import DeadLetter
 
 # After a crash the last copies may be asked for again: this many of the newest are looked through
@@ -31,6 +35,10 @@ REMEMBERED_COPIES: Final = 10_000
 SCAN_BYTES: Final = 1024 * 1024
 # The headers of a dead letter, with a long group and topic name.
 HEADERS_BYTES: Final = 4096
+
+
+Headers = tuple[Header, ...]
+_NO_HEADERS: Final[Headers] = ()
 
 
 class DeadLetters:
@@ -49,21 +57,23 @@ class DeadLetters:
         self.sent_back.pop(topic, None)
 
     async def copy(
-        self, source: TopicView, death: DeadLetter, target: str, records: Sequence[Record]
+        self, source: TopicView, death: DeadLetter, target: str, messages: Messages
     ) -> None:
         view = await self._ensure(target, source)
         index = death.queue.partition % len(view.partitions)
         copied = await self._known(target, index)
         now_ms = self._host.clock_ms()
+        letters = [(record, _NO_HEADERS) for record in messages.records]
+        letters += [_stand_in(batch) for batch in messages.unreadable]
         fresh = {
-            copy_id: record
-            for record in records
-            if (copy_id := _copy_id(death, record.offset)) not in copied
+            copy_id: letter
+            for letter in letters
+            if (copy_id := _copy_id(death, letter[0].offset)) not in copied
         }
         if fresh:
-            copies = [_copy(source, death, record, at, now_ms) for at, record in fresh.items()]
+            copies = [_copy(source, death, *letter, at, now_ms) for at, letter in fresh.items()]
             trace = self._host.hosted.trace_of(source.name, death.queue.partition)
-            with burying(trace, death, list(fresh.values())):
+            with burying(trace, death, [record for record, _ in fresh.values()]):
                 await self._host.publishing.store_own(
                     own_write(target, OwnWork.DEAD_LETTERS), copies, partition=index
                 )
@@ -120,8 +130,31 @@ def _copy_id(death: DeadLetter, offset: int) -> bytes:
     return f"{group}/{topic_id}/{partition}/{death.generation}/{offset}".encode()
 
 
+def _stand_in(batch: Unreadable) -> tuple[Record, Headers]:
+    """One letter for a whole batch. It has no content: the batch stays in its log, as it came."""
+    record = Record(
+        offset=batch.first, timestamp_ms=NO_TIMESTAMP, key=None, value=None, headers=_NO_HEADERS
+    )
+    last_offset = batch.offsets.end - 1
+    return record, (
+        (DEAD_LETTER_LAST_OFFSET, b"%d" % last_offset),
+        (DEAD_LETTER_PROBLEM, batch.problem.encode()),
+    )
+
+
+def is_stand_in(record: Record) -> bool:
+    """Whether a dead letter has nothing that could be sent back."""
+    reason = DeadLetterReason.UNREADABLE.name.lower().encode()
+    return any(name == DEAD_LETTER_REASON and value == reason for name, value in record.headers)
+
+
 def _copy(
-    source: TopicView, death: DeadLetter, record: Record, copy_id: bytes, now_ms: int
+    source: TopicView,
+    death: DeadLetter,
+    record: Record,
+    more: Headers,
+    copy_id: bytes,
+    now_ms: int,
 ) -> NewRecord:
     return NewRecord(
         key=record.key,
@@ -136,6 +169,7 @@ def _copy(
             (DEAD_LETTER_REASON, death.reason.name.lower().encode()),
             (DEAD_LETTER_TIME, b"%d" % now_ms),
             (DEAD_LETTER_ID, copy_id),
+            *more,
         ),
     )
 

@@ -229,7 +229,7 @@ class Queues:
             settings = shard.machine.settings(key)
             target = settings.dead_letter_topic if settings else ""
             target = target or dead_letter_topic(source.name)
-            await self.dead_letters.copy(source, death, target, messages.records)
+            await self.dead_letters.copy(source, death, target, messages)
             is_written = True
             self._orders.settled(key, [death.offsets])
         except GoQueueError as error:

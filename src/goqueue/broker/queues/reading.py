@@ -2,7 +2,7 @@
 
 A queue reader takes a few messages at a time out of batches that may hold thousands, so decoded
 batches are kept for a while. What must not be delivered (control batches, aborted transactions,
-offsets that compaction removed) is reported as missing.
+offsets that compaction removed) is reported as missing, and what cannot be decoded as unreadable.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -13,9 +13,10 @@ from typing import Final, NamedTuple
 from goqueue.broker.partitions.partition import Partition
 from goqueue.model.aborted import AbortedBatches
 from goqueue.model.batch import iterate_batches
+from goqueue.model.errors import CorruptBatch
 from goqueue.model.log import Isolation
 from goqueue.model.offsets import OffsetRange
-from goqueue.model.records import Record, decode_records
+from goqueue.model.records import Record
 
 # Decoded batches kept over all partitions, by what they take in memory.
 CACHED_BYTES: Final = 32 * 1024 * 1024
@@ -31,6 +32,25 @@ class _Batch(NamedTuple):
     end: int
     size_bytes: int
     records: dict[int, Record]
+    # Why it cannot be decoded.
+    problem: str = ""
+
+
+class Unreadable(NamedTuple):
+    """A batch that cannot be decoded; `first` is the first of its offsets that was asked for."""
+
+    first: int
+    offsets: OffsetRange
+    problem: str
+
+    @property
+    def rest(self) -> tuple[OffsetRange, ...]:
+        """All other offsets of the batch: one dead letter stands for all."""
+        around = (
+            OffsetRange(self.offsets.start, self.first),
+            OffsetRange(self.first + 1, self.offsets.end),
+        )
+        return tuple(part for part in around if part.start < part.end)
 
 
 class Messages(NamedTuple):
@@ -38,6 +58,17 @@ class Messages(NamedTuple):
 
     records: list[Record]
     missing: list[OffsetRange]
+    unreadable: list[Unreadable]
+
+    @property
+    def skipped(self) -> tuple[OffsetRange, ...]:
+        """Offsets to settle silently."""
+        return (*self.missing, *(part for each in self.unreadable for part in each.rest))
+
+    @property
+    def dying(self) -> tuple[OffsetRange, ...]:
+        """Offsets that go to the dead letters unread."""
+        return tuple(OffsetRange(each.first, each.first + 1) for each in self.unreadable)
 
 
 class QueueReader:
@@ -51,11 +82,17 @@ class QueueReader:
     async def read(self, partition: Partition, ranges: Sequence[OffsetRange]) -> Messages:
         records: list[Record] = []
         missing: list[OffsetRange] = []
+        unreadable: dict[int, Unreadable] = {}
         for offsets in ranges:
             offset = offsets.start
             while offset < offsets.end:
                 batch = self._find(partition, offset) or await self._load(partition, offset)
                 end = offsets.end if batch is None else min(batch.end, offsets.end)
+                if batch is not None and batch.problem:
+                    found = Unreadable(offset, OffsetRange(batch.start, batch.end), batch.problem)
+                    unreadable.setdefault(batch.start, found)
+                    offset = end
+                    continue
                 for wanted in range(offset, end):
                     record = None if batch is None else batch.records.get(wanted)
                     if record is not None:
@@ -65,7 +102,7 @@ class QueueReader:
                     else:
                         missing.append(OffsetRange(wanted, wanted + 1))
                 offset = end
-        return Messages(records, missing)
+        return Messages(records, missing, list(unreadable.values()))
 
     def _find(self, partition: Partition, offset: int) -> _Batch | None:
         topic, index = partition.name
@@ -91,17 +128,24 @@ class QueueReader:
             return None
         aborted = AbortedBatches(partition.aborted_between(offset, found.next_offset))
         view = memoryview(found.data)
+        decoder = partition.decoder
         first: _Batch | None = None
         start = offset
         for position, header in iterate_batches(found.data):
             records: dict[int, Record] = {}
+            problem = ""
             if not header.is_control and not aborted.has(header):
-                decoded = decode_records(view[position : position + header.size_bytes])
-                records = {record.offset: record for record in decoded}
+                packed = view[position : position + header.size_bytes]
+                try:
+                    decoded = await decoder.decode(packed, partition.config.decoding_bounds)
+                    records = {record.offset: record for record in decoded}
+                except CorruptBatch as error:
+                    decoder.complain(partition.name, header, error)
+                    problem = error.message
             # A gap before the batch, left by compaction, counts to it.
-            batch = _Batch(
-                min(start, header.base_offset), header.next_offset, _memory_bytes(records), records
-            )
+            first_offset = min(start, header.base_offset)
+            size_bytes = _memory_bytes(records)
+            batch = _Batch(first_offset, header.next_offset, size_bytes, records, problem)
             self._keep(partition, batch)
             first = first or batch
             start = header.next_offset

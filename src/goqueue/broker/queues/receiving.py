@@ -182,8 +182,8 @@ class QueueReceiving:
             look = structs.replace(wanted, max_messages=reach)
             ready = shard.machine.candidates(look, now_ms=self._host.clock_ms())
             messages = await self.reader.read(partition, ready)
-            if messages.missing:
-                skip = Skip(queue=wanted.queue, skipped=tuple(messages.missing))
+            if messages.skipped or messages.dying:
+                skip = Skip(queue=wanted.queue, skipped=messages.skipped, unreadable=messages.dying)
                 await shard.execute(timed(QueueMachine.skip, skip))
             chosen = order.choose(
                 messages.records,
@@ -217,8 +217,13 @@ class QueueReceiving:
             return
         messages = await self.reader.read(partition, [part.offsets for part in acquired.leased])
         expired = self.expired(partition, messages.records)
-        if messages.missing or expired:
-            skip = Skip(queue=wanted.queue, skipped=tuple(messages.missing), expired=tuple(expired))
+        if messages.skipped or messages.dying or expired:
+            skip = Skip(
+                queue=wanted.queue,
+                skipped=messages.skipped,
+                expired=tuple(expired),
+                unreadable=messages.dying,
+            )
             await shard.execute(timed(QueueMachine.skip, skip))
             self._orders.settled(wanted.queue, expired)
             sweep.has_passed_over = True

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 from goqueue.broker.own_grants import OwnWork, own_group
+from goqueue.broker.queues.dead_letters import is_stand_in
 from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.queues.queues import Queues
 from goqueue.broker.queues.tracing import sending_back
@@ -68,6 +69,9 @@ async def redrive(
     sent_back = 0
     gone: list[Delivery] = []
     async for delivery in _deliveries(host, queues, letters, limit):
+        if is_stand_in(delivery.record):
+            gone.append(delivery)
+            continue
         try:
             named = _source(delivery.record)
             source = may_write(named) if named else topic

@@ -1,8 +1,8 @@
 """A state log read as a table: the last value of every key, in the order of the last change."""
 
-from aiokafka.record.default_records import DefaultRecordBatch
-
 from goqueue.model.batch import check_batch
+from goqueue.model.decoding_bounds import DecodingBounds
+from goqueue.model.records import open_records
 from goqueue.storage.log import PartitionLog
 from goqueue.storage.state_snapshot import read_newest_state, write_state
 
@@ -52,9 +52,12 @@ class StateTable:
             header = check_batch(data, position)
             end = position + header.size_bytes
             if not header.is_control:
-                for record in DefaultRecordBatch(data[position:end]):
+                bounds = DecodingBounds.of_own(header.size_bytes)
+                for record in open_records(data[position:end], bounds):
                     key = record.key
                     value = record.value
+                    if key is None:
+                        continue
                     entries.pop(key, None)
                     if value is not None:
                         entries[key] = value

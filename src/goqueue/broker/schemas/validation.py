@@ -132,8 +132,8 @@ class Validation:
         """
         header = check_produced(batch)
         if header.compression or len(batch) > TAKEN_APART_MAX_BYTES:
-            loop = asyncio.get_running_loop()
-            records = await loop.run_in_executor(self._threads, decode_records, batch)
+            bounds = partition.config.decoding_bounds
+            records = await partition.decoder.in_thread(lambda: decode_records(batch, bounds))
         else:
             records = decode_records(batch)
         unfit = await self._find_unfit(partition.name.topic, partition.config, records)

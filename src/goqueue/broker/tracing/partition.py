@@ -12,7 +12,6 @@ from uuid import UUID
 from goqueue.broker.tracing.batches import (
     asks_to_be_traced,
     carries_traceparent,
-    is_quickly_decoded,
     parents_in,
 )
 from goqueue.broker.tracing.recorder import (
@@ -25,7 +24,7 @@ from goqueue.broker.tracing.recorder import (
     now_us,
 )
 from goqueue.model.batch import BatchHeader, Buffer, read_header
-from goqueue.model.errors import CorruptBatch, GoQueueError
+from goqueue.model.errors import CorruptBatch, GoQueueError, UnpackedTooLarge
 from goqueue.model.tracing.spans import FAILURES, Event, EventName, MessagePlace, Span, TraceContext
 from goqueue.state.tracing.contexts import RecentOffsets
 from goqueue.state.tracing.identity import message_context, partition_key
@@ -145,13 +144,15 @@ class PartitionTrace:
         follows = follows and recorder.following.has_left(time_us)
         if not here and not follows:
             return {}
-        is_afforded = recorder.decoding.take(header.record_count, time_us)
-        if not is_afforded or not is_quickly_decoded(batch, header):
+        if not recorder.decoding.take(header.record_count, time_us):
             recorder.throttle.left_out += len(here)
             return {}
         contexts: dict[int, TraceContext] = {}
         try:
             parents = list(parents_in(batch))
+        except UnpackedTooLarge:
+            recorder.throttle.left_out += len(here)
+            return {}
         except CorruptBatch:
             # Nobody checks what a producer compressed; its readers will find out.
             return {}

@@ -42,14 +42,26 @@ PartitionInPath = Annotated[
 ]
 
 
-class MessagePage(msgspec.Struct, frozen=True, rename="camel"):
-    """`until_offset` is where the time asked for in `until` begins, as soon as that is known."""
+class PassedOverPart(msgspec.Struct, frozen=True, rename="camel"):
+    """Offsets of a batch that cannot be decoded; `reason` says why."""
+
+    first_offset: int
+    last_offset: int
+    reason: str
+
+
+class MessagePage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """`until_offset` is where the time asked for in `until` begins, as soon as that is known.
+
+    `passed_over` has what lies between the messages and cannot be decoded.
+    """
 
     messages: list[StoredMessage]
     next_offset: int
     until_offset: int | None
     log_start_offset: int
     high_watermark: int
+    passed_over: list[PassedOverPart] = []
 
 
 @post(
@@ -184,4 +196,5 @@ def _show(page: RecordPage, partition: int, encoding: Encoding) -> MessagePage:
         until_offset=page.until_offset,
         log_start_offset=page.log_start_offset,
         high_watermark=page.high_watermark,
+        passed_over=[PassedOverPart(*part) for part in page.passed_over],
     )

@@ -40,6 +40,8 @@ _CODES: Final[Mapping[type[errors.GoQueueError], ErrorCode]] = {
     errors.NotLeader: ErrorCode.not_leader_or_follower,
     errors.RequestTimedOut: ErrorCode.request_timed_out,
     errors.CorruptBatch: ErrorCode.corrupt_message,
+    # Java's producer then splits the batch and sends the parts.
+    errors.UnpackedTooLarge: ErrorCode.message_too_large,
     errors.PartitionOffline: ErrorCode.kafka_storage_error,
     # Makes clients look for the leader again, and so find this broker once it is back.
     errors.ShuttingDown: ErrorCode.not_leader_or_follower,

@@ -152,6 +152,8 @@ class StorageFigures:
     flushes: HistogramFigures
     # Deleted before it had been archived.
     unarchived_bytes: int
+    # Stored batches that readers of single messages could not decode.
+    passed_over_batches: int
     compactions: int
     failed_compactions: int
     compaction_read_bytes: int

@@ -27,7 +27,7 @@ class StoredDeadLetter(NamedTuple):
 
 
 class Redriven(NamedTuple):
-    """`gone` had a source topic that is no more or that the caller may not write, and stay."""
+    """`gone` stay: their topic is no more, the caller may not write it, or they have no content."""
 
     sent_back: int
     gone: int

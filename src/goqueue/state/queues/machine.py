@@ -279,6 +279,8 @@ class QueueMachine:
             turn.skip(queue, offsets)
         for offsets in request.expired:
             turn.expire(queue, offsets, also_leased=True)
+        for offsets in request.unreadable:
+            turn.bury_unreadable(queue, offsets)
         return turn.answer(ticket, Done(error=QueueError.NONE))
 
     def member_left(self, request: MemberLeft, *, ticket: Ticket[Done], now_ms: int) -> Outcome:

@@ -19,6 +19,7 @@ class DeadLetterReason(IntEnum):
     REJECTED = 2
     MAX_DELIVERIES = 3
     EXPIRED = 4
+    UNREADABLE = 5
 
 
 def delivered(count: int) -> int:

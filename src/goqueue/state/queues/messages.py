@@ -111,13 +111,14 @@ class Skip(msgspec.Struct, frozen=True, kw_only=True):
     """Take offsets out of the queue: retention moved the start of the log, or see `Acquire`.
 
     What is leased goes too: callers that lease before they read find gaps and expired messages
-    among what they have just leased.
+    among what they have just leased. `unreadable` cannot be decoded, and go to the dead letters.
     """
 
     queue: QueueKey
     log_start: int = 0
     skipped: tuple[OffsetRange, ...] = ()
     expired: tuple[OffsetRange, ...] = ()
+    unreadable: tuple[OffsetRange, ...] = ()
 
 
 class MemberLeft(msgspec.Struct, frozen=True, kw_only=True):

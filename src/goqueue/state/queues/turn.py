@@ -172,6 +172,12 @@ class Turn:
                 else:
                     self.settle(queue, held.start, held.end)
 
+    def bury_unreadable(self, queue: Queue, offsets: OffsetRange) -> None:
+        for start, end, mark in list(self.draft(queue).pieces(offsets.start, offsets.end)):
+            if mark == FRESH or is_open(mark):
+                reason = DeadLetterReason.UNREADABLE
+                self.bury(queue, start, end, delivery_count(mark), reason)
+
     def skip(self, queue: Queue, offsets: OffsetRange) -> None:
         """No consumer may see these."""
         start = max(offsets.start, queue.ledger.floor)

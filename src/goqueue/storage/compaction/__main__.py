@@ -1,6 +1,7 @@
 """The worker process: reads a plan from standard input, writes its answer to standard output."""
 
 import os
+import resource
 import sys
 import time
 from typing import Final
@@ -37,11 +38,15 @@ class _Pace:
 def main() -> None:
     os.nice(NICENESS)
     plan = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=CompactionPlan)
+    resource.setrlimit(resource.RLIMIT_AS, (plan.memory_max_bytes, plan.memory_max_bytes))
     answer: Answer
     try:
         answer = compact(plan, Disk(), _Pace(plan.bytes_per_second_max, int(sys.argv[1])))
     except DamagedSegment as error:
         answer = Failed(reason=error.message, is_lasting=True)
+    except MemoryError:
+        reason = f"it needs more than the {plan.memory_max_bytes} bytes of memory it may take"
+        answer = Failed(reason=reason, is_lasting=True)
     except OSError as error:
         answer = Failed(reason=str(error))
     sys.stdout.buffer.write(msgspec.msgpack.encode(answer))

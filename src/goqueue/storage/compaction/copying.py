@@ -6,14 +6,14 @@ copies everything from the log's start and leaves out what was written again lat
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
-
-from aiokafka.record.default_records import DefaultRecordBatch
+from typing import Final
 
 from goqueue.model.aborted import AbortedBatches
-from goqueue.model.batch import HEADER_BYTES, BatchHeader, check_batch, read_header
+from goqueue.model.batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, check_batch, read_header
 from goqueue.model.batch_editing import with_records, without_records
+from goqueue.model.decoding_bounds import DecodingBounds
 from goqueue.model.errors import CorruptBatch, GoQueueError
+from goqueue.model.records import StoredRecord, check_offsets, open_records
 from goqueue.storage.compaction.copy_writer import CopyWriter
 from goqueue.storage.compaction.last_offsets import LastOffsets
 from goqueue.storage.compaction.plan import (
@@ -65,6 +65,7 @@ class _Run:
         self._in_transaction: set[int] = set()
         self._removed_markers: list[int] = []
         self._records_removed = 0
+        self._undecoded: set[int] = set()
 
     # --- first pass -------------------------------------------------------------------
 
@@ -87,7 +88,7 @@ class _Run:
         if header.is_control or not header.record_count or self._aborted.has(header):
             return
         note = self._last_offsets.note
-        for record in _records(batch) or ():
+        for record in self._records(batch, header) or ():
             if record.key is not None:
                 note(record.key, record.offset)
 
@@ -122,6 +123,7 @@ class _Run:
             bytes_before=sum(segment.size_bytes for segment in segments),
             bytes_after=sum(segment.size_bytes for segment in cleaned),
             records_removed=self._records_removed,
+            undecoded_batches=len(self._undecoded),
         )
 
     def _fits(self, writer: CopyWriter, segment: SegmentToClean) -> bool:
@@ -142,7 +144,8 @@ class _Run:
                     self._in_transaction.add(header.producer_id)
                 if not all(kept):
                     self._records_removed += len(kept) - sum(kept)
-                    batch = with_records(batch, header, kept, max_timestamp_ms)
+                    bounds = self._bounds(header)
+                    batch = with_records(batch, header, kept, max_timestamp_ms, bounds)
                     header = read_header(batch)
                 writer.keep(batch, header)
                 return
@@ -160,7 +163,7 @@ class _Run:
         kept = []
         max_timestamp_ms = header.base_timestamp_ms
         is_first = True
-        records = _records(batch)
+        records = self._records(batch, header)
         if records is None:
             return [True], max_timestamp_ms
         for record in records:
@@ -171,8 +174,9 @@ class _Run:
                 and not (offset < forget_before and record.value is None)
             )
             kept.append(is_kept)
-            if is_kept and (is_first or record.timestamp > max_timestamp_ms):
-                max_timestamp_ms = record.timestamp
+            timestamp_ms = NO_TIMESTAMP if record.timestamp is None else record.timestamp
+            if is_kept and (is_first or timestamp_ms > max_timestamp_ms):
+                max_timestamp_ms = timestamp_ms
                 is_first = False
         return kept, max_timestamp_ms
 
@@ -221,6 +225,21 @@ class _Run:
         if offset != segment.next_offset:
             raise DamagedSegment(f"{path} ends before offset {offset}, not {segment.next_offset}")
 
+    def _records(self, batch: bytes, header: BatchHeader) -> list[StoredRecord] | None:
+        """None if they cannot be decoded: as its producer sent it, the batch stays as it is."""
+        try:
+            records = list(open_records(batch, self._bounds(header)))
+            check_offsets(batch, [record.offset for record in records])
+            return records
+        except CorruptBatch:
+            self._undecoded.add(header.base_offset)
+            return None
+
+    def _bounds(self, header: BatchHeader) -> DecodingBounds:
+        if header.compression:
+            return DecodingBounds.of_bytes(self._plan.unpacked_max_bytes)
+        return DecodingBounds.of_own(header.size_bytes)
+
     def _check_place(self, header: BatchHeader, offset: int) -> None:
         epoch, _ = self._epochs.covering(offset)
         if (
@@ -232,14 +251,6 @@ class _Run:
                 f"batch has base offset {header.base_offset} and leader epoch "
                 f"{header.leader_epoch}, expected {offset} and {epoch}"
             )
-
-
-def _records(batch: bytes) -> list[Any] | None:
-    """None if they cannot be decoded: stored as the producer sent it, the batch stays as it is."""
-    try:
-        return list(DefaultRecordBatch(batch))
-    except Exception:  # the decoder raises whatever its codecs raise
-        return None
 
 
 def _batch_bytes(window: bytes, at: int) -> int:

@@ -97,6 +97,7 @@ class LogCompaction:
             forget_markers_before=min([forget_before, *producer_states]),
             segment_bytes=config.segment_bytes,
             index_interval_bytes=config.index_interval_bytes,
+            unpacked_max_bytes=config.decoding_bounds.unpacked_bytes,
         )
 
     def discard(self, plan: CompactionPlan) -> None:

@@ -8,6 +8,7 @@ from goqueue.broker.node import Node
 from goqueue.model.records import NewRecord
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
+from tests.hostile_batches import batch, one_huge_record
 from tests.publishing import publish
 from tests.stored_records import read_records
 from tests.unit.doors.http.answers import error_code, error_message
@@ -273,3 +274,22 @@ async def test_paths_to_nothing(client: httpx.AsyncClient, path: str, code: str)
         assert error_code(await client.get(path), 404) == code
     else:
         assert error_code(await client.get(path), 400) == "invalid_request"
+
+
+async def test_what_cannot_be_decoded_is_passed_over_by_name(
+    client: httpx.AsyncClient, broker: Node, orders: str
+) -> None:
+    await publish(broker, orders, [NewRecord(value=b"before")], partition=0)
+    partition = broker.partition(orders, 0)
+    partition.append_own(one_huge_record("zstd", 64 * 1024 * 1024))
+    partition.append_own(batch(b"twelve bytes", count=1_000_000))
+    await publish(broker, orders, [NewRecord(value=b"after")], partition=0)
+    page = (await client.get(PATH)).json()
+    assert [message["value"] for message in page["messages"]] == ["before", "after"]
+    assert [(part["firstOffset"], part["lastOffset"]) for part in page["passedOver"]] == [
+        (1, 1),
+        (2, 1_000_001),
+    ]
+    assert "max.decompressed.message.bytes" in page["passedOver"][0]["reason"]
+    inside = (await client.get(PATH, params={"offset": "5"})).json()
+    assert [message["value"] for message in inside["messages"]] == ["after"]

@@ -15,6 +15,8 @@ from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
 from tests.busy_machine import stretched
 from tests.callers import ANYONE
+from tests.hostile_batches import batch as hostile_batch
+from tests.hostile_batches import one_huge_record
 from tests.unit.doors.kafka.wire_client import WireClient
 
 pytestmark = pytest.mark.anyio
@@ -114,6 +116,8 @@ def _with(position: int, byte: int) -> bytes:
         (None, ErrorCode.invalid_record),
         (batch(b"x" * 2_000_000), ErrorCode.message_too_large),
         (batch(b"1", timestamp_ms=2**61), ErrorCode.invalid_timestamp),
+        (bytes(hostile_batch(b"twelve bytes", count=2**31 - 1)), ErrorCode.invalid_record),
+        (bytes(hostile_batch(bytes(20_000), count=2**26, codec=4)), ErrorCode.message_too_large),
     ],
 )
 async def test_bad_records_are_refused_by_their_code(
@@ -123,6 +127,19 @@ async def test_bad_records_are_refused_by_their_code(
     assert (refused.error_code, refused.base_offset) == (code, -1)
     assert refused.error_message
     assert broker.partition("a", 0).log_end_offset == 0
+
+
+async def test_a_batch_that_unpacks_to_too_much_is_too_large(
+    client: WireClient, broker: Node
+) -> None:
+    """Java's producer then splits the batch."""
+    await BrokerService(broker).topics.create(
+        ANYONE, NewTopic(name="c", config={"cleanup.policy": "compact"})
+    )
+    bomb = bytes(one_huge_record("zstd", 64 * 1024 * 1024))
+    refused = await produce(client, bomb, topic={"name": "c"})
+    assert refused.error_code is ErrorCode.message_too_large
+    assert "max.decompressed.message.bytes" in refused.error_message
 
 
 async def test_the_record_at_fault_is_named(client: WireClient, broker: Node) -> None:

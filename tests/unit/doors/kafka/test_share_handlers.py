@@ -16,6 +16,7 @@ from goqueue.model.records import NewRecord
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
+from tests.hostile_batches import batch, one_huge_record
 from tests.publishing import publish as store
 from tests.stored_records import read_records
 from tests.unit.doors.kafka.group_member import until
@@ -452,6 +453,20 @@ async def test_records_past_their_time_are_passed_over(
     member = await ShareMember.join(door, broker, topic)
     answer = await member.fetch([0])
     assert values(answer) == [b"new"]
+
+
+async def test_a_batch_that_cannot_be_looked_into_is_delivered_as_it_is(
+    door: KafkaDoor, broker: Node, topic: str
+) -> None:
+    change = ConfigChange(name="queue.ttl.ms", value="1000000000000")
+    await BrokerService(broker).administration.alter_config(
+        ANYONE, ConfigResource(ConfigResourceKind.TOPIC, topic), [change]
+    )
+    bomb = one_huge_record("zstd", 64 * 1024 * 1024)
+    broker.partition(topic, 0).append_own(bomb)
+    broker.partition(topic, 0).append_own(batch(b"what no codec made", count=1, codec=4))
+    member = await ShareMember.join(door, broker, topic)
+    assert await member.get([0]) == {0: [(0, 1, 1)]}
 
 
 async def test_urgent_records_come_first(door: KafkaDoor, broker: Node, topic: str) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from goqueue.broker.hosted_clients.members.commits import Commits
 from goqueue.broker.hosted_clients.members.member import HostedMember
 from goqueue.broker.hosted_clients.members.surroundings import MemberRights, MemberSurroundings
-from goqueue.broker.partitions.committed_records import committed_records
+from goqueue.broker.partitions.committed_records import content_bytes
 from goqueue.broker.tracing.reading import note_read
 from goqueue.model.errors import Conflict, GoQueueError, OffsetOutOfRange
 from goqueue.model.groups.errors import GroupError
@@ -120,12 +120,21 @@ class Polling:
         member.turn += 1
         records: list[PolledRecord] = []
         moved = False
+        left_bytes = POLL_MAX_BYTES
         for part, fetched in zip(parts, found, strict=True):
             place = topic_partition(part.topic, part.index)
             if fetched.error is not None:
                 moved |= await self._recover(member, fetched, failed, rights)
-            elif len(records) < max_records and fetched.data and place in member.assigned:
-                run = committed_records(fetched, part.offset, max_records - len(records))
+            elif (
+                len(records) < max_records
+                and left_bytes > 0
+                and fetched.data
+                and place in member.assigned
+            ):
+                run = await self._broker.log.records_of(
+                    part, fetched, limit=max_records - len(records), max_bytes=left_bytes
+                )
+                left_bytes -= sum(content_bytes(record) for record in run.records)
                 records += [PolledRecord(place, record) for record in run.records]
                 trace = self._broker.hosted.trace_of(part.topic, part.index)
                 note_read(trace, run.records, member.member_id, member.group_id)

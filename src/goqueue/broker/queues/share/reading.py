@@ -12,9 +12,10 @@ from goqueue.broker.partitions.feature_headers import may_have_features
 from goqueue.broker.partitions.partition import Partition
 from goqueue.model.aborted import NOTHING_ABORTED, AbortedBatches
 from goqueue.model.batch import BatchHeader, read_header
+from goqueue.model.errors import CorruptBatch
 from goqueue.model.log import Isolation
 from goqueue.model.offsets import OffsetRange
-from goqueue.model.records import Record, decode_records
+from goqueue.model.records import Record
 
 # Read beyond the estimate, so that most reads are enough: a batch is seldom larger than this.
 READ_AHEAD_BYTES: Final = 16 * 1024
@@ -98,10 +99,10 @@ class ShareReader:
                 )
                 if not read.data:
                     return found
-                offset = self._take(offsets, read.data, read.next_offset)
+                offset = await self._take(offsets, read.data, read.next_offset)
         return found
 
-    def _take(self, offsets: OffsetRange, data: bytes, next_offset: int) -> int:
+    async def _take(self, offsets: OffsetRange, data: bytes, next_offset: int) -> int:
         """Keep the batches of `data` that hold some of `offsets`; returns where to read on."""
         aborted = NOTHING_ABORTED
         if self._isolation is Isolation.READ_COMMITTED:
@@ -122,7 +123,7 @@ class ShareReader:
                 kept_from = batch_end
             else:
                 found.batches.append(OffsetRange(header.base_offset, header.next_offset))
-                self._look_for_expired(header, view[position:batch_end])
+                await self._look_for_expired(header, view[position:batch_end])
             self._note(offsets, header)
             position, end = batch_end, header.next_offset
         if position == len(data) and kept_from == 0:
@@ -147,10 +148,18 @@ class ShareReader:
             end = header.next_offset
         _add(self._found.ranges, start, end)
 
-    def _look_for_expired(self, header: BatchHeader, batch: memoryview) -> None:
-        config = self._partition.config
-        if config.queue_ttl_ms >= 0 or may_have_features(batch, header, config):
-            self._found.expired += self._find_expired(self._partition, list(decode_records(batch)))
+    async def _look_for_expired(self, header: BatchHeader, batch: memoryview) -> None:
+        partition = self._partition
+        config = partition.config
+        if config.queue_ttl_ms < 0 and not may_have_features(batch, header, config):
+            return
+        try:
+            records = await partition.decoder.decode(batch, config.decoding_bounds)
+        except CorruptBatch as error:
+            # Sent as it is, as where nobody looks into it: who gets it unpacks it.
+            partition.decoder.complain(partition.name, header, error)
+            return
+        self._found.expired += self._find_expired(partition, records)
 
 
 def _add(ranges: list[OffsetRange], start: int, end: int) -> None:

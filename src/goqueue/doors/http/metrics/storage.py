@@ -19,6 +19,11 @@ def families(figures: StorageFigures) -> Iterable[Metric]:
         "Deleted before retention.archive.group had archived it.",
         figures.unarchived_bytes,
     )
+    yield counter(
+        "goqueue_batches_passed_over",
+        "Stored batches that could not be decoded, or would unpack to too much.",
+        figures.passed_over_batches,
+    )
     yield counter("goqueue_compaction_runs", "Compactions carried out.", figures.compactions)
     yield counter(
         "goqueue_compaction_failures", "Compactions that failed.", figures.failed_compactions
