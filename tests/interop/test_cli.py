@@ -217,6 +217,11 @@ def test_where_to_begin_and_where_to_stop(cli: Cli, topic: str) -> None:
     assert values("--since", "1h ago") == []
 
 
+def _interruptible() -> None:
+    """Shells let programs in the background ignore Ctrl-C, and so would the tests' own."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def test_follow_prints_what_comes_until_interrupted(
     cli: Cli, environment: dict[str, str], topic: str
 ) -> None:
@@ -227,6 +232,7 @@ def test_follow_prints_what_comes_until_interrupted(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment,
+        preexec_fn=_interruptible,
     )
     try:
         assert following.stdout is not None
@@ -263,6 +269,7 @@ def test_typed_lines_are_sent_at_once(cli: Cli, environment: dict[str, str], top
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment,
+        preexec_fn=_interruptible,
     )
     try:
         assert producing.stdin is not None
@@ -315,6 +322,7 @@ def test_ends_within_two_seconds_with_clients_connected(own_server: ServerProces
         [*COMMAND, "consume", "t", "--follow", "--from-beginning"],
         stdout=subprocess.PIPE,
         env=environment,
+        preexec_fn=_interruptible,
     )
     try:
         assert following.stdout is not None
