@@ -45,7 +45,7 @@ def build(folder: Path) -> None:
     close_segment(log)
     aborted = AbortedTransactions(UnsyncedDisk(), folder)
     aborted.append(ABORTED)
-    aborted.close()
+    aborted.sync()
     compact_log(log, aborted=[ABORTED])
     log.purge_deleted(NOW_MS)
     for number in range(30):

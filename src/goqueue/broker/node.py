@@ -41,12 +41,14 @@ from goqueue.broker.transactions.transactions import Transactions
 from goqueue.metadata.local import LocalStore
 from goqueue.metadata.store import MetadataStore, Put
 from goqueue.model.broker_config import BrokerConfig
+from goqueue.model.errors import DataDirectoryError, MetadataUnavailable
 from goqueue.model.measuring.traffic import DoorTraffic
 from goqueue.model.names import NodeId
 from goqueue.model.topic_config import TopicConfig
 from goqueue.model.topics import TopicView
 from goqueue.state import metadata_keys as keys
 from goqueue.state.metadata_image import ImageChanges, MetadataImage
+from goqueue.storage.clean_stop import CleanStop
 from goqueue.storage.data_directory import DataDirectory
 from goqueue.storage.disk import Disk
 
@@ -160,6 +162,7 @@ class Node:
         broker: Node | None = None
         try:
             store = await LocalStore.open(directory.metadata_path)
+            await _check_metadata(store, directory)
             broker = cls(config, directory=directory, store=store, disk=disk, clock_ms=clock_ms)
             await broker._start()
         except BaseException:
@@ -167,7 +170,8 @@ class Node:
                 await broker._follower.stop()
             if store is not None:
                 await store.close()
-            directory.close(clean=False)
+            # What was not begun with stays as the last stop left it.
+            directory.close(None if broker is not None else directory.last_stop)
             raise
         return broker
 
@@ -213,10 +217,11 @@ class Node:
             task.cancel()
         await asyncio.gather(*self._upkeep, return_exceptions=True)
         await self._follower.stop()
-        clean = await self.hosted.close()
+        ended = await self.hosted.close()
         await self.tracing.close()
+        revision = await _revision(self._store)
         await self._store.close()
-        self._directory.close(clean=clean)
+        self._directory.close(CleanStop(logs=ended, metadata_revision=revision))
 
     # --- metadata -------------------------------------------------------------------------
 
@@ -269,6 +274,27 @@ class Node:
     def partition(self, topic: str, index: int) -> Partition:
         """As the rooms of the broker find what they work on."""
         return self.led.find(topic, index)
+
+
+async def _revision(store: MetadataStore) -> int | None:
+    """Where the store is; None if it cannot tell."""
+    try:
+        return (await store.get(keys.ROOT_PREFIX)).revision
+    except MetadataUnavailable:
+        return None
+
+
+async def _check_metadata(store: MetadataStore, directory: DataDirectory) -> None:
+    """Refuse metadata that lost its end: folders of topics that it forgot would be removed."""
+    expected = None if directory.last_stop is None else directory.last_stop.metadata_revision
+    if expected is None:
+        return
+    revision = (await store.get(keys.ROOT_PREFIX)).revision
+    if revision < expected:
+        raise DataDirectoryError(
+            f"{directory.metadata_path} ends at revision {revision}, but was at {expected} when "
+            "the broker stopped; restore this folder from a backup of the same time as the logs"
+        )
 
 
 def _grown(changes: ImageChanges) -> set[str]:

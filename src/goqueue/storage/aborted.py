@@ -2,7 +2,10 @@
 
 An append-only file beside the log, with a checksum per entry. It need not be flushed with the log:
 producer snapshots are written after it was, and whatever came later is found again by replaying the
-log from the newest snapshot.
+log from the newest snapshot. The snapshot also says how many entries there were and their checksum
+(`Seal`): a file that is damaged, cut, old or gone does not fit, and is made anew from the log.
+
+The file is opened for each write. Aborts are rare, and a descriptor per partition is not.
 """
 
 import logging
@@ -10,9 +13,9 @@ import os
 import struct
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
@@ -30,6 +33,13 @@ _FIELDS: Final = struct.Struct(">qqqq")
 _ENTRY: Final = struct.Struct(">qqqqI")
 
 
+class Seal(NamedTuple):
+    """How many entries, and the CRC-32C over all of them as they are written."""
+
+    entries: int
+    checksum: int
+
+
 class AbortedTransactions:
     """Entries in the order of their markers. 32 bytes of memory each."""
 
@@ -40,9 +50,12 @@ class AbortedTransactions:
         self._first_offsets = array("q")
         self._last_offsets = array("q")
         self._stable_offsets = array("q")
-        self._file: OpenFile | None = None
+        # Over all entries as they are written.
+        self._checksum = 0
         # Entries that are in the file.
         self._written = 0
+        # Whether the file held something that was never written so.
+        self.is_damaged = False
         self._load()
 
     def __len__(self) -> int:
@@ -52,19 +65,23 @@ class AbortedTransactions:
         """The file may fall behind, as on a full disk: `sync` brings it up to date."""
         self._remember(entry)
         try:
-            self._write_missing()
+            self.catch_up()
         except OSError as error:
             logger.warning("%s falls behind: %s", self._path, error)
 
-    def _write_missing(self) -> None:
+    def catch_up(self) -> None:
+        """Write what is missing in the file, or `OSError`."""
         count = len(self)
         if self._written == count:
             return
-        if self._file is None:
-            self._file = OpenFile(self._disk, self._path, os.O_RDWR | os.O_CREAT)
         missing = b"".join(_encode(self._at(position)) for position in range(self._written, count))
-        self._file.write(missing, self._written * _ENTRY.size)
+        with OpenFile(self._disk, self._path, os.O_RDWR | os.O_CREAT) as file:
+            file.write(missing, self._written * _ENTRY.size)
         self._written = count
+
+    def seal(self) -> Seal:
+        """What a snapshot notes, to know this very list again."""
+        return Seal(len(self), self._checksum)
 
     def overlapping(self, first_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """Transactions that have data in this range, in the order of their markers."""
@@ -79,80 +96,94 @@ class AbortedTransactions:
 
     def sync(self) -> None:
         """Blocking: everything appended so far is on disk on return, or `OSError`."""
-        self._write_missing()
-        if self._file is not None:
-            self._file.sync()
+        self.catch_up()
+        if self._written:
+            with OpenFile(self._disk, self._path, os.O_RDWR) as file:
+                file.sync()
 
     def truncate_to(self, offset: int) -> None:
         """Forget markers at or after `offset`."""
         keep = bisect_left(self._last_offsets, offset)
         if keep == len(self):
             return
-        self._forget(slice(keep, None))
-        self._written = min(self._written, keep)
-        if self._file is not None:
-            self._file.truncate(self._written * _ENTRY.size)
+        self._keep(keep)
+        if keep < self._written:
+            self._written = keep
+            self._cut_file()
 
-    def drop_before(self, offset: int) -> None:
-        """Forget transactions that ended before `offset`, once that is worth a rewrite."""
+    def drop_before(self, offset: int) -> bool:
+        """Forget transactions that ended before `offset`, once that is worth a rewrite.
+
+        True if it was: no seal from before fits any longer.
+        """
         gone = bisect_left(self._last_offsets, offset)
         if gone < REWRITE_AT_LEAST or gone < len(self) // 2:
-            return
-        self._rewrite([self._at(position) for position in range(gone, len(self))])
+            return False
+        self.replace([self._at(position) for position in range(gone, len(self))])
+        return True
 
-    def discard(self, last_offsets: Iterable[int]) -> None:
-        """Forget the transactions with these markers; durable on return.
+    def discard(self, last_offsets: Iterable[int]) -> bool:
+        """Forget the transactions with these markers; durable on return. True if there were any.
 
         Compaction has removed their records, and is about to remove the markers: to a consumer
         that is told of a transaction it would never end.
         """
         gone = set(last_offsets)
         kept = [entry for entry in self._entries() if entry.last_offset not in gone]
-        if len(kept) < len(self):
-            self._rewrite(kept)
+        if len(kept) == len(self):
+            return False
+        self.replace(kept)
+        return True
 
-    def _rewrite(self, kept: list[AbortedTransaction]) -> None:
+    def replace(self, entries: Sequence[AbortedTransaction]) -> None:
+        """Have these entries and no others; durable on return."""
         temporary = self._path.with_name(FILE_NAME + ".tmp")
-        rewritten = OpenFile(self._disk, temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-        rewritten.write(b"".join(_encode(entry) for entry in kept), 0)
-        rewritten.sync()
+        with OpenFile(self._disk, temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC) as file:
+            file.write(b"".join(_encode(entry) for entry in entries), 0)
+            file.sync()
         self._disk.rename(temporary, self._path)
         self._disk.fsync_dir(self._path.parent)
-        self._file = rewritten
-        self._forget(slice(None))
-        for entry in kept:
+        self._keep(0)
+        for entry in entries:
             self._remember(entry)
-        self._written = len(kept)
-
-    def close(self) -> None:
-        self.sync()
-        if self._file is not None:
-            self._file.close()
+        self._written = len(self)
+        self.is_damaged = False
 
     def _load(self) -> None:
         try:
-            self._file = OpenFile(self._disk, self._path, os.O_RDWR)
+            with OpenFile(self._disk, self._path) as file:
+                data = file.read_all()
         except FileNotFoundError:
             return
-        data = self._file.read_all()
         for position in range(0, len(data) - _ENTRY.size + 1, _ENTRY.size):
             *fields, checksum = _ENTRY.unpack_from(data, position)
             if crc32c(data[position : position + _FIELDS.size]) != checksum:
                 break
             self._remember(AbortedTransaction(*fields))
         self._written = len(self)
-        if len(self) * _ENTRY.size != len(data):
-            self._file.truncate(len(self) * _ENTRY.size)
+        if self._written * _ENTRY.size != len(data):
+            self.is_damaged = True
+            self._cut_file()
+
+    def _cut_file(self) -> None:
+        """Take away what stands behind the entries."""
+        with OpenFile(self._disk, self._path, os.O_RDWR) as file:
+            file.truncate(self._written * _ENTRY.size)
 
     def _remember(self, entry: AbortedTransaction) -> None:
         self._producer_ids.append(entry.producer_id)
         self._first_offsets.append(entry.first_offset)
         self._last_offsets.append(entry.last_offset)
         self._stable_offsets.append(entry.last_stable_offset)
+        self._checksum = crc32c(_encode(entry), self._checksum)
 
-    def _forget(self, gone: slice) -> None:
+    def _keep(self, count: int) -> None:
+        """Forget all but the first `count`."""
         for column in self._columns():
-            del column[gone]
+            del column[count:]
+        self._checksum = 0
+        for entry in self._entries():
+            self._checksum = crc32c(_encode(entry), self._checksum)
 
     def _columns(self) -> tuple["array[int]", ...]:
         return self._producer_ids, self._first_offsets, self._last_offsets, self._stable_offsets

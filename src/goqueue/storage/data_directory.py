@@ -2,7 +2,7 @@
 
 broker.lock      locked by the running broker
 format.json      version of this layout, cluster id
-clean-shutdown   there while no broker runs, if the last one closed everything in order
+clean-shutdown   there while no broker runs, if the last one stopped in order: where each log ended
 metadata/        the metadata store's
 logs/            a folder `<topic>-<partition>` per partition
 """
@@ -19,6 +19,7 @@ import msgspec
 
 from goqueue.model.errors import DataDirectoryError
 from goqueue.model.names import TopicPartition, topic_partition
+from goqueue.storage.clean_stop import CleanStop
 from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import TEMPORARY_SUFFIX, DamagedFile, load, save
 from goqueue.storage.open_file import OpenFile
@@ -62,14 +63,20 @@ class StoredPartition(NamedTuple):
 
 class DataDirectory:
     """Holds the lock from `open` to `close`. `readers` is the bound on open files that all logs
-    of this directory should share."""
+    of this directory should share. `last_stop` is None after a crash."""
 
     def __init__(
-        self, path: Path, disk: Disk, lock: OpenFile, *, cluster_id: str, was_clean: bool
+        self,
+        path: Path,
+        disk: Disk,
+        lock: OpenFile,
+        *,
+        cluster_id: str,
+        last_stop: CleanStop | None,
     ) -> None:
         self.path = path
         self.cluster_id = cluster_id
-        self.was_clean = was_clean
+        self.last_stop = last_stop
         self.readers = SegmentReaders()
         self._disk = disk
         self._lock: OpenFile | None = lock
@@ -103,13 +110,8 @@ class DataDirectory:
     @classmethod
     def _open_locked(cls, path: Path, disk: Disk, lock: OpenFile) -> Self:
         cluster_id = _check_format(disk, path)
-        names = disk.listdir(path)
-        was_clean = _CLEAN_FILE in names
-        if was_clean:
-            # Gone for good before anything is written: a crash from here on is seen as one.
-            disk.unlink(path / _CLEAN_FILE)
-            disk.fsync_dir(path)
-        directory = cls(path, disk, lock, cluster_id=cluster_id, was_clean=was_clean)
+        last_stop = _take_last_stop(disk, path)
+        directory = cls(path, disk, lock, cluster_id=cluster_id, last_stop=last_stop)
         disk.mkdir(directory.metadata_path)
         disk.mkdir(directory.logs_path)
         for name in disk.listdir(directory.logs_path):
@@ -143,13 +145,13 @@ class DataDirectory:
                 found.append(StoredPartition(tp, identity.topic_id, path))
         return found
 
-    def close(self, clean: bool) -> None:
-        """Unlock. `clean` says that every log was closed without an error."""
+    def close(self, stop: CleanStop | None) -> None:
+        """Unlock. `stop` says what was closed without an error; None is as after a crash."""
         if self._lock is None:
             return
         try:
-            if clean:
-                save(self._disk, self.path / _CLEAN_FILE, {})
+            if stop is not None:
+                save(self._disk, self.path / _CLEAN_FILE, stop)
         finally:
             self._lock.close()
             self._lock = None
@@ -166,6 +168,20 @@ def _take_lock(disk: Disk, path: Path) -> OpenFile:
             "stop that one or give this one its own data directory"
         ) from None
     return lock
+
+
+def _take_last_stop(disk: Disk, path: Path) -> CleanStop | None:
+    """Gone for good before anything is written: a crash from here on is seen as one."""
+    if _CLEAN_FILE not in disk.listdir(path):
+        return None
+    try:
+        last_stop = load(disk, path / _CLEAN_FILE, CleanStop)
+    except DamagedFile as error:
+        logger.warning("%s; every log is verified as after a crash", error)
+        last_stop = None
+    disk.unlink(path / _CLEAN_FILE)
+    disk.fsync_dir(path)
+    return last_stop
 
 
 def _check_format(disk: Disk, path: Path) -> str:

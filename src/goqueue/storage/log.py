@@ -11,6 +11,7 @@ from goqueue.model.batch import BatchHeader, Buffer
 from goqueue.model.errors import GoQueueError, OffsetOutOfRange, PartitionOffline
 from goqueue.model.names import TopicPartition
 from goqueue.model.topic_config import TopicConfig
+from goqueue.storage.clean_stop import LogEnd
 from goqueue.storage.compaction.log_compaction import LogCompaction
 from goqueue.storage.damage import Damage
 from goqueue.storage.disk import Disk
@@ -78,12 +79,14 @@ class PartitionLog:
         disk: Disk,
         clean: bool,
         now_ms: int,
+        closed: LogEnd | None = None,
         on_recovered: OnBatch | None = None,
         readers: SegmentReaders | None = None,
     ) -> Self:
         """Open the log in this folder, or make it there.
 
-        `clean` says that the log was closed in order, so that nothing need be verified.
+        `clean` says that the log was closed in order, so that nothing need be verified; `closed`
+        what it had then, if that is known.
         `on_recovered` is told of every batch that was verified, with its position in its segment.
         Logs that share `readers` share one bound on open files. `PartitionOffline` when the folder
         cannot be used.
@@ -96,6 +99,7 @@ class PartitionLog:
                 disk=disk,
                 readers=readers or SegmentReaders(),
                 clean=clean,
+                closed=closed,
                 index_interval_bytes=config.index_interval_bytes,
                 now_ms=now_ms,
                 on_batch=on_recovered,
@@ -444,8 +448,12 @@ class PartitionLog:
             self.flush()
             self._segments.active.close_for_appends()
         finally:
-            self._health.end("the log is closed")
-            self._segments.release()
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Close the files as they are, without a flush."""
+        self._health.end("the log is closed")
+        self._segments.release()
 
     def delete(self) -> None:
         """Remove the log from disk."""

@@ -8,6 +8,7 @@ from uuid import UUID
 from goqueue.model.errors import PartitionOffline
 from goqueue.model.names import TopicPartition
 from goqueue.storage.checkpoint import Checkpoint
+from goqueue.storage.clean_stop import LogEnd
 from goqueue.storage.compaction.history import History
 from goqueue.storage.compaction.swapping import settle
 from goqueue.storage.disk import Disk
@@ -43,11 +44,16 @@ def open_partition(
     disk: Disk,
     readers: SegmentReaders,
     clean: bool,
+    closed: LogEnd | None,
     index_interval_bytes: int,
     now_ms: int,
     on_batch: OnBatch | None,
 ) -> OpenedPartition:
-    """Make the folder if need be, recover what is in it, and leave at least one segment there."""
+    """Make the folder if need be, recover what is in it, and leave at least one segment there.
+
+    `closed` is what the log had when it was closed in order, if that is known: what is missing now
+    is reported as damage, and its offsets are not used again.
+    """
     disk.mkdir(path)
     is_new = _claim(disk, path, name, topic_id)
     checkpoint = _load_checkpoint(disk, path)
@@ -62,15 +68,20 @@ def open_partition(
         index_interval_bytes=index_interval_bytes,
         on_batch=on_batch,
     )
+    if closed is not None:
+        _compare(checkpoint, segments, closed, name)
     if segments and segments[-1].next_offset < checkpoint.log_start_offset:
         logger.warning("%s: all that is left lies below the log's start and is removed", name)
         for segment in segments:
             segment.remove()
         segments = []
+    if closed is not None and segments and segments[-1].next_offset < closed.end:
+        _leave_gap(segments[-1], closed.end)
+        segments.append(Segment(home, closed.end, index_interval_bytes=index_interval_bytes))
+        segments[-1].create(now_ms)
     if not segments:
-        segment = Segment(
-            home, checkpoint.log_start_offset, index_interval_bytes=index_interval_bytes
-        )
+        first_offset = max(checkpoint.log_start_offset, 0 if closed is None else closed.end)
+        segment = Segment(home, first_offset, index_interval_bytes=index_interval_bytes)
         segment.create(now_ms)
         segments = [segment]
     if known_epochs is None:
@@ -79,6 +90,30 @@ def open_partition(
         # An epoch that starts at the end may be assigned before its first append.
         epochs.truncate_end(segments[-1].next_offset + 1)
     return OpenedPartition(home, segments, checkpoint, compactions, is_new)
+
+
+def _compare(
+    checkpoint: Checkpoint, segments: list[Segment], closed: LogEnd, name: TopicPartition
+) -> None:
+    """Say what is missing, and start where the log started."""
+    first_offset = segments[0].base_offset if segments else closed.end
+    if first_offset > closed.start:
+        logger.error(
+            "%s: offsets %d to %d were there when the broker stopped, and are gone",
+            name,
+            closed.start,
+            first_offset - 1,
+        )
+    elif max(first_offset, checkpoint.log_start_offset) < closed.start:
+        # Without this, records that were deleted would be back.
+        logger.error("%s: its start was forgotten, and is at offset %d again", name, closed.start)
+        checkpoint.save(log_start_offset=closed.start)
+
+
+def _leave_gap(last: Segment, end: int) -> None:
+    """The log went up to `end`: what is missing is a gap, as in a damaged segment."""
+    last.next_offset = end
+    last.recover_closed()
 
 
 def _claim(disk: Disk, path: Path, name: TopicPartition, topic_id: UUID) -> bool:

@@ -30,16 +30,27 @@ STATE: Final = SnapshotKind(".state", kept=3)
 
 
 def write_snapshot(
-    disk: Disk, folder: Path, kind: SnapshotKind, offset: int, content: bytes
+    disk: Disk,
+    folder: Path,
+    kind: SnapshotKind,
+    offset: int,
+    content: bytes,
+    *,
+    durable: bool = True,
 ) -> None:
-    """Blocking; durable on return. `content` stands for everything below `offset`."""
+    """Blocking. `content` stands for everything below `offset`.
+
+    Not `durable`: a power cut soon after may cost this one, and a start then reads more of the log.
+    """
     path = _path(folder, kind, offset)
     temporary = path.with_name(path.name + ".tmp")
     with OpenFile(disk, temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as file:
         file.write(content, 0)
-        file.sync()
+        if durable:
+            file.sync()
     disk.rename(temporary, path)
-    disk.fsync_dir(folder)
+    if durable:
+        disk.fsync_dir(folder)
     for old in snapshot_offsets(disk, folder, kind)[kind.kept :]:
         disk.unlink(_path(folder, kind, old))
 

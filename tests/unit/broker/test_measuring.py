@@ -26,9 +26,11 @@ class _Log:
 @pytest.mark.anyio
 async def test_flushes_are_timed_whether_they_succeed_or_not() -> None:
     flusher = Flusher()
-    await asyncio.gather(*(flusher.submit(_Log(fails=False)) for _ in range(20)))
+    await asyncio.gather(
+        *(asyncio.wrap_future(flusher.submit(_Log(fails=False))) for _ in range(20))
+    )
     with pytest.raises(PartitionOffline):
-        await flusher.submit(_Log(fails=True))
+        await asyncio.wrap_future(flusher.submit(_Log(fails=True)))
     flusher.close()
     assert sum(flusher.latencies.figures().counts) == 21
 

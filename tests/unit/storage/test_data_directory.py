@@ -9,6 +9,7 @@ import pytest
 
 from goqueue.model.errors import DataDirectoryError
 from goqueue.model.names import topic_partition
+from goqueue.storage.clean_stop import CleanStop
 from goqueue.storage.data_directory import DataDirectory
 from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import save
@@ -19,7 +20,7 @@ from tests.unit.storage.stored_log import NAME, TOPIC_ID, append, open_log
 def test_a_new_directory_gets_a_cluster_id_that_stays(tmp_path: Path) -> None:
     first = DataDirectory.open(tmp_path / "new" / "data")
     assert re.fullmatch(r"[A-Za-z0-9_-]{22}", first.cluster_id)
-    first.close(clean=True)
+    first.close(CleanStop())
 
     second = DataDirectory.open(tmp_path / "new" / "data")
 
@@ -30,15 +31,15 @@ def test_a_new_directory_gets_a_cluster_id_that_stays(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_clean_shutdown_is_known_once(tmp_path: Path, clean: bool) -> None:
-    DataDirectory.open(tmp_path).close(clean)
+    DataDirectory.open(tmp_path).close(CleanStop() if clean else None)
 
     second = DataDirectory.open(tmp_path)
-    assert second.was_clean is clean
+    assert (second.last_stop is not None) is clean
     # As after a crash: the lock goes with the process, nothing else happens.
     assert second._lock is not None
     second._lock.close()
 
-    assert not DataDirectory.open(tmp_path).was_clean
+    assert DataDirectory.open(tmp_path).last_stop is None
 
 
 def test_a_second_broker_is_refused(tmp_path: Path) -> None:
@@ -47,12 +48,12 @@ def test_a_second_broker_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataDirectoryError, match="in use by another broker; stop that one or"):
         DataDirectory.open(tmp_path)
 
-    first.close(clean=False)
-    DataDirectory.open(tmp_path).close(clean=True)
+    first.close(None)
+    DataDirectory.open(tmp_path).close(CleanStop())
 
 
 def test_an_unknown_format_is_refused_and_left_alone(tmp_path: Path) -> None:
-    DataDirectory.open(tmp_path).close(clean=True)
+    DataDirectory.open(tmp_path).close(CleanStop())
     save(Disk(), tmp_path / "format.json", {"version": 2, "something": "else"})
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
 
@@ -63,7 +64,7 @@ def test_an_unknown_format_is_refused_and_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_damaged_format_file_is_refused(tmp_path: Path) -> None:
-    DataDirectory.open(tmp_path).close(clean=True)
+    DataDirectory.open(tmp_path).close(CleanStop())
     (tmp_path / "format.json").write_text("rubbish")
 
     with pytest.raises(DataDirectoryError, match=r"format\.json.*restore the file from a copy"):
@@ -88,7 +89,7 @@ def test_a_disk_that_refuses_is_reported_and_can_be_tried_again(
         DataDirectory.open(tmp_path / "d", disk)
 
     disk.heal()
-    DataDirectory.open(tmp_path / "d", disk).close(clean=True)
+    DataDirectory.open(tmp_path / "d", disk).close(CleanStop())
 
 
 def test_stored_partitions_are_told_by_their_folders(tmp_path: Path) -> None:
@@ -113,7 +114,7 @@ def test_a_deletion_that_was_interrupted_is_finished(tmp_path: Path) -> None:
     disk.inject("unlink", errno.EIO)
     with pytest.raises(Exception, match="deletion failed"):
         log.delete()
-    directory.close(clean=False)
+    directory.close(None)
     disk.heal()
     assert [path.suffix for path in directory.logs_path.iterdir()] == [".deleted"]
 

@@ -198,7 +198,7 @@ class Compactor:
     ) -> None:
         compaction, config = partition.log.compaction, partition.log.config
         # The records of these transactions went in an earlier run, so this can stand by itself.
-        partition.ledger.aborted.discard(compacted.removed_markers)
+        partition.ledger.forget_aborted(compacted.removed_markers)
         if not compaction.accept(plan, compacted):
             raise _RunFailed(Failed(reason="retention has taken segments meanwhile"))
         now_ms = self._clock_ms()

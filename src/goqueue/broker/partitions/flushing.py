@@ -7,7 +7,7 @@
 import asyncio
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 from typing import Final, Protocol
 
@@ -34,8 +34,8 @@ class Flusher:
         self.latencies = Histogram()
         self._counting = Lock()
 
-    def submit(self, log: FlushableLog) -> asyncio.Future[int]:
-        return asyncio.get_running_loop().run_in_executor(self._threads, self._flush, log)
+    def submit(self, log: FlushableLog) -> Future[int]:
+        return self._threads.submit(self._flush, log)
 
     def _flush(self, log: FlushableLog) -> int:
         started = time.perf_counter()
@@ -53,7 +53,16 @@ class Flusher:
 class FlushSchedule:
     """Decides when one log is flushed. At most one flush of a log runs at a time."""
 
-    __slots__ = ("_failed", "_flushed", "_flusher", "_is_over", "_log", "_running", "_timer")
+    __slots__ = (
+        "_failed",
+        "_flushed",
+        "_flusher",
+        "_is_over",
+        "_log",
+        "_running",
+        "_submitted",
+        "_timer",
+    )
 
     def __init__(
         self,
@@ -67,6 +76,7 @@ class FlushSchedule:
         self._flusher = flusher
         self._flushed = flushed
         self._failed = failed
+        self._submitted: Future[int] | None = None
         self._running: asyncio.Future[int] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_over = False
@@ -82,7 +92,8 @@ class FlushSchedule:
 
     def start(self) -> None:
         if self._running is None and not self._is_over:
-            self._running = self._flusher.submit(self._log)
+            self._submitted = self._flusher.submit(self._log)
+            self._running = asyncio.wrap_future(self._submitted)
             self._running.add_done_callback(self._done)
 
     def cancel(self) -> None:
@@ -91,10 +102,14 @@ class FlushSchedule:
             self._timer = None
 
     async def settle(self) -> None:
-        """Wait for a flush under way, and begin no other; then the log may be closed."""
+        """Wait for a flush under way, and begin no other; then the log may be closed.
+
+        One that still waits for a thread is called off: whoever closes the log flushes it.
+        """
         self._is_over = True
         self.cancel()
-        if self._running is not None:
+        if self._running is not None and self._submitted is not None:
+            self._submitted.cancel()
             await asyncio.wait([self._running])
 
     def _due(self) -> None:

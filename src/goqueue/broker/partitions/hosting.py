@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from goqueue.broker.partitions.closing import close_partitions
 from goqueue.broker.partitions.decoding import BatchDecoder
 from goqueue.broker.partitions.flushing import Flusher
 from goqueue.broker.partitions.lane_ledger import LaneLedger
@@ -26,6 +27,7 @@ from goqueue.model.names import NodeId, TopicPartition, topic_partition
 from goqueue.model.topic_config import TopicConfig
 from goqueue.model.topics import PartitionView, TopicView
 from goqueue.state.metadata_image import MetadataImage
+from goqueue.storage.clean_stop import LogEnd
 from goqueue.storage.data_directory import DataDirectory
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import PartitionLog
@@ -63,7 +65,6 @@ class HostedPartitions:
         self._flusher = Flusher()
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._unopened: dict[tuple[str, int], PartitionOffline] = {}
-        self._closing = False
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(tuple(self._partitions.values()))
@@ -103,14 +104,15 @@ class HostedPartitions:
         self._remove_strays(image)
         for topic in image.topics.values():
             for view in self._hosted(topic):
-                self._open(topic, view, clean=self._directory.was_clean)
+                self._add(topic, view, self._open_stored(topic, view))
 
     async def host(self, topic: TopicView) -> None:
         """Open the partitions of a new or grown topic, off the event loop."""
         loop = asyncio.get_running_loop()
         for view in self._hosted(topic):
             if (topic.name, view.index) not in self._partitions:
-                log = await loop.run_in_executor(self.readers, self._open_log, topic, view, True)
+                opening = self._open_log
+                log = await loop.run_in_executor(self.readers, opening, topic, view, True, None)
                 self._add(topic, view, log)
 
     def reconfigure(self, topic: TopicView) -> None:
@@ -132,29 +134,25 @@ class HostedPartitions:
                 except GoQueueError as error:
                     logger.error("files of deleted partition %s stay: %s", partition.name, error)
 
-    async def close(self) -> bool:
-        """Flush and close all; True when everything reached the disk."""
-        self._closing = True
-        clean = not self._unopened
-        for partition in self._partitions.values():
-            clean = clean and partition.offline_reason is None
-            try:
-                await partition.close()
-            except (GoQueueError, OSError) as error:
-                logger.error("partition %s did not close cleanly: %s", partition.name, error)
-                clean = False
+    async def close(self) -> dict[str, LogEnd]:
+        """Flush and close all; returns where those ended that are on disk, by folder."""
+        ended = await close_partitions(self._partitions.values())
         self._flusher.close()
         self.readers.shutdown(wait=True)
-        return clean
+        return ended
 
     def _hosted(self, topic: TopicView) -> Iterator[PartitionView]:
         return (view for view in topic.partitions if self._node_id in view.replicas)
 
-    def _open(self, topic: TopicView, view: PartitionView, *, clean: bool) -> None:
-        self._add(topic, view, self._open_log(topic, view, clean))
+    def _open_stored(self, topic: TopicView, view: PartitionView) -> OpenedLog | PartitionOffline:
+        """Open a log of an earlier run, as the last stop left it."""
+        folder = str(topic_partition(topic.name, view.index))
+        stop = self._directory.last_stop
+        clean = stop is not None and stop.has(folder)
+        return self._open_log(topic, view, clean, None if stop is None else stop.end_of(folder))
 
     def _open_log(
-        self, topic: TopicView, view: PartitionView, clean: bool
+        self, topic: TopicView, view: PartitionView, clean: bool, closed: LogEnd | None
     ) -> OpenedLog | PartitionOffline:
         name = topic_partition(topic.name, view.index)
         try:
@@ -165,6 +163,7 @@ class HostedPartitions:
                 config=self._topic_config(topic),
                 disk=self._disk,
                 clean=clean,
+                closed=closed,
                 now_ms=self._clock_ms(),
                 readers=self._directory.readers,
             )

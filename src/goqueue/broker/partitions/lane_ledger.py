@@ -72,7 +72,7 @@ class LaneLedger:
             self.index.append(lane, offset, offset + 1)
         self.index.advance(next_offset)
 
-    def snapshot(self) -> Callable[[], None] | None:
+    def snapshot(self, *, durable: bool = True) -> Callable[[], None] | None:
         """What to run in a thread to write the index as it is now; None if nothing is new."""
         offset = self._log.log_end_offset
         if offset == self._snapshot_offset:
@@ -88,7 +88,7 @@ class LaneLedger:
 
         def write() -> None:
             content = _encode(chunks)
-            write_snapshot(self._disk, self._log.path, LANES, offset, content)
+            write_snapshot(self._disk, self._log.path, LANES, offset, content, durable=durable)
 
         return write
 
@@ -97,8 +97,11 @@ class LaneLedger:
             self.index.trim(self._log.log_start_offset)
 
     def close(self) -> None:
-        """Blocking: leave a snapshot of the end, so that the next start searches nothing."""
-        write = self.snapshot()
+        """Blocking: leave a snapshot of the end, so that the next start searches nothing.
+
+        Without waiting for the disk, as with producers.
+        """
+        write = self.snapshot(durable=False)
         if write is not None:
             write()
 

@@ -38,6 +38,7 @@ from goqueue.model.log import (
 )
 from goqueue.model.names import TopicPartition
 from goqueue.model.topic_config import TopicConfig
+from goqueue.storage.clean_stop import LogEnd
 from goqueue.storage.log import LogRead, PartitionLog
 
 logger = logging.getLogger(__name__)
@@ -397,17 +398,23 @@ class Partition:
         if self.log.flushed_offset < self.log.log_end_offset:
             self._flushes.appended(config.fsync_policy, config.flush_ms)
 
-    async def close(self) -> None:
-        await self._retire()
+    def close_files(self) -> LogEnd:
+        """Blocking, after `retire`: everything is on disk on return, or an error."""
         self.log.close()
         self.ledger.close()
         self.lanes.close()
+        return LogEnd(self.log.log_start_offset, self.log.log_end_offset)
+
+    def let_go(self) -> None:
+        """After `retire`: close the files as they are. The next start verifies them."""
+        self.log.let_go()
 
     async def delete(self) -> None:
-        await self._retire()
+        await self.retire()
         self.log.delete()
 
-    async def _retire(self) -> None:
+    async def retire(self) -> None:
+        """Take no more requests, and end what runs in the background."""
         self._turn_away(self._offline or PartitionOffline(f"{self.name} is closed"))
         if self.compacting is not None:
             self.compacting.cancel()

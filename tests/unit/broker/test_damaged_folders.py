@@ -1,0 +1,230 @@
+"""Files that changed while no broker ran: what is served is what was written, or it is said."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from crc32c import crc32c
+
+from goqueue.broker.node import Node
+from goqueue.model.batch import iterate_batches
+from goqueue.model.control import Marker, MarkerType
+from goqueue.model.errors import CorruptBatch, DataDirectoryError, OffsetOutOfRange
+from goqueue.model.topics import NewTopic
+from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
+from tests.unit.broker.conftest import OpenBroker
+from tests.unit.broker.test_data import batch, fetch, produce, values
+
+TRANSACTIONS = 6
+Damaging = Callable[[Path], None]
+
+
+def _flip(position: int) -> Damaging:
+    def damage(path: Path) -> None:
+        content = bytearray(path.read_bytes())
+        content[position] ^= 0x10
+        path.write_bytes(content)
+
+    return damage
+
+
+def _cut(size: int) -> Damaging:
+    def damage(path: Path) -> None:
+        path.write_bytes(path.read_bytes()[:size])
+
+    return damage
+
+
+async def _make_topic(broker: Node, **config: str) -> None:
+    settings = {name.replace("_", "."): text for name, text in config.items()}
+    await BrokerService(broker).topics.create(
+        ANYONE, NewTopic(name="t", partitions=1, config=settings)
+    )
+
+
+def _write_transactions(broker: Node) -> None:
+    """Every other one is aborted."""
+    partition = broker.partition("t", 0)
+    for number in range(TRANSACTIONS):
+        value = b"aborted" if number % 2 else b"committed"
+        partition.append_now(
+            batch(
+                value, producer_id=number, producer_epoch=0, base_sequence=0, is_transactional=True
+            )
+        )
+        outcome = MarkerType.ABORT if number % 2 else MarkerType.COMMIT
+        partition.append_marker(
+            Marker(outcome, 0), producer_id=number, producer_epoch=0, bumps_epoch=False
+        )
+
+
+def _aborted(broker: Node) -> list[int]:
+    partition = broker.partition("t", 0)
+    found = partition.aborted_between(0, partition.log_end_offset)
+    return [aborted.producer_id for aborted in found]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [_flip(3), _flip(40), _flip(35), _flip(105), _cut(36), _cut(50), _cut(0), Path.unlink],
+    ids=["first", "second", "checksum", "last", "at an entry", "in an entry", "empty", "gone"],
+)
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_aborted_transactions_are_read_from_the_log_again_on_any_doubt(
+    open_broker: OpenBroker, tmp_path: Path, damage: Damaging, is_clean: bool
+) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await _make_topic(broker)
+            _write_transactions(broker)
+            assert _aborted(broker) == [1, 3, 5]
+        damage(tmp_path / "data" / "logs" / "t-0" / "aborted.transactions")
+        if not is_clean:
+            (tmp_path / "data" / "clean-shutdown").unlink()
+        for _ in range(2):
+            async with open_broker() as broker:
+                assert _aborted(broker) == [1, 3, 5]
+                assert len(broker.partition("t", 0).ledger.aborted) == 3
+
+    asyncio.run(scenario())
+
+
+def test_no_descriptor_stays_open_for_a_deleted_partition(
+    open_broker: OpenBroker, tmp_path: Path
+) -> None:
+    def open_files() -> list[str]:
+        links = (str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.exists())
+        return [link for link in links if str(tmp_path) in link and "t-0" in link]
+
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await _make_topic(broker)
+            _write_transactions(broker)
+            partition = broker.partition("t", 0)
+            assert _aborted(broker) == [1, 3, 5]
+            await BrokerService(broker).topics.delete(ANYONE, "t")
+            assert partition.offline_reason is not None
+            assert not [path for path in open_files() if not path.endswith(".log (deleted)")]
+            del partition
+            assert not open_files()
+
+    asyncio.run(scenario())
+
+
+def _last_log(folder: Path) -> Path:
+    return max(path for path in folder.iterdir() if path.suffix == ".log" and path.stat().st_size)
+
+
+def _cut_last_batch(folder: Path) -> None:
+    path = _last_log(folder)
+    data = path.read_bytes()
+    positions = [position for position, _ in iterate_batches(data)]
+    path.write_bytes(data[: positions[-1]])
+
+
+def _cut_to_nothing(folder: Path) -> None:
+    _last_log(folder).write_bytes(b"")
+
+
+def _remove_last(folder: Path) -> None:
+    _last_log(folder).unlink()
+
+
+@pytest.mark.parametrize("damage", [_cut_last_batch, _cut_to_nothing, _remove_last])
+def test_a_log_that_lost_its_end_says_so_and_gives_no_offset_twice(
+    open_broker: OpenBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Damaging
+) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await _make_topic(broker, segment_bytes="1000")
+            for number in range(30):
+                await produce(broker, batch(b"%02d" % number))
+            assert broker.partition("t", 0).log.segment_count > 2
+        damage(tmp_path / "data" / "logs" / "t-0")
+        with caplog.at_level(logging.ERROR):
+            async with open_broker() as broker:
+                assert await produce(broker, batch(b"new")) == 30
+                [lost] = broker.partition("t", 0).log.damage
+        assert f"offsets {lost.offset} to 29 are damaged" in caplog.text
+        async with open_broker() as broker:
+            assert values(await fetch(broker, 0))[0] == b"00"
+            assert isinstance((await fetch(broker, 29)).error, CorruptBatch)
+            assert values(await fetch(broker, 30)) == [b"new"]
+
+    asyncio.run(scenario())
+
+
+def test_a_log_that_is_gone_begins_where_it_ended(
+    open_broker: OpenBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await _make_topic(broker)
+            for _ in range(3):
+                await produce(broker, batch(b"x"))
+        for path in (tmp_path / "data" / "logs" / "t-0").iterdir():
+            path.unlink()
+        async with open_broker() as broker:
+            assert isinstance((await fetch(broker, 0)).error, OffsetOutOfRange)
+            assert await produce(broker, batch(b"new")) == 3
+        assert "offsets 0 to 2 were there when the broker stopped, and are gone" in caplog.text
+
+    asyncio.run(scenario())
+
+
+def test_records_that_were_deleted_do_not_come_back(
+    open_broker: OpenBroker, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await _make_topic(broker)
+            for _ in range(3):
+                await produce(broker, batch(b"x"))
+            broker.partition("t", 0).delete_records(2)
+        (tmp_path / "data" / "logs" / "t-0" / "checkpoint.json").unlink()
+        for _ in range(2):
+            async with open_broker() as broker:
+                assert broker.partition("t", 0).log_start_offset == 2
+
+    asyncio.run(scenario())
+
+
+def test_metadata_that_lost_its_end_is_refused_and_no_log_removed(
+    open_broker: OpenBroker, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await _make_topic(broker)
+            await produce(broker, batch(b"x"))
+        [log] = (tmp_path / "data" / "metadata").glob("log-*")
+        # Nothing but the header: cut where a frame begins.
+        log.write_bytes(log.read_bytes()[:28])
+        for _ in range(2):
+            with pytest.raises(DataDirectoryError, match="ends at revision"):
+                async with open_broker():
+                    pass
+        assert (tmp_path / "data" / "logs" / "t-0").exists()
+
+    asyncio.run(scenario())
+
+
+def test_a_folder_that_an_earlier_release_closed_opens_as_before(
+    open_broker: OpenBroker, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await _make_topic(broker)
+            _write_transactions(broker)
+        # What it wrote: no ends, and producer snapshots without a seal.
+        body = b"{}\n"
+        (tmp_path / "data" / "clean-shutdown").write_bytes(b"%08x\n" % crc32c(body) + body)
+        for path in (tmp_path / "data" / "logs" / "t-0").glob("*.producers"):
+            path.write_bytes(path.read_bytes()[18:])
+        async with open_broker() as broker:
+            assert _aborted(broker) == [1, 3, 5]
+            assert broker.partition("t", 0).log_end_offset == 2 * TRANSACTIONS
+
+    asyncio.run(scenario())
