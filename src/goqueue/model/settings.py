@@ -9,6 +9,7 @@ A setting is written once, as a field of the dataclass that holds it parsed:
 """
 
 import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
@@ -56,6 +57,16 @@ class Setting:
         self._check(value)
         return value
 
+    def clamped(self, text: str) -> str:
+        """The text of a stored value; earlier releases took numbers of any size."""
+        limits = _TYPE_LIMITS.get(self.type)
+        if limits is None:
+            return text
+        try:
+            return str(max(limits[0], min(limits[1], int(text))))
+        except ValueError:
+            return text
+
     def format(self, value: Value) -> str:
         if isinstance(value, bool):
             return "true" if value else "false"
@@ -75,6 +86,17 @@ class Setting:
                 raise InvalidConfig(f"{self.name}: {value} is below the minimum {self.minimum}")
             if self.maximum is not None and value > self.maximum:
                 raise InvalidConfig(f"{self.name}: {value} is above the maximum {self.maximum}")
+            low, high = _TYPE_LIMITS.get(self.type, (-math.inf, math.inf))
+            if not low <= value <= high or value in (-math.inf, math.inf):
+                kind = self.type.name.lower()
+                raise InvalidConfig(f"{self.name}: {value} is not a valid {kind}: {low} to {high}")
+
+
+# Clients speak of numbers with 32 and 64 bits, and so do the files.
+_TYPE_LIMITS: Final[dict[SettingType, tuple[int, int]]] = {
+    SettingType.INT: (-INT32_MAX - 1, INT32_MAX),
+    SettingType.LONG: (-INT64_MAX - 1, INT64_MAX),
+}
 
 
 def _parse_bool(text: str) -> bool:
@@ -121,6 +143,13 @@ class SettingTable(Mapping[str, Setting]):
                 raise InvalidConfig(f"{name}: no such setting")
             values[name] = self._by_name[name].parse(text)
         return values
+
+    def clamped(self, texts: Mapping[str, str]) -> dict[str, str]:
+        """Stored texts with their numbers in the range of their types."""
+        return {
+            name: self._by_name[name].clamped(text) if name in self._by_name else text
+            for name, text in texts.items()
+        }
 
 
 T = TypeVar("T")

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 _WILDCARD_HOSTS: Final = ("0.0.0.0", "::", "")
 
-# Of the two seconds a shutdown may take, connections get this long to end by themselves.
+# Of the five seconds a shutdown may take, connections get this long to end by themselves.
 DOOR_STOP_TIMEOUT_SECONDS: Final = 1.0
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,10 +11,13 @@ from crc32c import crc32c
 
 from goqueue.broker.node import Node
 from goqueue.model.batch import iterate_batches
+from goqueue.model.broker_config import broker_config
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import CorruptBatch, DataDirectoryError, OffsetOutOfRange
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
+from goqueue.storage.data_directory import DataDirectory
+from goqueue.storage.disk import Disk
 from tests.callers import ANYONE
 from tests.unit.broker.conftest import OpenBroker
 from tests.unit.broker.test_data import batch, fetch, produce, values
@@ -36,6 +40,16 @@ def _cut(size: int) -> Damaging:
         path.write_bytes(path.read_bytes()[:size])
 
     return damage
+
+
+class _SlowDisk(Disk):
+    """Takes its time for every flush, once it is told to."""
+
+    is_slow = False
+
+    def fdatasync(self, fd: int) -> None:
+        if self.is_slow:
+            time.sleep(0.25)
 
 
 async def _make_topic(broker: Node, **config: str) -> None:
@@ -226,5 +240,34 @@ def test_a_folder_that_an_earlier_release_closed_opens_as_before(
         async with open_broker() as broker:
             assert _aborted(broker) == [1, 3, 5]
             assert broker.partition("t", 0).log_end_offset == 2 * TRANSACTIONS
+
+    asyncio.run(scenario())
+
+
+def test_a_stop_takes_seconds_however_many_partitions_wait_for_the_disk(tmp_path: Path) -> None:
+    partitions = 600  # about ten seconds of flushes, sixteen at a time
+
+    async def scenario() -> None:
+        disk = _SlowDisk()
+        config = broker_config({"data.dir": str(tmp_path / "data")})
+        broker = await Node.open(config, disk=disk)
+        await BrokerService(broker).topics.create(ANYONE, NewTopic(name="t", partitions=partitions))
+        for index in range(partitions):
+            broker.partition("t", index).append_now(batch(b"x"))
+        disk.is_slow = True
+        started = time.monotonic()
+        await broker.close()
+        assert time.monotonic() - started < 10  # the bound is 3, with room for a busy machine
+        disk.is_slow = False
+        # Those that were closed are known, the others are recovered as after a kill.
+        directory = DataDirectory.open(tmp_path / "data")
+        stop = directory.last_stop
+        assert stop is not None
+        assert stop.logs is not None
+        assert 0 < len(stop.logs) < partitions
+        directory.close(stop)
+        broker = await Node.open(config, disk=disk)
+        assert all(broker.partition("t", index).log_end_offset == 1 for index in range(partitions))
+        await broker.close()
 
     asyncio.run(scenario())

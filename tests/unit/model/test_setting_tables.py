@@ -43,6 +43,13 @@ def test_text_becomes_a_typed_value(type_: SettingType, text: str, value: Value)
     [
         ("retention.ms", "soon", "retention.ms: 'soon' is not a valid long"),
         ("retention.ms", "-2", "retention.ms: -2 is below the minimum -1"),
+        (
+            "retention.ms",
+            str(10**30),
+            "10+ is not a valid long: .* to 9223372036854775807",
+        ),
+        ("retention.bytes", str(2**63), "retention.bytes: .* is not a valid long"),
+        ("min.cleanable.dirty.ratio", "nan", "is not a valid double"),
         ("segment.bytes", str(2**31), "segment.bytes: 2147483648 is above the maximum"),
         ("cleanup.policy", "delete,shred", "cleanup.policy: 'shred' is not one of"),
         ("fsync.policy", "sometimes", "fsync.policy: 'sometimes' is not one of"),
@@ -53,6 +60,11 @@ def test_text_becomes_a_typed_value(type_: SettingType, text: str, value: Value)
 def test_bad_values_are_refused_by_name_and_limit(name: str, text: str, reason: str) -> None:
     with pytest.raises(InvalidConfig, match=reason):
         topic_config({name: text})
+
+
+def test_a_stored_number_of_any_size_is_read_as_the_nearest_that_is_allowed() -> None:
+    stored = {"retention.ms": str(10**30), "cleanup.policy": "delete", "gone": "1"}
+    assert TOPIC_SETTINGS.clamped(stored) == {**stored, "retention.ms": str(2**63 - 1)}
 
 
 def test_topic_settings_override_the_brokers_defaults() -> None:

@@ -41,8 +41,8 @@ def effective_topic_config(
 ) -> TopicConfig:
     defaults: dict[str, Value] = dict(config.topic_defaults)
     for texts in (overrides.cluster, overrides.node):
-        defaults.update(TOPIC_SETTINGS.parse(_for_topics(texts)))
-    return topic_config(own, defaults)
+        defaults.update(TOPIC_SETTINGS.parse(TOPIC_SETTINGS.clamped(_for_topics(texts))))
+    return topic_config(TOPIC_SETTINGS.clamped(own), defaults)
 
 
 def topic_entries(
