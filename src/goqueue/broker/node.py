@@ -190,6 +190,8 @@ class Node:
         interval_ms = self.config.retention_check_interval_ms
         retaining = apply_retention_forever(self.hosted, self.groups, interval_ms)
         self._upkeep.append(asyncio.create_task(retaining))
+        reopening = self.hosted.reopen_forever(lambda: self.image)
+        self._upkeep.append(asyncio.create_task(reopening))
         compacting = self.compactor.run_forever(self.config.log_cleaner_backoff_ms)
         self._upkeep.append(asyncio.create_task(compacting))
 
@@ -220,7 +222,10 @@ class Node:
         ended = await self.hosted.close()
         await self.tracing.close()
         revision = await _revision(self._store)
-        await self._store.close()
+        try:
+            await self._store.close()
+        except MetadataUnavailable as error:
+            logger.error("%s", error)
         self._directory.close(CleanStop(logs=ended, metadata_revision=revision))
 
     # --- metadata -------------------------------------------------------------------------
@@ -232,6 +237,10 @@ class Node:
     @property
     def cluster_id(self) -> str:
         return self._directory.cluster_id
+
+    @property
+    def metadata_failure(self) -> str | None:
+        return self._store.unavailable_reason
 
     def topic(self, name: str) -> TopicView:
         return self.topics.find(name)

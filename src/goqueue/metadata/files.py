@@ -31,6 +31,9 @@ class Files:
         while rest:
             rest = rest[os.write(file, rest) :]
 
+    def truncate(self, file: int, size: int) -> None:
+        os.ftruncate(file, size)
+
     def sync(self, file: int) -> None:
         os.fsync(file)
 

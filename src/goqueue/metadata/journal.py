@@ -84,24 +84,29 @@ class Journal:
         return Recovered(snapshot, [payload for payload in payloads if payload != _SEAL])
 
     def append(self, payload: bytes) -> None:
-        """On return `payload` is safe. After an error no more may be appended."""
+        """On return `payload` is safe. After an error no more may be appended before a `roll`."""
         frame = encode_frame(payload, sequence=self._sequence, salt=self._salt)
         self._files.write(self._file, frame)
         self._files.sync(self._file)
         self._sequence += 1
         self.log_size_bytes += len(frame)
 
+    def cut_back(self) -> None:
+        """Take away what a failed `append` left: nobody was told that it is stored."""
+        self._files.truncate(self._file, self.log_size_bytes)
+
     def roll(self, snapshot: bytes) -> None:
-        """Begin a new generation. After an error no more may be appended."""
+        """Begin a new generation. After an error no more may be appended before one that worked."""
         generation = self._generation + 1
         salt = int.from_bytes(os.urandom(_SALT_SIZE_BYTES), "big")
         log = self._write_whole(_LOG, generation, encode_header(_MAGIC[_LOG], generation, salt))
         body = encode_frame(snapshot, sequence=0, salt=salt)
         header = encode_header(_MAGIC[_SNAPSHOT], generation, salt)
         self._write_whole(_SNAPSHOT, generation, header + body)
+        opened = self._files.open_to_append(log)
         if self._file != -1:
             self._files.close(self._file)
-        self._file = self._files.open_to_append(log)
+        self._file = opened
         self._generation, self._salt, self._sequence = generation, salt, 0
         self.log_size_bytes = HEADER_SIZE_BYTES
         self.snapshot_size_bytes = len(snapshot) + HEADER_SIZE_BYTES + FRAME_OVERHEAD_BYTES

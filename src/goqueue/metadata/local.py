@@ -4,9 +4,15 @@ A transaction is decided and replayed in memory at once, on the event loop, so r
 the order of calls. Its record then joins the group that waits for the disk; while one group is
 being synced in the worker thread the next one gathers. No answer and no watch event leaves
 before everything it shows is on disk.
+
+When the disk fails, nothing is answered and no watch ends: the store forgets what is not on disk,
+and tries to write a new generation of its files until that works. That is synced as a whole, so it
+does not matter what a failed sync has dropped. Then it goes on, and every lease has its full time
+again, for nobody could renew one meanwhile.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -46,6 +52,8 @@ from goqueue.model.errors import (
 )
 from goqueue.model.settings import INT32_MAX
 
+logger = logging.getLogger(__name__)
+
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _GROUP_DECODER: Final = msgspec.msgpack.Decoder(list[Committed | LeaseGranted | LeaseEnded])
 _SNAPSHOT_DECODER: Final = msgspec.msgpack.Decoder(Snapshot)
@@ -63,6 +71,8 @@ class LocalStoreLimits:
     transaction_max_bytes: int = 64 * 1024 * 1024
     # Above this new transactions wait for the disk before they are decided.
     waiting_max_bytes: int = 64 * 1024 * 1024
+    # After a failure. Space may be there again at any moment, and a try costs little.
+    retry_ms: int = 1_000
 
 
 def _monotonic_ms() -> int:
@@ -77,7 +87,8 @@ class _Group:
     size_bytes: int = 0
     batches: list[WatchBatch] = field(default_factory=list)
     settled: asyncio.Event = field(default_factory=asyncio.Event)
-    durable: bool = False
+    # Why it did not get to disk.
+    failure: str | None = None
 
     def payload(self) -> bytes:
         return _ENCODER.encode([msgspec.Raw(record) for record in self.records])
@@ -103,13 +114,12 @@ class LocalStore(MetadataStore):
         self._gathering = _Group()
         self._syncing: _Group | None = None
         self._committer: asyncio.Task[None] | None = None
+        self._coming_back: asyncio.Task[None] | None = None
         self._failure: str | None = None
         self._closed = False
         self._deadlines = LeaseDeadlines()
         self._lease_timer: asyncio.TimerHandle | None = None
-        for lease, ttl_ms in keyspace.leases.items():
-            self._deadlines.set(lease, clock_ms() + ttl_ms)
-        self._arm_lease_timer()
+        self._renew_all_leases()
 
     @classmethod
     async def open(
@@ -132,6 +142,10 @@ class LocalStore(MetadataStore):
             journal.close(seal=False)
             raise MetadataUnavailable(f"metadata in {path} cannot be opened: {error}") from error
         return cls(journal, keyspace, feed, clock_ms, limits)
+
+    @property
+    def unavailable_reason(self) -> str | None:
+        return self._failure
 
     # --- reads and transactions -----------------------------------------------------------
 
@@ -206,6 +220,13 @@ class LocalStore(MetadataStore):
             self._commit(self._keyspace.decide_lease_end(lease))
         self._arm_lease_timer()
 
+    def _renew_all_leases(self) -> None:
+        self._deadlines = LeaseDeadlines()
+        now_ms = self._clock_ms()
+        for lease, ttl_ms in self._keyspace.leases.items():
+            self._deadlines.set(lease, now_ms + ttl_ms)
+        self._arm_lease_timer()
+
     def _arm_lease_timer(self) -> None:
         if self._lease_timer is not None:
             self._lease_timer.cancel()
@@ -265,21 +286,50 @@ class LocalStore(MetadataStore):
 
     def _settle(self, group: _Group) -> None:
         self._syncing = None
-        group.durable = True
         group.settled.set()
         self._feed.publish(group.batches)
 
     def _fail(self, error: Exception) -> None:
-        # A failed sync may have dropped the data it could not write, so a second try proves
-        # nothing; memory is ahead of the disk and must not be shown.
-        self._failure = (
-            f"metadata cannot be written: {error}. "
-            "Make sure that the disk has room and works, then start the broker again"
-        )
+        """Memory is ahead of the disk and must not be shown: nobody gets an answer."""
+        self._failure = f"metadata cannot be written: {error}"
         for group in (self._syncing, self._gathering):
             if group is not None:
+                group.failure = self._failure
                 group.settled.set()
+        self._syncing, self._gathering = None, _Group()
+        if isinstance(error, OSError):
+            logger.error("%s; trying again until it works", self._failure)
+            self._coming_back = asyncio.get_running_loop().create_task(self._come_back())
+        else:
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        logger.error("metadata stays unavailable until a restart", exc_info=error)
+        self._failure = f"metadata cannot be used: {error}. Start the broker again"
         self._feed.end(MetadataUnavailable(self._failure))
+
+    async def _come_back(self) -> None:
+        """Go on from what is on disk, as soon as something can be written there again."""
+        loop = asyncio.get_running_loop()
+        while self._failure is not None:
+            await asyncio.sleep(self._limits.retry_ms / 1000)
+            try:
+                self._keyspace = await loop.run_in_executor(self._worker, self._reopen)
+            except OSError as error:
+                self._failure = f"metadata cannot be written: {error}"
+            except Exception as error:
+                self._give_up(error)
+                return
+            else:
+                self._failure = None
+        self._renew_all_leases()
+        logger.warning("metadata can be written again")
+
+    def _reopen(self) -> Keyspace:
+        """Blocking: what is on disk, written anew."""
+        self._journal.cut_back()
+        keyspace, _ = _recover(self._journal, self._limits)
+        return keyspace
 
     async def _all_durable(self) -> None:
         """Wait until everything that is in memory now is on disk too."""
@@ -287,8 +337,8 @@ class LocalStore(MetadataStore):
         if group is None:
             return
         await group.settled.wait()
-        if not group.durable:
-            raise MetadataUnavailable(self._failure)
+        if group.failure is not None:
+            raise MetadataUnavailable(group.failure)
 
     async def _room_to_gather(self) -> None:
         self._check_open()
@@ -313,8 +363,11 @@ class LocalStore(MetadataStore):
             self._lease_timer.cancel()
         if self._committer is not None:
             await asyncio.shield(self._committer)
-        if self._failure is None:
-            self._feed.end(None)
+        if self._coming_back is not None:
+            self._coming_back.cancel()
+            await asyncio.wait([self._coming_back])
+        failure = self._failure
+        self._feed.end(None if failure is None else MetadataUnavailable(failure))
         loop = asyncio.get_running_loop()
         try:
             await loop.run_in_executor(

@@ -157,6 +157,10 @@ class Watch(Protocol):
 class MetadataStore(Protocol):
     """Cancelling a call leaves open whether it took effect, as a lost connection does."""
 
+    @property
+    def unavailable_reason(self) -> str | None:
+        """Why it answers `MetadataUnavailable` now; it comes back by itself."""
+
     async def get(self, key: str) -> Read: ...
 
     async def get_prefix(self, prefix: str) -> Read: ...

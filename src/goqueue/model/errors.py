@@ -275,9 +275,10 @@ class Conflict(GoQueueError):
 
 
 class MetadataUnavailable(GoQueueError):
-    """The metadata store cannot write any more; what was answered before is safe."""
+    """The metadata store cannot write now; what was answered before is safe."""
 
     code = "metadata_unavailable"
+    retriable = True
 
 
 class CompactedRevision(GoQueueError):

@@ -38,6 +38,11 @@ class Administration:
         """Where this broker is reached, as the cluster was told; None if it never was."""
         return self._node.image.brokers.get(self._node.node_id)
 
+    @property
+    def metadata_failure(self) -> str | None:
+        """Why topics and settings cannot be changed now; None while they can."""
+        return self._node.metadata_failure
+
     def allowed(self, caller: Caller, resource: Resource, name: str) -> list[Verb]:
         """What the caller may do (KIP-430)."""
         return [

@@ -152,6 +152,8 @@ class DataDirectory:
         try:
             if stop is not None:
                 save(self._disk, self.path / _CLEAN_FILE, stop)
+        except OSError as error:
+            logger.error("the next start verifies every log, as after a crash: %s", error)
         finally:
             self._lock.close()
             self._lock = None

@@ -15,6 +15,11 @@ _PASSING_ERRORS: Final = frozenset(
 )
 
 
+def can_pass(error: BaseException | None) -> bool:
+    """Whether what failed so may work later, with nothing done to what is stored."""
+    return isinstance(error, OSError) and error.errno in _PASSING_ERRORS
+
+
 class LogHealth:
     """Once offline, a log stays so until it is opened again."""
 
@@ -30,7 +35,7 @@ class LogHealth:
 
     def failed(self, what: str, error: OSError) -> PartitionOffline:
         """The error to raise; takes the log offline unless the trouble can pass."""
-        if error.errno not in _PASSING_ERRORS:
+        if not can_pass(error):
             return self.broken(f"{what} failed: {error}")
         reason = f"{self._name}: {what} failed: {error}"
         logger.error("%s", reason)

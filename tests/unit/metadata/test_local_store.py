@@ -1,6 +1,7 @@
 """What is particular to `LocalStore`: when it answers, what it writes, how it fails."""
 
 import asyncio
+import contextlib
 import errno
 import threading
 from collections.abc import Awaitable
@@ -140,11 +141,27 @@ def test_cancelled_transaction_does_not_disturb_its_group(tmp_path: Path) -> Non
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize(("operation", "error"), [("write", errno.ENOSPC), ("sync", errno.EIO)])
-def test_failed_write_answers_nobody_ever_again(tmp_path: Path, operation: str, error: int) -> None:
+FULL_AND_FAILING = [
+    ("write", errno.ENOSPC),
+    ("sync", errno.EIO),
+    ("rename", errno.ENOSPC),
+]
+SOON = LocalStoreLimits(retry_ms=5)
+
+
+async def until_available(store: LocalStore) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while store.unavailable_reason is not None:
+            await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize(("operation", "error"), FULL_AND_FAILING[:2])
+def test_a_store_whose_disk_failed_comes_back_with_what_it_answered(
+    tmp_path: Path, operation: str, error: int
+) -> None:
     async def scenario() -> None:
         files = FailingFiles(operation, error)
-        store = await LocalStore.open(tmp_path, files=files)
+        store = await LocalStore.open(tmp_path, files=files, limits=SOON)
         watch = store.watch("/", 3)
         await store.put("/safe", b"1")
         files.armed = True
@@ -153,24 +170,69 @@ def test_failed_write_answers_nobody_ever_again(tmp_path: Path, operation: str, 
         )
         assert [type(result) for result in results] == [MetadataUnavailable] * 3
         assert errno.errorcode[error] in str(results[0])
-        files.armed = False
+        assert errno.errorcode[error] in str(store.unavailable_reason)
         with pytest.raises(MetadataUnavailable):
             await store.put("/c", b"")
         with pytest.raises(MetadataUnavailable):
             await store.get("/safe")
-        with pytest.raises(MetadataUnavailable):
-            await within(anext(watch))
+        files.armed = False
+        await until_available(store)
+        # What was refused did not happen, also not for those who watch.
+        assert [kv.key for kv in (await store.get_prefix("")).kvs] == ["/safe"]
+        assert await within(store.put("/d", b"")) == 3
+        assert [event.kv.key for event in (await within(anext(watch))).events] == ["/d"]
         await store.close()
 
         reopened = await LocalStore.open(tmp_path)
-        found = {kv.key: kv.value for kv in (await reopened.get_prefix("")).kvs}
-        assert found.pop("/safe") == b"1"
-        # What was not answered may be there, but only whole.
-        assert found in ({}, {"/a": b"", "/b": b""}, {"/a": b""})
-        if operation == "write":
-            assert found == {}
-        assert "/c" not in found
+        assert [kv.key for kv in (await reopened.get_prefix("")).kvs] == ["/d", "/safe"]
         await reopened.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_full_disk_costs_no_lease(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        now_ms = 0
+        files = FailingFiles("write", errno.ENOSPC)
+        store = await LocalStore.open(tmp_path, files=files, limits=SOON, clock_ms=lambda: now_ms)
+        lease = await store.grant_lease(10_000)
+        await store.put("/mine", b"", lease)
+        files.armed = True
+        with pytest.raises(MetadataUnavailable):
+            await store.put("/more", b"")
+        now_ms = 60_000
+        with pytest.raises(MetadataUnavailable):
+            await store.keep_alive(lease)
+        files.armed = False
+        await until_available(store)
+        await store.expire_leases()
+        assert (await store.get("/mine")).one is not None
+        now_ms += 9_999
+        assert await store.keep_alive(lease) == 10_000
+        now_ms += 10_000
+        await store.expire_leases()
+        assert (await store.get("/mine")).one is None
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("operation", "error"), FULL_AND_FAILING)
+def test_a_store_closes_while_its_disk_fails(tmp_path: Path, operation: str, error: int) -> None:
+    async def scenario() -> None:
+        files = FailingFiles(operation, error)
+        limits = LocalStoreLimits(retry_ms=5, log_max_bytes=200)
+        store = await LocalStore.open(tmp_path, files=files, limits=limits)
+        watch = store.watch("/never", 3)
+        files.armed = True
+        number = 0
+        while store.unavailable_reason is None:
+            with contextlib.suppress(MetadataUnavailable):
+                await store.put(f"/{number}", b"x" * 20)
+            number += 1
+        await store.close()
+        with pytest.raises(MetadataUnavailable):
+            await within(anext(watch))
 
     asyncio.run(scenario())
 

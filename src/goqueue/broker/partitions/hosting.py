@@ -31,11 +31,14 @@ from goqueue.storage.clean_stop import LogEnd
 from goqueue.storage.data_directory import DataDirectory
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import PartitionLog
+from goqueue.storage.log_health import can_pass
 
 logger = logging.getLogger(__name__)
 
 # Cold reads block a thread each; more than a few only make one disk's head or queue busier.
 READER_THREADS: Final = 4
+# How soon a partition is there once the disk has space again.
+REOPEN_INTERVAL_SECONDS: Final = 1.0
 
 OpenedLog = tuple[PartitionLog, ProducerLedger, LaneLedger]
 MakeTrace = Callable[[TopicView, Partition, TopicConfig], PartitionTrace | None]
@@ -65,6 +68,8 @@ class HostedPartitions:
         self._flusher = Flusher()
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._unopened: dict[tuple[str, int], PartitionOffline] = {}
+        # Held while partitions are opened and deleted.
+        self._changing = asyncio.Lock()
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(tuple(self._partitions.values()))
@@ -108,12 +113,29 @@ class HostedPartitions:
 
     async def host(self, topic: TopicView) -> None:
         """Open the partitions of a new or grown topic, off the event loop."""
+        async with self._changing:
+            for view in self._hosted(topic):
+                key = (topic.name, view.index)
+                if key not in self._partitions and key not in self._unopened:
+                    await self._open_new(topic, view)
+
+    async def reopen_forever(self, image: Callable[[], MetadataImage]) -> None:
+        """Try again to open what a full disk kept from being opened."""
+        while True:
+            await asyncio.sleep(REOPEN_INTERVAL_SECONDS)
+            for name, index in tuple(self._unopened):
+                async with self._changing:
+                    # A topic that was deleted meanwhile took its entry along.
+                    error = self._unopened.get((name, index))
+                    topic = image().topics.get(name)
+                    if topic is not None and error is not None and can_pass(error.__cause__):
+                        await self._open_new(topic, topic.partitions[index])
+
+    async def _open_new(self, topic: TopicView, view: PartitionView) -> None:
         loop = asyncio.get_running_loop()
-        for view in self._hosted(topic):
-            if (topic.name, view.index) not in self._partitions:
-                opening = self._open_log
-                log = await loop.run_in_executor(self.readers, opening, topic, view, True, None)
-                self._add(topic, view, log)
+        opening = self._open_log
+        opened = await loop.run_in_executor(self.readers, opening, topic, view, True, None)
+        self._add(topic, view, opened)
 
     def reconfigure(self, topic: TopicView) -> None:
         config = self._topic_config(topic)
@@ -124,15 +146,13 @@ class HostedPartitions:
                 partition.trace = self._make_trace(topic, partition, config)
 
     async def drop(self, topic: TopicView) -> None:
-        for view in topic.partitions:
-            key = (topic.name, view.index)
-            self._unopened.pop(key, None)
-            partition = self._partitions.pop(key, None)
-            if partition is not None:
-                try:
-                    await partition.delete()
-                except GoQueueError as error:
-                    logger.error("files of deleted partition %s stay: %s", partition.name, error)
+        async with self._changing:
+            for view in topic.partitions:
+                key = (topic.name, view.index)
+                self._unopened.pop(key, None)
+                partition = self._partitions.pop(key, None)
+                if partition is not None:
+                    await _delete(partition)
 
     async def close(self) -> dict[str, LogEnd]:
         """Flush and close all; returns where those ended that are on disk, by folder."""
@@ -178,27 +198,45 @@ class HostedPartitions:
             )
         except PartitionOffline as error:
             return error
-        except OSError as error:
-            return PartitionOffline(f"{name}: producer state cannot be read: {error}")
+        except (OSError, GoQueueError) as error:
+            return _offline(name, "what is known of its messages cannot be read", error)
 
     def _add(
         self, topic: TopicView, view: PartitionView, opened: OpenedLog | PartitionOffline
     ) -> None:
         key = (str(topic.name), int(view.index))
+        partition: Partition | PartitionOffline
         if isinstance(opened, PartitionOffline):
-            logger.error("partition %s-%s is offline: %s", topic.name, view.index, opened)
-            self._unopened[key] = opened
+            partition = opened
+        else:
+            partition = self._take_in(topic, view, opened)
+        if isinstance(partition, Partition):
+            self._partitions[key] = partition
+            if self._unopened.pop(key, None) is not None:
+                logger.warning("partition %s is online again", partition.name)
             return
-        self._partitions[key] = partition = Partition(
-            *opened,
-            leader_epoch=view.leader_epoch,
-            is_led=view.leader == self._node_id,
-            flusher=self._flusher,
-            readers=self.readers,
-            decoder=self.decoder,
-            clock_ms=self._clock_ms,
-        )
+        if str(self._unopened.get(key)) != str(partition):
+            logger.error("partition %s-%s is offline: %s", topic.name, view.index, partition)
+        self._unopened[key] = partition
+
+    def _take_in(
+        self, topic: TopicView, view: PartitionView, opened: OpenedLog
+    ) -> Partition | PartitionOffline:
+        try:
+            partition = Partition(
+                *opened,
+                leader_epoch=view.leader_epoch,
+                is_led=view.leader == self._node_id,
+                flusher=self._flusher,
+                readers=self.readers,
+                decoder=self.decoder,
+                clock_ms=self._clock_ms,
+            )
+        except OSError as error:
+            opened[0].let_go()
+            return _offline(opened[0].name, "its leader epoch cannot be written", error)
         partition.trace = self._make_trace(topic, partition, partition.config)
+        return partition
 
     def _remove_strays(self, image: MetadataImage) -> None:
         """Folders of topics whose deletion was cut short by a crash."""
@@ -214,3 +252,16 @@ class HostedPartitions:
             if topic is None:
                 logger.warning("removing %s: its topic was deleted", folder.path)
                 shutil.rmtree(folder.path, ignore_errors=True)
+
+
+async def _delete(partition: Partition) -> None:
+    try:
+        await partition.delete()
+    except GoQueueError as error:
+        logger.error("files of deleted partition %s stay: %s", partition.name, error)
+
+
+def _offline(name: TopicPartition, what: str, cause: Exception) -> PartitionOffline:
+    error = PartitionOffline(f"{name}: {what}: {cause}")
+    error.__cause__ = cause
+    return error

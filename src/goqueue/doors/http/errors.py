@@ -70,6 +70,7 @@ STATUS_OF: Final[Mapping[type[model.GoQueueError], int]] = {
     model.UnknownLeaderEpoch: 503,
     model.RequestTimedOut: 503,
     model.PartitionOffline: 503,
+    model.MetadataUnavailable: 503,
     model.ShuttingDown: 503,
     model.Overloaded: 503,
 }
