@@ -6,6 +6,7 @@ import typer
 
 from goqueue import __version__
 from goqueue.cli.consume import consume
+from goqueue.cli.data import data
 from goqueue.cli.dead_letters import dlq
 from goqueue.cli.delays import delayed
 from goqueue.cli.failures import CommandGroup
@@ -63,4 +64,5 @@ app.add_typer(transactions, name="transactions")
 app.command()(trace)
 app.add_typer(schemas, name="schemas")
 app.add_typer(pipeline, name="pipeline")
+app.add_typer(data, name="data")
 app.command()(settings)

@@ -379,8 +379,17 @@ class LocalStore(MetadataStore):
             self._worker.shutdown(wait=False)
 
 
-def _recover(journal: Journal, limits: LocalStoreLimits) -> tuple[Keyspace, Feed]:
-    """Blocking. Rebuild the keys and make the journal ready to append."""
+def stored_revision(path: Path) -> int:
+    """Blocking: where a store is that nobody has open. Changes nothing; `MetadataCorrupt`."""
+    keyspace, groups = _read(Journal(path, Files()))
+    for group in groups:
+        for record in group:
+            keyspace.replay(record)
+    return keyspace.revision
+
+
+def _read(journal: Journal) -> tuple[Keyspace, list[list[Record]]]:
+    """The keys of the snapshot, and what came after it."""
     recovered = journal.recover()
     try:
         keyspace = Keyspace(_SNAPSHOT_DECODER.decode(recovered.snapshot) if recovered else EMPTY)
@@ -390,6 +399,12 @@ def _recover(journal: Journal, limits: LocalStoreLimits) -> tuple[Keyspace, Feed
             f"the metadata has whole entries that make no sense: {error}. "
             "Start the release that wrote them, or restore a backup"
         ) from error
+    return keyspace, [list(group) for group in groups]
+
+
+def _recover(journal: Journal, limits: LocalStoreLimits) -> tuple[Keyspace, Feed]:
+    """Blocking. Rebuild the keys and make the journal ready to append."""
+    keyspace, groups = _read(journal)
     feed = Feed(
         revision=keyspace.revision,
         max_revisions=limits.history_max_revisions,

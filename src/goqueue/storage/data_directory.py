@@ -35,13 +35,13 @@ logger = logging.getLogger(__name__)
 
 FORMAT_VERSION: Final = 1
 
-_LOCK_FILE: Final = "broker.lock"
-_FORMAT_FILE: Final = "format.json"
-_CLEAN_FILE: Final = "clean-shutdown"
-_METADATA_FOLDER: Final = "metadata"
-_LOGS_FOLDER: Final = "logs"
+LOCK_FILE: Final = "broker.lock"
+FORMAT_FILE: Final = "format.json"
+CLEAN_FILE: Final = "clean-shutdown"
+METADATA_FOLDER: Final = "metadata"
+LOGS_FOLDER: Final = "logs"
 # What an interrupted first start, or making the folder a mount point, can leave.
-_HARMLESS: Final = frozenset({_LOCK_FILE, _FORMAT_FILE + TEMPORARY_SUFFIX, "lost+found"})
+_HARMLESS: Final = frozenset({LOCK_FILE, FORMAT_FILE + TEMPORARY_SUFFIX, "lost+found"})
 
 
 class _Version(msgspec.Struct, frozen=True):
@@ -121,11 +121,11 @@ class DataDirectory:
 
     @property
     def metadata_path(self) -> Path:
-        return self.path / _METADATA_FOLDER
+        return self.path / METADATA_FOLDER
 
     @property
     def logs_path(self) -> Path:
-        return self.path / _LOGS_FOLDER
+        return self.path / LOGS_FOLDER
 
     def partition_path(self, tp: TopicPartition) -> Path:
         return self.logs_path / str(tp)
@@ -151,7 +151,7 @@ class DataDirectory:
             return
         try:
             if stop is not None:
-                save(self._disk, self.path / _CLEAN_FILE, stop)
+                save(self._disk, self.path / CLEAN_FILE, stop)
         except OSError as error:
             logger.error("the next start verifies every log, as after a crash: %s", error)
         finally:
@@ -160,7 +160,7 @@ class DataDirectory:
 
 
 def _take_lock(disk: Disk, path: Path) -> OpenFile:
-    lock = OpenFile(disk, path / _LOCK_FILE, os.O_RDWR | os.O_CREAT)
+    lock = OpenFile(disk, path / LOCK_FILE, os.O_RDWR | os.O_CREAT)
     try:
         lock.lock()
     except BlockingIOError:
@@ -174,36 +174,36 @@ def _take_lock(disk: Disk, path: Path) -> OpenFile:
 
 def _take_last_stop(disk: Disk, path: Path) -> CleanStop | None:
     """Gone for good before anything is written: a crash from here on is seen as one."""
-    if _CLEAN_FILE not in disk.listdir(path):
+    if CLEAN_FILE not in disk.listdir(path):
         return None
     try:
-        last_stop = load(disk, path / _CLEAN_FILE, CleanStop)
+        last_stop = load(disk, path / CLEAN_FILE, CleanStop)
     except DamagedFile as error:
         logger.warning("%s; every log is verified as after a crash", error)
         last_stop = None
-    disk.unlink(path / _CLEAN_FILE)
+    disk.unlink(path / CLEAN_FILE)
     disk.fsync_dir(path)
     return last_stop
 
 
 def _check_format(disk: Disk, path: Path) -> str:
     """Return the cluster id of a folder in our format; put both into an empty folder."""
-    found = load(disk, path / _FORMAT_FILE, _Version)
+    found = load(disk, path / FORMAT_FILE, _Version)
     if found is not None:
         if found.version != FORMAT_VERSION:
             raise DataDirectoryError(
                 f"data directory {path} has format version {found.version}; this release reads "
                 f"version {FORMAT_VERSION}: use the release that wrote it, or another directory"
             )
-        stored = load(disk, path / _FORMAT_FILE, _Format)
+        stored = load(disk, path / FORMAT_FILE, _Format)
         assert stored is not None
         return stored.cluster_id
     strangers = sorted(set(disk.listdir(path)) - _HARMLESS)
     if strangers:
         raise DataDirectoryError(
-            f"data directory {path} has no {_FORMAT_FILE} but holds {strangers[0]!r}; "
+            f"data directory {path} has no {FORMAT_FILE} but holds {strangers[0]!r}; "
             "give an empty folder or one that a broker made"
         )
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-    save(disk, path / _FORMAT_FILE, _Format(version=FORMAT_VERSION, cluster_id=cluster_id))
+    save(disk, path / FORMAT_FILE, _Format(version=FORMAT_VERSION, cluster_id=cluster_id))
     return cluster_id

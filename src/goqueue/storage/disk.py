@@ -80,6 +80,10 @@ class Disk:
     def rename(self, source: Path, target: Path) -> None:
         source.rename(target)
 
+    def link(self, source: Path, target: Path) -> None:
+        """Give a file a second name."""
+        target.hardlink_to(source)
+
     def unlink(self, path: Path) -> None:
         path.unlink(missing_ok=True)
 

@@ -32,9 +32,11 @@ from goqueue.model.delays import (
     TopicDelayStats,
 )
 from goqueue.model.errors import (
+    CorruptBatch,
     GoQueueError,
     InvalidRecord,
     InvalidRequest,
+    PartitionOffline,
     PolicyViolation,
     RecordTooLarge,
     TooLateToCancel,
@@ -93,7 +95,9 @@ class Delays:
         self._new_partitions = partitions
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="goqueue-delay")
         self._figures = DelayFigures()
-        self._shards: list[_RunningShard] = []
+        # By number, without those whose log cannot be read; `_shard_count` has all, once open.
+        self._shards: dict[int, _RunningShard] = {}
+        self._shard_count = 0
         self._opening: asyncio.Task[None] | None = None
 
     # --- lifetime -------------------------------------------------------------------------
@@ -105,7 +109,7 @@ class Delays:
 
     async def open(self) -> None:
         """Return with every shard loaded; the first delayed message ever makes the topic."""
-        if self._shards:
+        if self._shard_count:
             return
         if self._opening is None or self._opening.done():
             self._opening = asyncio.create_task(self._open())
@@ -119,15 +123,27 @@ class Delays:
                 partitions=self._new_partitions,
                 config=DELAYED_TOPIC_CONFIG,
             )
-        shards = [
-            await self._load(index)
-            for index in range(len(self._host.image.topics[DELAYED_TOPIC].partitions))
-        ]
-        self._shards = [self._start(shard) for shard in shards]
+        count = len(self._host.image.topics[DELAYED_TOPIC].partitions)
+        loaded: list[tuple[int, DelayShard]] = []
+        for index in range(count):
+            try:
+                loaded.append((index, await self._load(index)))
+            except PartitionOffline as error:
+                logger.error("delayed messages of one shard stay where they are: %s", error)
+        self._shards = {index: self._start(shard) for index, shard in loaded}
+        self._shard_count = count
 
     async def _load(self, index: int) -> DelayShard:
+        partition = self._host.partition(DELAYED_TOPIC, index)
+        partition.check_online()
+        try:
+            return await self._load_from(partition)
+        except CorruptBatch as error:
+            raise partition.give_up(f"its state cannot be read: {error}") from error
+
+    async def _load_from(self, partition: Partition) -> DelayShard:
         shard = DelayShard(
-            self._host.partition(DELAYED_TOPIC, index),
+            partition,
             clock_ms=self._host.clock_ms,
             threads=self._threads,
             producer_ids=self._producer_ids,
@@ -152,7 +168,7 @@ class Delays:
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.gather(self._opening, return_exceptions=True)
-        shards, self._shards = self._shards, []
+        shards, self._shards = list(self._shards.values()), {}
         tasks = [task for running in shards for task in running.tasks]
         for task in tasks:
             task.cancel()
@@ -168,7 +184,7 @@ class Delays:
     def topic_deleted(self, topic_id: UUID) -> None:
         """What waits for a topic goes with it."""
         self._figures.forget(topic_id)
-        for shard, _, _ in self._shards:
+        for shard, _, _ in self._shards.values():
             if any(target.key.topic_id == topic_id for target in shard.machine.targets):
                 try:
                     shard.note(Dropped(topic_id))
@@ -177,7 +193,7 @@ class Delays:
 
     def wake(self) -> None:
         """Look at the clock again now."""
-        for running in self._shards:
+        for running in self._shards.values():
             running.delivery.wake()
 
     # --- scheduling -----------------------------------------------------------------------
@@ -200,7 +216,7 @@ class Delays:
             _check(record, target, index, self._host.clock_ms())
         key = self._key(topic, partition)
         number = self._shard_number(key)
-        running = self._shards[number]
+        running = self._running(number)
         numbers = running.shard.schedule(key, records)
         note_scheduled(target.trace, number, numbers, records)
         running.delivery.wake(min(due_ms for _, due_ms in records))
@@ -219,7 +235,7 @@ class Delays:
         """
         await self.open()
         key = self._key(*partition.name)
-        running = self._shards[self._shard_number(key)]
+        running = self._running(self._shard_number(key))
         shard, header = running.shard, delayed.header
         origin = None
         if header.has_producer:
@@ -238,7 +254,14 @@ class Delays:
         return TargetKey(view.id, int(partition))
 
     def _shard_number(self, key: TargetKey) -> int:
-        return crc32c(key.topic_id.bytes + b"%d" % key.partition) % len(self._shards)
+        return crc32c(key.topic_id.bytes + b"%d" % key.partition) % self._shard_count
+
+    def _running(self, number: int) -> _RunningShard:
+        running = self._shards.get(number)
+        if running is None:
+            self._host.partition(DELAYED_TOPIC, number).check_online()
+            raise PartitionOffline(f"{DELAYED_TOPIC}-{number} was not loaded at the start")
+        return running
 
     # --- what waits -----------------------------------------------------------------------
 
@@ -256,9 +279,9 @@ class Delays:
     async def _cancel(self, topic: TopicView, wanted: DelayedId) -> None:
         unknown = UnknownDelayedMessage(f"no message {wanted} waits for topic {topic.name!r}")
         await self.start()
-        if wanted.shard >= len(self._shards):
+        if wanted.shard >= self._shard_count:
             raise unknown
-        shard = self._shards[wanted.shard].shard
+        shard = self._running(wanted.shard).shard
         machine = shard.machine
         meant: list[Entry] = []
 
@@ -316,7 +339,7 @@ class Delays:
         """Messages that wait no more, and may not be in the topic yet."""
         view = self._topic(topic)
         found: list[NewRecord] = []
-        for shard, _, _ in self._shards:
+        for shard, _, _ in self._shards.values():
             machine = shard.machine
             claimed = [
                 entry
@@ -332,7 +355,7 @@ class Delays:
         start = DelayedId(-1, -1, -1) if after is None else DelayedId.parse(after)
         await self.start()
         found: list[tuple[DelayedId, Entry]] = []
-        for number, (shard, _, _) in enumerate(self._shards):
+        for number, (shard, _, _) in self._shards.items():
             # Of two with one due time the smaller shard comes first.
             last = (
                 start.number if number == start.shard else -1 if number > start.shard else INT64_MAX
@@ -357,7 +380,7 @@ class Delays:
         topic_id = self._topic(topic).id
         return sum(
             target.pending
-            for shard, _, _ in self._shards
+            for shard, _, _ in self._shards.values()
             for target in shard.machine.targets
             if target.key.topic_id == topic_id
         )
@@ -366,16 +389,16 @@ class Delays:
         """Figures since the start; what is pending, by topic."""
         figures = self._figures
         pending: dict[UUID, int] = {}
-        for shard, _, _ in self._shards:
+        for shard, _, _ in self._shards.values():
             for target in shard.machine.targets:
                 if target.pending:
                     topic_id = target.key.topic_id
                     pending[topic_id] = pending.get(topic_id, 0) + target.pending
-        due = [shard.next_due_ms for shard, _, _ in self._shards] if pending else []
+        due = [shard.next_due_ms for shard, _, _ in self._shards.values()] if pending else []
         return DelayStats(
             pending=sum(pending.values()),
-            in_memory=sum(len(shard.machine.pending) for shard, _, _ in self._shards),
-            pending_bytes=sum(shard.machine.live_bytes for shard, _, _ in self._shards),
+            in_memory=sum(len(shard.machine.pending) for shard, _, _ in self._shards.values()),
+            pending_bytes=sum(shard.machine.live_bytes for shard, _, _ in self._shards.values()),
             next_due_ms=min((at_ms for at_ms in due if at_ms is not None), default=None),
             delivered=figures.delivered,
             cancelled=figures.cancelled,

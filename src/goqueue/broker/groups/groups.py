@@ -225,7 +225,7 @@ class Groups:
 
     async def list(self, groups: DescribableGroups, request: ListGroups) -> list[ListedGroup]:
         listed: list[ListedGroup] = []
-        for shard in await self.state.all_shards():
+        for shard in await self.state.readable_shards():
             found = await shard.execute(untimed(GroupMachine.list_groups, request))
             listed += (each for each in found if each.group_id in groups)
         return listed

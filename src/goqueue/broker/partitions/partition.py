@@ -278,6 +278,14 @@ class Partition:
         logger.error("partition %s is offline: %s", self.name, error)
         self._turn_away(error)
 
+    def give_up(self, reason: str) -> PartitionOffline:
+        """Nobody can work with what is stored here: the error to raise, now and from now on."""
+        error = PartitionOffline(
+            f"{self.name}: {reason}; see `goqueue data check` with the broker stopped"
+        )
+        self._go_offline(error)
+        return error
+
     # --- reading --------------------------------------------------------------------------
 
     def readable_end(self, isolation: Isolation) -> int:

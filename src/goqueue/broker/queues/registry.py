@@ -176,7 +176,7 @@ class QueueRegistry:
 
     async def member_left(self, group: str, member: str) -> None:
         request = MemberLeft(group=group, member=member)
-        for shard in await self.state.all_shards():
+        for shard in await self.state.readable_shards():
             await shard.execute(timed(QueueMachine.member_left, request))
 
     def topic_deleted(self, topic: TopicView) -> None:

@@ -1,6 +1,7 @@
 """All shards of one internal topic that this broker leads: made on first need, loaded at start."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -10,9 +11,12 @@ from goqueue.broker.own_grants import own_state
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.shard import StateShard
+from goqueue.model.errors import CorruptBatch, PartitionOffline
 from goqueue.model.rights import InternalTopic
 from goqueue.state.machine import Machine
 from goqueue.state.metadata_image import MetadataImage
+
+logger = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=Machine)
 
@@ -83,9 +87,11 @@ class StateTopic(Generic[M]):
         return crc32c(self._shard_key(key).encode()) % self.partition_count
 
     async def start(self) -> None:
-        """Load what an earlier run left: its timers and unfinished work go on."""
-        if self.exists:
-            await self.all_shards()
+        """Load what an earlier run left: its timers and unfinished work go on.
+
+        A shard whose log cannot be read stays offline; all others work.
+        """
+        await self.readable_shards()
 
     async def shard_for(self, key: str) -> StateShard[M]:
         await self._ensure()
@@ -96,6 +102,18 @@ class StateTopic(Generic[M]):
         if not self.exists:
             return []
         return [await self.shard(index) for index in range(self.partition_count)]
+
+    async def readable_shards(self) -> list[StateShard[M]]:
+        """As `all_shards`, without those that are offline: for lists."""
+        if not self.exists:
+            return []
+        found = []
+        for index in range(self.partition_count):
+            try:
+                found.append(await self.shard(index))
+            except PartitionOffline as error:
+                logger.warning("the state of %s-%d is left out: %s", self.name, index, error)
+        return found
 
     def loaded_shards(self) -> list[StateShard[M]]:
         return [task.result() for task in self._shards.values() if _is_usable(task)]
@@ -112,6 +130,7 @@ class StateTopic(Generic[M]):
     async def _open(self, index: int) -> StateShard[M]:
         host = self._host
         partition = host.partition(self.name, index)
+        partition.check_online()
         shard = StateShard(
             self._make(index, partition),
             partition,
@@ -119,7 +138,11 @@ class StateTopic(Generic[M]):
             threads=host.hosted.readers,
             perform=lambda effects: self._perform(index, effects),
         )
-        await shard.load()
+        try:
+            await shard.load()
+        except CorruptBatch as error:
+            shard.close()
+            raise partition.give_up(f"its state cannot be read: {error}") from error
         if self._loaded is not None:
             self._loaded(shard)
         return shard

@@ -274,7 +274,7 @@ class Transactions:
         """Of all shards. An error of one is the answer's."""
         found: list[ListedTransaction] = []
         unknown: tuple[str, ...] = ()
-        for shard in await self.state.all_shards():
+        for shard in await self.state.readable_shards():
             answer = await shard.execute(timed(TransactionMachine.list_transactions, request))
             if answer.error is not TransactionError.NONE:
                 return answer

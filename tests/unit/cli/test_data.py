@@ -1,0 +1,159 @@
+"""`goqueue data check` and `repair` on folders with damage."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from goqueue.broker.node import Node
+from goqueue.cli.main import app
+from goqueue.model.broker_config import broker_config
+from goqueue.model.topics import NewTopic
+from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
+from tests.unit.broker.test_data import batch
+
+MESSAGES = 30
+
+
+def _run(tmp_path: Path, *arguments: str) -> tuple[int, list[dict[str, object]]]:
+    result = CliRunner().invoke(
+        app, ["data", *arguments, "--data-dir", str(tmp_path / "data"), "-o", "json"]
+    )
+    return result.exit_code, json.loads(result.stdout) if result.stdout else []
+
+
+async def _open(tmp_path: Path) -> Node:
+    return await Node.open(broker_config({"data.dir": str(tmp_path / "data")}))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A partition with several segments, of a broker that was stopped."""
+
+    async def fill() -> None:
+        broker = await _open(tmp_path)
+        config = {"segment.bytes": "1000"}
+        await BrokerService(broker).topics.create(
+            ANYONE, NewTopic(name="t", partitions=1, config=config)
+        )
+        for number in range(MESSAGES):
+            broker.partition("t", 0).append_now(batch(b"%02d" % number))
+        await broker.close()
+
+    asyncio.run(fill())
+    return tmp_path / "data" / "logs" / "t-0"
+
+
+def _contents(tmp_path: Path) -> dict[str, bytes]:
+    files = (path for path in (tmp_path / "data").rglob("*") if path.is_file())
+    return {str(path): path.read_bytes() for path in files}
+
+
+def _readable(tmp_path: Path) -> tuple[list[int], int]:
+    """The offsets that can be read one by one, and the log's end."""
+
+    async def read() -> tuple[list[int], int]:
+        broker = await _open(tmp_path)
+        log = broker.partition("t", 0).log
+        found = [header for header in log.headers_from(0) if header.record_count]
+        for header in log.headers_from(0):
+            log.read(header.base_offset, 1, up_to=MESSAGES, at_least_one=True, may_block=True)
+        assert not log.damage
+        await broker.close()
+        return [header.base_offset for header in found], log.log_end_offset
+
+    return asyncio.run(read())
+
+
+def _flip(path: Path, position: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_folder_without_damage(tmp_path: Path, folder: Path) -> None:
+    before = _contents(tmp_path)
+    assert _run(tmp_path, "check") == (0, [])
+    assert _run(tmp_path, "repair", "--write") == (0, [])
+    assert _contents(tmp_path) == before
+
+
+def test_a_flipped_bit_is_found_and_left_out(tmp_path: Path, folder: Path) -> None:
+    first = min(folder.glob("*.log"))
+    _flip(first, 100)
+    before = _contents(tmp_path)
+    status, [found] = _run(tmp_path, "check")
+    assert status == 1
+    assert found["file"] == "logs/t-0/00000000000000000000.log"
+    assert found["offsets"] == ["1-1"]
+    assert _run(tmp_path, "check", "t-0") == (1, [found])
+    status, [planned] = _run(tmp_path, "repair")
+    assert (status, planned["repair"]) == (0, "leave these offsets out")
+    assert _contents(tmp_path) == before
+
+    status, [done] = _run(tmp_path, "repair", "--write")
+    assert status == 0
+    assert done["repair"] == "done; the damaged file is 00000000000000000000.log.damaged"
+    assert _run(tmp_path, "check") == (0, [])
+    kept = first.with_name(first.name + ".damaged")
+    assert kept.read_bytes() == before[str(first)]
+    offsets, end = _readable(tmp_path)
+    assert offsets == [offset for offset in range(MESSAGES) if offset != 1]
+    assert end == MESSAGES
+    assert kept.exists()
+
+
+def test_a_log_that_lost_its_end_keeps_its_offsets(tmp_path: Path, folder: Path) -> None:
+    last = max(path for path in folder.glob("*.log") if path.stat().st_size)
+    last.unlink()
+    status, [found] = _run(tmp_path, "check")
+    assert status == 1
+    assert str(found["offsets"]).endswith(f"-{MESSAGES - 1}']")
+    _run(tmp_path, "repair", "--write")
+    assert _run(tmp_path, "check") == (0, [])
+    offsets, end = _readable(tmp_path)
+    assert offsets == list(range(len(offsets)))
+    assert end == MESSAGES
+
+
+def test_after_a_crash_a_torn_end_is_cut_off(tmp_path: Path, folder: Path) -> None:
+    (tmp_path / "data" / "clean-shutdown").unlink()
+    last = max(path for path in folder.glob("*.log") if path.stat().st_size)
+    last.write_bytes(last.read_bytes()[:-5])
+    status, [found] = _run(tmp_path, "check")
+    assert (status, found["offsets"]) == (1, [])
+    _run(tmp_path, "repair", "--write")
+    assert _run(tmp_path, "check") == (0, [])
+    assert _readable(tmp_path)[1] == MESSAGES - 1
+
+
+def test_small_files_and_metadata_are_checked_too(tmp_path: Path, folder: Path) -> None:
+    _flip(folder / "partition.json", 20)
+    [log] = (tmp_path / "data" / "metadata").glob("log-*")
+    log.write_bytes(log.read_bytes()[:28])
+    status, found = _run(tmp_path, "check")
+    assert status == 1
+    assert [row["file"] for row in found] == ["metadata", "logs/t-0/partition.json"]
+    assert "when the broker stopped" in str(found[0]["problem"])
+
+
+def test_a_folder_in_use_and_one_of_somebody_else_are_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        broker = await _open(tmp_path)
+        refused = await asyncio.to_thread(
+            CliRunner().invoke, app, ["data", "check", "--data-dir", str(tmp_path / "data")]
+        )
+        assert refused.exit_code == 1
+        assert "in use by a broker; stop it first" in refused.stderr
+        await broker.close()
+
+    asyncio.run(scenario())
+    refused = CliRunner().invoke(app, ["data", "check", "--data-dir", str(tmp_path)])
+    assert refused.exit_code == 1
+    assert "is not the data directory of a broker" in refused.stderr
+    options = ["--data-dir", str(tmp_path / "data")]
+    unknown = CliRunner().invoke(app, ["data", "check", "x-0", *options])
+    assert "has no partition 'x-0'" in unknown.stderr
