@@ -38,6 +38,7 @@ from goqueue.broker.topics.following import MetadataFollower
 from goqueue.broker.topics.topics import TopicAdmin
 from goqueue.broker.tracing.tracing import Tracing
 from goqueue.broker.transactions.transactions import Transactions
+from goqueue.metadata.keyspace import FIRST_REVISION
 from goqueue.metadata.local import LocalStore
 from goqueue.metadata.store import MetadataStore, Put
 from goqueue.model.broker_config import BrokerConfig
@@ -299,7 +300,8 @@ async def _check_metadata(store: MetadataStore, directory: DataDirectory) -> Non
     if expected is None:
         return
     revision = (await store.get(keys.ROOT_PREFIX)).revision
-    if revision < expected:
+    # Metadata that is gone altogether is noticed where its logs are looked at.
+    if FIRST_REVISION < revision < expected:
         raise DataDirectoryError(
             f"{directory.metadata_path} ends at revision {revision}, but was at {expected} when "
             "the broker stopped; restore this folder from a backup of the same time as the logs"
