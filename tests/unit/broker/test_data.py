@@ -7,6 +7,7 @@ import pytest
 from goqueue.broker.node import Node
 from goqueue.broker.partitions.admission import append_now
 from goqueue.model.batch import check_batch, iterate_batches
+from goqueue.model.batch_editing import covering
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import (
     CorruptBatch,
@@ -407,5 +408,50 @@ def test_a_copy_that_another_broker_leads_is_kept_but_never_answers(
             assert isinstance((await fetch(broker, 0)).error, NotLeader)
             assert broker.hosted.get("t", 0) is copy
             assert copy.log_end_offset == 1
+
+    asyncio.run(scenario())
+
+
+async def make_emptied(broker: Node, *, rows: int, empty: int) -> None:
+    """As compaction of large batches left it: rows of segments without records, a message each."""
+    await BrokerService(broker).topics.create(
+        ANYONE, NewTopic(name="t", partitions=1, config={"segment.bytes": "100"})
+    )
+    partition = broker.partition("t", 0)
+    for number in range(rows):
+        for _ in range(empty):
+            partition.append_own(bytearray(covering(0, 5, -1)))
+        partition.append_own(batch(b"message %d" % number))
+
+
+@pytest.mark.parametrize("empty", [1, 20, 40])
+def test_a_fetch_passes_over_batches_without_records(open_broker: OpenBroker, empty: int) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_emptied(broker, rows=2, empty=empty)
+            second = 2 * 5 * empty + 1
+            offset, found = 0, []
+            while offset < broker.partition("t", 0).log_end_offset:
+                part = await fetch(broker, offset)
+                found += values(part)
+                # Only so many at a time, and then the reader has moved on.
+                assert part.next_offset > offset
+                assert found or empty > 32
+                offset = part.next_offset
+            assert found == [b"message 0", b"message 1"]
+            assert (await fetch(broker, second)).next_offset == second + 1
+            assert values(await fetch(broker, second - 3)) in ([b"message 1"], [])
+
+    asyncio.run(scenario())
+
+
+def test_a_log_that_ends_without_records_can_be_read_to_its_end(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_emptied(broker, rows=1, empty=1)
+            for _ in range(3):
+                broker.partition("t", 0).append_own(bytearray(covering(0, 5, -1)))
+            part = await fetch(broker, 6)
+            assert (values(part), part.next_offset) == ([], 21)
 
     asyncio.run(scenario())

@@ -165,6 +165,21 @@ def test_compacting_again_changes_nothing(folder: Path) -> None:
     assert sum(header.record_count == 0 for header in headers_of(log)) == 2
 
 
+def test_batches_larger_than_a_segment_leave_no_row_of_empty_segments(folder: Path) -> None:
+    log = open_log(folder, **COMPACT, segment_bytes=1000)
+    for number in range(30):
+        append_keyed(log, Keyed(b"k%d" % (number % 3), b"v" * 3000))
+    assert log.segment_count == 30
+    close_segment(log)
+    compact_log(log)
+    # All that is gone lies before the first that is left.
+    assert log.segment_count == 4
+    assert [offset for offset, _, _ in entries(log)] == [27, 28, 29]
+    assert [header.record_count for header in headers_of(log)] == [0, 1, 1, 1]
+    compact_log(log)
+    assert log.segment_count == 4
+
+
 def test_small_segments_become_one(folder: Path) -> None:
     log = open_log(folder, **COMPACT, segment_bytes=1000)
     for number in range(100):

@@ -2,12 +2,20 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.partitions.waiting import FetchWaiter
 from goqueue.model.aborted import AbortedTransaction
-from goqueue.model.errors import GoQueueError
+from goqueue.model.batch import RECORD_COUNT_PLACE, iterate_batches
+from goqueue.model.errors import CorruptBatch, GoQueueError
 from goqueue.model.log import EpochEnd, FetchedPart, FetchPart, Isolation
+from goqueue.storage.log import LogRead
+
+# Compaction merges what it empties, so one or two are usual; more are left to the next fetch.
+EMPTY_READS_MAX: Final = 32
+
+_NO_RECORDS: Final = bytes(4)
 
 Finder = Callable[[str, int], Partition]
 
@@ -77,6 +85,10 @@ async def _read_part(
             isolation=isolation,
             at_least_one=at_least_one,
         )
+        if found.data[RECORD_COUNT_PLACE] == _NO_RECORDS:
+            found = await _pass_over(
+                partition, found, part.offset, max_bytes, isolation, at_least_one=at_least_one
+            )
         aborted = None
         if isolation is Isolation.READ_COMMITTED:
             aborted = partition.aborted_between(part.offset, found.next_offset)
@@ -85,6 +97,42 @@ async def _read_part(
         )
     except GoQueueError as error:
         return _result(partition, part, error=error)
+
+
+async def _pass_over(
+    partition: Partition,
+    found: LogRead,
+    offset: int,
+    max_bytes: int,
+    isolation: Isolation,
+    *,
+    at_least_one: bool,
+) -> LogRead:
+    """Leave out leading batches without records, which compaction leaves.
+
+    librdkafka takes an answer of nothing else for one that its limit has cut: it asks for more and
+    more, and reports MSG_SIZE_TOO_LARGE in the end. At the end of the log they are sent all the
+    same, so that the reader gets there.
+    """
+    for _ in range(EMPTY_READS_MAX):
+        for position, header in iterate_batches(found.data):
+            if header.record_count:
+                return LogRead(found.data[position:], found.next_offset)
+        if found.next_offset >= partition.readable_end(isolation):
+            return found
+        # What is empty costs no space in the answer: the limit begins anew.
+        try:
+            more = await partition.read(
+                found.next_offset, max_bytes, isolation=isolation, at_least_one=at_least_one
+            )
+        except CorruptBatch:
+            # The reader is told when it gets there.
+            return found
+        if not more.data:
+            return LogRead(b"", offset)
+        found = more
+        await asyncio.sleep(0)
+    return found
 
 
 def _result(

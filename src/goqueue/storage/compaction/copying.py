@@ -29,6 +29,8 @@ from goqueue.storage.segment_files import SegmentFiles
 
 # Progress is reported about this often; a batch may be larger.
 _WINDOW_BYTES: Final = 1024 * 1024
+# Room for a few batches without records, each of which is a header.
+_NEARLY_EMPTY_BYTES: Final = 1024
 
 OnProgress = Callable[[int], None]
 
@@ -127,11 +129,17 @@ class _Run:
         )
 
     def _fits(self, writer: CopyWriter, segment: SegmentToClean) -> bool:
-        """Whether the copy of a segment can go behind that of the one before it."""
+        """Whether the copy of a segment can go behind that of the one before it.
+
+        What is left of a segment is known only afterwards. A copy that is as good as empty takes
+        the next one whatever its size: otherwise batches larger than `segment.bytes` would leave a
+        row of segments without records.
+        """
+        segment_bytes = self._plan.segment_bytes
+        is_nearly_empty = writer.size_bytes <= min(_NEARLY_EMPTY_BYTES, segment_bytes // 8)
         return (
-            writer.size_bytes + segment.size_bytes <= self._plan.segment_bytes
-            and segment.next_offset - writer.base_offset <= RELATIVE_OFFSET_MAX
-        )
+            is_nearly_empty or writer.size_bytes + segment.size_bytes <= segment_bytes
+        ) and segment.next_offset - writer.base_offset <= RELATIVE_OFFSET_MAX
 
     def _copy(self, writer: CopyWriter, batch: bytes, header: BatchHeader) -> None:
         if header.is_control:
