@@ -117,7 +117,7 @@ class HostedPartitions:
             for view in self._hosted(topic):
                 key = (topic.name, view.index)
                 if key not in self._partitions and key not in self._unopened:
-                    await self._open_new(topic, view)
+                    await self._open_later(topic, view, clean=True)
 
     async def reopen_forever(self, image: Callable[[], MetadataImage]) -> None:
         """Try again to open what a full disk kept from being opened."""
@@ -129,12 +129,14 @@ class HostedPartitions:
                     error = self._unopened.get((name, index))
                     topic = image().topics.get(name)
                     if topic is not None and error is not None and can_pass(error.__cause__):
-                        await self._open_new(topic, topic.partitions[index])
+                        view = topic.partitions[index]
+                        # What it was like before, nobody knows any more: it is verified.
+                        await self._open_later(topic, view, clean=False)
 
-    async def _open_new(self, topic: TopicView, view: PartitionView) -> None:
+    async def _open_later(self, topic: TopicView, view: PartitionView, *, clean: bool) -> None:
         loop = asyncio.get_running_loop()
         opening = self._open_log
-        opened = await loop.run_in_executor(self.readers, opening, topic, view, True, None)
+        opened = await loop.run_in_executor(self.readers, opening, topic, view, clean, None)
         self._add(topic, view, opened)
 
     def reconfigure(self, topic: TopicView) -> None:

@@ -133,7 +133,10 @@ class ProducerLedger:
         self._snapshot_offset = _NOT_WRITTEN
         write = self.snapshot()
         if write is not None:
-            write()
+            try:
+                write()
+            except OSError as error:
+                logger.warning("%s: no snapshot beside the log: %s", self._log.name, error)
 
     def close(self) -> None:
         """Blocking: leave a snapshot of the end, so that the next start reads nothing.
