@@ -33,12 +33,11 @@ def test_librdkafka_does_not_take_empty_batches_for_large_messages(tmp_path: Pat
             }
         )
         consumer.subscribe(["t"])
-        found = []
+        found: list[object] = []
         give_up_at = time.monotonic() + PATIENCE_S
         while len(found) < 2 and time.monotonic() < give_up_at:
             message = consumer.poll(0.1)
             if message is not None:
-                assert message.error() is None, message.error()
-                found.append(message.value())
+                found.append(message.error() or message.value())
         consumer.close()
     assert found == [b"message 0", b"message 1"]
