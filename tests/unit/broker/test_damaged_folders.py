@@ -10,6 +10,7 @@ import pytest
 from crc32c import crc32c
 
 from goqueue.broker.node import Node
+from goqueue.broker.partitions.admission import append_now
 from goqueue.model.batch import iterate_batches
 from goqueue.model.broker_config import broker_config
 from goqueue.model.control import Marker, MarkerType
@@ -64,10 +65,11 @@ def _write_transactions(broker: Node) -> None:
     partition = broker.partition("t", 0)
     for number in range(TRANSACTIONS):
         value = b"aborted" if number % 2 else b"committed"
-        partition.append_now(
+        append_now(
+            partition,
             batch(
                 value, producer_id=number, producer_epoch=0, base_sequence=0, is_transactional=True
-            )
+            ),
         )
         outcome = MarkerType.ABORT if number % 2 else MarkerType.COMMIT
         partition.append_marker(
@@ -256,7 +258,7 @@ def test_a_stop_takes_seconds_however_many_partitions_wait_for_the_disk(tmp_path
         broker = await Node.open(config, disk=disk)
         await BrokerService(broker).topics.create(ANYONE, NewTopic(name="t", partitions=partitions))
         for index in range(partitions):
-            broker.partition("t", index).append_now(batch(b"x"))
+            append_now(broker.partition("t", index), batch(b"x"))
         disk.is_slow = True
         started = time.monotonic()
         await broker.close()

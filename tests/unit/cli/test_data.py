@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from goqueue.broker.node import Node
+from goqueue.broker.partitions.admission import append_now
 from goqueue.cli.main import app
 from goqueue.model.broker_config import broker_config
 from goqueue.model.topics import NewTopic
@@ -40,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
             ANYONE, NewTopic(name="t", partitions=1, config=config)
         )
         for number in range(MESSAGES):
-            broker.partition("t", 0).append_now(batch(b"%02d" % number))
+            append_now(broker.partition("t", 0), batch(b"%02d" % number))
         await broker.close()
 
     asyncio.run(fill())
