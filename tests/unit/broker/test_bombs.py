@@ -22,7 +22,9 @@ from goqueue.model.errors import CorruptBatch, InvalidRecord, RecordTooLarge, Un
 from goqueue.model.log import FetchPart, Isolation, PageRequest
 from goqueue.model.queues.dead_letters import Redriven
 from goqueue.model.queues.delivery import Delivery
+from goqueue.model.queues.messages import AckAction
 from goqueue.model.queues.receiving import Receive
+from goqueue.model.queues.settling import Settlement
 from goqueue.model.records import COMPRESSION_CODES, NewRecord, encode_records
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
@@ -149,6 +151,53 @@ def test_queue_readers_get_one_dead_letter_for_it(open_broker: OpenBroker, kind:
             assert sent == Redriven(0, 1)
         async with open_broker() as broker:
             assert values(await receive(broker)) == [b"before", b"after"]
+
+    scenario()
+
+
+def test_a_dead_letter_that_is_too_large_for_its_topic_says_so(open_broker: OpenBroker) -> None:
+    @in_loop
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker, queue_max_deliveries="1")
+            await produce(broker, plain(b"a", bytes(3 * MEGABYTE // 2), b"c", compression="zstd"))
+            found = await receive(broker)
+            assert len(found) == 3
+            rejected = [Settlement(each.receipt, AckAction.REJECT) for each in found]
+            await BrokerService(broker).queues.settle(ANYONE, "g", rejected)
+            while "t.dlq" not in broker.image.topics:
+                await asyncio.sleep(0.005)
+            while broker.partition("t.dlq", 0).high_watermark < 3:
+                await asyncio.sleep(0.005)
+            page = await read_records(broker, "t.dlq", 0, 0, limit=10)
+            assert [each.value for each in page.records] == [b"a", None, b"c"]
+            problem = dict(page.records[1].headers)["goqueue-dlq-problem"]
+            assert problem is not None
+            assert b"max.message.bytes" in problem
+            sent = await BrokerService(broker).queues.redrive(ANYONE, "t", limit=None)
+            assert sent == Redriven(2, 1)
+
+    scenario()
+
+
+def test_dead_letters_that_do_not_fit_together_are_written_one_by_one(
+    open_broker: OpenBroker,
+) -> None:
+    @in_loop
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            for letter in b"abcd":
+                await produce(broker, plain(bytes([letter]) * (MEGABYTE // 2)))
+            found = await receive(broker)
+            rejected = [Settlement(each.receipt, AckAction.REJECT) for each in found]
+            await BrokerService(broker).queues.settle(ANYONE, "g", rejected)
+            while "t.dlq" not in broker.image.topics:
+                await asyncio.sleep(0.005)
+            while broker.partition("t.dlq", 0).high_watermark < 4:
+                await asyncio.sleep(0.005)
+            page = await read_records(broker, "t.dlq", 0, 0, limit=10, max_bytes=4 * MEGABYTE)
+            assert [(each.value or b"")[:1] for each in page.records] == [b"a", b"b", b"c", b"d"]
 
     scenario()
 

@@ -1,6 +1,8 @@
 """Copies messages that failed for good to the dead-letter topic."""
 
 from collections import Counter, OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from goqueue.broker.own_grants import OwnWork, own_create, own_read, own_write
@@ -9,7 +11,7 @@ from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.queues.reading import Messages, Unreadable
 from goqueue.broker.queues.tracing import burying
 from goqueue.model.batch import NO_TIMESTAMP
-from goqueue.model.errors import InvalidRecord, TopicExists
+from goqueue.model.errors import InvalidRecord, RecordTooLarge, TopicExists
 from goqueue.model.header_names import (
     DEAD_LETTER_COUNT,
     DEAD_LETTER_GROUP,
@@ -26,7 +28,6 @@ from goqueue.model.header_names import (
 from goqueue.model.records import Header, NewRecord, Record
 from goqueue.model.settings import INT32_MAX
 from goqueue.model.topics import NewTopic, TopicView
-from goqueue.state.queues.marks import DeadLetterReason
 from goqueue.state.queues.messages import DeadLetter
 
 # After a crash the last copies may be asked for again: this many of the newest are looked through
@@ -71,17 +72,44 @@ class DeadLetters:
             if (copy_id := _copy_id(death, letter[0].offset)) not in copied
         }
         if fresh:
-            copies = [_copy(source, death, *letter, at, now_ms) for at, letter in fresh.items()]
+            copies = {at: _copy(source, death, *letter, at, now_ms) for at, letter in fresh.items()}
             trace = self._host.hosted.trace_of(source.name, death.queue.partition)
             with burying(trace, death, [record for record, _ in fresh.values()]):
-                await self._host.publishing.store_own(
-                    own_write(target, OwnWork.DEAD_LETTERS), copies, partition=index
-                )
-            # Only now: what could not be written must be tried again.
-            copied.update(dict.fromkeys(fresh))
+                await self._store(target, index, copies, copied)
             self.written[source.name, target, death.reason.name.lower()] += len(fresh)
         while len(copied) > REMEMBERED_COPIES:
             copied.popitem(last=False)
+
+    async def _store(
+        self,
+        target: str,
+        index: int,
+        copies: Mapping[bytes, NewRecord],
+        copied: OrderedDict[bytes, None],
+    ) -> None:
+        """In one batch, or in several where that is too large.
+
+        A message out of a compressed batch may be too large for any: then the letter says so.
+        """
+        topic = own_write(target, OwnWork.DEAD_LETTERS)
+        try:
+            await self._host.publishing.store_own(topic, [*copies.values()], partition=index)
+        except RecordTooLarge as error:
+            if len(copies) > 1:
+                half = len(copies) // 2
+                items = list(copies.items())
+                await self._store(target, index, dict(items[:half]), copied)
+                await self._store(target, index, dict(items[half:]), copied)
+                return
+            [copy] = copies.values()
+            if copy.value is None and copy.key is None:
+                raise
+            letter = replace(
+                copy, key=None, value=None, headers=(*_own_headers(copy), _problem(error.message))
+            )
+            await self._host.publishing.store_own(topic, [letter], partition=index)
+        # Only now: what could not be written must be tried again.
+        copied.update(dict.fromkeys(copies))
 
     async def _ensure(self, target: str, source: TopicView) -> TopicView:
         topic = self._host.image.topics.get(target)
@@ -138,14 +166,21 @@ def _stand_in(batch: Unreadable) -> tuple[Record, Headers]:
     last_offset = batch.offsets.end - 1
     return record, (
         (DEAD_LETTER_LAST_OFFSET, b"%d" % last_offset),
-        (DEAD_LETTER_PROBLEM, batch.problem.encode()),
+        _problem(batch.problem),
     )
+
+
+def _problem(text: str) -> Header:
+    return (DEAD_LETTER_PROBLEM, text.encode())
+
+
+def _own_headers(copy: NewRecord) -> Iterator[Header]:
+    return (header for header in copy.headers if header[0].startswith(DEAD_LETTER_PREFIX))
 
 
 def is_stand_in(record: Record) -> bool:
     """Whether a dead letter has nothing that could be sent back."""
-    reason = DeadLetterReason.UNREADABLE.name.lower().encode()
-    return any(name == DEAD_LETTER_REASON and value == reason for name, value in record.headers)
+    return any(name == DEAD_LETTER_PROBLEM for name, _ in record.headers)
 
 
 def _copy(
