@@ -104,6 +104,10 @@ HTTP: Final[Mapping[tuple[str, str], Makes]] = {
         *_plain(f"/groups/{GROUP}/poll?topic={TOPIC}"),
         *_plain(f"/groups/{GROUP}/poll?memberId=nobody"),
     ),
+    ("POST", "/groups/{group:str}/receive"): (
+        *_plain(f"/groups/{GROUP}/receive", {"topic": TOPIC}),
+        *_plain(f"/groups/{GROUP}/receive", {"memberId": "nobody"}),
+    ),
     ("POST", "/groups/{group:str}/offsets"): _plain(
         f"/groups/{GROUP}/offsets",
         {"offsets": [{"topic": TOPIC, "partition": 0, "offset": 1}]},

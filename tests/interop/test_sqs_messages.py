@@ -273,7 +273,7 @@ def test_a_client_that_hung_up_gets_nothing(sqs: Any, url: str, server: ServerPr
     body = f'{{"QueueUrl": "{url}", "WaitTimeSeconds": 20}}'.encode()
     with socket.create_connection((place.hostname or "", place.port or 0)) as raw:
         raw.sendall(
-            b"POST / HTTP/1.1\r\nHost: x\r\nX-Amz-Target: AmazonSQS.ReceiveMessage\r\n"
+            b"POST / HTTP/1.1\r\nHost: localhost\r\nX-Amz-Target: AmazonSQS.ReceiveMessage\r\n"
             b"Content-Type: application/x-amz-json-1.0\r\nContent-Length: %d\r\n\r\n%b"
             % (len(body), body)
         )

@@ -41,16 +41,10 @@ def poll(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Take messages. Acknowledge them with their receipts before their time is over."""
-    answer = HttpApi(http).get(
-        "groups",
-        group,
-        "poll",
-        topic=topic,
-        max=limit,
-        timeout=wait_ms,
-        visibility=visibility_ms,
-        start=start,
-    )
+    wanted = {"topic": topic, "max": limit, "timeout": wait_ms, "start": start}
+    if visibility_ms is not None:
+        wanted["visibility"] = visibility_ms
+    answer = HttpApi(http).post("groups", group, "receive", body=wanted)
     messages = answer["messages"]
     if output is Output.TABLE and not messages:
         typer.echo("no messages ready", err=True)

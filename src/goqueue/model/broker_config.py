@@ -273,6 +273,20 @@ class BrokerConfig(GroupDefaults, TracingSettings):
         maximum=INT32_MAX,
         doc="The largest HTTP request body that is read.",
     )
+    # Any other name in a request's Host header may be a web page's that lets its name point here
+    # (DNS rebinding). Addresses and localhost are taken always.
+    http_allowed_hosts: tuple[str, ...] = setting(
+        (),
+        doc="Names besides host and advertised.host by which HTTP clients call this broker: "
+        "broker.example, .example for all below it, * for any.",
+    )
+    # A tenth of a slow mobile line; who is slower holds a connection, and they are limited.
+    http_request_min_bytes_per_second: int = setting(
+        500,
+        minimum=1,
+        maximum=INT32_MAX,
+        doc="An HTTP request body that comes more slowly than this over 20 s is cut off.",
+    )
     log_level: str = setting(
         "info",
         choices=("debug", "info", "warning", "error"),

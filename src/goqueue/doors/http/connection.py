@@ -5,84 +5,158 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from goqueue.doors.http.errors import Answer, answer
+from goqueue.doors.http.reserve import OVERLOADED, RESERVE_HEAD_SECONDS, Reserve
+from goqueue.doors.web.asgi import Application
+from goqueue.doors.web.bodies import LINGER_MAX_BYTES, LINGER_SECONDS
 
 # Open at once. Each costs a file descriptor and a few KB, and Kafka connections need theirs too.
+# More are asked how the broker is, and nothing else (reserve.py).
 CONNECTIONS_MAX: Final = 4_096
 # Request line and headers: far more than browsers and proxies send.
 HEAD_MAX_BYTES: Final = 64 * 1024
 # From a request's first byte to the end of its headers, and from connecting to the first byte.
 HEAD_SECONDS: Final = 10.0
-# A client silent for this long in the middle of a body has gone, or means harm.
+# Over which a body's pace is measured, as long as Apache's (mod_reqtimeout): a line may stand still
+# for a while.
 BODY_SILENCE_SECONDS: Final = 20.0
 # Longer than the 60 s after which common load balancers drop an idle connection themselves: the
 # side that opens requests should be the one that closes.
 KEEP_ALIVE_SECONDS: Final = 75
+# Requests that wait for the ones before them. They come in one piece of up to 256 KB, before we can
+# stop reading, and each takes 3 KB however short it is. Clients that pipeline send a dozen.
+PIPELINED_MAX: Final = 256
 
 
 class _Stage(Enum):
     IDLE = "idle"
     HEAD = "head"
     BODY = "body"
+    # The rest of a body whose request was answered already.
+    UNREAD = "unread"
 
 
 class HttpConnection(HttpToolsProtocol):
-    def __init__(self, *, on_lost: Callable[[], None], **arguments: Any) -> None:
+    def __init__(
+        self,
+        *,
+        on_lost: Callable[[], None],
+        reserve: Reserve,
+        body_min_bytes_per_second: int,
+        **arguments: Any,
+    ) -> None:
         super().__init__(**arguments)
         self._on_lost = on_lost
+        self._reserve = reserve
+        self._body_min_bytes_per_second = body_min_bytes_per_second
         self._stage = _Stage.IDLE
-        self._head_bytes = 0
+        self._answering: RequestResponseCycle | None = None
+        self._is_flooded = False
+        # What the timer watches over: the stage, since when, and how much came since.
         self._timer: asyncio.TimerHandle | None = None
+        self._timed: _Stage | None = None
+        self._timed_from = 0.0
+        self._timed_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.flow = _Flow(transport, self._start_measuring)
         if len(self.connections) > CONNECTIONS_MAX:
-            self._refuse(answer(503, "overloaded", f"{CONNECTIONS_MAX} connections are open"))
+            self.app = self._reserve  # type: ignore[assignment]
+            self._reserve.take(self, self._refuse_overload)
+            self._watch(RESERVE_HEAD_SECONDS)
             return
-        self._arm(HEAD_SECONDS)
+        self._watch(HEAD_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._disarm()
+        self._reserve.leave(self)
+        # uvicorn tells only the last of several requests, and the others would go on for nobody.
+        for cycle in (self._answering, *(cycle for cycle, _ in self.pipeline)):
+            if cycle is not None and not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
+        self.pipeline.clear()
         super().connection_lost(exc)
         self._on_lost()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self._stage is _Stage.HEAD:
-            self._head_bytes += len(data)
-            if self._head_bytes > HEAD_MAX_BYTES:
+        stage = self._stage
+        if self._is_flooded:
+            self.transport.close()
+        elif stage is _Stage.IDLE:
+            self._disarm()
+            if self.cycle is None or self.cycle.response_complete:
+                # Empty lines between requests, or the end of a body that nobody wanted.
+                self._watch(HEAD_SECONDS)
+        else:
+            if self._timed is not stage:
+                self._watch(HEAD_SECONDS if stage is _Stage.HEAD else BODY_SILENCE_SECONDS)
+            self._timed_bytes += len(data)
+            if stage is _Stage.HEAD and self._timed_bytes > HEAD_MAX_BYTES:
                 self._refuse(
                     answer(431, "headers_too_large", f"the limit is {HEAD_MAX_BYTES} bytes")
                 )
-            elif self._timer is None:
-                self._arm(HEAD_SECONDS)
-            return
-        self._disarm()
-        if self._stage is _Stage.BODY:
-            self._arm(BODY_SILENCE_SECONDS)
+            elif stage is _Stage.UNREAD and self._timed_bytes > LINGER_MAX_BYTES:
+                self.transport.close()
 
     def on_message_begin(self) -> None:
         self._stage = _Stage.HEAD
-        self._head_bytes = 0
+        self._timed = None
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         self._stage = _Stage.BODY
+        if len(self.pipeline) >= PIPELINED_MAX:
+            self._is_flooded = True
+            return
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if not self._is_flooded:
+            super().on_body(body)
 
     def on_message_complete(self) -> None:
         self._stage = _Stage.IDLE
-        super().on_message_complete()
+        if not self._is_flooded:
+            super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._stage is _Stage.BODY and self.cycle.response_complete:
+            # A client that sends before it listens should see its answer; then it has had its time.
+            self._stage = _Stage.UNREAD
+            self._watch(LINGER_SECONDS)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Application) -> None:
+        self._answering = cycle
+        self._reserve.leave(self)
+        super()._start_asgi_task(cycle, app)
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(answer(400, "invalid_http", msg))
 
-    def _arm(self, seconds: float) -> None:
+    def _watch(self, seconds: float) -> None:
+        """Begin to watch over the stage that the connection is in."""
+        self._disarm()
+        self._timed = self._stage
+        self._start_measuring()
         self._timer = self.loop.call_later(seconds, self._time_out)
 
+    def _start_measuring(self) -> None:
+        self._timed_from = self.loop.time()
+        self._timed_bytes = 0
+
     def _disarm(self) -> None:
+        self._timed = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -91,15 +165,33 @@ class HttpConnection(HttpToolsProtocol):
         self._timer = None
         if self.transport.is_closing():
             return
-        if self.flow.read_paused:
+        if self._stage is _Stage.BODY:
+            self._judge_pace()
+        elif self.flow.read_paused:
             # We stopped listening, not the client talking: an earlier request is still answered.
-            self._arm(BODY_SILENCE_SECONDS)
+            self._watch(BODY_SILENCE_SECONDS)
+        elif self.app is self._reserve and self.cycle is None:
+            self._refuse_overload()
         elif self._stage is _Stage.HEAD:
             self._refuse(
                 answer(408, "header_timeout", f"the headers took longer than {HEAD_SECONDS:g} s")
             )
         else:
             self.transport.close()
+
+    def _judge_pace(self) -> None:
+        """A client that has gone, or sends a byte now and then, must not keep its place."""
+        measured_seconds = self.loop.time() - self._timed_from
+        if self.flow.read_paused or measured_seconds < BODY_SILENCE_SECONDS / 2:
+            # We did not listen, or began again to only now.
+            self._watch(BODY_SILENCE_SECONDS)
+        elif self._timed_bytes < measured_seconds * self._body_min_bytes_per_second:
+            self.transport.close()
+        else:
+            self._watch(BODY_SILENCE_SECONDS)
+
+    def _refuse_overload(self) -> None:
+        self._refuse(answer(503, "overloaded", OVERLOADED))
 
     def _refuse(self, refusal: Answer) -> None:
         """Answer without a request, and hang up."""
@@ -117,3 +209,20 @@ class HttpConnection(HttpToolsProtocol):
                 + refusal.body
             )
         self.transport.close()
+
+
+class _Flow(FlowControl):
+    """Says when reading goes on, and asks nothing of a transport that closes: it would raise."""
+
+    def __init__(self, transport: asyncio.Transport, on_resumed: Callable[[], None]) -> None:
+        super().__init__(transport)
+        self._on_resumed = on_resumed
+
+    def pause_reading(self) -> None:
+        if not self._transport.is_closing():
+            super().pause_reading()
+
+    def resume_reading(self) -> None:
+        if self.read_paused and not self._transport.is_closing():
+            super().resume_reading()
+            self._on_resumed()

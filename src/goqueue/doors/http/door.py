@@ -1,6 +1,8 @@
 """Opens and closes the HTTP door on the running event loop."""
 
 import asyncio
+import logging
+import socket
 from collections.abc import Sequence
 from email.utils import formatdate
 from typing import Final
@@ -12,11 +14,13 @@ from goqueue.doors.http.body import BODIES_HELD_MAX_BYTES
 from goqueue.doors.http.connection import KEEP_ALIVE_SECONDS, HttpConnection
 from goqueue.doors.http.entry import Entry
 from goqueue.doors.http.readiness import Readiness
+from goqueue.doors.http.reserve import Reserve
 from goqueue.doors.http.traffic import Traffic
 from goqueue.doors.web.asgi import Application
 from goqueue.doors.web.bodies import BodyReader
 from goqueue.doors.web.late_app import LateApp
 from goqueue.doors.web.mounting import Mount
+from goqueue.doors.web.site_guard import SiteGuard
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.service.broker_service import BrokerService
 
@@ -26,6 +30,11 @@ BACKLOG: Final = 4_096
 STOP_GRACE_SECONDS: Final = 0.6
 # After a cancelled request was hung up on, its task needs a few turns of the loop.
 STOP_SETTLE_SECONDS: Final = 0.2
+
+
+# What a client does wrong is answered, and counted in the metrics; a line for each would let it
+# fill the log.
+logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
 
 
 class HttpDoor:
@@ -47,16 +56,19 @@ class HttpDoor:
         # Now: it tells by what changes from here on that the broker has announced itself.
         self._readiness = Readiness(service.administration, self._closing)
         self._app = LateApp(self._build_app)
-        entry = Entry(
+        self._entry = Entry(
             service,
             app=self._app,
             bodies=self._bodies,
             traffic=self._traffic,
+            guard=SiteGuard(_own_names(config)),
             closing=self._closing,
             mounts=mounts,
         )
+        self._reserve = Reserve(self._entry)
+        self._body_min_bytes_per_second = config.http_request_min_bytes_per_second
         self._uvicorn = Config(
-            entry,
+            self._entry,
             interface="asgi3",
             http=HttpConnection,
             ws="none",
@@ -138,6 +150,8 @@ class HttpDoor:
     def _connect(self) -> HttpConnection:
         return HttpConnection(
             on_lost=self._lost,
+            reserve=self._reserve,
+            body_min_bytes_per_second=self._body_min_bytes_per_second,
             config=self._uvicorn,
             server_state=self._connections,
             app_state={},
@@ -156,3 +170,8 @@ class HttpDoor:
         if self._clock is not None:
             self._clock.cancel()
             self._clock = None
+
+
+def _own_names(config: BrokerConfig) -> list[str]:
+    """The machine's own name is advertised by a broker that listens on every address."""
+    return [config.host, config.advertised_host, socket.gethostname(), *config.http_allowed_hosts]

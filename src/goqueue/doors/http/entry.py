@@ -1,4 +1,4 @@
-"""The first code that a request meets: limits, HEAD, and the short way for publishing."""
+"""The first code that a request meets: who may come in, limits, the short way for publishing."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ from goqueue.doors.web.bodies import BodyReader
 from goqueue.doors.web.callers import caller_in
 from goqueue.doors.web.mounting import Mount
 from goqueue.doors.web.sending import respond
+from goqueue.doors.web.site_guard import SiteGuard, Unwelcome
 from goqueue.model.caller import Caller, Door
 from goqueue.service.broker_service import BrokerService
 
@@ -40,10 +41,12 @@ class Entry:
         app: Application,
         bodies: BodyReader,
         traffic: Traffic,
+        guard: SiteGuard,
         closing: asyncio.Event,
         mounts: Sequence[Mount] = (),
     ) -> None:
         self._service = service
+        self._guard = guard
         self._app = app
         self._mounts = mounts
         self._bodies = bodies
@@ -53,7 +56,12 @@ class Entry:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         traffic = self._traffic
         method: str = scope["method"]
-        if traffic.is_full:
+        unwelcome = self._guard.refusal(scope)
+        if unwelcome is not None:
+            await self._refuse(unwelcome, scope, send)
+            return
+        path: str = scope["path"]
+        if traffic.is_full_for(path):
             traffic.count(method, 503)
             await _send(
                 send,
@@ -71,7 +79,6 @@ class Entry:
                     return
             caller = caller_in(scope, Door.HTTP)
             self._service.tracing.asked_by(caller)
-            path: str = scope["path"]
             if method == "POST" and path.endswith(_SUFFIX) and path.startswith(_PREFIX):
                 name = path[len(_PREFIX) : -len(_SUFFIX)]
                 if name and "/" not in name and not scope["query_string"]:
@@ -86,6 +93,14 @@ class Entry:
         finally:
             traffic.in_flight -= 1
             traffic.time(method, route, perf_counter() - started)
+
+    async def _refuse(self, unwelcome: Unwelcome, scope: Scope, send: Send) -> None:
+        self._traffic.count(scope["method"], unwelcome.status)
+        for mount in self._mounts:
+            if mount.takes(scope):
+                await mount.refuse(unwelcome, scope, send)
+                return
+        await _send(send, answer(unwelcome.status, unwelcome.code, unwelcome.message))
 
     async def _publish(
         self, caller: Caller, name: str, scope: Scope, receive: Receive, send: Send
@@ -124,7 +139,7 @@ class Entry:
 
         if method == "HEAD":
             # The same answer as to GET; the server leaves out its body.
-            scope = {**scope, "method": "GET"}
+            scope = {**scope, "method": "GET", "is_head": True}
         await self._app(scope, receive, counted)
         # Litestar's router leaves it there.
         return scope.get("path_template") or _UNMATCHED

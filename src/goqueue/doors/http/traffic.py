@@ -9,6 +9,13 @@ from goqueue.model.measuring.histograms import Histogram
 # Long polls stand among them, so it is large; each holds a task and a few KB.
 REQUESTS_IN_FLIGHT_MAX: Final = 4_096
 
+# How one sees from outside whether all is well: answered when nothing else is any more. They take
+# no time and hold nothing.
+PROBES: Final = frozenset({"/healthz", "/readyz"})
+SCRAPE: Final = "/metrics"
+# Scrapes run one after another, so those that wait have a limit of their own.
+SCRAPES_IN_FLIGHT_MAX: Final = 16
+
 # A client may send any word as a method; others are counted together.
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
@@ -25,9 +32,10 @@ class Traffic:
     def connections(self) -> int:
         return len(self._connections)
 
-    @property
-    def is_full(self) -> bool:
-        return self.in_flight >= REQUESTS_IN_FLIGHT_MAX
+    def is_full_for(self, path: str) -> bool:
+        if self.in_flight < REQUESTS_IN_FLIGHT_MAX or path in PROBES:
+            return False
+        return path != SCRAPE or self.in_flight >= REQUESTS_IN_FLIGHT_MAX + SCRAPES_IN_FLIGHT_MAX
 
     def count(self, method: str, status: int) -> None:
         self.answered[_known(method), status] += 1

@@ -11,6 +11,7 @@ from goqueue.doors.web.asgi import Receive, Scope, Send
 from goqueue.doors.web.bodies import BodyFault, BodyReader, BodyRefused, Headers
 from goqueue.doors.web.callers import caller_in
 from goqueue.doors.web.sending import respond
+from goqueue.doors.web.site_guard import Unwelcome
 from goqueue.model.caller import Door
 from goqueue.service.broker_service import BrokerService
 
@@ -81,6 +82,10 @@ class RegistryDoor:
         headers = [(b"allow", allowed.encode())] if allowed else []
         await respond(send, status, kind, content, headers)
 
+    async def refuse(self, unwelcome: Unwelcome, _scope: Scope, send: Send) -> None:
+        status, body = answer_to(HttpRefusal(unwelcome.status, unwelcome.message))
+        await respond(send, status, _KINDS[0], _encode(body))
+
     async def _answer(self, scope: Scope, receive: Receive) -> object:
         # Imported with the first request: most brokers start without a registry being used.
         from goqueue.doors.registry.requests import Call, Query
@@ -119,23 +124,18 @@ def _refusal(fault: BodyFault, max_bytes: int) -> HttpRefusal:
 
 
 def _check_head(headers: Headers) -> int:
-    """Refuse what a web page elsewhere could send without asking; return the announced length.
-
-    A page may post forms and plain text across sites, or a body without any type, but not JSON.
-    """
-    kind, length, origin = "", 0, b""
+    """Refuse what says that it is something else than JSON; return the announced length."""
+    kind, length = "", 0
     for name, value in headers:
         if name == b"content-type":
             kind = value.partition(b";")[0].strip().lower().decode("latin-1")
         elif name == b"content-length":
             length = int(value)
-        elif name == b"origin":
-            origin = value
     is_json = kind.startswith("application/") and kind.endswith(("/json", "+json"))
-    if not is_json and kind != _BYTES_KIND and (kind or origin):
+    if not is_json and kind not in ("", _BYTES_KIND):
         raise HttpRefusal(
             415,
-            f"content-type is {kind or 'missing'}; send application/vnd.schemaregistry.v1+json "
+            f"content-type is {kind}; send application/vnd.schemaregistry.v1+json "
             "or application/json",
         )
     return length

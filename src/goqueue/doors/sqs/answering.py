@@ -21,6 +21,7 @@ from goqueue.doors.web.bodies import BodyFault, BodyReader, BodyRefused, Headers
 from goqueue.doors.web.callers import caller_in
 from goqueue.doors.web.long_poll import gone
 from goqueue.doors.web.sending import respond
+from goqueue.doors.web.site_guard import Unwelcome
 from goqueue.model.caller import Caller, Door
 from goqueue.service.broker_service import BrokerService
 
@@ -43,7 +44,6 @@ class _Head:
     content_type: bytes = b""
     host: bytes = b"localhost"
     authorization: bytes = b""
-    origin: bytes = b""
     length: int = 0
 
 
@@ -85,9 +85,8 @@ class Answering:
         except Exception as error:
             refused = self._refused(name, error)
             status = refused.kind.status
-            content = _encode({"__type": refused.kind.json_type, "message": refused.message})
-            blame = "Sender" if refused.kind.is_sender else "Receiver"
-            headers.append((b"x-amzn-query-error", f"{refused.kind.query_code};{blame}".encode()))
+            content = _json_error(refused)
+            headers.append(_query_error(refused))
         await respond(send, status, _JSON, content, headers)
         return _label(name)
 
@@ -99,11 +98,6 @@ class Answering:
         name = ""
         try:
             body = await self._body(head, receive)
-            if head.origin:
-                # A web page elsewhere may make a browser post a form; no SDK sends this header.
-                raise SqsError(
-                    ErrorKind.ACCESS_DENIED, "Forms are not taken from web pages (Origin)."
-                )
             form = query_protocol.parse_form(body)
             name = form.pop("Action", "")
             action = _find(name)
@@ -149,6 +143,28 @@ class Answering:
             raise _refusal(refused.fault) from None
 
 
+async def refuse(unwelcome: Unwelcome, scope: Scope, send: Send) -> None:
+    """Answer a request that was not let in, in its protocol."""
+    error = SqsError(ErrorKind.ACCESS_DENIED, unwelcome.message)
+    request_id = new_message_id()
+    headers = [(b"x-amzn-requestid", request_id.encode())]
+    if _head(scope["headers"]).target:
+        headers.append(_query_error(error))
+        await respond(send, unwelcome.status, _JSON, _json_error(error), headers)
+    else:
+        content = query_protocol.error_xml(error, request_id)
+        await respond(send, unwelcome.status, b"text/xml", content, headers)
+
+
+def _json_error(error: SqsError) -> bytes:
+    return _encode({"__type": error.kind.json_type, "message": error.message})
+
+
+def _query_error(error: SqsError) -> tuple[bytes, bytes]:
+    blame = "Sender" if error.kind.is_sender else "Receiver"
+    return b"x-amzn-query-error", f"{error.kind.query_code};{blame}".encode()
+
+
 def _refusal(fault: BodyFault) -> SqsError:
     if fault is BodyFault.TOO_LARGE:
         return SqsError(
@@ -168,8 +184,6 @@ def _head(headers: Headers) -> _Head:
             head.host = value
         elif name == b"authorization":
             head.authorization = value
-        elif name == b"origin":
-            head.origin = value
         elif name == b"content-length":
             head.length = int(value)
         elif name == b"content-type":

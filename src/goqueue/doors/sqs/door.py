@@ -5,6 +5,7 @@ import asyncio
 from goqueue.doors.sqs.recognising import is_for_sqs
 from goqueue.doors.web.asgi import Application, Receive, Scope, Send
 from goqueue.doors.web.late_app import LateApp
+from goqueue.doors.web.site_guard import Unwelcome
 from goqueue.service.broker_service import BrokerService
 
 
@@ -32,3 +33,8 @@ class SqsDoor:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
+
+    async def refuse(self, unwelcome: Unwelcome, scope: Scope, send: Send) -> None:
+        from goqueue.doors.sqs.answering import refuse
+
+        await refuse(unwelcome, scope, send)

@@ -1,6 +1,7 @@
 """Reading a request's body within limits.
 
-How long a body may take is the connection's business: a silent client is hung up on there.
+How long a body may take is the connection's business: a slow client is hung up on there, and one
+that goes on sending after its answer.
 """
 
 import asyncio
@@ -15,6 +16,8 @@ Headers = Iterable[tuple[bytes, bytes]]
 # A body that is refused for its size is still read for this long, so that the client, which sends
 # before it listens, sees the answer instead of a reset connection.
 LINGER_SECONDS: Final = 1.0
+# And for this much: a second of a fast line would keep the event loop busy for all of it.
+LINGER_MAX_BYTES: Final = 64 * 1024 * 1024
 
 
 class BodyFault(Enum):
@@ -82,8 +85,12 @@ async def _refuse_size(headers: Headers, receive: Receive) -> None:
     if not any(name == b"expect" for name, _ in headers):
         try:
             async with asyncio.timeout(LINGER_SECONDS):
-                while (await _next(receive))["more_body"]:
-                    pass
+                passed_over = 0
+                while passed_over < LINGER_MAX_BYTES:
+                    message = await _next(receive)
+                    if not message["more_body"]:
+                        break
+                    passed_over += len(message["body"])
         except TimeoutError:
             pass
     raise BodyRefused(BodyFault.TOO_LARGE)

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from goqueue.doors.web.asgi import Receive, Scope, Send
+from goqueue.doors.web.site_guard import Unwelcome
 
 
 class Mount(Protocol):
@@ -14,6 +15,9 @@ class Mount(Protocol):
         """Whether a request is for it; called for every request, so it must be quick."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+    async def refuse(self, unwelcome: Unwelcome, scope: Scope, send: Send, /) -> None:
+        """Answer one of its requests that was not let in."""
 
     def close(self) -> None:
         """The door closes: answer what waits."""

@@ -153,7 +153,7 @@ class TestBodyLimit:
     async def test_expecting_client_is_told_before_it_sends(self, address: tuple[str, int]) -> None:
         answer = await raw(
             address,
-            b"POST /topics/t/messages HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\n"
+            b"POST /topics/t/messages HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\n"
             b"content-type: application/json\r\ncontent-length: 200000\r\n\r\n",
             ends=False,
         )
@@ -219,7 +219,7 @@ async def test_slow_body(address: tuple[str, int], monkeypatch: pytest.MonkeyPat
 
     answer = await raw(
         address,
-        b"POST /topics HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+        b"POST /topics HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
         b"content-length: 10\r\n\r\n{",
     )
     assert answer == b""
@@ -239,7 +239,7 @@ async def test_too_many_connections(
 
 
 async def test_pipelined_requests_are_answered_in_order(address: tuple[str, int]) -> None:
-    request = b"GET %s HTTP/1.1\r\nhost: x\r\n%s\r\n"
+    request = b"GET %s HTTP/1.1\r\nhost: localhost\r\n%s\r\n"
     answer = await raw(
         address,
         request % (b"/healthz", b"")

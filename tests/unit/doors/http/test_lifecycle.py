@@ -57,7 +57,7 @@ async def test_stopping_hangs_up_on_who_does_not_finish(
 ) -> None:
     reader, writer = await asyncio.open_connection(*address)
     writer.write(
-        b"POST /topics HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+        b"POST /topics HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
         b"content-length: 10\r\n\r\n{"
     )
     quiet_reader, quiet_writer = await asyncio.open_connection(*address)
@@ -81,7 +81,7 @@ async def test_a_request_under_way_is_answered_before_the_end(
     reader, writer = await asyncio.open_connection(*address)
     body = b'{"value": "last"}'
     head = (
-        b"POST /topics/orders/messages HTTP/1.1\r\nhost: x\r\n"
+        b"POST /topics/orders/messages HTTP/1.1\r\nhost: localhost\r\n"
         b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
     )
     writer.write(head + body[:5])

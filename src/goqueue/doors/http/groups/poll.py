@@ -1,14 +1,20 @@
-"""/groups/{group}/poll: read as a member of the group, or lease messages of a queue."""
+"""/groups/{group}/receive: read as a member of the group, or lease messages of a queue.
+
+`GET …/poll` does the same. It came first, but a GET should change nothing: a web page of another
+site, or a browser that fetches a link ahead, would take messages that nobody reads. So it is
+answered only to programs and to pages of this broker.
+"""
 
 import asyncio
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
-from litestar import Request, get
+from litestar import Request, get, post
+from litestar.connection import ASGIConnection
 from litestar.di import NamedDependency
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import QueryParameter
+from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
+from litestar.params import JSONBody, QueryParameter
 from msgspec import Meta
 
 from goqueue.doors.http.errors import Refusal
@@ -16,16 +22,19 @@ from goqueue.doors.http.groups.fields import (
     GROUP_NAME_MAX_LENGTH,
     MEMBER_ID_MAX_LENGTH,
     GroupInPath,
+    MemberId,
     TopicPartitions,
     show_partitions,
 )
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.payloads import ByteEncoding, Encoding
 from goqueue.doors.http.publishing import NamedHeader
-from goqueue.doors.http.queues import DELAY_MAX_MS, QueuedMessage, poll_queue
+from goqueue.doors.http.queues import DELAY_MAX_MS, Milliseconds, QueuedMessage, poll_queue
 from goqueue.doors.http.stored_message import show_record
 from goqueue.doors.http.topics import TOPIC_NAME_PATTERN
+from goqueue.doors.http.whole_numbers import whole
 from goqueue.doors.web.long_poll import LONG_POLL_MAX_MS, or_gone
+from goqueue.doors.web.site_guard import CROSS_SITE, is_from_own_page
 from goqueue.model.caller import Caller
 from goqueue.model.groups.hosted_members import PolledRecord
 from goqueue.model.names import TOPIC_NAME_MAX_LENGTH
@@ -65,17 +74,99 @@ class QueuePoll(msgspec.Struct, frozen=True):
     messages: list[QueuedMessage]
 
 
+class ReceiveMessages(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Either `memberId` or `topic` is needed."""
+
+    member_id: Annotated[
+        MemberId | None, Meta(description="Read as this member, in offset order.")
+    ] = None
+    topic: Annotated[
+        Annotated[
+            str, Meta(min_length=1, max_length=TOPIC_NAME_MAX_LENGTH, pattern=TOPIC_NAME_PATTERN)
+        ]
+        | None,
+        Meta(description="Instead of a member: lease messages of this topic as a queue."),
+    ] = None
+    max: Annotated[
+        float,
+        Meta(ge=1, le=MESSAGES_MAX, multiple_of=1, description="Messages at most."),
+    ] = MESSAGES_DEFAULT
+    timeout: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=LONG_POLL_MAX_MS,
+            multiple_of=1,
+            description="Milliseconds to wait for a message if there is none yet.",
+        ),
+    ] = 0
+    encoding: Annotated[Encoding, Meta(description="As for reading a partition.")] = "text"
+    consumer: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=GROUP_NAME_MAX_LENGTH)] | None,
+        Meta(description="Queue only: who leases; in-flight limits are per consumer."),
+    ] = None
+    visibility: Annotated[
+        Milliseconds,
+        Meta(
+            description="Queue only: milliseconds until others may get the messages; 0 leaves it "
+            "to the topic's settings."
+        ),
+    ] = 0
+    start: Annotated[
+        Literal["earliest", "latest"] | None,
+        Meta(description="Queue only: where the group's first read begins."),
+    ] = None
+
+
+# As a member, the topics are those that the group has given it.
+_READING: Final = {
+    "needs": (
+        Need(Resource.GROUP, Verb.READ, names="group"),
+        Need(Resource.TOPIC, Verb.READ, names="topic"),
+    )
+}
+_ERRORS: Final = (400, 403, 404, 409, 416, 422)
+
+
+@post(
+    "/groups/{group:str}/receive",
+    tags=["Groups"],
+    status_code=200,
+    responses=errors(*_ERRORS, 413, 415),
+    opt=_READING,
+)
+async def receive(
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    closing: NamedDependency[asyncio.Event],
+    request: Request[Any, Any, Any],
+    group: GroupInPath,
+    data: JSONBody[ReceiveMessages],
+) -> MemberPoll | QueuePoll:
+    """Messages for a member of the group, or of a topic read as a queue.
+
+    A member's read is a heartbeat, too. 409 `rebalance_in_progress`: commit, and join again.
+    """
+    return await _read(service, caller, group, data, request, closing)
+
+
+def own_pages_only(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+    if connection.scope.get("is_head"):
+        raise Refusal(405, "method_not_allowed", "HEAD would take messages that nobody sees")
+    if not is_from_own_page(connection.scope["headers"]):
+        raise Refusal(
+            CROSS_SITE.status,
+            CROSS_SITE.code,
+            "a browser may not read by GET, since that takes the messages: POST …/receive",
+        )
+
+
 @get(
     "/groups/{group:str}/poll",
     tags=["Groups"],
-    responses=errors(400, 403, 404, 409, 416, 422),
-    # As a member, the topics are those that the group has given it.
-    opt={
-        "needs": (
-            Need(Resource.GROUP, Verb.READ, names="group"),
-            Need(Resource.TOPIC, Verb.READ, names="topic"),
-        )
-    },
+    responses=errors(*_ERRORS),
+    guards=[own_pages_only],
+    opt=_READING,
 )
 async def poll(
     service: NamedDependency[BrokerService],
@@ -138,10 +229,33 @@ async def poll(
         QueryParameter(description="Queue only: where the group's first poll begins."),
     ] = None,
 ) -> MemberPoll | QueuePoll:
-    """Messages for a member of the group, or of a topic read as a queue.
+    """The same as `POST …/receive`, for programs; browsers are refused."""
+    wanted = ReceiveMessages(
+        member_id=member_id,
+        topic=topic,
+        max=limit,
+        timeout=wait_ms,
+        encoding=encoding,
+        consumer=consumer,
+        visibility=visibility,
+        start=start,
+    )
+    return await _read(service, caller, group, wanted, request, closing)
 
-    A member's poll is a heartbeat, too. 409 `rebalance_in_progress`: commit, and join again.
-    """
+
+ROUTES: Final[Sequence[HTTPRouteHandler]] = (receive, poll)
+
+
+async def _read(
+    service: BrokerService,
+    caller: Caller,
+    group: str,
+    wanted: ReceiveMessages,
+    request: Request[Any, Any, Any],
+    closing: asyncio.Event,
+) -> MemberPoll | QueuePoll:
+    member_id, topic = wanted.member_id, wanted.topic
+    limit, wait_ms = whole(wanted.max), whole(wanted.timeout)
     if (member_id is None) == (topic is None):
         raise Refusal(
             422,
@@ -150,7 +264,7 @@ async def poll(
             "group, or the second to read that topic as a queue",
         )
     if member_id is not None:
-        if (consumer, visibility, start) != (None, 0, None):
+        if (wanted.consumer, wanted.visibility, wanted.start) != (None, 0, None):
             raise Refusal(
                 422, "invalid_request", "consumer, visibility, start: they go with topic only"
             )
@@ -160,27 +274,24 @@ async def poll(
             closing,
         )
         return MemberPoll(
-            [_show(each, encoding) for each in records],
+            [_show(each, wanted.encoding) for each in records],
             member.epoch,
             show_partitions(member.to_revoke),
         )
     assert topic is not None
-    wanted = Receive(
+    lease = Receive(
         max_messages=min(limit, LEASED_MESSAGES_MAX),
-        member=consumer,
-        lease_ms=visibility or None,
+        member=wanted.consumer,
+        lease_ms=whole(wanted.visibility) or None,
         wait_ms=wait_ms,
-        start=start or "earliest",
+        start=wanted.start or "earliest",
     )
     found = await or_gone(
-        poll_queue(service, caller, group, topic, wanted, encoding),
+        poll_queue(service, caller, group, topic, lease, wanted.encoding),
         request.receive,
         closing,
     )
     return QueuePoll(found)
-
-
-ROUTES: Final[Sequence[HTTPRouteHandler]] = (poll,)
 
 
 def _show(polled: PolledRecord, encoding: Encoding) -> PolledMessage:
