@@ -94,10 +94,13 @@ def test_topic_from_creation_to_deletion(cli: Cli, topic: str) -> None:
     everything = cli.json("topics", "describe", topic, "--all-settings")
     assert everything["config"]["retention.ms"] == "604800000"  # type: ignore[index]
 
-    cli("topics", "delete", topic)
+    refused = cli("topics", "delete", topic, code=1).stderr
+    assert b"--yes" in refused
+    assert topic.encode() in cli("topics", "list").stdout
+    cli("topics", "delete", topic, "--yes")
     assert b"there is no topic" in cli("topics", "describe", topic, code=1).stderr
-    assert b"there is no topic" in cli("topics", "delete", topic, code=1).stderr
-    cli("topics", "delete", topic, "--if-exists")
+    assert b"there is no topic" in cli("topics", "delete", topic, "--yes", code=1).stderr
+    cli("topics", "delete", topic, "--yes", "--if-exists")
 
 
 @pytest.mark.parametrize(

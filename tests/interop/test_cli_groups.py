@@ -147,6 +147,11 @@ def test_reset_in_every_way(
     refusal = cli("offsets", "reset", group, "--yes", "--from-file", str(file), code=1)
     assert "line 1" in refusal
 
+    before = committed(cli, group)
+    assert "--yes" in cli("offsets", "reset", group, "--to", "earliest", code=1)
+    assert "--yes" in cli("offsets", "delete", group, code=1)
+    assert "--yes" in cli("groups", "delete", group, code=1)
+    assert committed(cli, group) == before
     cli("offsets", "delete", group, "--topic", f"{filled}:0", "--yes")
     assert committed(cli, group) == {1: 6}
     assert "deleted group" in cli("groups", "delete", group, "--yes")
@@ -171,6 +176,9 @@ def test_transactions(cli: Cli, bootstrap: str, filled: str, server: ServerProce
     name = f"tx-{filled}"
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
     producer.init_transactions(TIMEOUT_SECONDS)
+    empty = cli.json("transactions", "describe", name)
+    assert (empty["state"], empty["startedAt"], empty["partitions"]) == ("Empty", None, [])
+    assert f"{name}  Empty, producer" in cli("transactions", "describe", name)
     producer.begin_transaction()
     producer.produce(filled, b"x", partition=1)
     producer.flush(TIMEOUT_SECONDS)

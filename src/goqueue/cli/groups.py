@@ -1,10 +1,10 @@
 """`goqueue groups`: list, describe, delete."""
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from goqueue.cli.confirming import confirm
 from goqueue.cli.failures import CommandFailed
 from goqueue.cli.groups_access import GroupArgument, YesOption, ends_of, lag_of, with_groups
 from goqueue.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, Output, OutputOption
@@ -120,8 +120,7 @@ def delete_group(
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Delete groups with their offsets. They must have no members."""
-    if not yes and sys.stdin.isatty():
-        typer.confirm(f"Delete {', '.join(names)} with all offsets?", abort=True)
+    confirm(f"Delete {', '.join(names)} with all offsets?", yes=yes)
 
     async def delete(_: "KafkaAdmin", admin: "GroupAdmin") -> None:
         for name in names:

@@ -1,12 +1,12 @@
 """`goqueue offsets`: list, reset, export, delete."""
 
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from goqueue.cli.confirming import confirm
 from goqueue.cli.failures import CommandFailed
 from goqueue.cli.groups_access import GroupArgument, YesOption, ends_of, lag_of, with_groups
 from goqueue.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, Output, OutputOption
@@ -105,9 +105,8 @@ def delete_offsets(
 ) -> None:
     """Forget offsets of topics that nobody in the group reads; all topics without --topic."""
     wanted = _topics(topic)
-    if not yes and sys.stdin.isatty():
-        which = ", ".join(topic or ()) or "all topics"
-        typer.confirm(f"Delete the offsets of group {group} in {which}?", abort=True)
+    which = ", ".join(topic or ()) or "all topics"
+    confirm(f"Delete the offsets of group {group} in {which}?", yes=yes)
 
     async def work(_: "KafkaAdmin", groups: "GroupAdmin") -> int:
         committed = await groups.offsets(group)
@@ -168,7 +167,7 @@ def reset_offsets(
         except PlanFailed as error:
             raise CommandFailed(str(error)) from error
         if not dry_run:
-            _confirm(group, planned, asks=not yes)
+            _confirm(group, planned, yes=yes)
             await groups.commit(group, {(each.topic, each.partition): each.new for each in planned})
         return planned
 
@@ -263,10 +262,10 @@ async def _times(
     return found
 
 
-def _confirm(group: str, planned: list["PlannedOffset"], *, asks: bool) -> None:
-    if asks and sys.stdin.isatty():
+def _confirm(group: str, planned: list["PlannedOffset"], *, yes: bool) -> None:
+    if not yes:
         _show(planned, Output.TABLE)
-        typer.confirm(f"Reset {len(planned)} offsets of group {group}?", abort=True)
+    confirm(f"Reset {len(planned)} offsets of group {group}?", yes=yes)
 
 
 def _show(planned: list["PlannedOffset"], output: Output) -> None:

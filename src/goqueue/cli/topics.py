@@ -1,12 +1,12 @@
 """`goqueue topics`: list, create, describe, alter, delete."""
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from goqueue.cli.confirming import confirm
 from goqueue.cli.failures import CommandFailed
 from goqueue.cli.options import (
     DEFAULT_BOOTSTRAP,
@@ -202,8 +202,7 @@ def delete_topic(
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Delete topics with all their messages."""
-    if not yes and sys.stdin.isatty():
-        typer.confirm(f"Delete {', '.join(names)} with all messages?", abort=True)
+    confirm(f"Delete {', '.join(names)} with all messages?", yes=yes)
 
     async def delete(admin: "KafkaAdmin") -> None:
         existing = set(await admin.topic_names())

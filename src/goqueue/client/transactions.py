@@ -1,7 +1,6 @@
 """Looking at transactions."""
 
 from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest
-from kio.schema.describe_transactions.v0.response import DescribeTransactionsResponse
 from kio.schema.errors import ErrorCode
 from kio.schema.list_transactions.v1.request import ListTransactionsRequest
 from kio.schema.list_transactions.v1.response import ListTransactionsResponse
@@ -11,6 +10,7 @@ from kio.static.primitive import i64
 from goqueue.client.admin import KafkaAdmin
 from goqueue.client.errors import RequestRefused
 from goqueue.client.group_facts import TransactionFacts
+from goqueue.client.transaction_answer import DescribeTransactionsResponse
 
 
 class TransactionAdmin:
@@ -50,14 +50,14 @@ class TransactionAdmin:
         )
         found = response.transaction_states[0]
         _check(found.error_code, transactional_id)
-        started_ms = round(found.transaction_start_time.timestamp() * 1000)
+        started = found.transaction_start_time
         return TransactionFacts(
             transactional_id=transactional_id,
             producer_id=int(found.producer_id),
             state=found.transaction_state,
             producer_epoch=int(found.producer_epoch),
             timeout_ms=round(found.transaction_timeout.total_seconds() * 1000),
-            started_ms=started_ms if started_ms >= 0 else None,
+            started_ms=None if started is None else round(started.timestamp() * 1000),
             partitions=tuple(
                 (str(topic.topic), int(partition))
                 for topic in found.topics

@@ -69,7 +69,7 @@ class HttpConnection(HttpToolsProtocol):
         super().connection_made(transport)
         self.flow = _Flow(transport, self._start_measuring)
         if len(self.connections) > CONNECTIONS_MAX:
-            self.app = self._reserve  # type: ignore[assignment]
+            self.app = self._reserve
             self._reserve.take(self, self._refuse_overload)
             self._watch(RESERVE_HEAD_SECONDS)
             return

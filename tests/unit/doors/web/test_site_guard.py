@@ -9,7 +9,11 @@ from goqueue.doors.web.site_guard import SiteGuard, is_from_own_page
 GUARD = SiteGuard(["Broker.Example.", "", "0.0.0.0", "::1", ".pods.example"])
 
 
-def status(method: str = "GET", guard: SiteGuard = GUARD, **headers: str) -> int:
+def status(method: str = "GET", /, **headers: str) -> int:
+    return status_at(GUARD, method, **headers)
+
+
+def status_at(guard: SiteGuard, method: str = "GET", /, **headers: str) -> int:
     """What a request with these headers is refused with; 0 if it is let in."""
     pairs = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     refused = guard.refusal({"method": method, "headers": pairs})
@@ -63,15 +67,15 @@ def test_other_names(host: str) -> None:
 
 
 def test_a_broker_without_names_of_its_own_takes_what_it_is_told_to() -> None:
-    assert status(guard=SiteGuard([]), host="evil.example") == 421
-    assert status(guard=SiteGuard(["*"]), host="evil.example") == 0
-    assert status(guard=SiteGuard([])) == 0
+    assert status_at(SiteGuard([]), host="evil.example") == 421
+    assert status_at(SiteGuard(["*"]), host="evil.example") == 0
+    assert status_at(SiteGuard([])) == 0
 
 
 def test_ever_new_spellings_are_not_kept() -> None:
     guard = SiteGuard([])
     for port in range(2_000):
-        assert status(guard=guard, host=f"localhost:{port}") == 0
+        assert status_at(guard, host=f"localhost:{port}") == 0
     assert len(guard._seen) <= 256
 
 
