@@ -32,8 +32,9 @@ Topics, publishing and reading over HTTP. Everything is JSON.
 An error is `{"error": {"code", "message"}}`. Status 400 is a request that is not of the form
 described here, 422 one of the right form whose content is refused, 503 one to send again later
 (after `Retry-After` seconds). Any request may be answered with 421 if it calls the broker by a name
-that is not its own, and one that changes something with 403 if a web page of another site sent it. A connection that sends no valid HTTP gets 400, one that is too slow
-408, one with headers over 64 KiB 431.
+that is not its own, and one that changes something with 403 if a web page of another site sent it.
+A connection that sends no valid HTTP gets 400, one that is too slow 408, one with headers over
+64 KiB 431.
 """
 
 _MEANINGS: Final[Mapping[int, str]] = {
