@@ -116,7 +116,6 @@ def test_nonsense_is_refused(bootstrap: str, topic: str) -> None:
 def goqueue(server: ServerProcess, *arguments: str, fails: bool = False) -> str:
     environment = {
         "GOQUEUE_BOOTSTRAP": server.bootstrap_servers,
-        "GOQUEUE_HTTP_URL": server.http_url,
         "PATH": "",
     }
     done = subprocess.run(
@@ -133,13 +132,19 @@ def goqueue(server: ServerProcess, *arguments: str, fails: bool = False) -> str:
 
 def test_the_command_line_delays_lists_and_cancels(server: ServerProcess, topic: str) -> None:
     create(server.bootstrap_servers, topic)
-    goqueue(server, "produce", topic, "tomorrow", "--delay", "1d")
-    goqueue(server, "produce", topic, "new year", "--at", "2099-01-01T00:00:00Z", "-k", "k")
+    told = goqueue(server, "produce", topic, "tomorrow", "--delay", "1d")
+    later = ("--at", "2099-01-01T00:00:00Z", "-k", "k", "-H", "a=b", "-o", "json")
+    [new_year] = json.loads(goqueue(server, "produce", topic, "new year", *later))
+    assert new_year["deliverAt"] == 4_070_908_800_000
     page = json.loads(goqueue(server, "delayed", "list", topic, "-o", "json"))
     first, second = page["messages"]
     assert (first["value"], second["value"]) == ("tomorrow", "new year")
     assert second["deliverAt"] == 4_070_908_800_000
     assert second["id"] in goqueue(server, "delayed", "list", topic)
+    assert (second["id"], second["key"]) == (new_year["id"], "k")
+    assert told.startswith(f"{first['id']}  due 20")
+    past = goqueue(server, "produce", topic, "now", "--at", "2001-01-01T00:00:00Z", "-p", "0")
+    assert past == "sent at once to partition 0 offset 0\n"
 
     assert "cancelled" in goqueue(server, "delayed", "cancel", topic, first["id"])
     refused = goqueue(server, "delayed", "cancel", topic, first["id"], fails=True)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from goqueue.cli.options import DEFAULT_HTTP_URL, HttpOption, Output, OutputOption
+from goqueue.cli.options import ASK_BROKER, HttpOption, Output, OutputOption
 from goqueue.cli.output import print_document, print_rows
 from goqueue.client.http_api import HttpApi
 
@@ -19,7 +19,7 @@ TopicArgument = Annotated[
 def list_dead_letters(
     topic: TopicArgument,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000)] = 100,
-    http: HttpOption = DEFAULT_HTTP_URL,
+    http: HttpOption = ASK_BROKER,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """The oldest dead letters that were not sent back."""
@@ -46,7 +46,7 @@ def redrive(
     limit: Annotated[
         int | None, typer.Option("--limit", "-n", min=1, help="How many at most, oldest first.")
     ] = None,
-    http: HttpOption = DEFAULT_HTTP_URL,
+    http: HttpOption = ASK_BROKER,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Send dead letters back to the topic they came from."""

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from goqueue.cli.moments import format_moment
-from goqueue.cli.options import DEFAULT_HTTP_URL, HttpOption, Output, OutputOption
+from goqueue.cli.options import ASK_BROKER, HttpOption, Output, OutputOption
 from goqueue.cli.output import print_document, print_rows
 from goqueue.client.http_api import HttpApi
 
@@ -21,7 +21,7 @@ def list_delayed(
     after: Annotated[
         str | None, typer.Option(metavar="ID", help="Go on after this message.", show_default=False)
     ] = None,
-    http: HttpOption = DEFAULT_HTTP_URL,
+    http: HttpOption = ASK_BROKER,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """What waits for a topic, by due time."""
@@ -45,7 +45,7 @@ def list_delayed(
 def cancel(
     topic: TopicArgument,
     ids: Annotated[list[str], typer.Argument(metavar="ID…", help="From `goqueue delayed list`.")],
-    http: HttpOption = DEFAULT_HTTP_URL,
+    http: HttpOption = ASK_BROKER,
 ) -> None:
     """Take messages back; fails at the first that is on its way already."""
     api = HttpApi(http)
@@ -55,7 +55,7 @@ def cancel(
 
 
 @delayed.command("stats")
-def stats(http: HttpOption = DEFAULT_HTTP_URL, output: OutputOption = Output.TABLE) -> None:
+def stats(http: HttpOption = ASK_BROKER, output: OutputOption = Output.TABLE) -> None:
     """What is pending, and how late what was due has been."""
     answer = HttpApi(http).get("delay", "stats")
     if output is not Output.TABLE:

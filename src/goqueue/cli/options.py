@@ -1,10 +1,15 @@
 """Options that several commands share."""
 
+import os
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
+
+from goqueue.model.errors import GoQueueError
+
+_BOOTSTRAP_VARIABLE: Final = "GOQUEUE_BOOTSTRAP"
 
 
 class Output(StrEnum):
@@ -18,20 +23,42 @@ BootstrapOption = Annotated[
     typer.Option(
         "--bootstrap",
         "-b",
-        envvar="GOQUEUE_BOOTSTRAP",
+        envvar=_BOOTSTRAP_VARIABLE,
         metavar="HOST:PORT",
         help="Kafka address of a broker; several with commas between.",
     ),
 ]
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
+# Where `goqueue serve` answers unless told otherwise.
+_USUAL_HTTP_URL: Final = "http://127.0.0.1:8080"
+ASK_BROKER: Final = ""
+
+
+def http_url(given: str, bootstrap: str | None = None) -> str:
+    """The address given, or the one that the broker tells which Kafka commands talk to."""
+    if given:
+        return given
+    from goqueue.client.http_address import find_http_url
+
+    try:
+        return find_http_url(bootstrap or os.environ.get(_BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP))
+    except GoQueueError:
+        # If nobody is there either, that address is the one that the user is told.
+        return _USUAL_HTTP_URL
+
+
 HttpOption = Annotated[
     str,
     typer.Option(
-        "--http", envvar="GOQUEUE_HTTP_URL", metavar="URL", help="HTTP address of a broker."
+        "--http",
+        envvar="GOQUEUE_HTTP_URL",
+        metavar="URL",
+        help=f"HTTP address of a broker; without it, the broker at {_BOOTSTRAP_VARIABLE} is asked.",
+        show_default=False,
+        callback=lambda given: http_url(given),
     ),
 ]
-DEFAULT_HTTP_URL = "http://127.0.0.1:8080"
 
 OutputOption = Annotated[
     Output,

@@ -17,10 +17,10 @@ from goqueue.cli.options import (
     BootstrapOption,
     Output,
     OutputOption,
+    http_url,
     parse_assignments,
 )
 from goqueue.cli.output import print_rows
-from goqueue.model.header_names import DELAY_MS, DELIVER_AT
 
 if TYPE_CHECKING:
     from goqueue.cli.record_text import OutgoingMessage
@@ -108,17 +108,14 @@ def produce(
     template = OutgoingMessage(
         key=key.encode() if key is not None else None,
         value=None,
-        headers=(
-            *(
-                (name, value.encode())
-                for name, value in parse_assignments(headers, "--header").items()
-            ),
-            *_delay_header(delay, at, compression),
+        headers=tuple(
+            (name, value.encode()) for name, value in parse_assignments(headers, "--header").items()
         ),
         partition=partition,
         timestamp_ms=None,
     )
     separator = key_separator.encode() if key_separator else None
+    when = _when(delay, at, compression)
     descriptor = 0 if values else _open_input(file)
     producer_options = {
         "bootstrap_servers": bootstrap,
@@ -129,32 +126,55 @@ def produce(
     async def run() -> None:
         lines = _values_as_lines(values) if values else _lines(descriptor)
         messages = _messages(lines, template, separator, as_json=as_json)
+        if when:
+            await _send_later(topic, messages, when, bootstrap, output)
+            return
         total_bytes = os.fstat(descriptor).st_size if file else None
         await _send(topic, messages, producer_options, output, total_bytes)
 
     asyncio.run(run())
 
 
-def _delay_header(
-    delay: str | None, at: str | None, compression: Compression
-) -> tuple[tuple[str, bytes], ...]:
-    """The record header by which any producer delays."""
+def _when(delay: str | None, at: str | None, compression: Compression) -> dict[str, int]:
+    """When messages are to be delivered, as the HTTP API has it; empty for now."""
     if delay is None and at is None:
-        return ()
+        return {}
     if delay is not None and at is not None:
         raise typer.BadParameter("give --delay or --at, not both")
     if compression is not Compression.NONE:
-        raise typer.BadParameter("brokers look for a delay in batches without --compression")
+        raise typer.BadParameter("messages with a delay are sent without --compression")
     from goqueue.cli.moments import parse_duration_ms, parse_moment_ms
 
     try:
         if delay is not None:
-            return ((DELAY_MS, b"%d" % parse_duration_ms(delay)),)
+            return {"delay": parse_duration_ms(delay)}
         assert at is not None
-        now_ms = int(time.time() * 1000)
-        return ((DELIVER_AT, b"%d" % parse_moment_ms(at, now_ms=now_ms)),)
+        return {"deliverAt": parse_moment_ms(at, now_ms=int(time.time() * 1000))}
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
+
+
+async def _send_later(
+    topic: str,
+    batches: AsyncIterator[tuple[list["OutgoingMessage"], int]],
+    when: dict[str, int],
+    bootstrap: str,
+    output: Output,
+) -> None:
+    from goqueue.cli.delayed_sender import send_delayed
+    from goqueue.cli.moments import format_moment
+
+    url = http_url(os.environ.get("GOQUEUE_HTTP_URL", ""), bootstrap)
+    rows = []
+    async for row in send_delayed(topic, batches, when, url):
+        if output is not Output.TABLE:
+            rows.append(row)
+        elif row["id"] is None:
+            typer.echo(f"sent at once to partition {row['partition']} offset {row['offset']}")
+        else:
+            typer.echo(f"{row['id']}  due {format_moment(row['deliverAt'])}")
+    if output is not Output.TABLE:
+        print_rows(rows, output, columns={})
 
 
 def _open_input(file: Path | None) -> int:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from goqueue.cli.failures import CommandFailed
-from goqueue.cli.options import DEFAULT_HTTP_URL, HttpOption, Output, OutputOption
+from goqueue.cli.options import ASK_BROKER, HttpOption, Output, OutputOption
 from goqueue.cli.output import print_rows
 from goqueue.client.http_api import HttpApi
 
@@ -37,7 +37,7 @@ def poll(
     start: Annotated[
         str, typer.Option("--start", help="Where a new group begins: earliest or latest.")
     ] = "earliest",
-    http: HttpOption = DEFAULT_HTTP_URL,
+    http: HttpOption = ASK_BROKER,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Take messages. Acknowledge them with their receipts before their time is over."""
@@ -60,9 +60,7 @@ def poll(
 
 
 @queue.command("ack")
-def ack(
-    group: GroupArgument, receipts: ReceiptsArgument, http: HttpOption = DEFAULT_HTTP_URL
-) -> None:
+def ack(group: GroupArgument, receipts: ReceiptsArgument, http: HttpOption = ASK_BROKER) -> None:
     """Say that messages are done with: they never come back."""
     _settle(http, "ack", {"group": group, "receipts": receipts})
 
@@ -74,16 +72,14 @@ def nack(
     delay_ms: Annotated[
         int | None, typer.Option("--delay", min=0, help="Milliseconds until the next delivery.")
     ] = None,
-    http: HttpOption = DEFAULT_HTTP_URL,
+    http: HttpOption = ASK_BROKER,
 ) -> None:
     """Say that messages failed: they come again after a wait, or become dead letters."""
     _settle(http, "nack", {"group": group, "receipts": receipts, "delay": delay_ms})
 
 
 @queue.command("reject")
-def reject(
-    group: GroupArgument, receipts: ReceiptsArgument, http: HttpOption = DEFAULT_HTTP_URL
-) -> None:
+def reject(group: GroupArgument, receipts: ReceiptsArgument, http: HttpOption = ASK_BROKER) -> None:
     """Make messages dead letters at once."""
     _settle(http, "reject", {"group": group, "receipts": receipts})
 
@@ -95,7 +91,7 @@ def extend(
     timeout_ms: Annotated[
         int, typer.Option("--for", min=0, help="Milliseconds from now; 0 gives them back.")
     ] = 30_000,
-    http: HttpOption = DEFAULT_HTTP_URL,
+    http: HttpOption = ASK_BROKER,
 ) -> None:
     """Keep messages for longer, or give them back."""
     _settle(http, "visibility", {"group": group, "receipts": receipts, "timeout": timeout_ms})
@@ -104,7 +100,7 @@ def extend(
 @queue.command("stats")
 def stats(
     priorities: Annotated[bool, typer.Option("--priorities", help="Per priority.")] = False,
-    http: HttpOption = DEFAULT_HTTP_URL,
+    http: HttpOption = ASK_BROKER,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """What every queue has ready, in flight and behind it."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from goqueue.cli.failures import CommandFailed
-from goqueue.cli.options import DEFAULT_HTTP_URL, HttpOption, Output, OutputOption
+from goqueue.cli.options import ASK_BROKER, HttpOption, Output, OutputOption
 from goqueue.cli.output import print_document, print_rows
 from goqueue.client.http_api import HttpApi
 
@@ -60,7 +60,7 @@ def list_schemas(
     prefix: Annotated[str, typer.Option("--prefix", help="Subjects that begin so.")] = "",
     every_version: Annotated[bool, typer.Option("--all", help="Not only the latest.")] = False,
     deleted: Annotated[bool, typer.Option("--deleted", help="Deleted versions as well.")] = False,
-    http: HttpOption = DEFAULT_HTTP_URL,
+    http: HttpOption = ASK_BROKER,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """The latest schema of every subject."""
@@ -93,7 +93,7 @@ def show(
     schema_id: Annotated[
         int | None, typer.Option("--id", min=1, help="By id instead.", show_default=False)
     ] = None,
-    http: HttpOption = DEFAULT_HTTP_URL,
+    http: HttpOption = ASK_BROKER,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """A schema's text, by subject or by id; with -o json or yaml, all that is known of it."""
@@ -117,7 +117,7 @@ def register(
     schema_type: TypeOption = None,
     references: ReferenceOption = None,
     normalize: Annotated[bool, typer.Option(help="Ignore differences in writing.")] = False,
-    http: HttpOption = DEFAULT_HTTP_URL,
+    http: HttpOption = ASK_BROKER,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Register a schema under a subject, if it is compatible; prints its id and version."""
@@ -142,7 +142,7 @@ def check(
     ] = None,
     schema_type: TypeOption = None,
     references: ReferenceOption = None,
-    http: HttpOption = DEFAULT_HTTP_URL,
+    http: HttpOption = ASK_BROKER,
 ) -> None:
     """Say whether a schema could be registered; exits with 1 and the reasons if not."""
     path = ["compatibility", "subjects", subject, "versions", *([version] if version else [])]
@@ -164,7 +164,7 @@ def delete(
     permanent: Annotated[
         bool, typer.Option("--permanent", help="For good; after it was deleted without this.")
     ] = False,
-    http: HttpOption = DEFAULT_HTTP_URL,
+    http: HttpOption = ASK_BROKER,
 ) -> None:
     """Delete a subject, or one version; until --permanent, it can still be read by id."""
     path = ["subjects", subject, *(["versions", version] if version else [])]
@@ -175,7 +175,7 @@ def delete(
 
 
 @schemas.command("stats")
-def stats(http: HttpOption = DEFAULT_HTTP_URL, output: OutputOption = Output.TABLE) -> None:
+def stats(http: HttpOption = ASK_BROKER, output: OutputOption = Output.TABLE) -> None:
     """How much is registered."""
     answer = HttpApi(http).get("schemas", "stats")
     columns = {
@@ -195,7 +195,7 @@ def stats(http: HttpOption = DEFAULT_HTTP_URL, output: OutputOption = Output.TAB
 @config.command("get")
 def get_config(
     subject: ScopeOption = None,
-    http: HttpOption = DEFAULT_HTTP_URL,
+    http: HttpOption = ASK_BROKER,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """What counts for a subject, or for all."""
@@ -222,7 +222,7 @@ def set_config(
     alias: Annotated[
         str | None, typer.Option(help="The subject that this one stands for.", show_default=False)
     ] = None,
-    http: HttpOption = DEFAULT_HTTP_URL,
+    http: HttpOption = ASK_BROKER,
 ) -> None:
     """Set what counts for a subject, or for all; what is not given stays."""
     given = {"compatibility": level and level.upper(), "normalize": normalize, "alias": alias}
@@ -234,7 +234,7 @@ def set_config(
 
 
 @config.command("unset")
-def unset_config(subject: ScopeOption = None, http: HttpOption = DEFAULT_HTTP_URL) -> None:
+def unset_config(subject: ScopeOption = None, http: HttpOption = ASK_BROKER) -> None:
     """Remove what is set for a subject, or for all: then the default counts again."""
     HttpApi(http).delete("config", *_scope(subject))
     typer.echo(f"unset for {subject or 'all subjects'}")
@@ -243,7 +243,7 @@ def unset_config(subject: ScopeOption = None, http: HttpOption = DEFAULT_HTTP_UR
 @mode.command("get")
 def get_mode(
     subject: ScopeOption = None,
-    http: HttpOption = DEFAULT_HTTP_URL,
+    http: HttpOption = ASK_BROKER,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """The mode of a subject, or of all."""
@@ -261,7 +261,7 @@ def set_mode(
     force: Annotated[
         bool, typer.Option("--force", help="IMPORT although schemas are registered.")
     ] = False,
-    http: HttpOption = DEFAULT_HTTP_URL,
+    http: HttpOption = ASK_BROKER,
 ) -> None:
     """Set the mode of a subject, or of all. IMPORT takes ids and versions from other registries."""
     body = {"mode": wanted.upper()}

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from goqueue.cli.moments import ACCEPTED, format_moment, parse_moment_ms
-from goqueue.cli.options import DEFAULT_HTTP_URL, HttpOption, Output, OutputOption
+from goqueue.cli.options import ASK_BROKER, HttpOption, Output, OutputOption
 from goqueue.cli.output import print_document, print_rows
 from goqueue.cli.tracing_drawing import draw_journey, duration_text
 from goqueue.client.http_api import HttpApi
@@ -45,7 +45,7 @@ def trace(
         str | None, typer.Option("--to", metavar="TIME", help="Before this time.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000)] = 50,
-    http: HttpOption = DEFAULT_HTTP_URL,
+    http: HttpOption = ASK_BROKER,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Follow a message from its producer to whoever is done with it."""
