@@ -43,6 +43,10 @@ def parse(source: SchemaSource, *, normalize: bool = False) -> ParsedSchema:
     record_name = None
     if main.message_type:
         record_name = ".".join(filter(None, (main.package, main.message_type[0].name)))
+    if schema.left_out:
+        # A printer of descriptors does not know these: the text is kept as it was sent.
+        fingerprint.update("\0".join(("", *sorted(schema.left_out))).encode())
+        return ParsedSchema(source.text.strip(), fingerprint.hexdigest(), record_name)
     canonical = printed if normalize else _as_written(source, printed, main)
     return ParsedSchema(canonical, fingerprint.hexdigest(), record_name)
 

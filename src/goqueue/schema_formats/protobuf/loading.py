@@ -4,7 +4,7 @@ import base64
 import binascii
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, cast
 
@@ -12,7 +12,12 @@ from goqueue.model.schemas.formats import InvalidSchema, SchemaSource
 from goqueue.schema_formats.protobuf.known_types import is_known
 from goqueue.schema_formats.protobuf.options import quoted
 from goqueue.schema_formats.protobuf.printer import print_file
-from goqueue.schema_formats.protobuf.protoc import check_size, compile_files, free_name
+from goqueue.schema_formats.protobuf.protoc import (
+    check_size,
+    compile_files,
+    compile_schema,
+    free_name,
+)
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -30,11 +35,15 @@ _DESCRIPTOR_PROTO: Final = "google/protobuf/descriptor.proto"
 
 @dataclass(frozen=True, slots=True)
 class LoadedSchema:
-    """All files of a schema, in order of need and the schema's own last, serialised."""
+    """All files of a schema, in order of need and the schema's own last, serialised.
+
+    `left_out` is what its text has of options and imports that nobody declares.
+    """
 
     files: tuple[bytes, ...]
     pool: "DescriptorPool"
     main: "FileDescriptorProto"
+    left_out: tuple[str, ...] = ()
 
     def described(self) -> "list[FileDescriptorProto]":
         """The files, with custom options that the schema's own files define."""
@@ -50,7 +59,8 @@ class LoadedSchema:
 def load(source: SchemaSource) -> LoadedSchema:
     """Through protoc, whatever the schema was sent as; raises `InvalidSchema`."""
     text, references = _texts(source)
-    return _loaded(compile_files(text, references))
+    compiled = compile_schema(text, references)
+    return replace(_loaded(compiled.files), left_out=compiled.left_out)
 
 
 def load_descriptors(source: SchemaSource) -> LoadedSchema:

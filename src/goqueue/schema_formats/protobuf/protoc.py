@@ -11,7 +11,7 @@ import sys
 from collections.abc import Container, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, NamedTuple
 
 from goqueue.model.schemas.formats import InvalidSchema
 from goqueue.schema_formats.protobuf.descriptor_sets import files_in
@@ -21,6 +21,7 @@ from goqueue.schema_formats.protobuf.known_types import (
     protoc_command,
     protoc_folder,
 )
+from goqueue.schema_formats.protobuf.undeclared import unknown_in, without
 
 # A megabyte of schema keeps protoc busy for half a second; written by hand, none is near it.
 MAX_TEXT_CHARS: Final = 1_048_576
@@ -31,6 +32,8 @@ MAX_FILES: Final = 1_000
 MAX_NESTING: Final = 100
 # It needs half a second for the largest text. A worker that is killed cannot end it: this does.
 CPU_SECONDS_MAX: Final = 10
+# protoc names one undeclared option of each element at a time; and missing imports before that.
+MAX_ROUNDS: Final = 8
 # More errors than this help nobody.
 _MAX_REPORTED_ERRORS: Final = 5
 
@@ -49,6 +52,48 @@ _COMPLAINT: Final = re.compile(r"(?P<file>.+?):(?P<place>\d+:\d+:)? (?P<message>
 # The import that asked for it is reported too, with its place.
 _NOT_FOUND: Final = ": File not found."
 _WARNING: Final = "warning: "
+
+
+class CompiledFiles(NamedTuple):
+    """`files` as from `compile_files`; `left_out` of the schema's own text, since undeclared."""
+
+    files: list[bytes]
+    left_out: tuple[str, ...] = ()
+
+
+class _Refused(InvalidSchema):
+    """With all that protoc said."""
+
+    def __init__(self, message: str, said: str) -> None:
+        super().__init__(message)
+        self.said = said
+
+
+def compile_schema(text: str, references: Mapping[str, str]) -> CompiledFiles:
+    """As `compile_files`, but options that no file declares may be used."""
+    try:
+        return CompiledFiles(compile_files(text, references))
+    except _Refused as refused:
+        return _compile_without_undeclared(text, references, refused)
+
+
+def _compile_without_undeclared(
+    text: str, references: Mapping[str, str], refused: _Refused
+) -> CompiledFiles:
+    left_out: tuple[str, ...] = ()
+    said = refused.said
+    for _ in range(MAX_ROUNDS):
+        unknown = unknown_in(said, references)
+        if not (unknown.options or unknown.imports):
+            break
+        trimmed = without(text, unknown)
+        text, left_out = trimmed.text, (*left_out, *trimmed.left_out)
+        references = {name: without(one, unknown).text for name, one in references.items()}
+        try:
+            return CompiledFiles(compile_files(text, references), left_out)
+        except _Refused as again:
+            said = again.said
+    raise refused
 
 
 def compile_files(text: str, references: Mapping[str, str]) -> list[bytes]:
@@ -85,7 +130,8 @@ def _run(folder: Path, name: str, references: Container[str]) -> bytes:
     _limit_time(process.pid)
     descriptors, said = process.communicate()
     if process.returncode == 1:
-        raise InvalidSchema(_explain(said.decode("utf-8", "replace"), name, references))
+        complaints = said.decode("utf-8", "replace")
+        raise _Refused(_explain(complaints, name, references), complaints)
     if process.returncode != 0:
         raise InvalidSchema("protoc could not cope with the schema; make it simpler")
     return descriptors
