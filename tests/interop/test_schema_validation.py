@@ -4,7 +4,9 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -227,3 +229,25 @@ def test_the_command_line_says_what_is_wrong(
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert "schema.validation" in done.stderr
+
+
+def test_a_check_without_an_end_holds_up_nobody(
+    bootstrap: str, http: httpx.Client, registry: SchemaRegistryClient, topic: str
+) -> None:
+    """Two branches that refer to themselves: the work doubles with each of 90 levels."""
+    make_topic(http, topic, value="content")
+    branch = {"type": "array", "items": {"$ref": "#"}}
+    schema = {"anyOf": [branch, {**branch, "minItems": 1}]}
+    registry.register_schema(f"{topic}-value", Schema(json.dumps(schema), "JSON"))
+    hostile = b"[" * 90 + b"5" + b"]" * 90
+    with ThreadPoolExecutor() as threads:
+        sent = [threads.submit(produce, bootstrap, topic, hostile) for _ in range(4)]
+        slowest = 0.0
+        while not all(one.done() for one in sent):
+            started = time.monotonic()
+            assert http.get("/healthz").status_code == 200
+            slowest = max(slowest, time.monotonic() - started)
+    assert [one.result() for one in sent] == [["INVALID_RECORD"]] * 4
+    # Milliseconds on a machine with nothing else to do.
+    assert slowest < 2
+    assert produce(bootstrap, topic, b"[[],[[]]]") == [None]
