@@ -68,6 +68,8 @@ def open_partition(
         index_interval_bytes=index_interval_bytes,
         on_batch=on_batch,
     )
+    if not segments and not is_new and closed is None:
+        logger.error("%s: its folder is there without a segment: what it held is gone", name)
     if closed is not None:
         _compare(checkpoint, segments, closed, name)
     if segments and segments[-1].next_offset < checkpoint.log_start_offset:

@@ -191,6 +191,27 @@ def test_a_log_that_is_gone_begins_where_it_ended(
     asyncio.run(scenario())
 
 
+def test_after_a_kill_a_log_without_segments_is_not_taken_for_a_new_one(
+    open_broker: OpenBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await _make_topic(broker)
+            await produce(broker, batch(b"x"))
+        (tmp_path / "data" / "clean-shutdown").unlink()
+        folder = tmp_path / "data" / "logs" / "t-0"
+        for path in folder.glob("0*"):
+            path.unlink()
+        caplog.clear()
+        async with open_broker():
+            assert "t-0: its folder is there without a segment" in caplog.text
+        caplog.clear()
+        async with open_broker():
+            assert not caplog.records
+
+    asyncio.run(scenario())
+
+
 def test_records_that_were_deleted_do_not_come_back(
     open_broker: OpenBroker, tmp_path: Path
 ) -> None:

@@ -131,7 +131,7 @@ def test_pending_messages_survive_a_restart(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("damage", ["gone", "rubbish", "empty", "flipped"])
+@pytest.mark.parametrize("damage", ["gone", "rubbish", "empty", "flipped", "pages"])
 def test_the_index_can_be_made_anew_from_the_log(tmp_path: Path, damage: str) -> None:
     async def scenario() -> None:
         clock = Clock()
@@ -614,6 +614,11 @@ def damage_indexes(folder: Path, damage: str) -> None:
             case "flipped":
                 content = bytearray(index.read_bytes())
                 content[20:100] = bytes(80)
+                index.write_bytes(content)
+            case "pages":
+                content = bytearray(index.read_bytes())
+                for page_end in range(2 * 4096, len(content) + 1, 4096):
+                    content[page_end - 40 : page_end] = bytes(40)
                 index.write_bytes(content)
 
 

@@ -51,6 +51,7 @@ class DelayIndex:
         """Where the index stands; None when it is empty, also because it had to be emptied."""
         try:
             self._connect()
+            self._check()
             position = self._position()
         except (sqlite3.Error, msgspec.MsgspecError) as error:
             logger.warning("%s is made anew from the log: %s", self._path, error)
@@ -77,6 +78,12 @@ class DelayIndex:
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         connection.executescript(_TABLES)
+
+    def _check(self) -> None:
+        """Damage would else be met in the middle of something: 0.3 s for a million messages."""
+        [found] = self._open.execute("PRAGMA quick_check(1)").fetchone()
+        if found != "ok":
+            raise sqlite3.DatabaseError(found)
 
     def _position(self) -> IndexPosition | None:
         row = self._open.execute("SELECT content FROM position").fetchone()
