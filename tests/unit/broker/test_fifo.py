@@ -139,7 +139,7 @@ def test_what_is_just_being_delivered_is_known(
     async def run() -> None:
         async with open_broker() as broker:
             await make_queue(broker)
-            [first] = await send(broker, message("1", delay_ms=1))
+            [first] = await send(broker, message("1", delay_ms=200))
             readable = ReadableTopic(QUEUE)
             while not await broker.delays.being_delivered(readable):
                 await asyncio.sleep(0.005)

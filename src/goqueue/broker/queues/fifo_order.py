@@ -1,14 +1,15 @@
-"""Order within message groups (SQS FIFO): nothing of a group goes out while something of it is out.
+"""Order within message groups (SQS FIFO): nothing of a group goes out while something before it is.
 
 Volatile: after a restart everything unacknowledged is ready again, so nothing is out.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from goqueue.model.offsets import OffsetRange
 from goqueue.model.queues.messages import QueueKey
 from goqueue.model.records import Record
+from goqueue.state.queues.range_set import RangeSet
 
 
 class FifoOrder:
@@ -21,32 +22,18 @@ class FifoOrder:
         # could else take neighbours of one group.
         self.taking = asyncio.Lock()
 
-    def choose(
-        self, ready: Sequence[Record], limit: int, is_unsettled: Callable[[int], bool]
-    ) -> list[Record]:
-        """The first messages, in order, whose groups have nothing else out."""
-        ready_offsets = {record.offset for record in ready}
-        is_blocked: dict[bytes | None, bool] = {}
-        chosen: list[Record] = []
-        for record in sorted(ready, key=lambda record: record.offset):
-            if len(chosen) == limit:
-                break
-            group = record.key
-            if group not in is_blocked:
-                is_blocked[group] = self._is_blocked(group, ready_offsets, is_unsettled)
-            if not is_blocked[group]:
-                chosen.append(record)
-        return chosen
-
-    def _is_blocked(
-        self, group: bytes | None, ready: set[int], is_unsettled: Callable[[int], bool]
-    ) -> bool:
-        for offset in self._unsettled.get(group, set()) - ready:
+    def first_out(
+        self, group: bytes | None, ready: RangeSet, is_unsettled: Callable[[int], bool]
+    ) -> int | None:
+        """The first message of a group that is with a reader. Those that came back are not."""
+        for offset in sorted(self._unsettled.get(group, ())):
+            if offset in ready:
+                continue
             if is_unsettled(offset):
-                return True
+                return offset
             # It became a dead letter, or expired.
             self.settled(OffsetRange(offset, offset + 1))
-        return False
+        return None
 
     def delivered(self, records: Iterable[Record]) -> None:
         for record in records:
@@ -61,6 +48,56 @@ class FifoOrder:
                 left.discard(offset)
                 if not left:
                     del self._unsettled[group]
+
+
+class FifoChoice:
+    """What one reader may take of what is ready: as many of one group as it can, then of the next.
+
+    Messages are offered in the order of offsets. At most `limit` of each group are kept, and of no
+    more groups than that.
+    """
+
+    def __init__(
+        self,
+        order: FifoOrder,
+        ready: Iterable[OffsetRange],
+        limit: int,
+        is_unsettled: Callable[[int], bool],
+    ) -> None:
+        self._order = order
+        self._ready = RangeSet(ready)
+        self._limit = limit
+        self._is_unsettled = is_unsettled
+        self._groups: dict[bytes | None, list[Record]] = {}
+        # Where the first message that is out stands, of the groups looked at.
+        self._first_out: dict[bytes | None, int | None] = {}
+
+    def offer(self, records: Iterable[Record]) -> None:
+        for record in records:
+            group = record.key
+            if group not in self._first_out:
+                self._first_out[group] = self._order.first_out(
+                    group, self._ready, self._is_unsettled
+                )
+            first_out = self._first_out[group]
+            if first_out is not None and first_out < record.offset:
+                continue
+            kept = self._groups.get(group)
+            if kept is None:
+                if len(self._groups) == self._limit:
+                    continue
+                kept = self._groups[group] = []
+            if len(kept) < self._limit:
+                kept.append(record)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether its first group fills it, so that others would change nothing."""
+        first = next(iter(self._groups.values()), ())
+        return len(first) == self._limit
+
+    def chosen(self) -> list[Record]:
+        return [record for group in self._groups.values() for record in group][: self._limit]
 
 
 class FifoOrders:

@@ -2,9 +2,12 @@
 
 A queue reader takes a few messages at a time out of batches that may hold thousands, so decoded
 batches are kept for a while. What must not be delivered (control batches, aborted transactions,
-offsets that compaction removed) is reported as missing, and what cannot be decoded as unreadable.
+offsets that compaction removed) is reported as missing, up to the next message or the end of its
+batch: what a gap costs depends on its batches, not on how many offsets it covers. What cannot be
+decoded is reported as unreadable.
 """
 
+import sys
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -32,8 +35,15 @@ class _Batch(NamedTuple):
     end: int
     size_bytes: int
     records: dict[int, Record]
+    # The offsets of the records, in order.
+    offsets: list[int]
     # Why it cannot be decoded.
     problem: str = ""
+
+    def gap_end(self, offset: int) -> int:
+        """Where the offsets without a message end that begin with `offset`."""
+        at = bisect_right(self.offsets, offset)
+        return self.offsets[at] if at < len(self.offsets) else self.end
 
 
 class Unreadable(NamedTuple):
@@ -54,11 +64,15 @@ class Unreadable(NamedTuple):
 
 
 class Messages(NamedTuple):
-    """`records` in the order asked; `missing` are offsets without a message for readers."""
+    """`records` in the order asked; `missing` are offsets without a message for readers.
+
+    `missing` may go on beyond what was asked for. `unread` is left of what was asked for.
+    """
 
     records: list[Record]
     missing: list[OffsetRange]
     unreadable: list[Unreadable]
+    unread: list[OffsetRange]
 
     @property
     def skipped(self) -> tuple[OffsetRange, ...]:
@@ -71,6 +85,18 @@ class Messages(NamedTuple):
         return tuple(OffsetRange(each.first, each.first + 1) for each in self.unreadable)
 
 
+class ReadLimit(NamedTuple):
+    """How much to look at; the bytes are those of keys and values."""
+
+    records: int
+    size_bytes: int
+    # Aborted ones are looked through without being decoded.
+    batches: int
+
+
+NO_LIMIT: Final = ReadLimit(sys.maxsize, sys.maxsize, sys.maxsize)
+
+
 class QueueReader:
     def __init__(self) -> None:
         # The least recently used first.
@@ -79,30 +105,34 @@ class QueueReader:
         self._starts: dict[tuple[str, int], list[int]] = {}
         self._cached_bytes = 0
 
-    async def read(self, partition: Partition, ranges: Sequence[OffsetRange]) -> Messages:
-        records: list[Record] = []
-        missing: list[OffsetRange] = []
+    async def read(
+        self, partition: Partition, ranges: Sequence[OffsetRange], *, up_to: ReadLimit = NO_LIMIT
+    ) -> Messages:
+        found = Messages([], [], [], [])
         unreadable: dict[int, Unreadable] = {}
-        for offsets in ranges:
+        size_bytes = batches = 0
+        for position, offsets in enumerate(ranges):
             offset = offsets.start
             while offset < offsets.end:
+                left = up_to.records - len(found.records)
+                if left <= 0 or size_bytes >= up_to.size_bytes or batches >= up_to.batches:
+                    rest = [OffsetRange(offset, offsets.end), *ranges[position + 1 :]]
+                    said = list(unreadable.values())
+                    return found._replace(unreadable=said, unread=rest)
                 batch = self._find(partition, offset) or await self._load(partition, offset)
-                end = offsets.end if batch is None else min(batch.end, offsets.end)
-                if batch is not None and batch.problem:
-                    found = Unreadable(offset, OffsetRange(batch.start, batch.end), batch.problem)
-                    unreadable.setdefault(batch.start, found)
-                    offset = end
+                if batch is None:
+                    _add(found.missing, offset, offsets.end)
+                    break
+                batches += 1
+                if batch.problem:
+                    whole = OffsetRange(batch.start, batch.end)
+                    unreadable.setdefault(batch.start, Unreadable(offset, whole, batch.problem))
+                    offset = batch.end
                     continue
-                for wanted in range(offset, end):
-                    record = None if batch is None else batch.records.get(wanted)
-                    if record is not None:
-                        records.append(record)
-                    elif missing and missing[-1].end == wanted:
-                        missing[-1] = OffsetRange(missing[-1].start, wanted + 1)
-                    else:
-                        missing.append(OffsetRange(wanted, wanted + 1))
-                offset = end
-        return Messages(records, missing, list(unreadable.values()))
+                end = min(batch.end, offsets.end, offset + left)
+                offset, taken_bytes = _take(batch, offset, end, found)
+                size_bytes += taken_bytes
+        return found._replace(unreadable=list(unreadable.values()))
 
     def _find(self, partition: Partition, offset: int) -> _Batch | None:
         topic, index = partition.name
@@ -143,9 +173,14 @@ class QueueReader:
                     decoder.complain(partition.name, header, error)
                     problem = error.message
             # A gap before the batch, left by compaction, counts to it.
-            first_offset = min(start, header.base_offset)
-            size_bytes = _memory_bytes(records)
-            batch = _Batch(first_offset, header.next_offset, size_bytes, records, problem)
+            batch = _Batch(
+                min(start, header.base_offset),
+                header.next_offset,
+                _memory_bytes(records),
+                records,
+                sorted(records),
+                problem,
+            )
             self._keep(partition, batch)
             first = first or batch
             start = header.next_offset
@@ -173,6 +208,29 @@ class QueueReader:
         """The topic was deleted, and may come again with other messages."""
         for key in [key for key in self._batches if key[0] == topic]:
             self._drop(key)
+
+
+def _take(batch: _Batch, offset: int, end: int, found: Messages) -> tuple[int, int]:
+    """Add what the batch has of [offset, end); returns where to go on, and the bytes taken."""
+    size_bytes = 0
+    while offset < end:
+        record = batch.records.get(offset)
+        if record is not None:
+            found.records.append(record)
+            size_bytes += len(record.key or b"") + len(record.value or b"")
+            offset += 1
+        else:
+            gap_end = batch.gap_end(offset)
+            _add(found.missing, offset, gap_end)
+            offset = gap_end
+    return offset, size_bytes
+
+
+def _add(ranges: list[OffsetRange], start: int, end: int) -> None:
+    if ranges and ranges[-1].start <= start <= ranges[-1].end:
+        ranges[-1] = OffsetRange(ranges[-1].start, max(end, ranges[-1].end))
+    else:
+        ranges.append(OffsetRange(start, end))
 
 
 def _memory_bytes(records: dict[int, Record]) -> int:

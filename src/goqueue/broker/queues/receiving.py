@@ -10,9 +10,9 @@ from msgspec import structs
 from goqueue.broker.partitions.feature_headers import features_of
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues.delivery_memory import DeliveryMemory
-from goqueue.broker.queues.fifo_order import FifoOrder, FifoOrders
+from goqueue.broker.queues.fifo_order import FifoChoice, FifoOrder, FifoOrders
 from goqueue.broker.queues.host import QueueHost
-from goqueue.broker.queues.reading import QueueReader
+from goqueue.broker.queues.reading import Messages, QueueReader, ReadLimit
 from goqueue.broker.queues.registry import QueueRegistry
 from goqueue.broker.queues.tracing import note_deliveries, note_expired
 from goqueue.broker.queues.waiting import QueueLines
@@ -30,22 +30,56 @@ from goqueue.model.rights import ReadableGroup, ReadableTopic
 from goqueue.model.topics import TopicView
 from goqueue.state.queues.machine import QueueMachine
 from goqueue.state.queues.messages import Acquire, Acquired, Limit, Skip
+from goqueue.state.queues.range_set import RangeSet
 
-# A FIFO queue looks this far for a message whose group has nothing out.
-FIFO_LOOK_AHEAD: Final = 1_000
+# One look at what stands before the next message and is none: aborted, control, expired, compacted
+# away. The records bound the time that the event loop is held (some µs each), the bytes and the
+# batches what is in memory and read at once.
+LOOK_OFFSETS: Final = 100_000
+LOOK_RECORDS: Final = 1_000
+LOOK_BYTES: Final = 1_048_576
+LOOK_BATCHES: Final = 1_000
+# Looks of one receive; with this it answers that there is nothing yet, within a second or two, and
+# the next receive goes on from there.
+LOOKS_MAX: Final = 100
+# How far a FIFO queue looks for more messages of the same group, and for a message whose group has
+# nothing out. SQS Developer Guide, "FIFO delivery logic": it looks through the first 20,000.
+FIFO_SAME_GROUP: Final = 1_000
+FIFO_LOOK_AHEAD: Final = 20_000
+
+
+class _Work:
+    """What a receive may still do before it must have a message or come back."""
+
+    __slots__ = ("_looks_left",)
+
+    def __init__(self) -> None:
+        self._looks_left = LOOKS_MAX
+
+    @property
+    def is_done(self) -> bool:
+        return self._looks_left <= 0
+
+    def look(self) -> None:
+        self._looks_left -= 1
 
 
 @dataclass(slots=True)
 class _Sweep:
     """What one look at the partitions of a topic brought."""
 
+    work: _Work
     found: list[Delivery] = field(default_factory=list)
     # Nothing was in these, for nobody.
     idle: set[QueueKey] = field(default_factory=set)
     # The reader has as much of these as it may have, which says nothing of what others would get.
     full: set[QueueKey] = field(default_factory=set)
-    # Messages that were there and may not be delivered: there may be others behind them.
+    # What was there may not be delivered: there may be messages behind it.
     has_passed_over: bool = False
+
+    def passed_over(self) -> None:
+        self.has_passed_over = True
+        self.work.look()
 
 
 class QueueReceiving:
@@ -65,6 +99,7 @@ class QueueReceiving:
     ) -> list[Delivery]:
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + request.wait_ms / 1000
+        work = _Work()
         while True:
             view = self._host.topic(topic)
             queues = [
@@ -72,14 +107,18 @@ class QueueReceiving:
                 for index in self._online(view)
             ]
             with self._lines.place(queues) as place:
-                sweep = await self._sweep(queues, request)
+                sweep = await self._sweep(queues, work, request)
                 seen = [key for key, _ in queues if key not in sweep.idle]
                 place.looked(seen, full=sweep.full)
-                wait_s = give_up_at - loop.time()
-                if sweep.found or wait_s <= 0:
+                if sweep.found or work.is_done:
                     return sweep.found
-                if not sweep.has_passed_over:
-                    await place.wait(wait_s)
+                if sweep.has_passed_over:
+                    continue
+                wait_s = give_up_at - loop.time()
+                if wait_s <= 0:
+                    return []
+                await place.wait(wait_s)
+                work = _Work()
 
     async def take_back(
         self, group: ReadableGroup, topic: ReadableTopic, receipt: Receipt
@@ -100,7 +139,7 @@ class QueueReceiving:
         """Messages past their own or the topic's time to live."""
         now_ms = self._host.clock_ms()
         topic_ttl_ms = partition.config.queue_ttl_ms
-        expired = []
+        expired: list[OffsetRange] = []
         for record in records:
             ttl_ms: int | None = topic_ttl_ms if topic_ttl_ms >= 0 else None
             if any(name.startswith(PREFIX) for name, _ in record.headers):
@@ -110,7 +149,10 @@ class QueueReceiving:
                     own_ms = None
                 ttl_ms = ttl_ms if own_ms is None else own_ms
             if ttl_ms is not None and record.timestamp_ms + ttl_ms <= now_ms:
-                expired.append(OffsetRange(record.offset, record.offset + 1))
+                start = record.offset
+                if expired and expired[-1].end == start:
+                    start = expired.pop().start
+                expired.append(OffsetRange(start, record.offset + 1))
         return expired
 
     # --- looking --------------------------------------------------------------------------
@@ -130,12 +172,12 @@ class QueueReceiving:
         return online
 
     async def _sweep(
-        self, queues: Sequence[tuple[QueueKey, Partition]], request: Receive
+        self, queues: Sequence[tuple[QueueKey, Partition]], work: _Work, request: Receive
     ) -> _Sweep:
         """One look at every partition, beginning with another one each time."""
         self._turn += 1
         first = self._turn % len(queues)
-        sweep = _Sweep()
+        sweep = _Sweep(work)
         failure: GoQueueError | None = None
         for key, partition in (*queues[first:], *queues[:first]):
             wanted = _acquire(key, partition, request, request.max_messages - len(sweep.found))
@@ -160,9 +202,10 @@ class QueueReceiving:
         shard = await self._registry.shard(wanted.queue)
         order = self._orders.of(wanted.queue)
         async with order.taking:
-            chosen = await self._next_in_order(shard, partition, wanted, order)
+            chosen = await self._next_in_order(shard, partition, wanted, order, sweep)
             if not chosen:
-                sweep.idle.add(wanted.queue)
+                if not sweep.has_passed_over:
+                    sweep.idle.add(wanted.queue)
                 return
             only = tuple(OffsetRange(record.offset, record.offset + 1) for record in chosen)
             # Before the lease: a reader that goes away in between must not let others pass.
@@ -175,24 +218,77 @@ class QueueReceiving:
         partition: Partition,
         wanted: Acquire,
         order: FifoOrder,
+        sweep: _Sweep,
     ) -> list[Record]:
         """Look at a few messages first, and further where their groups are out."""
-        chosen: list[Record] = []
-        for reach in (wanted.max_messages, FIFO_LOOK_AHEAD):
+        for reach in (FIFO_SAME_GROUP, FIFO_LOOK_AHEAD):
             look = structs.replace(wanted, max_messages=reach)
-            ready = shard.machine.candidates(look, now_ms=self._host.clock_ms())
-            messages = await self.reader.read(partition, ready)
-            if messages.skipped or messages.dying:
-                skip = Skip(queue=wanted.queue, skipped=messages.skipped, unreadable=messages.dying)
-                await shard.execute(timed(QueueMachine.skip, skip))
-            chosen = order.choose(
-                messages.records,
+            ready = sorted(shard.machine.candidates(look, now_ms=self._host.clock_ms()))
+            choice = FifoChoice(
+                order,
+                ready,
                 wanted.max_messages,
                 lambda offset: shard.machine.is_unsettled(wanted.queue, offset),
             )
-            if len(chosen) == wanted.max_messages or sum(part.size for part in ready) < reach:
+            unread, records_max = ready, wanted.max_messages
+            while unread and not choice.is_complete and not sweep.work.is_done:
+                limit = ReadLimit(records_max, LOOK_BYTES, LOOK_BATCHES)
+                messages = await self.reader.read(partition, unread, up_to=limit)
+                choice.offer(await self._pass_over(shard, partition, wanted, messages, sweep))
+                # More of the group are often close by.
+                records_max = min(max(4 * records_max, 100), LOOK_RECORDS)
+                unread = messages.unread
+            if choice.chosen() or sum(part.size for part in ready) < reach:
                 break
-        return chosen
+        return choice.chosen()
+
+    async def _look_ahead(
+        self,
+        shard: StateShard[QueueMachine],
+        partition: Partition,
+        wanted: Acquire,
+        sweep: _Sweep,
+    ) -> None:
+        """Go on until there is a message to be leased.
+
+        It is read into the cache: what cannot be read must not count as delivered.
+        """
+        limit = ReadLimit(LOOK_RECORDS, LOOK_BYTES, LOOK_BATCHES)
+        while True:
+            unread = shard.machine.candidates(wanted, now_ms=self._host.clock_ms())
+            messages = await self.reader.read(partition, unread)
+            good = await self._pass_over(shard, partition, wanted, messages, sweep)
+            if good or not unread or sweep.work.is_done:
+                return
+            # All of it was no message: look further at once.
+            look = structs.replace(wanted, max_messages=LOOK_OFFSETS)
+            unread = shard.machine.candidates(look, now_ms=self._host.clock_ms())
+            messages = await self.reader.read(partition, unread, up_to=limit)
+            await self._pass_over(shard, partition, wanted, messages, sweep)
+
+    async def _pass_over(
+        self,
+        shard: StateShard[QueueMachine],
+        partition: Partition,
+        wanted: Acquire,
+        messages: Messages,
+        sweep: _Sweep,
+    ) -> Sequence[Record]:
+        """Settle what is no message, or no more; returns the others."""
+        expired = self.expired(partition, messages.records)
+        skipped, dying = messages.skipped, messages.dying
+        if not skipped and not dying and not expired:
+            return messages.records
+        passed = structs.replace(wanted, only=(), skipped=skipped, expired=tuple(expired))
+        await shard.execute(timed(QueueMachine.acquire, passed))
+        if dying:
+            skip = Skip(queue=wanted.queue, unreadable=dying)
+            await shard.execute(timed(QueueMachine.skip, skip))
+        self._orders.settled(wanted.queue, expired)
+        if partition.trace is not None:
+            note_expired(partition.trace, expired, wanted.queue.group)
+        sweep.passed_over()
+        return _without(messages.records, expired)
 
     # --- leasing --------------------------------------------------------------------------
 
@@ -205,9 +301,7 @@ class QueueReceiving:
         sweep: _Sweep,
     ) -> None:
         if wanted.only is None:
-            # Read first, into the cache: what cannot be read must not count as delivered.
-            ahead = shard.machine.candidates(wanted, now_ms=self._host.clock_ms())
-            await self.reader.read(partition, ahead)
+            await self._look_ahead(shard, partition, wanted, sweep)
         acquired = await shard.execute(timed(QueueMachine.acquire, wanted))
         if acquired.error is not QueueError.NONE:
             raise InvalidRequest(f"group {wanted.queue.group!r} has no queue of {partition.name}")
@@ -226,9 +320,8 @@ class QueueReceiving:
             )
             await shard.execute(timed(QueueMachine.skip, skip))
             self._orders.settled(wanted.queue, expired)
-            sweep.has_passed_over = True
-        gone = {offsets.start for offsets in expired}
-        records = [record for record in messages.records if record.offset not in gone]
+            sweep.passed_over()
+        records = _without(messages.records, expired)
         sweep.found += self._deliveries(partition, wanted, request, acquired, records)
         if partition.trace is not None:
             note_expired(partition.trace, expired, wanted.queue.group)
@@ -266,6 +359,13 @@ class QueueReceiving:
             )
             for record in records
         ]
+
+
+def _without(records: Sequence[Record], expired: Sequence[OffsetRange]) -> Sequence[Record]:
+    if not expired:
+        return records
+    gone = RangeSet(expired)
+    return [record for record in records if record.offset not in gone]
 
 
 def _acquire(key: QueueKey, partition: Partition, request: Receive, size: int) -> Acquire:
