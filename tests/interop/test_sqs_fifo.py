@@ -18,6 +18,7 @@ from tests.interop.sqs_api import (
     name_of,
     new_queue,
     receive,
+    receive_all,
     refused,
     refused_with,
 )
@@ -190,6 +191,38 @@ def test_what_fifo_queues_refuse(sqs: Any) -> None:
     error = refused(sqs.send_message, QueueUrl=url, MessageBody="x", **delayed)
     assert error["Message"].startswith("Value 2 for parameter DelaySeconds is invalid.")
     assert attribute(sqs, url, "ApproximateNumberOfMessages") == "0"
+
+
+def test_a_batch_without_deduplication_id_is_refused_as_a_whole(sqs: Any) -> None:
+    url = new_queue(sqs, FifoQueue="true")
+    entries = [
+        {"Id": "1", "MessageBody": "a", "MessageGroupId": "g", "MessageDeduplicationId": "d"},
+        {"Id": "2", "MessageBody": "b", "MessageGroupId": "g"},
+    ]
+    error = refused(sqs.send_message_batch, QueueUrl=url, Entries=entries)
+    assert error["Code"] == "InvalidParameterValue"
+    assert "MessageDeduplicationId provided explicitly" in error["Message"]
+    assert receive(sqs, url) == []
+
+
+def test_after_a_purge_ids_may_be_sent_again(sqs: Any, url: str) -> None:
+    first = send(sqs, url, "g", "body", MessageDeduplicationId="d")
+    sqs.purge_queue(QueueUrl=url)
+    second = send(sqs, url, "g", "body", MessageDeduplicationId="d")
+    assert second["MessageId"] != first["MessageId"]
+    [found] = receive_all(sqs, url, 1)
+    assert found["MessageId"] == second["MessageId"]
+
+
+def test_what_came_back_is_delivered_although_a_later_one_is_out(sqs: Any, url: str) -> None:
+    for body in ("g1-m1", "g1-m2"):
+        send(sqs, url, "g1", body)
+    first, _ = receive(sqs, url, 2)
+    sqs.change_message_visibility(
+        QueueUrl=url, ReceiptHandle=first["ReceiptHandle"], VisibilityTimeout=0
+    )
+    [again] = receive_all(sqs, url, 1)
+    assert again["Body"] == "g1-m1"
 
 
 def test_an_expired_receipt_deletes_nothing(sqs: Any, url: str) -> None:

@@ -193,3 +193,25 @@ def test_bad_json(server: ServerProcess) -> None:
     assert post(b"").json()["__type"].endswith("#MissingRequiredParameterException")
     large = post(b" " * (9 * 1024 * 1024))
     assert large.status_code == 413
+
+
+def test_an_answer_with_nothing_in_it_still_has_its_element(query: Query, sqs: Any) -> None:
+    url = new_queue(sqs)
+    for action in ("ReceiveMessage", "ListQueueTags"):
+        root = query.call(action, QueueUrl=url)
+        assert root.find(f"{NAMESPACE}{action}Result") is not None
+    root = query.call("ListQueues", QueueNamePrefix="none-of-this-prefix")
+    assert root.find(f"{NAMESPACE}ListQueuesResult") is not None
+    for action in ("PurgeQueue", "DeleteQueue"):
+        root = query.call(action, QueueUrl=url)
+        assert root.find(f"{NAMESPACE}{action}Result") is None
+
+
+def test_empty_lists_are_written_without_a_value(query: Query, sqs: Any) -> None:
+    """As botocore writes `AttributeNames=[]`."""
+    url = new_queue(sqs)
+    sqs.send_message(QueueUrl=url, MessageBody="m")
+    found = query.call("ReceiveMessage", QueueUrl=url, AttributeNames="", MessageAttributeNames="")
+    assert texts(found, "ReceiveMessageResult/Message/Body") == ["m"]
+    _, code, _ = query.error("DeleteMessageBatch", QueueUrl=url, Entries="")
+    assert code == "AWS.SimpleQueueService.EmptyBatchRequest"

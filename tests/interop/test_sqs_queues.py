@@ -211,12 +211,41 @@ def test_counts(sqs: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["nonsense", "http://127.0.0.1/", "http://127.0.0.1/queue", "http://h/1/2/3"]
+    "url", ["not a name", "http://127.0.0.1/", "http://127.0.0.1/queue", "http://h/1/2/3"]
 )
 def test_addresses_that_are_none(sqs: Any, url: str) -> None:
     error = refused(sqs.receive_message, QueueUrl=url)
     assert error["Code"] == "InvalidAddress"
     assert error["Status"] == 404
+
+
+def test_a_queue_may_be_called_by_its_bare_name(sqs: Any) -> None:
+    url = new_queue(sqs)
+    sqs.send_message(QueueUrl=name_of(url), MessageBody="m")
+    assert attribute(sqs, name_of(url), "ApproximateNumberOfMessages") == "1"
+
+
+@pytest.mark.parametrize("url", ["nothing-of-this-name", "http://whatever-incorrect-address"])
+def test_names_and_hosts_without_a_queue(sqs: Any, url: str) -> None:
+    error = refused(sqs.receive_message, QueueUrl=url)
+    assert error["Code"] == "AWS.SimpleQueueService.NonExistentQueue"
+
+
+def test_truth_values_may_have_a_capital(sqs: Any) -> None:
+    name = new_name(".fifo")
+    attributes = {"FifoQueue": "True", "ContentBasedDeduplication": "True"}
+    url = sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
+    assert attribute(sqs, url, "FifoQueue") == "true"
+    assert attribute(sqs, url, "ContentBasedDeduplication") == "true"
+    # The same queue, whichever way it is written.
+    attributes = {"FifoQueue": "true", "ContentBasedDeduplication": "true"}
+    assert sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"] == url
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"ContentBasedDeduplication": "False"})
+    assert attribute(sqs, url, "ContentBasedDeduplication") == "false"
+    error = refused(
+        sqs.set_queue_attributes, QueueUrl=url, Attributes={"ContentBasedDeduplication": "yes"}
+    )
+    assert error["Code"] == "InvalidAttributeValue"
 
 
 # --- dead letters -------------------------------------------------------------------------
@@ -248,7 +277,8 @@ def test_messages_that_fail_go_to_the_dead_letter_queue(sqs: Any) -> None:
     assert message["MessageId"] == sent["MessageId"]
     assert message["MessageAttributes"]["n"] == {"DataType": "Number", "StringValue": "7"}
     assert message["Attributes"]["DeadLetterQueueSourceArn"] == arn(name_of(url))
-    assert message["Attributes"]["ApproximateReceiveCount"] == "1"
+    # It was received twice before.
+    assert message["Attributes"]["ApproximateReceiveCount"] == "3"
     assert receive(sqs, url) == []
 
 

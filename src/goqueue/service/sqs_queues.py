@@ -19,6 +19,7 @@ from goqueue.service.access import Access
 class SqsQueueService:
     def __init__(self, node: Node, access: Access) -> None:
         self._catalogue = node.sqs_catalogue
+        self._fifo = node.fifo
         self._access = access
 
     # --- finding --------------------------------------------------------------------------
@@ -101,7 +102,7 @@ class SqsQueueService:
         await self._catalogue.set_tags(self._access.configurable_topic(caller, name), tags)
 
     async def purge(self, caller: Caller, name: str) -> None:
-        await self._catalogue.purge(self._access.deletable_topic(caller, name))
+        await self._fifo.purge(self._access.deletable_topic(caller, name))
 
     async def delete(self, caller: Caller, name: str) -> None:
         await self._catalogue.delete(self._access.deletable_topic(caller, name))

@@ -95,6 +95,29 @@ def test_a_restart_knows_what_was_sent(open_broker: OpenBroker) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_purge_forgets_what_was_sent(open_broker: OpenBroker, restart: bool) -> None:
+    async def run() -> None:
+        async with open_broker() as broker:
+            await make_queue(broker)
+            first, _ = await send(broker, message("1"), message("x", "other"))
+            await BrokerService(broker).sqs_queues.purge(ANYONE, QUEUE)
+            [between] = await send(broker, message("2", "later"))
+            if not restart:
+                await check(broker, first, between)
+        if restart:
+            async with open_broker() as broker:
+                await check(broker, first, between)
+
+    async def check(broker: Node, first: SentOnce, between: SentOnce) -> None:
+        again, same = await send(broker, message("3"), message("4", "later"))
+        assert again.message_id == "3"
+        assert again.sequence_number > first.sequence_number
+        assert same == between
+
+    asyncio.run(run())
+
+
 def test_a_restart_knows_what_waits(open_broker: OpenBroker) -> None:
     async def run() -> None:
         async with open_broker() as broker:

@@ -23,7 +23,7 @@ from goqueue.model.publishing import Outcome
 from goqueue.model.queues.fifo import FifoMessage, SentOnce, number_text, time_of
 from goqueue.model.queues.sqs_queue import SqsQueue
 from goqueue.model.records import NewRecord
-from goqueue.model.rights import WritableTopic
+from goqueue.model.rights import DeletableTopic, WritableTopic
 from goqueue.state.queues.fifo_window import FifoWindow, Taken
 
 # What is refused with one of these was not appended; after any other error nobody knows.
@@ -136,6 +136,18 @@ class FifoSending:
         if error is not None:
             raise error
         return SentOnce(taken.message_id, number_text(taken.number))
+
+    async def purge(self, topic: DeletableTopic) -> None:
+        """Empty a queue of either kind; ids that were sent before may be sent again."""
+        sending = self._queues.get(topic)
+        if sending is not None and sending.loading is not None and not sending.loading.done():
+            # What it finds in the log now would be taken for good.
+            await asyncio.gather(asyncio.shield(sending.loading), return_exceptions=True)
+        last_number = sending.window.last_number if sending is not None else 0
+        await self._catalogue.purge(topic)
+        if sending is not None:
+            sending.window.forget(last_number)
+            sending.in_doubt.clear()
 
     async def close(self) -> None:
         """Called with the doors closed: nobody waits for what is still under way."""

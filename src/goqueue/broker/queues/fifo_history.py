@@ -7,19 +7,21 @@ order, so that none can slip by while it moves on.
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final, Protocol
 
-from goqueue.broker.own_grants import OwnWork, own_read
+from goqueue.broker.own_grants import OwnWork, own_group, own_read
 from goqueue.broker.partitions.log import Log
 from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.queues.queues import Queues
 from goqueue.model.delays import LIST_MAX, DelayedPage
 from goqueue.model.log import Isolation
 from goqueue.model.partitioner import partition_for_key
 from goqueue.model.queues.fifo import DEDUPLICATION_MS, number_at, time_of
 from goqueue.model.queues.sqs_headers import SystemFacts, system_facts
-from goqueue.model.queues.sqs_queue import SqsQueue
+from goqueue.model.queues.sqs_queue import SQS_GROUP, SqsQueue
 from goqueue.model.records import NewRecord, Record
 from goqueue.model.rights import ReadableTopic
 from goqueue.state.queues.fifo_window import Taken
 
+_GROUP: Final = own_group(SQS_GROUP, OwnWork.FIFO_WINDOW)
 # One read of the log.
 READ_BYTES: Final = 4 * 1024 * 1024
 READ_RECORDS: Final = 10_000
@@ -35,6 +37,7 @@ class HistoryHost(Protocol):
 
     clock_ms: Callable[[], int]
     log: Log
+    queues: Queues
 
     def partition(self, topic: str, index: int) -> Partition: ...
 
@@ -86,11 +89,15 @@ class FifoHistory:
                 break
         for delivered in await self._delayed.being_delivered(topic):
             yield delivered
+        purged = await self._host.queues.registry.starts(_GROUP, topic)
         for index in partitions:
             partition = self._host.partition(topic, index)
             await partition.wait_committed(partition.log_end_offset, COMMIT_TIMEOUT_MS)
             listed = await partition.list_offset(since_ms, isolation=Isolation.READ_UNCOMMITTED)
             offset = listed.offset
+            if offset >= 0:
+                # What was purged is as if it had never been sent.
+                offset = max(offset, purged.get(index, 0))
             while offset >= 0:
                 page = await self._host.log.read_records(
                     topic, index, offset, limit=READ_RECORDS, max_bytes=READ_BYTES

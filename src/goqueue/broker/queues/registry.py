@@ -143,6 +143,17 @@ class QueueRegistry:
                 floors[part.index] = seen.floor
         return floors
 
+    async def starts(self, group: ReadableGroup, topic: ReadableTopic) -> dict[int, int]:
+        """By partition: where the queue began, or was made to begin anew."""
+        view = self._host.topic(topic)
+        starts: dict[int, int] = {}
+        for part in view.partitions:
+            key = QueueKey(group, view.id, part.index)
+            start = (await self.shard(key)).machine.start(key)
+            if start is not None:
+                starts[part.index] = start
+        return starts
+
     async def full_at(self, group: ReadableGroup, topic: ReadableTopic) -> int | None:
         """How many messages of a topic are in flight, if the group gets no more because of it."""
         view = self._host.topic(topic)

@@ -30,7 +30,9 @@ from goqueue.model.queues.attributes import (
     invalid_parameter,
     parse_redrive_allow_policy,
     parse_redrive_policy,
+    plain_attributes,
 )
+from goqueue.model.queues.dead_letters import dead_letter_topic
 from goqueue.model.queues.refusals import PurgedJustNow, QueueDiffers, UnknownAttribute
 from goqueue.model.queues.sqs_queue import (
     FROM_TOPIC,
@@ -124,6 +126,11 @@ class SqsCatalogue:
                 found.append(name)
         return found
 
+    def origins_of(self, letters: str) -> frozenset[str]:
+        """The topics whose settings send dead letters to this one, by SQS or by its name."""
+        by_name = {name for name in self.names() if dead_letter_topic(name) == letters}
+        return frozenset(by_name.union(self.sources_of(letters)))
+
     async def open(self, topic: ReadableTopic | DescribableTopic | DeletableTopic) -> SqsQueue:
         """The queue, known to the engine with its settings as they are now."""
         queue = self._find(topic)
@@ -183,6 +190,7 @@ class SqsCatalogue:
         adopted: ConfigurableTopic | None,
     ) -> SqsQueue:
         """`adopted` is the topic itself where it was made elsewhere."""
+        attributes = plain_attributes(attributes)
         check_name(topic, attributes)
         check_attributes(topic, attributes, is_new=True)
         check_tags(tags)
@@ -203,6 +211,7 @@ class SqsCatalogue:
 
     async def set_attributes(self, topic: ConfigurableTopic, attributes: Mapping[str, str]) -> None:
         queue = self._find(topic)
+        attributes = plain_attributes(attributes)
         check_attributes(topic, attributes, is_new=False)
         if "FifoQueue" in attributes and not queue.is_fifo:
             raise UnknownAttribute("Unknown Attribute FifoQueue.")

@@ -55,7 +55,7 @@ async def change_message_visibility(
 ) -> Done:
     queue = await _queue(service, call, request)
     step = _change(queue, request.receipt_handle, request.visibility_timeout)
-    [error] = await _change_visibility(service, call, [step])
+    [error] = await _change_visibility(service, call, queue, [step])
     if error is not None:
         raise error
     return Done()
@@ -73,7 +73,7 @@ async def change_message_visibility_batch(
         except SqsError as error:
             steps.append(error)
     good = [step for step in steps if not isinstance(step, SqsError)]
-    return _report(ids, steps, await _change_visibility(service, call, good))
+    return _report(ids, steps, await _change_visibility(service, call, queue, good))
 
 
 def _report(
@@ -171,26 +171,26 @@ def _deletion_error(queue: SqsQueue, receipt: Receipt, answer: QueueError) -> Sq
 _UNAVAILABLE: Final = "Message does not exist or is not available for visibility timeout change."
 
 
+# With a handle of an earlier receive, or after its time, a standard queue answers that all is well
+# and does nothing, although the API reference has MessageNotInflight.
+_PAST: Final = (QueueError.RECEIPT_EXPIRED, QueueError.RECEIPT_REDELIVERED)
+
+
 async def _change_visibility(
-    service: BrokerService, call: Call, steps: Sequence[Settlement]
+    service: BrokerService, call: Call, queue: SqsQueue, steps: Sequence[Settlement]
 ) -> list[SqsError | None]:
-    errors: list[SqsError | None] = []
     settled = await service.queues.settle(call.caller, SQS_GROUP, steps)
-    for (receipt, _, _), answer in zip(steps, settled, strict=True):
-        if isinstance(answer, GoQueueError):
-            errors.append(refusal(answer))
-        elif answer is QueueError.NONE:
-            errors.append(None)
-        elif answer is QueueError.RECEIPT_EXPIRED:
-            errors.append(
-                SqsError(
-                    ErrorKind.MESSAGE_NOT_IN_FLIGHT,
-                    f"Value {receipt} for parameter ReceiptHandle is invalid. Reason: "
-                    "Message is not in flight.",
-                )
-            )
-        elif answer in (QueueError.RECEIPT_SETTLED, QueueError.RECEIPT_REDELIVERED):
-            errors.append(invalid_parameter("ReceiptHandle", receipt, _UNAVAILABLE))
-        else:
-            errors.append(_not_a_receipt(str(receipt)))
-    return errors
+    return [
+        refusal(answer)
+        if isinstance(answer, GoQueueError)
+        else _change_error(queue, step.receipt, answer)
+        for step, answer in zip(steps, settled, strict=True)
+    ]
+
+
+def _change_error(queue: SqsQueue, receipt: Receipt, answer: QueueError) -> SqsError | None:
+    if answer is QueueError.NONE or (answer in _PAST and not queue.is_fifo):
+        return None
+    if answer is QueueError.RECEIPT_SETTLED or answer in _PAST:
+        return invalid_parameter("ReceiptHandle", receipt, _UNAVAILABLE)
+    return _not_a_receipt(str(receipt))

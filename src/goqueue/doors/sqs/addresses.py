@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from goqueue.doors.sqs.errors import ErrorKind, SqsError, missing
+from goqueue.doors.sqs.errors import ErrorKind, SqsError, missing, no_such_queue
 
 ACCOUNT: Final = "000000000000"
 DEFAULT_REGION: Final = "us-east-1"
@@ -11,6 +11,8 @@ DEFAULT_REGION: Final = "us-east-1"
 # AWS4-HMAC-SHA256 Credential=<key>/<date>/<region>/sqs/aws4_request, …
 _SCOPE: Final = re.compile(rb"Credential=[^/,]*/\d{8}/(?P<region>[a-z0-9-]{1,32})/")
 _URL: Final = re.compile(r"(?:https?://[^/]+)?/(?P<account>\d{1,20})/(?P<name>[^/?#]{1,249})")
+_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_HOST_ONLY: Final = re.compile(r"https?://[^/?#]+")
 
 
 def region_of(authorization: bytes) -> str:
@@ -28,9 +30,13 @@ def queue_url(host: str, name: str) -> str:
 
 
 def queue_name(url: str | None) -> str:
-    """The queue that a request means by its QueueUrl."""
+    """The queue that a request means by its QueueUrl; its bare name will do, as with AWS."""
     if not url:
         raise missing("QueueUrl")
+    if _NAME.fullmatch(url):
+        return url
+    if _HOST_ONLY.fullmatch(url):
+        raise no_such_queue()
     found = _URL.fullmatch(url)
     if found is None:
         raise SqsError(

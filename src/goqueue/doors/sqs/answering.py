@@ -10,7 +10,7 @@ import msgspec
 from goqueue.doors.sqs import query_protocol
 from goqueue.doors.sqs.actions import ACTIONS, Action
 from goqueue.doors.sqs.addresses import DEFAULT_REGION, region_of
-from goqueue.doors.sqs.answers import Answer
+from goqueue.doors.sqs.answers import Answer, Done
 from goqueue.doors.sqs.call import Call
 from goqueue.doors.sqs.errors import ErrorKind, SqsError
 from goqueue.doors.sqs.message_headers import new_message_id
@@ -44,6 +44,7 @@ class _Head:
     content_type: bytes = b""
     host: bytes = b"localhost"
     authorization: bytes = b""
+    trace: bytes = b""
     length: int = 0
 
 
@@ -105,7 +106,8 @@ class Answering:
             if "QueueUrl" not in fields and is_queue_path(path):
                 fields["QueueUrl"] = path
             answer = await self._carry_out(action, _convert(action, fields), head, caller, receive)
-            content = query_protocol.answer_xml(name, msgspec.to_builtins(answer), request_id)
+            said = None if isinstance(answer, Done) else msgspec.to_builtins(answer)
+            content = query_protocol.answer_xml(name, said, request_id)
             status = 200
         except Exception as error:
             refused = self._refused(name, error)
@@ -133,7 +135,8 @@ class Answering:
         region = region_of(head.authorization) if head.authorization else DEFAULT_REGION
         closing = self._closing
         host = head.host.decode("latin-1")
-        call = Call(caller, host, region, lambda: gone(receive, closing), closing)
+        trace = head.trace.decode("latin-1")
+        call = Call(caller, host, region, lambda: gone(receive, closing), closing, trace)
         return await action.carry_out(self._service, call, request)
 
     async def _body(self, head: _Head, receive: Receive) -> bytes:
@@ -184,6 +187,8 @@ def _head(headers: Headers) -> _Head:
             head.host = value
         elif name == b"authorization":
             head.authorization = value
+        elif name == b"x-amzn-trace-id":
+            head.trace = value
         elif name == b"content-length":
             head.length = int(value)
         elif name == b"content-type":

@@ -12,7 +12,8 @@ class Call:
     """`host` is what the client called us by, `region` what it signed for.
 
     `gone` returns when nobody waits for the answer any more: the client hung up, or the door
-    closes, which `closing` tells.
+    closes, which `closing` tells. `trace` is what the client's tracing asks to be passed on with
+    messages (X-Amzn-Trace-Id), or empty.
     """
 
     caller: Caller
@@ -20,3 +21,4 @@ class Call:
     region: str
     gone: Callable[[], Awaitable[None]]
     closing: asyncio.Event
+    trace: str = ""

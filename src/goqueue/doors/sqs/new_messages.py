@@ -87,7 +87,12 @@ class PreparedMessage:
         )
 
 
-def prepare(queue: SqsQueue, message: NewMessage) -> PreparedMessage:
+# The longest that AWS X-Ray documents is about a hundred characters.
+TRACE_MAX: Final = 1_024
+
+
+def prepare(queue: SqsQueue, message: NewMessage, trace: str = "") -> PreparedMessage:
+    """`trace` becomes the message's AWSTraceHeader unless it has one."""
     if not message.message_body:
         raise missing("MessageBody")
     body = message.message_body.encode()
@@ -110,6 +115,8 @@ def prepare(queue: SqsQueue, message: NewMessage) -> PreparedMessage:
     system = message.message_system_attributes or {}
     if system:
         headers.append((TRACE_HEADER, _trace_header(system)))
+    elif trace and len(trace) <= TRACE_MAX and is_sendable(trace):
+        headers.append((TRACE_HEADER, trace.encode()))
     return PreparedMessage(
         message_id=message_id,
         body=body,
@@ -159,6 +166,13 @@ def _delay_seconds(queue: SqsQueue, given: int | None) -> int:
     return queue.delay_seconds if queue.is_fifo else given
 
 
+def no_deduplication_id() -> SqsError:
+    return invalid_value(
+        "The queue should either have ContentBasedDeduplication enabled or "
+        "MessageDeduplicationId provided explicitly"
+    )
+
+
 def _deduplication_id(queue: SqsQueue, message: NewMessage, body: bytes) -> str | None:
     """Check both ids; returns the given one, or that of the content where the queue says so."""
     group, given = message.message_group_id, message.message_deduplication_id
@@ -183,10 +197,7 @@ def _deduplication_id(queue: SqsQueue, message: NewMessage, body: bytes) -> str 
     if given is not None:
         return given
     if not queue.is_content_deduplicated:
-        raise invalid_value(
-            "The queue should either have ContentBasedDeduplication enabled or "
-            "MessageDeduplicationId provided explicitly"
-        )
+        raise no_deduplication_id()
     return hashlib.sha256(body).hexdigest()
 
 

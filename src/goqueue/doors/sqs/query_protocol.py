@@ -90,6 +90,9 @@ def _named(tree: dict[str, Any], shapes: Mapping[str, _Flat]) -> dict[str, Any]:
     by_member = {flat.member: (name, flat) for name, flat in shapes.items()}
     named: dict[str, Any] = {}
     for member, value in tree.items():
+        if not value and (member in shapes or member in by_member):
+            # SDKs write an empty list as its name without a value.
+            continue
         if member not in by_member or not isinstance(value, dict):
             named[member] = value
             continue
@@ -121,12 +124,14 @@ def _part(item: object, name: str) -> Any:
 # --- answers ------------------------------------------------------------------------------
 
 
-def answer_xml(action: str, answer: Mapping[str, Any], request_id: str) -> bytes:
-    parts: list[str] = []
-    _write(parts, answer, _answer_shapes(action))
-    content = "".join(parts)
-    # Actions without an answer have no element for it.
-    result = f"<{action}Result>{content}</{action}Result>" if content else ""
+def answer_xml(action: str, answer: Mapping[str, Any] | None, request_id: str) -> bytes:
+    """None for actions that answer nothing, not even an element. SDKs look for it in all others,
+    be it empty."""
+    result = ""
+    if answer is not None:
+        parts: list[str] = []
+        _write(parts, answer, _answer_shapes(action))
+        result = f"<{action}Result>{''.join(parts)}</{action}Result>"
     return (
         f'<?xml version="1.0"?><{action}Response xmlns="{NAMESPACE}">{result}<ResponseMetadata>'
         f"<RequestId>{request_id}</RequestId></ResponseMetadata></{action}Response>"

@@ -12,7 +12,7 @@ from goqueue.doors.sqs.digests import attributes_digest, body_digest
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_parameter
 from goqueue.doors.sqs.message_headers import attributes_of, body_of, derived_message_id
 from goqueue.doors.sqs.requests import AttributeValue, ReceiveMessage
-from goqueue.model.header_names import DEAD_LETTER_TOPIC
+from goqueue.model.header_names import DEAD_LETTER_COUNT, DEAD_LETTER_TOPIC
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.fifo import derived_number
 from goqueue.model.queues.messages import AckAction
@@ -135,7 +135,7 @@ def _system_attributes(
     found = {
         "SenderId": ACCOUNT,
         "SentTimestamp": str(facts.sent_ms(record.timestamp_ms)),
-        "ApproximateReceiveCount": str(delivery.delivery_count),
+        "ApproximateReceiveCount": str(delivery.delivery_count + _received_before(record)),
         "ApproximateFirstReceiveTimestamp": str(delivery.first_received_ms),
     }
     group_id = facts.group_id
@@ -156,6 +156,15 @@ def _system_attributes(
     if source is not None:
         found["DeadLetterQueueSourceArn"] = queue_arn(call.region, source)
     return found
+
+
+def _received_before(record: Record) -> int:
+    """How often a dead letter was received where it came from: "across all queues"."""
+    for name, value in record.headers:
+        # Any producer may write headers: a number that is too long for a count is none.
+        if name == DEAD_LETTER_COUNT and value and len(value) <= 9 and value.isdigit():
+            return int(value)
+    return 0
 
 
 def _dead_letter_source(record: Record) -> str | None:

@@ -8,7 +8,12 @@ from goqueue.doors.sqs.answers import Batch, Sent, SentEntry
 from goqueue.doors.sqs.batches import check_entries, failed
 from goqueue.doors.sqs.call import Call
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_value
-from goqueue.doors.sqs.new_messages import PreparedMessage, attributes_size, prepare
+from goqueue.doors.sqs.new_messages import (
+    PreparedMessage,
+    attributes_size,
+    no_deduplication_id,
+    prepare,
+)
 from goqueue.doors.sqs.refusals import refusal
 from goqueue.doors.sqs.requests import SendEntry, SendMessage, SendMessageBatch
 from goqueue.model.errors import GoQueueError
@@ -25,7 +30,7 @@ _ACTION: Final = "SendMessageBatch"
 
 async def send_message(service: BrokerService, call: Call, request: SendMessage) -> Sent:
     queue = service.sqs_queues.for_sending(call.caller, queue_name(request.queue_url))
-    [outcome] = await _store(service, call, queue, [prepare(queue, request)])
+    [outcome] = await _store(service, call, queue, [prepare(queue, request, call.trace)])
     if isinstance(outcome, SqsError):
         raise outcome
     message, once = outcome
@@ -47,11 +52,10 @@ async def send_message_batch(
     outcomes: dict[int, _Outcome] = {}
     prepared: dict[int, PreparedMessage] = {}
     for position, entry in enumerate(request.entries):
-        if queue.is_fifo and entry.message_group_id is None:
-            # Of this one the whole batch is refused, with another code than for a single message.
-            raise invalid_value("The request must contain the parameter MessageGroupId.")
+        if queue.is_fifo:
+            _check_fifo_ids(queue, entry)
         try:
-            prepared[position] = prepare(queue, entry)
+            prepared[position] = prepare(queue, entry, call.trace)
         except SqsError as error:
             outcomes[position] = error
     if prepared:
@@ -76,6 +80,15 @@ async def send_message_batch(
             )
         )
     return Batch(successful=successful, failed=failures)
+
+
+def _check_fifo_ids(queue: SqsQueue, entry: SendEntry) -> None:
+    """Of these the whole batch is refused."""
+    if entry.message_group_id is None:
+        # With another code than for a single message.
+        raise invalid_value("The request must contain the parameter MessageGroupId.")
+    if entry.message_deduplication_id is None and not queue.is_content_deduplicated:
+        raise no_deduplication_id()
 
 
 def _check_total_size(entries: Sequence[SendEntry]) -> None:

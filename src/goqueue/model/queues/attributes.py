@@ -114,6 +114,18 @@ REMOVED_WHEN: Final[Mapping[str, str]] = {
 ALL_NAMES: Final = frozenset({*_CHECKS, *READ_ONLY})
 
 
+_BOOLEANS: Final = frozenset({"SqsManagedSseEnabled", "FifoQueue", "ContentBasedDeduplication"})
+_AS_PYTHON_WRITES: Final = {"True": "true", "False": "false"}
+
+
+def plain_attributes(attributes: Mapping[str, str]) -> dict[str, str]:
+    """Truth values as they are kept; AWS takes them with a capital, too."""
+    return {
+        name: _AS_PYTHON_WRITES.get(text, text) if name in _BOOLEANS else text
+        for name, text in attributes.items()
+    }
+
+
 def check_name(name: str, attributes: Mapping[str, str]) -> None:
     """The naming rules of CreateQueue."""
     if attributes.get("FifoQueue") == "true":

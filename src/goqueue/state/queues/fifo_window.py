@@ -4,10 +4,12 @@ Its log is the queue itself: a message has its ids and its number in its headers
 stored and what is remembered cannot differ, and a restart replays the messages of five minutes.
 
     deduplication id    free ──decide, replay──> taken ──five minutes──> free
-                                                   └────withdraw───────> free
+                                                   ├────withdraw───────> free
+                                                   └─────forget────────> free
 
 `decide` changes nothing; `replay` takes an id and moves the numbers on; `withdraw` gives an id back
-whose message is known not to be in the log. Numbers grow always, also when the clock is put back,
+whose message is known not to be in the log; `forget` gives back those of messages that were purged.
+Numbers grow always, also when the clock is put back,
 and the window goes by the numbers' time, which therefore never goes back either.
 """
 
@@ -63,6 +65,18 @@ class FifoWindow:
         """The message is not stored: its id may be used again, its number not."""
         if self._taken.get(taken.key) == taken:
             del self._taken[taken.key]
+
+    @property
+    def last_number(self) -> int:
+        return self._last_number
+
+    def forget(self, up_to: int) -> None:
+        """The messages up to this number were purged: their ids may be used again."""
+        while self._taken:
+            oldest = next(iter(self._taken.values()))
+            if oldest.number > up_to:
+                return
+            del self._taken[oldest.key]
 
     def _is_full(self, now_ms: int) -> bool:
         if len(self._taken) < REMEMBERED_MAX:

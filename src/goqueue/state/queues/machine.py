@@ -153,6 +153,11 @@ class QueueMachine:
         queue = self._queues.get(key)
         return None if queue is None else queue.settings
 
+    def start(self, key: QueueKey) -> int | None:
+        """A look without a ticket: where the queue began, or was made to begin anew."""
+        queue = self._queues.get(key)
+        return None if queue is None or queue.head is None else queue.head.start
+
     def is_unsettled(self, key: QueueKey, offset: int) -> bool:
         """A look without a ticket: whether the message will be delivered (again)."""
         queue = self._queues.get(key)

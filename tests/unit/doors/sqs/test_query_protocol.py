@@ -88,7 +88,7 @@ def test_answers_are_flattened() -> None:
 
 
 def test_an_answer_with_nothing_has_no_result() -> None:
-    root = elements(answer_xml("DeleteMessage", {}, "id-1"))
+    root = elements(answer_xml("DeleteMessage", None, "id-1"))
     assert [child.tag for child in root] == [f"{{{NAMESPACE}}}ResponseMetadata"]
 
 
