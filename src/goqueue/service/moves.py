@@ -27,9 +27,9 @@ class MoveService:
         if new.destination is not None:
             destination = self._access.writable_topic(caller, new.destination)
         self._check_source(source)
-        origins = self._catalogue.sources_of(source)
-        if not origins:
+        if not self._catalogue.sources_of(source):
             raise InvalidRequest("Source queue must be configured as a Dead Letter Queue.")
+        origins = sorted(self._catalogue.origins_of(source))
         if destination is None:
             # Messages go back to where each came from, so all of these are written to.
             for origin in origins:
@@ -43,6 +43,7 @@ class MoveService:
             destination=destination,
             destination_arn=new.destination_arn,
             rate=new.rate,
+            origins=origins,
         )
 
     def list_tasks(self, caller: Caller, source: str) -> list[MoveTask]:

@@ -100,7 +100,8 @@ class QueueService:
     async def redrive(self, caller: Caller, topic: str, *, limit: int | None = None) -> Redriven:
         """Send a topic's dead letters back to where each came from.
 
-        Those that came from a topic that the caller may not write to stay.
+        Those stay that name a topic which does not send its dead letters here, which the caller
+        may not write to, or whose schemas they do not fit.
         """
         writable = self._access.writable_topic(caller, topic)
         letters = self._access.readable_topic(caller, dead_letter_topic(topic))
@@ -110,6 +111,7 @@ class QueueService:
             self._queues,
             writable,
             letters,
+            origins=self._node.sqs_catalogue.origins_of(letters),
             may_write=partial(self._access.writable_topic, caller),
             limit=limit,
         )

@@ -21,6 +21,8 @@ from goqueue.model.queues.receiving import Receive
 from goqueue.model.queues.settings import DEFAULT_SETTINGS, QueueSettings
 from goqueue.model.queues.settling import Settlement, settle_all
 from goqueue.model.records import COMPRESSION_CODES, NewRecord, encode_records
+from goqueue.model.schemas.formats import SchemaType
+from goqueue.model.schemas.messages import NewSchema
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
 from goqueue.service.queues import QueueService
@@ -667,6 +669,41 @@ def test_a_dead_letter_that_could_not_be_written_is_tried_again(
             await acknowledge(broker, poison, AckAction.REJECT)
             await failed.wait()
             assert [value for value, _ in await dead_letters(broker)] == [b"poison"]
+
+    asyncio.run(scenario())
+
+
+def test_a_redrive_does_not_believe_whoever_wrote_the_header(open_broker: OpenBroker) -> None:
+    """Only topics whose dead letters come here are written to."""
+
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            topics = BrokerService(broker).topics
+            for name in ("t.dlq", "victim"):
+                await topics.create(ANYONE, NewTopic(name=name, partitions=1))
+            forged = NewRecord(value=b"forged", headers=(("goqueue-dlq-topic", b"victim"),))
+            await store(broker, "t.dlq", [forged])
+            assert await queues(broker).redrive(ANYONE, "t") == Redriven(sent_back=0, gone=1)
+            assert broker.partition("victim", 0).high_watermark == 0
+            assert broker.partition("t", 0).high_watermark == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_redrive_asks_the_schemas_of_the_topic(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            service = BrokerService(broker)
+            await make_topic(broker, schema_validation_value="content")
+            text = '{"type": "object", "properties": {"id": {"type": "string"}}}'
+            await service.schemas.register(ANYONE, "t-value", NewSchema(SchemaType.JSON, text))
+            await service.topics.create(ANYONE, NewTopic(name="t.dlq", partitions=1))
+            said = (("goqueue-dlq-topic", b"t"),)
+            letters = [NewRecord(value=v, headers=said) for v in (b'{"id": 1}', b'{"id": "a"}')]
+            await store(broker, "t.dlq", letters)
+            assert await queues(broker).redrive(ANYONE, "t") == Redriven(sent_back=1, gone=1)
+            assert values(await receive(broker)) == [b'{"id": "a"}']
 
     asyncio.run(scenario())
 

@@ -9,12 +9,14 @@ import pytest
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
 from goqueue.model.errors import TopicAccessDenied
-from goqueue.model.queues.moves import NewMove
+from goqueue.model.queues.moves import MoveStatus, NewMove, UnknownOrigin
 from goqueue.model.queues.policies import Permission
+from goqueue.model.records import NewRecord
 from goqueue.model.rights import Resource, Verb
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
+from tests.publishing import publish
 from tests.unit.broker.conftest import OpenBroker
 
 ARN = "arn:aws:sqs:us-east-1:000000000000:"
@@ -106,6 +108,38 @@ def test_messages_are_moved_only_to_where_the_caller_may_write(open_broker: Open
                 await denied(moves.start(ANYONE, new), broker)
                 moves = BrokerService(broker, Without(("dead", Verb.READ))).moves
                 await denied(moves.start(ANYONE, new), broker)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("named", ["victim", None])
+def test_messages_are_moved_back_only_to_where_dead_letters_come_from(
+    open_broker: OpenBroker, named: str | None
+) -> None:
+    """Any producer may write the header that says where a message came from."""
+
+    async def run() -> None:
+        async with open_broker() as broker:
+            service = BrokerService(broker)
+            for name, attributes in (
+                ("dead", {}),
+                ("source", redrive("dead")),
+                ("victim", {}),
+            ):
+                await service.sqs_queues.create(ANYONE, name, attributes, {})
+            said = () if named is None else (("goqueue-dlq-topic", named.encode()),)
+            await publish(broker, "dead", [NewRecord(value=b"forged", headers=said)])
+            await service.moves.start(ANYONE, NewMove("dead", ARN + "dead", None, None, None))
+            async with asyncio.timeout(30):
+                while True:
+                    [task] = service.moves.list_tasks(ANYONE, "dead")
+                    if task.status is not MoveStatus.RUNNING:
+                        break
+                    await asyncio.sleep(0.005)
+            assert (task.status, task.failure) == (MoveStatus.FAILED, UnknownOrigin.code)
+            for name in ("victim", "source"):
+                for part in broker.topic(name).partitions:
+                    assert broker.partition(name, part.index).high_watermark == 0
 
     asyncio.run(run())
 

@@ -123,6 +123,11 @@ async def test_a_dead_letter_does_not_open_a_topic_that_may_not_be_written(
 ) -> None:
     async with open_broker() as node:
         await fill(node)
+        target = "arn:aws:sqs:us-east-1:000000000000:jobs.dlq"
+        policy = f'{{"deadLetterTargetArn": "{target}", "maxReceiveCount": 1}}'
+        await BrokerService(node).sqs_queues.set_attributes(
+            ANYONE, "others", {"RedrivePolicy": policy}
+        )
         rights = (topic("jobs", Verb.WRITE), topic("jobs.dlq", Verb.READ))
         assert await with_rights(node, *rights).redrive(ANYONE, "jobs") == (0, 1)
         assert node.partition("others", 0).high_watermark == 0

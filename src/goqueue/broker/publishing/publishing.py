@@ -116,7 +116,7 @@ class Publishing:
     async def store_own(
         self, topic: WritableTopic, records: Sequence[NewRecord], *, partition: int | None = None
     ) -> list[Published]:
-        """Store what the broker moves from one topic to another, whatever schemas say of it."""
+        """Store dead letters, whatever schemas say of them."""
         partitions = None if partition is None else [partition] * len(records)
         count = self._partition_count(topic, records, partitions)
         now_ms = self._clock_ms()

@@ -9,6 +9,7 @@ from goqueue.broker.partitions.log import Log
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.topic import InternalTopics
 from goqueue.model.log import Published
+from goqueue.model.publishing import Outcome
 from goqueue.model.records import NewRecord
 from goqueue.model.rights import CreatableTopic, WritableTopic
 from goqueue.model.topic_config import TopicConfig
@@ -17,10 +18,14 @@ from goqueue.state.metadata_image import MetadataImage
 
 
 class OwnPublishing(Protocol):
+    async def publish(self, topic: WritableTopic, records: Sequence[NewRecord]) -> list[Outcome]:
+        """Store records that fit the topic's schemas; say of each what came of it."""
+        ...
+
     async def store_own(
         self, topic: WritableTopic, records: Sequence[NewRecord], *, partition: int | None = None
     ) -> list[Published]:
-        """Store what queues move from one topic to another, whatever schemas say of it."""
+        """Store dead letters, whatever schemas say of them."""
         ...
 
 

@@ -90,7 +90,10 @@ class MoveTaskRunner:
         destination: WritableTopic | None,
         destination_arn: str | None,
         rate: int | None,
+        origins: Sequence[str],
     ) -> MoveTask:
+        """Without a destination each message goes back to where it came from: to one of `origins`,
+        which the caller may write to."""
         await self._catalogue.open(source)
         described = await self._queues.registry.describe(_GROUP, source)
         task = MoveTask(
@@ -102,6 +105,7 @@ class MoveTaskRunner:
             rate=rate,
             started_ms=self._host.clock_ms(),
             to_move=sum(part.ready + part.waiting for part in described),
+            origins=tuple(origins),
         )
         async with self._changing:
             await self._keep(self._tasks().start(task))
@@ -194,17 +198,28 @@ class MoveTaskRunner:
     async def _move(self, task: MoveTask, source: ReadableTopic, found: Sequence[Delivery]) -> None:
         by_target: dict[str, list[Delivery]] = {}
         moved: list[Delivery] = []
+        origins = task.origins
+        if isinstance(origins, msgspec.UnsetType):
+            origins = tuple(self._catalogue.origins_of(task.source))
         try:
             for delivery in found:
-                by_target.setdefault(task.destination or _origin(delivery), []).append(delivery)
+                target = task.destination or _origin(delivery, origins)
+                by_target.setdefault(target, []).append(delivery)
             for target, deliveries in by_target.items():
                 writable = own_write(target, OwnWork.MOVE_TASK)
                 self._catalogue.find(writable)
                 with sending_back(self._host.hosted, deliveries):
                     copies = [_copy(delivery) for delivery in deliveries]
-                    await self._host.publishing.store_own(writable, copies)
-                moved += deliveries
-                self._queues.dead_letters.sent_back[source] += len(deliveries)
+                    outcomes = await self._host.publishing.publish(writable, copies)
+                failures = [each for each in outcomes if isinstance(each, GoQueueError)]
+                moved += [
+                    delivery
+                    for delivery, outcome in zip(deliveries, outcomes, strict=True)
+                    if not isinstance(outcome, GoQueueError)
+                ]
+                self._queues.dead_letters.sent_back[source] += len(deliveries) - len(failures)
+                for failure in failures:
+                    raise failure
         finally:
             settlements = [
                 Settlement(
@@ -216,10 +231,14 @@ class MoveTaskRunner:
             await self._queues.settle(_GROUP, {source: source}, settlements)
 
 
-def _origin(delivery: Delivery) -> str:
+def _origin(delivery: Delivery, origins: Sequence[str]) -> str:
+    """Any producer may write the header: only those are believed that send dead letters here."""
     for name, value in delivery.record.headers:
         if name == DEAD_LETTER_TOPIC and value:
-            return value.decode("utf-8", "replace")
+            named = value.decode("utf-8", "replace")
+            if named not in origins:
+                raise UnknownOrigin(f"topic {named!r} does not send its dead letters here")
+            return named
     raise UnknownOrigin("a message did not come here as a dead letter")
 
 

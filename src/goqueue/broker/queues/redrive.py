@@ -5,7 +5,7 @@ remembered, and an interrupted redrive goes on where it was. A crash between the
 message back once more.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Set
 from typing import Final
 
 from goqueue.broker.own_grants import OwnWork, own_group
@@ -13,11 +13,12 @@ from goqueue.broker.queues.dead_letters import is_stand_in
 from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.queues.queues import Queues
 from goqueue.broker.queues.tracing import sending_back
-from goqueue.model.errors import AccessDenied, UnknownTopic
+from goqueue.model.errors import AccessDenied, GoQueueError, UnfitRecord, UnknownTopic
 from goqueue.model.header_names import DEAD_LETTER_PREFIX, DEAD_LETTER_TOPIC
 from goqueue.model.queues.dead_letters import REDRIVE_GROUP, Redriven, StoredDeadLetter
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.messages import AckAction
+from goqueue.model.queues.moves import UnknownOrigin
 from goqueue.model.queues.receiving import Receive
 from goqueue.model.queues.settings import QueueSettings
 from goqueue.model.queues.settling import Settlement
@@ -59,12 +60,15 @@ async def redrive(
     topic: WritableTopic,
     letters: ReadableTopic,
     *,
+    origins: Set[str],
     may_write: Callable[[str], WritableTopic],
     limit: int | None = None,
 ) -> Redriven:
     """Send the dead letters of a topic back to where each came from.
 
-    Each names the topic that it came from; `may_write` gives the right to write there, or refuses.
+    Each names the topic that it came from, in a header that any producer may write: only `origins`
+    are believed, whose settings send their dead letters here, and their schemas are asked.
+    `may_write` gives the right to write there, or refuses.
     """
     sent_back = 0
     gone: list[Delivery] = []
@@ -74,10 +78,14 @@ async def redrive(
             continue
         try:
             named = _source(delivery.record)
+            if named and named not in origins:
+                raise UnknownOrigin(f"topic {named!r} does not send its dead letters to {letters}")
             source = may_write(named) if named else topic
             with sending_back(host.hosted, [delivery]):
-                await host.publishing.store_own(source, [_restored(delivery.record)])
-        except (UnknownTopic, AccessDenied):
+                [outcome] = await host.publishing.publish(source, [_restored(delivery.record)])
+            if isinstance(outcome, GoQueueError):
+                raise outcome
+        except (UnknownTopic, UnknownOrigin, AccessDenied, UnfitRecord):
             gone.append(delivery)
             continue
         await _settle(queues, letters, delivery, AckAction.ACCEPT)
@@ -120,7 +128,7 @@ async def _deliveries(
 def _source(record: Record) -> str | None:
     for name, value in record.headers:
         if name == DEAD_LETTER_TOPIC and value is not None:
-            return value.decode()
+            return value.decode("utf-8", "replace")
     return None
 
 

@@ -64,8 +64,8 @@ class RedriveResult(msgspec.Struct, frozen=True, rename="camel"):
     gone: Annotated[
         int,
         Meta(
-            description="They stay dead letters: their topic is no more, or the caller may not "
-            "write to it."
+            description="They stay dead letters: the topic that they name is no more, does not "
+            "send its dead letters here or does not take them, or the caller may not write to it."
         ),
     ]
 

@@ -18,8 +18,9 @@ class MoveStatus(StrEnum):
 
 
 class MoveTask(msgspec.Struct, frozen=True, kw_only=True):
-    """`destination` None: each message goes back to where it came from. `rate` is in messages a
-    second. `failure` is the code of the error that ended the task."""
+    """`destination` None: each message goes back to where it came from, if that is one of
+    `origins`. `rate` is in messages a second. `failure` is the code of the error that ended the
+    task."""
 
     id: str
     source: str
@@ -32,6 +33,8 @@ class MoveTask(msgspec.Struct, frozen=True, kw_only=True):
     moved: int = 0
     status: MoveStatus = MoveStatus.RUNNING
     failure: str | None = None
+    # Those that whoever started the task may write to. Tasks of older data folders have none.
+    origins: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class MoveRunning(InvalidRequest):
@@ -51,7 +54,7 @@ class MoveEnded(GoQueueError):
 
 
 class UnknownOrigin(GoQueueError):
-    """A message that is no dead letter says nothing of where it should go back to."""
+    """A message that is no dead letter, or names a topic that sends none here, goes nowhere."""
 
     code = "unknown_origin"
 
