@@ -83,7 +83,7 @@ def test_topic_from_creation_to_deletion(cli: Cli, topic: str) -> None:
     cli("produce", topic, "a", "b", "c", "-p", "1")
 
     (listed,) = [row for row in cli.json("topics", "list") if row["name"] == topic]  # type: ignore[attr-defined]
-    assert (listed["partitionCount"], listed["messages"]) == (2, 3)
+    assert (listed["partitionCount"], listed["offsets"]) == (2, 3)
     assert listed["sizeBytes"] > 0
     assert topic.encode() in cli("topics", "list").stdout
 

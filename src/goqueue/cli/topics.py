@@ -56,7 +56,7 @@ def list_topics(
             "name": topic.name,
             "partitionCount": len(topic.partitions),
             "replicationFactor": topic.replication_factor,
-            "messages": topic.messages,
+            "offsets": topic.offsets,
             "sizeBytes": topic.size_bytes,
         }
         for topic in shown
@@ -68,7 +68,7 @@ def list_topics(
         "name": "Topic",
         "partitionCount": "Partitions",
         "replicationFactor": "Replicas",
-        "messages": "Messages",
+        "offsets": "Offsets",
         "size": "Size",
     }
     print_table(
@@ -137,7 +137,7 @@ def describe_topic(
         print_document(_topic_document(facts, settings), output)
         return
     typer.echo(
-        f"{facts.name}  {len(facts.partitions)} partitions, {facts.messages} messages, "
+        f"{facts.name}  {len(facts.partitions)} partitions, {facts.offsets} offsets, "
         f"{size_text(facts.size_bytes)}, id {facts.id}"
     )
     rows = [{**_partition_document(p), "size": size_text(p.size_bytes)} for p in facts.partitions]
@@ -145,7 +145,7 @@ def describe_topic(
         "partition": "Partition",
         "logStartOffset": "Start offset",
         "highWatermark": "End offset",
-        "messages": "Messages",
+        "offsets": "Offsets",
         "size": "Size",
         "leader": "Leader",
         "leaderEpoch": "Epoch",
@@ -232,7 +232,7 @@ def _topic_document(facts: "TopicFacts", settings: dict[str, str]) -> dict[str, 
         "name": facts.name,
         "id": facts.id,
         "internal": facts.is_internal,
-        "messages": facts.messages,
+        "offsets": facts.offsets,
         "sizeBytes": facts.size_bytes,
         "partitions": [_partition_document(partition) for partition in facts.partitions],
         "config": settings,
@@ -248,6 +248,6 @@ def _partition_document(partition: "PartitionFacts") -> dict[str, object]:
         "isr": list(partition.in_sync),
         "logStartOffset": partition.start_offset,
         "highWatermark": partition.end_offset,
-        "messages": partition.messages,
+        "offsets": partition.offsets,
         "sizeBytes": partition.size_bytes,
     }

@@ -16,7 +16,8 @@ class PartitionFacts:
     """None where the broker could not say, such as for a partition that is offline."""
 
     @property
-    def messages(self) -> int | None:
+    def offsets(self) -> int | None:
+        """How many it holds: messages, and in between markers of transactions and what is gone."""
         if self.start_offset is None or self.end_offset is None:
             return None
         return self.end_offset - self.start_offset
@@ -30,8 +31,8 @@ class TopicFacts:
     partitions: tuple[PartitionFacts, ...]
 
     @property
-    def messages(self) -> int:
-        return sum(partition.messages or 0 for partition in self.partitions)
+    def offsets(self) -> int:
+        return sum(partition.offsets or 0 for partition in self.partitions)
 
     @property
     def size_bytes(self) -> int:

@@ -123,7 +123,8 @@ def _parts(host: QueueHost, queues: Queues) -> Iterator[_QueuePart]:
             except GoQueueError:
                 continue
             readable = OffsetRange(partition.log_start_offset, partition.last_stable_offset)
-            seen = shard.machine.look(key, readable, partition.lanes.index)
+            gaps = queues.registry.known_gaps(key, partition)
+            seen = shard.machine.look(key, readable, partition.lanes.index, gaps)
             if seen is not None:
                 yield _QueuePart(view.name, partition, seen)
 

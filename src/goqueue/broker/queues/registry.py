@@ -6,10 +6,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.queues.gaps import LOOK_BYTES, QueueGaps
 from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.runtime.shard import Command, StateShard, timed, untimed
 from goqueue.broker.runtime.topic import StateTopic
-from goqueue.model.errors import InvalidConfig, InvalidRequest
+from goqueue.model.errors import GoQueueError, InvalidConfig, InvalidRequest
 from goqueue.model.log import Isolation
 from goqueue.model.offsets import OffsetRange
 from goqueue.model.queues.dead_letters import is_dead_letter_topic
@@ -29,6 +30,7 @@ from goqueue.state.queues.messages import (
     QueueAnswer,
     ResetQueue,
 )
+from goqueue.state.queues.range_set import RangeSet
 
 STATE_TOPIC: Final = "__queue_state"
 LEASE_ID_BITS: Final = 63
@@ -46,6 +48,10 @@ class QueueRegistry:
         # What the queues were last opened with.
         self._settings: dict[QueueKey, QueueSettings] = {}
         self._work: set[asyncio.Task[Any]] = set()
+        self._gaps = QueueGaps()
+        self._is_looking = False
+        # Share groups that get messages of aborted transactions, too; as far as they have read.
+        self.reads_uncommitted: set[str] = set()
         self.state = StateTopic(
             host,
             STATE_TOPIC,
@@ -128,9 +134,43 @@ class QueueRegistry:
             partition = self._host.partition(topic, part.index)
             shard = await self.shard(key)
             readable = OffsetRange(partition.log_start_offset, partition.last_stable_offset)
-            command = _describe(key, readable, partition.lanes.index)
+            gaps = await self._look_for_gaps(key, partition)
+            command = _describe(key, readable, partition.lanes.index, gaps)
             described.append(await shard.execute(command))
         return described
+
+    async def _look_for_gaps(self, key: QueueKey, partition: Partition) -> RangeSet | None:
+        floor = (await self.shard(key)).machine.floor(key)
+        if floor is None or key.group in self.reads_uncommitted or partition.offline_reason:
+            return None
+        return await self._gaps.look_through(partition, floor)
+
+    def known_gaps(self, key: QueueKey, partition: Partition) -> RangeSet | None:
+        """For figures that cannot wait: what was found before. The next time there is more."""
+        if key.group in self.reads_uncommitted:
+            return None
+        if not self._is_looking:
+            self._is_looking = True
+            self.spawn(self._look_at_all())
+        return self._gaps.known(partition)
+
+    async def _look_at_all(self) -> None:
+        """At most as much as one question may cost; the next scrape of the metrics goes on."""
+        enough_bytes = self._gaps.looked_bytes + LOOK_BYTES
+        try:
+            for key in self.list_queues():
+                if self._gaps.looked_bytes >= enough_bytes:
+                    break
+                view = self._host.image.topics_by_id.get(key.topic_id)
+                if view is None:
+                    continue
+                try:
+                    await self._look_for_gaps(key, self._host.partition(view.name, key.partition))
+                except GoQueueError:
+                    # Its figures are as good as they were.
+                    continue
+        finally:
+            self._is_looking = False
 
     async def floors(self, group: ReadableGroup, topic: ReadableTopic) -> dict[int, int]:
         """By partition: below, all is settled. Queues that were never opened are left out."""
@@ -232,8 +272,8 @@ class QueueRegistry:
 
 
 def _describe(
-    key: QueueKey, readable: OffsetRange, lanes: LaneIndex | None
+    key: QueueKey, readable: OffsetRange, lanes: LaneIndex | None, gaps: RangeSet | None
 ) -> Command[QueueMachine, QueueDescription]:
     return lambda machine, ticket, _: machine.describe(
-        key, ticket=ticket, readable=readable, lanes=lanes
+        key, ticket=ticket, readable=readable, lanes=lanes, gaps=gaps
     )

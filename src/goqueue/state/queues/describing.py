@@ -9,12 +9,17 @@ from goqueue.model.queues.messages import LaneFigures, QueueDescription, QueueTo
 from goqueue.state.priority.index import LaneIndex
 from goqueue.state.queues.marks import SETTLED, death_of, delivery_count
 from goqueue.state.queues.queue import Queue
+from goqueue.state.queues.range_set import RangeSet
 
 
 def describe_queue(
-    queue: Queue, readable: OffsetRange | None, lanes: LaneIndex | None
+    queue: Queue,
+    readable: OffsetRange | None,
+    lanes: LaneIndex | None,
+    gaps: RangeSet | None = None,
 ) -> QueueDescription:
-    """Without `readable`, only what was delivered before counts as ready."""
+    """Without `readable`, only what was delivered before counts as ready. `gaps` are offsets that
+    are no messages, as far as that is known."""
     settled = dead = 0
     deliveries: Counter[int] = Counter()
     for start, end, mark in queue.ledger.occupied(queue.ledger.floor):
@@ -25,7 +30,7 @@ def describe_queue(
         if death_of(mark) is not None:
             dead += end - start
     queue.sort_returned(lanes)
-    fresh = _fresh_by_lane(queue, readable, lanes)
+    fresh = _fresh_by_lane(queue, readable, lanes, gaps)
     figures = tuple(
         LaneFigures(
             ready=fresh[lane] + queue.returned[lane].size,
@@ -54,7 +59,10 @@ def describe_queue(
 
 
 def _fresh_by_lane(
-    queue: Queue, readable: OffsetRange | None, lanes: LaneIndex | None
+    queue: Queue,
+    readable: OffsetRange | None,
+    lanes: LaneIndex | None,
+    gaps: RangeSet | None,
 ) -> list[int]:
     fresh = [0] * len(LANES)
     if readable is None:
@@ -63,6 +71,8 @@ def _fresh_by_lane(
     total = max(end - base, 0) - sum(
         max(min(piece.end, end) - piece.start, 0) for piece in queue.ledger.occupied(base)
     )
+    empty = _unsettled_gaps(queue, gaps, base, end) if gaps else []
+    total -= sum(gap.size for gap in empty)
     if lanes is not None and not queue.is_single_lane:
         for lane in LANES:
             if lane is not Lane.NORMAL:
@@ -72,8 +82,24 @@ def _fresh_by_lane(
                     lanes.count(lane, piece.start, min(piece.end, end))
                     for piece in queue.ledger.occupied(start)
                 )
+                fresh[lane] -= sum(lanes.count(lane, gap.start, gap.end) for gap in empty)
     fresh[Lane.NORMAL] = total - sum(fresh)
     return fresh
+
+
+def _unsettled_gaps(queue: Queue, gaps: RangeSet, base: int, end: int) -> list[OffsetRange]:
+    """The parts of the gaps that nobody has come to yet."""
+    taken = RangeSet((piece.start, piece.end) for piece in queue.ledger.occupied(base))
+    parts: list[OffsetRange] = []
+    for gap in gaps.within(base, end):
+        start = gap.start
+        for settled in taken.within(gap.start, gap.end):
+            if start < settled.start:
+                parts.append(OffsetRange(start, settled.start))
+            start = settled.end
+        if start < gap.end:
+            parts.append(OffsetRange(start, gap.end))
+    return parts
 
 
 def _totals(queue: Queue) -> QueueTotals:

@@ -36,6 +36,7 @@ from goqueue.state.queues.messages import (
     Skip,
 )
 from goqueue.state.queues.queue import Queue
+from goqueue.state.queues.range_set import RangeSet
 from goqueue.state.queues.receipts import check_items, check_receipt, overlap
 from goqueue.state.queues.records import (
     BlockKey,
@@ -153,6 +154,11 @@ class QueueMachine:
         queue = self._queues.get(key)
         return None if queue is None else queue.settings
 
+    def floor(self, key: QueueKey) -> int | None:
+        """A look without a ticket: everything below is settled."""
+        queue = self._queues.get(key)
+        return None if queue is None else queue.ledger.floor
+
     def start(self, key: QueueKey) -> int | None:
         """A look without a ticket: where the queue began, or was made to begin anew."""
         queue = self._queues.get(key)
@@ -166,13 +172,17 @@ class QueueMachine:
         return any(is_open(piece.value) for piece in queue.ledger.pieces(offset, offset + 1))
 
     def look(
-        self, key: QueueKey, readable: OffsetRange | None, lanes: LaneIndex | None
+        self,
+        key: QueueKey,
+        readable: OffsetRange | None,
+        lanes: LaneIndex | None,
+        gaps: RangeSet | None = None,
     ) -> QueueDescription | None:
         """A look without a ticket, for figures that need not be committed yet."""
         queue = self._queues.get(key)
         if queue is None or queue.head is None:
             return None
-        return describe_queue(queue, readable, lanes)
+        return describe_queue(queue, readable, lanes, gaps)
 
     def describe(
         self,
@@ -181,10 +191,11 @@ class QueueMachine:
         ticket: Ticket[QueueDescription],
         readable: OffsetRange | None = None,
         lanes: LaneIndex | None = None,
+        gaps: RangeSet | None = None,
     ) -> Outcome:
         outcome = Outcome()
         unknown = QueueDescription(error=QueueError.UNKNOWN_QUEUE, queue=key, delivery_counts={})
-        outcome.reply(ticket, self.look(key, readable, lanes) or unknown)
+        outcome.reply(ticket, self.look(key, readable, lanes, gaps) or unknown)
         return outcome
 
     # --- messages -------------------------------------------------------------------------

@@ -51,6 +51,10 @@ class ShareQueues:
             # The topic's (priorities, dead letters, time to live), with the group's locks.
             settings=msgspec.structs.replace(self._registry.settings_of(view), **own),
         )
+        if config.share_isolation_level == "read_uncommitted":
+            self._registry.reads_uncommitted.add(group)
+        else:
+            self._registry.reads_uncommitted.discard(group)
         if len(self._opened) >= OPENED_MAX:
             self._opened.clear()
         self._opened[key] = made_from
