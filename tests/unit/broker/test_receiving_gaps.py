@@ -151,6 +151,27 @@ def test_a_reader_that_has_worked_enough_comes_back_and_the_next_goes_on(
 
 
 @pytest.mark.parametrize("in_order", [False, True])
+def test_who_must_know_that_nothing_is_left_goes_on(
+    open_broker: OpenBroker, in_order: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiving, "LOOKS_MAX", 1)
+    monkeypatch.setattr(receiving, "LOOK_RECORDS", 100)
+
+    async def scenario() -> None:
+        async with open_broker() as node:
+            await make_topic(node)
+            ttl = (("goqueue-ttl-ms", b"0"),)
+            stale = [NewRecord(key=b"a", value=b"stale", headers=ttl) for _ in range(1_000)]
+            await publish(node, "t", stale)
+            await publish(node, "t", [NewRecord(key=b"k", value=b"found")])
+            assert await take(node, in_order=in_order) == []
+            found = await take(node, in_order=in_order, until_empty=True)
+            assert values(found) == [b"found"]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("in_order", [False, True])
 def test_behind_what_is_no_message_a_reader_waits_for_the_next(
     open_broker: OpenBroker, in_order: bool
 ) -> None:

@@ -184,6 +184,7 @@ class MoveTaskRunner:
                 max_messages=min(STEP_MESSAGES, task.rate or STEP_MESSAGES),
                 lease_ms=LEASE_MS,
                 in_order=source.is_fifo,
+                until_empty=True,
             )
             found = await self._queues.receive(_GROUP, topic, request)
             if not found:

@@ -1,6 +1,7 @@
 """Leasing messages of a topic's queues and reading them; waiting while there are none."""
 
 import asyncio
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -53,8 +54,8 @@ class _Work:
 
     __slots__ = ("_looks_left",)
 
-    def __init__(self) -> None:
-        self._looks_left = LOOKS_MAX
+    def __init__(self, request: Receive) -> None:
+        self._looks_left: float = math.inf if request.until_empty else LOOKS_MAX
 
     @property
     def is_done(self) -> bool:
@@ -99,7 +100,7 @@ class QueueReceiving:
     ) -> list[Delivery]:
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + request.wait_ms / 1000
-        work = _Work()
+        work = _Work(request)
         while True:
             view = self._host.topic(topic)
             queues = [
@@ -118,7 +119,7 @@ class QueueReceiving:
                 if wait_s <= 0:
                     return []
                 await place.wait(wait_s)
-                work = _Work()
+                work = _Work(request)
 
     async def take_back(
         self, group: ReadableGroup, topic: ReadableTopic, receipt: Receipt
@@ -238,6 +239,9 @@ class QueueReceiving:
                 # More of the group are often close by.
                 records_max = min(max(4 * records_max, 100), LOOK_RECORDS)
                 unread = messages.unread
+                if records_max == LOOK_RECORDS:
+                    # What is in the cache is read without a wait: others get their turn.
+                    await asyncio.sleep(0)
             if choice.chosen() or sum(part.size for part in ready) < reach:
                 break
         return choice.chosen()

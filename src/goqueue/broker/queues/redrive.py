@@ -116,7 +116,7 @@ async def _deliveries(
     )
     left = left if limit is None else min(left, limit)
     while left > 0:
-        request = Receive(max_messages=min(left, BATCH_MESSAGES))
+        request = Receive(max_messages=min(left, BATCH_MESSAGES), until_empty=True)
         found = await queues.receive(_GROUP, letters, request)
         if not found:
             return

@@ -20,5 +20,7 @@ class Receive:
     refuses_when_full: bool = False
     # Remember when messages were first received, and under which lease last.
     remembers: bool = False
+    # An empty answer means that there is nothing, however much must be passed over to know it.
+    until_empty: bool = False
     # Where a group begins whose queues are made by this; None: its queues are open already.
     start: Start | None = None
