@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from goqueue.broker.node import Node
+from goqueue.broker.partitions.admission import append_now
 from goqueue.broker.queues import gaps
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.queues.messages import AckAction
@@ -27,7 +28,8 @@ async def make_topic(node: Node) -> None:
 def transaction(node: Node, kind: MarkerType, count: int, *, producer_id: int) -> None:
     partition = node.partition("t", 0)
     for number in range(count):
-        partition.append_now(
+        append_now(
+            partition,
             encode_records(
                 [NewRecord(value=b"m")],
                 now_ms=1_700_000_000_000,
@@ -35,7 +37,7 @@ def transaction(node: Node, kind: MarkerType, count: int, *, producer_id: int) -
                 producer_id=producer_id,
                 producer_epoch=0,
                 base_sequence=number,
-            )
+            ),
         )
     partition.append_marker(
         Marker(kind, 0), producer_id=producer_id, producer_epoch=0, bumps_epoch=False

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from goqueue.broker.node import Node
+from goqueue.broker.partitions.admission import append_now
 from goqueue.broker.queues import receiving
 from goqueue.model.batch import read_header
 from goqueue.model.batch_editing import without_records
@@ -40,7 +41,8 @@ def append_aborted(node: Node, count: int, *, batches: int) -> None:
     partition = node.partition("t", 0)
     for number in range(batches):
         values = [b"%d" % n for n in range(count // batches)]
-        partition.append_now(
+        append_now(
+            partition,
             encode_records(
                 [NewRecord(key=b"a", value=value) for value in values],
                 now_ms=1_700_000_000_000,
@@ -48,7 +50,7 @@ def append_aborted(node: Node, count: int, *, batches: int) -> None:
                 producer_id=1,
                 producer_epoch=0,
                 base_sequence=number * len(values),
-            )
+            ),
         )
     partition.append_marker(
         Marker(MarkerType.ABORT, 0), producer_id=1, producer_epoch=0, bumps_epoch=False
