@@ -431,6 +431,33 @@ async def test_offsets_that_the_end_of_their_transaction_overtook_are_refused(
     assert await committed(client) == (-1, ErrorCode.none)
 
 
+async def test_a_refused_commit_says_which_partitions_are_not_there(
+    client: WireClient, producer: TransactionalProducer
+) -> None:
+    answer = await client.call(
+        "txn_offset_commit",
+        5,
+        transactional_id=producer.name,
+        group_id="g",
+        producer_id=producer.producer_id + 1,
+        producer_epoch=0,
+        generation_id=-1,
+        topics=[
+            {
+                "name": name,
+                "partitions": [
+                    {"partition_index": index, "committed_offset": 1, "committed_leader_epoch": -1}
+                    for index in (0, 2)
+                ],
+            }
+            for name in ("a", "gone")
+        ],
+    )
+    codes = [[part.error_code for part in topic.partitions] for topic in answer.topics]
+    unknown = ErrorCode.unknown_topic_or_partition
+    assert codes == [[ErrorCode.invalid_producer_id_mapping, unknown], [unknown, unknown]]
+
+
 class TestShortTransactions:
     async def test_a_transaction_that_takes_too_long_is_aborted(
         self, client: WireClient, broker: Node

@@ -1,8 +1,13 @@
 """TxnOffsetCommit: offsets that count once the producer's transaction commits."""
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from goqueue.doors.kafka.committed_offsets import commit_answer, offsets_to_commit
+from goqueue.doors.kafka.committed_offsets import (
+    TopicAndPartition,
+    commit_answer,
+    offsets_to_commit,
+)
 from goqueue.doors.kafka.coordinator_errors import failure_code, group_code, transaction_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.wire.writing import Message
@@ -44,10 +49,21 @@ async def handle(context: RequestContext, request: "TxnOffsetCommitRequest") -> 
         code = transaction_code(
             refused.error, knows_abortable=context.version >= _FIRST_VERSION_WITH_ABORTABLE
         )
-        codes = dict.fromkeys(places, code)
+        # As Kafka has it, a partition that is not there is unknown whoever asks.
+        codes = dict.fromkeys(_existing(context, places), code)
     except GoQueueError as error:
         codes = dict.fromkeys(places, failure_code(error))
     return commit_answer(context, request.topics, codes)
+
+
+def _existing(
+    context: RequestContext, places: Iterable[TopicAndPartition]
+) -> Iterator[TopicAndPartition]:
+    views = context.service.topics.views(context.caller)
+    counts = {str(view.name): len(view.partitions) for view in views}
+    for topic, index in places:
+        if 0 <= index < counts.get(topic, 0):
+            yield topic, index
 
 
 OPERATION = Operation(
