@@ -101,6 +101,7 @@ class SchemaService:
         """The schema's id and version under the subject, given to it now or before."""
         writable = await self._unaliased(self._access.writable_subject, caller, subject)
         self._check_references(caller, new)
+        new = new._replace(asker=caller.address)
         return await self._schemas.register(writable, new, normalize=normalize)
 
     async def look_up(
@@ -116,6 +117,7 @@ class SchemaService:
         """The version of the subject that has this schema; raises if there is none."""
         readable = await self._readable(caller, subject)
         self._check_references(caller, new)
+        new = new._replace(asker=caller.address)
         return await self._schemas.look_up(
             readable, new, normalize=normalize, deleted=deleted, text_format=text_format
         )
@@ -132,6 +134,7 @@ class SchemaService:
         """Whether the schema is compatible with that version; with None, with the latest."""
         readable = await self._readable(caller, subject)
         self._check_references(caller, new)
+        new = new._replace(asker=caller.address)
         return await self._schemas.check_version(readable, number, new, normalize=normalize)
 
     async def check(
@@ -140,6 +143,7 @@ class SchemaService:
         """Whether the schema could be registered."""
         readable = await self._readable(caller, subject)
         self._check_references(caller, new)
+        new = new._replace(asker=caller.address)
         return await self._schemas.check(readable, new, normalize=normalize)
 
     async def delete_version(

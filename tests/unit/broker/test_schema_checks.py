@@ -210,3 +210,20 @@ async def test_slow_schemas_do_not_hold_up_the_others(worker: SchemaWorker) -> N
     assert worker.pid != stopped
     assert (await within(WAIT_SECONDS, slow)).schema.canonical == '"bytes"'
     assert worker.starts == 3
+
+
+async def test_those_who_ask_take_turns(worker: SchemaWorker) -> None:
+    done: list[str] = []
+
+    async def ask(asker: str) -> None:
+        await worker.run(parse_job('"string"'), Parsed, asker=asker)
+        done.append(asker)
+
+    many = [asyncio.create_task(ask("one")) for _ in range(200)]
+    await asyncio.sleep(0)
+    other = asyncio.create_task(ask("other"))
+    left = many.pop(100)
+    left.cancel()
+    await within(WAIT_SECONDS, asyncio.gather(*many, other))
+    assert done.index("other") <= 2
+    assert len(done) == 200

@@ -42,6 +42,8 @@ async def compare(
     new: SchemaSource,
     olds: list[Version],
     level: CompatibilityLevel,
+    *,
+    asker: str,
 ) -> Mismatch | None:
     """The first of the older versions that the new schema does not go with, and why."""
     if level is CompatibilityLevel.NONE:
@@ -53,7 +55,7 @@ async def compare(
             is_backward=level.is_backward,
             is_forward=level.is_forward,
         )
-        compared = await worker.run(job, Compared)
+        compared = await worker.run(job, Compared, asker=asker)
         if compared.position >= 0:
             version, source = portion[compared.position]
             return Mismatch(version, source, level, compared.reasons)

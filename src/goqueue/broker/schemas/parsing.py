@@ -64,7 +64,9 @@ class SchemaParser:
         # A new schema comes from all instances of a service at once: one job serves them all.
         self._parsing: dict[_Sent, asyncio.Task[ParsedSchema]] = {}
 
-    async def parse(self, source: SchemaSource, *, normalize: bool) -> ParsedSchema:
+    async def parse(
+        self, source: SchemaSource, *, normalize: bool, asker: str = ""
+    ) -> ParsedSchema:
         """Raises `RegistryRefusal` for what is no schema."""
         sent = _Sent(source, normalize)
         parsed = self._parsed.get(sent)
@@ -72,13 +74,13 @@ class SchemaParser:
             return parsed
         task = self._parsing.get(sent)
         if task is None:
-            task = self._parsing[sent] = asyncio.create_task(self._parse(sent))
+            task = self._parsing[sent] = asyncio.create_task(self._parse(sent, asker))
             task.add_done_callback(lambda done: self._over(sent, done))
         # Shielded: a client that goes away must not stop it for the others.
         return await asyncio.shield(task)
 
-    async def _parse(self, sent: _Sent) -> ParsedSchema:
-        parsed = (await self._worker.run(ParseJob(*sent), Parsed)).schema
+    async def _parse(self, sent: _Sent, asker: str) -> ParsedSchema:
+        parsed = (await self._worker.run(ParseJob(*sent), Parsed, asker=asker)).schema
         size_bytes = _size_bytes(sent.source) + len(parsed.canonical)
         self._parsed.put(sent, parsed, size_bytes=size_bytes)
         return parsed

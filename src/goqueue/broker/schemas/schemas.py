@@ -162,7 +162,8 @@ class Schemas:
                     return Registered(self.catalogue.schema(found.schema_id), found)
                 identity = _inherited(self.catalogue, subject, identity)
             if (await self.loaded()).mode_of(subject) is Mode.READWRITE:
-                await self._check_compatible(subject, known._replace(identity=identity))
+                known = known._replace(identity=identity)
+                await self._check_compatible(subject, known, new.asker)
             request = Register(
                 subject=subject,
                 text=known.source.text,
@@ -227,7 +228,7 @@ class Schemas:
         catalogue = await self.loaded()
         level = catalogue.compatibility_of(subject)
         olds = predecessors(catalogue, subject, known.identity.metadata, level)
-        return await compare(self.worker, catalogue, known.source, olds, level)
+        return await compare(self.worker, catalogue, known.source, olds, level, asker=new.asker)
 
     async def check_version(
         self, subject: ReadableSubject, number: int | None, new: NewSchema, *, normalize: bool
@@ -244,7 +245,8 @@ class Schemas:
                 raise version_not_found(number)
         known = await self._parse(subject, new, normalize=normalize)
         level = catalogue.compatibility_of(subject)
-        return await compare(self.worker, await self.loaded(), known.source, olds, level)
+        catalogue = await self.loaded()
+        return await compare(self.worker, catalogue, known.source, olds, level, asker=new.asker)
 
     async def _parse(self, subject: str, new: NewSchema, *, normalize: bool) -> _Known:
         self._check_size(new)
@@ -254,7 +256,7 @@ class Schemas:
         if normalize:
             references = tuple(sorted(set(references)))
         source = SchemaSource(new.type, new.text, resolve(catalogue, references))
-        parsed = await self._parser.parse(source, normalize=normalize)
+        parsed = await self._parser.parse(source, normalize=normalize, asker=new.asker)
         identity = SchemaIdentity(
             new.type, parsed.fingerprint, references, new.metadata, new.rule_set
         )
@@ -273,11 +275,11 @@ class Schemas:
                 f"{self.schema_max_bytes}; split it into several with references",
             )
 
-    async def _check_compatible(self, subject: str, known: _Known) -> None:
+    async def _check_compatible(self, subject: str, known: _Known, asker: str) -> None:
         catalogue = self.catalogue
         level = catalogue.compatibility_of(subject)
         olds = predecessors(catalogue, subject, known.identity.metadata, level)
-        mismatch = await compare(self.worker, catalogue, known.source, olds, level)
+        mismatch = await compare(self.worker, catalogue, known.source, olds, level, asker=asker)
         if mismatch is not None:
             raise RegistryRefusal(
                 RefusalKind.INCOMPATIBLE,

@@ -2,13 +2,14 @@
 
 Every job begins in the quick lane, where real schemas take milliseconds. What takes longer is ended
 there and begins again in the slow lane: a few schemas that are made to be slow wait for each other,
-and the others pass them.
+and the others pass them. In the quick lane, those who ask take turns.
 """
 
 import asyncio
 import logging
 from typing import Final, TypeVar
 
+from goqueue.broker.schemas.fair_turns import FairTurns
 from goqueue.broker.schemas.jobs import Broken, Job, JobAnswer, Refused
 from goqueue.broker.schemas.worker_process import (
     IDLE_SECONDS,
@@ -27,8 +28,9 @@ Answer = TypeVar("Answer")
 JOB_SECONDS_MAX: Final = 10.0
 # Real schemas take milliseconds, and the library that a format needs a tenth of a second once.
 QUICK_SECONDS: Final = 0.5
-# Jobs that wait for their turn. At a millisecond each, the last one waits for a second.
+# Jobs of one asker that wait for their turn. At a millisecond each, the last waits for a second.
 WAITING_MAX: Final = 1_024
+WAITING_IN_ALL_MAX: Final = 8_192
 # The last of these waits for a minute and a half.
 SLOW_WAITING_MAX: Final = 8
 # The libraries of all formats take some 300 MB of address space; schemas, tens.
@@ -42,6 +44,7 @@ class SchemaWorker:
         self._job_seconds_max = job_seconds_max
         self._quick = WorkerProcess(memory_max_bytes=MEMORY_MAX_BYTES, idle_seconds=idle_seconds)
         self._slow = WorkerProcess(memory_max_bytes=MEMORY_MAX_BYTES, idle_seconds=idle_seconds)
+        self._turns = FairTurns()
         self._waiting = 0
         self._waiting_slow = 0
 
@@ -53,10 +56,10 @@ class SchemaWorker:
     def starts(self) -> int:
         return self._quick.starts + self._slow.starts
 
-    async def run(self, job: Job, expected: type[Answer]) -> Answer:
+    async def run(self, job: Job, expected: type[Answer], *, asker: str = "") -> Answer:
         """The job's answer; raises `RegistryRefusal` when the schema or the worker is to blame."""
         try:
-            answer = await self._ask(job)
+            answer = await self._ask(job, asker)
         except JobTookTooLong:
             raise invalid_schema(
                 f"looking at the schema took longer than {self._job_seconds_max:g} s; make it "
@@ -77,12 +80,14 @@ class SchemaWorker:
     async def close(self) -> None:
         await asyncio.gather(self._quick.close(), self._slow.close())
 
-    async def _ask(self, job: Job) -> JobAnswer:
-        if self._waiting >= WAITING_MAX:
+    async def _ask(self, job: Job, asker: str) -> JobAnswer:
+        # One of them has the turn, the others wait.
+        if self._turns.waiting(asker) >= WAITING_MAX - 1 or self._waiting >= WAITING_IN_ALL_MAX:
             raise Overloaded(f"{WAITING_MAX} schemas wait to be looked at; try again in a second")
         self._waiting += 1
         try:
-            return await self._quick.ask(job, min(QUICK_SECONDS, self._job_seconds_max))
+            async with self._turns.turn(asker):
+                return await self._quick.ask(job, min(QUICK_SECONDS, self._job_seconds_max))
         except JobTookTooLong:
             if self._job_seconds_max <= QUICK_SECONDS:
                 raise

@@ -108,7 +108,8 @@ class SubjectConfig(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
 class NewSchema(NamedTuple):
     """As a client sends it. A reference's version below 1 is the latest.
 
-    `metadata` and `rule_set` are JSON, stored and given back as they are.
+    `metadata` and `rule_set` are JSON, stored and given back as they are. Those who wait for their
+    schemas to be looked at take turns by `asker`.
     """
 
     type: SchemaType
@@ -118,6 +119,7 @@ class NewSchema(NamedTuple):
     rule_set: bytes = b""
     schema_id: int | None = None
     version: int | None = None
+    asker: str = ""
 
 
 class Register(NamedTuple):
