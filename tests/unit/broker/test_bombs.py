@@ -256,9 +256,9 @@ def test_what_is_large_and_allowed_is_decoded_in_a_thread(
     works: list[object] = []
     in_thread = BatchDecoder.in_thread
 
-    async def noted(self: BatchDecoder, work: Callable[[], Any]) -> Any:
+    async def noted(self: BatchDecoder, work: Callable[..., Any], *bounds: Any) -> Any:
         works.append(work)
-        return await in_thread(self, work)
+        return await in_thread(self, work, *bounds)
 
     monkeypatch.setattr(BatchDecoder, "in_thread", noted)
 

@@ -40,7 +40,7 @@ async def admit_large(
     started_us = 0 if partition.trace is None else now_us()
     config = partition.config
     data, batches = await partition.decoder.in_thread(
-        lambda: check_rules(records, config, now_ms, config.decoding_bounds)
+        lambda bounds: check_rules(records, config, now_ms, bounds), config.decoding_bounds
     )
     partition.check_online()
     return _admit_checked(partition, data, batches, guard, now_ms, started_us)

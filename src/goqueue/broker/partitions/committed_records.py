@@ -1,5 +1,7 @@
 """Single records, for readers that do not speak in batches."""
 
+from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from goqueue.broker.partitions.decoding import BatchDecoder
@@ -86,22 +88,35 @@ async def committed_records(
             break
         if not header.is_control and not aborted.has(header):
             batch = view[position : position + header.size_bytes]
+            wanted = partial(_pick, offset=offset, limit=limit - len(run.records), size=left_bytes)
             try:
-                records = await decoder.decode(batch, bounds)
+                records, cut_at = await decoder.decode(batch, bounds, wanted)
             except CorruptBatch as error:
                 decoder.complain(topic_partition(found.topic, found.index), header, error)
                 passed = PassedOver(header.base_offset, header.last_offset, error.message)
                 run.passed_over.append(passed)
-                records = []
-            for record in records:
-                if record.offset < offset:
-                    continue
-                if len(run.records) >= limit or left_bytes <= 0:
-                    return run._replace(next_offset=record.offset)
-                run.records.append(record)
-                left_bytes -= content_bytes(record)
+            else:
+                run.records.extend(records)
+                if cut_at is not None:
+                    return run._replace(next_offset=cut_at)
+                left_bytes -= sum(map(content_bytes, records))
         run = run._replace(next_offset=max(run.next_offset, header.next_offset))
     return run
+
+
+def _pick(
+    records: Sequence[Record], *, offset: int, limit: int, size: int
+) -> tuple[list[Record], int | None]:
+    """Records from `offset` on, and the offset of the first that was one too many."""
+    picked: list[Record] = []
+    for record in records:
+        if record.offset < offset:
+            continue
+        if len(picked) >= limit or size <= 0:
+            return picked, record.offset
+        picked.append(record)
+        size -= content_bytes(record)
+    return picked, None
 
 
 def content_bytes(record: Record) -> int:

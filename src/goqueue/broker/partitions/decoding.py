@@ -1,7 +1,7 @@
 """Records out of produced and stored batches, without holding up the event loop.
 
 A batch of a few KB may unpack to the topic's `max.decompressed.message.bytes`. What is small is
-decoded at once; the rest in a thread, one batch at a time, so that many of them do not add up.
+decoded at once, the rest in a thread; large ones take their turns, so that they do not add up.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from concurrent.futures import Executor
 from typing import Final, TypeVar
 
 from goqueue.model.batch import BatchHeader, Buffer
-from goqueue.model.decoding_bounds import ON_LOOP_BOUNDS, DecodingBounds
+from goqueue.model.decoding_bounds import ON_LOOP_BOUNDS, SIDE_BY_SIDE_BOUNDS, DecodingBounds
 from goqueue.model.errors import CorruptBatch, UnpackedTooLarge
 from goqueue.model.names import TopicPartition
 from goqueue.model.records import Record, decode_records
@@ -36,22 +36,30 @@ class BatchDecoder:
         self._complaints: OrderedDict[tuple[TopicPartition, int], None] = OrderedDict()
 
     async def decode(
-        self,
-        batch: Buffer,
-        bounds: DecodingBounds,
-        *,
-        on_loop: DecodingBounds = ON_LOOP_BOUNDS,
-    ) -> list[Record]:
-        """The records of one batch; `UnpackedTooLarge` or `CorruptBatch` if they cannot be had."""
+        self, batch: Buffer, bounds: DecodingBounds, pick: Callable[[list[Record]], T]
+    ) -> T:
+        """What the caller picks of the records, also in the thread: the event loop never has all
+        of a large batch in hand. `UnpackedTooLarge` or `CorruptBatch` if they cannot be had.
+        """
         try:
-            return decode_records(batch, on_loop)
+            records = decode_records(batch, ON_LOOP_BOUNDS)
         except UnpackedTooLarge:
-            return await self.in_thread(lambda: decode_records(batch, bounds))
+            return await self.in_thread(
+                lambda allowed: pick(decode_records(batch, allowed)), bounds
+            )
+        return pick(records)
 
-    async def in_thread(self, work: Callable[[], T]) -> T:
-        """Run what decodes large batches, when no other such work runs."""
+    async def in_thread(self, work: Callable[[DecodingBounds], T], bounds: DecodingBounds) -> T:
+        """Run what decodes batches too large for the event loop, up to `bounds`."""
+        loop = asyncio.get_running_loop()
+        allowed = DecodingBounds(*map(min, bounds, SIDE_BY_SIDE_BOUNDS))
+        try:
+            return await loop.run_in_executor(self._threads, work, allowed)
+        except UnpackedTooLarge:
+            if allowed == bounds:
+                raise
         async with self._large:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+            return await loop.run_in_executor(self._threads, work, bounds)
 
     def complain(self, name: TopicPartition, header: BatchHeader, error: CorruptBatch) -> None:
         """Say once of a stored batch that readers of single records do not get it."""

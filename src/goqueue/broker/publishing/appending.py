@@ -82,9 +82,8 @@ class Appending:
         try:
             rest, delayed = _look_inside(admitted, config, ON_LOOP_BOUNDS)
         except UnpackedTooLarge:
-            bounds = config.decoding_bounds
             rest, delayed = await partition.decoder.in_thread(
-                lambda: _look_inside(admitted, config, bounds)
+                lambda bounds: _look_inside(admitted, config, bounds), config.decoding_bounds
             )
         if delayed is not None:
             # Before its batch: after a crash that kept the batch alone, a retry would be taken for

@@ -163,12 +163,15 @@ class QueueReader:
         start = offset
         for position, header in iterate_batches(found.data):
             records: dict[int, Record] = {}
+            offsets: list[int] = []
+            size_bytes = BATCH_OVERHEAD_BYTES
             problem = ""
             if not header.is_control and not aborted.has(header):
                 packed = view[position : position + header.size_bytes]
                 try:
-                    decoded = await decoder.decode(packed, partition.config.decoding_bounds)
-                    records = {record.offset: record for record in decoded}
+                    records, offsets, size_bytes = await decoder.decode(
+                        packed, partition.config.decoding_bounds, _table
+                    )
                 except CorruptBatch as error:
                     decoder.complain(partition.name, header, error)
                     problem = error.message
@@ -176,9 +179,9 @@ class QueueReader:
             batch = _Batch(
                 min(start, header.base_offset),
                 header.next_offset,
-                _memory_bytes(records),
+                size_bytes,
                 records,
-                sorted(records),
+                offsets,
                 problem,
             )
             self._keep(partition, batch)
@@ -233,6 +236,9 @@ def _add(ranges: list[OffsetRange], start: int, end: int) -> None:
         ranges.append(OffsetRange(start, end))
 
 
-def _memory_bytes(records: dict[int, Record]) -> int:
-    content = sum(len(record.key or b"") + len(record.value or b"") for record in records.values())
-    return BATCH_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES * len(records) + content
+def _table(records: Sequence[Record]) -> tuple[dict[int, Record], list[int], int]:
+    """By offset, the offsets in order, and what that takes in memory."""
+    content = sum(len(record.key or b"") + len(record.value or b"") for record in records)
+    size_bytes = BATCH_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES * len(records) + content
+    table = {record.offset: record for record in records}
+    return table, list(table), size_bytes

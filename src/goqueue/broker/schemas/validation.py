@@ -133,7 +133,9 @@ class Validation:
         header = check_produced(batch)
         if header.compression or len(batch) > TAKEN_APART_MAX_BYTES:
             bounds = partition.config.decoding_bounds
-            records = await partition.decoder.in_thread(lambda: decode_records(batch, bounds))
+            records = await partition.decoder.in_thread(
+                lambda allowed: decode_records(batch, allowed), bounds
+            )
         else:
             records = decode_records(batch)
         unfit = await self._find_unfit(partition.name.topic, partition.config, records)

@@ -154,12 +154,14 @@ class ShareReader:
         if config.queue_ttl_ms < 0 and not may_have_features(batch, header, config):
             return
         try:
-            records = await partition.decoder.decode(batch, config.decoding_bounds)
+            self._found.expired += await partition.decoder.decode(
+                batch,
+                config.decoding_bounds,
+                lambda records: self._find_expired(partition, records),
+            )
         except CorruptBatch as error:
             # Sent as it is, as where nobody looks into it: who gets it unpacks it.
             partition.decoder.complain(partition.name, header, error)
-            return
-        self._found.expired += self._find_expired(partition, records)
 
 
 def _add(ranges: list[OffsetRange], start: int, end: int) -> None:
