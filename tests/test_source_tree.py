@@ -14,6 +14,7 @@ MACHINE_PATH = re.compile(r"""(?<![\w.])/(?:home|root|Users|work|workspace)/\w""
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".txt", ".sh", ".yaml", ".yml", ".c", ".h"}
 
 MODULES = sorted(SOURCE.rglob("*.py"))
+PACKAGES = {path.name for path in SOURCE.iterdir() if path.is_dir()}
 OWN_FOLDERS = ("src", "tests", "bench", "docs", "demo")
 TEXTS = sorted(
     path
@@ -128,3 +129,27 @@ def test_batches_are_unpacked_in_one_place() -> None:
         if decoders.search(module.read_text())
     }
     assert found == {"model/records.py", "model/unpacking.py"}
+
+
+def test_the_map_names_what_is_there() -> None:
+    """docs/architecture.md is how newcomers find their way: every file it names exists."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    [features] = re.findall(r"^\| feature \|.*?\n\n", text, re.MULTILINE | re.DOTALL)
+    named = {
+        name
+        for name in re.findall(r"`([\w*./]+)`", text.replace(features, ""))
+        if name.endswith(".py") or (name.split("/")[0] in PACKAGES and "/" in name)
+    }
+    assert len(named) > 30
+    assert not [name for name in sorted(named) if not any(SOURCE.rglob(name.rstrip("/")))]
+    heading, _, *rows = features.strip().splitlines()
+    packages = re.findall(r"`(\w+)/`", heading)
+    lost = [
+        f"{package}/{name}"
+        for row in rows
+        for package, cell in zip(packages, row.split("|")[2:], strict=False)
+        for name in re.findall(r"`([^`]+)`", cell)
+        if not any((SOURCE / package).rglob(name.rstrip("/")))
+        and not (SOURCE / name.rstrip("/")).exists()
+    ]
+    assert not lost
