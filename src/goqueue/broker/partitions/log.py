@@ -8,7 +8,7 @@ from goqueue.broker.partitions import fetching, paging
 from goqueue.broker.partitions.committed_records import RecordRun, committed_records, read_records
 from goqueue.broker.partitions.leading import LedPartitions
 from goqueue.broker.partitions.partition import Partition
-from goqueue.model.batch import Buffer, is_transactional
+from goqueue.model.batch import HEADER_BYTES, Buffer, is_transactional, read_header
 from goqueue.model.errors import GoQueueError, InvalidRecord, InvalidRequiredAcks, PolicyViolation
 from goqueue.model.log import (
     Appended,
@@ -101,17 +101,51 @@ class Log:
         partition = self._led.find(topic, index)
         if topic in INTERNAL_TOPICS:
             raise PolicyViolation(f"topic {topic!r} is written by the broker only")
-        guard = None
         if transactional_id is not None:
-            guard = await self._transactions.verify(
-                partition, records, transactional_id, bumps_epoch=bumps_epoch
+            appended = await self._append_in_transaction(
+                partition, records, transactional_id, bumps_epoch
             )
         elif is_transactional(records):
             raise InvalidRecord("a transactional batch was sent without a transactional id")
-        appended = await self._intake.append_checked(partition, records, guard=guard)
+        else:
+            appended = await self._intake.append_checked(partition, records)
         if acks != 0 and appended.last_offset >= partition.high_watermark:
             await partition.wait_committed(appended.last_offset + 1, timeout_ms)
         return Produced(*appended, partition.log_start_offset)
+
+    async def _append_in_transaction(
+        self,
+        partition: Partition,
+        records: Buffer,
+        transactional_id: WritableTransactionalId,
+        bumps_epoch: bool,
+    ) -> Appended:
+        """A producer's batches follow each other also while the first waits for the coordinator."""
+        turns = partition.producer_turns
+        if len(records) >= HEADER_BYTES:
+            header = read_header(records)
+            producer_id = header.producer_id
+            must_wait = not partition.ledger.producers.has_ongoing(
+                producer_id, header.producer_epoch
+            )
+            if must_wait or producer_id in turns:
+                async with turns.held(producer_id):
+                    return await self._append_verified(
+                        partition, records, transactional_id, bumps_epoch
+                    )
+        return await self._append_verified(partition, records, transactional_id, bumps_epoch)
+
+    async def _append_verified(
+        self,
+        partition: Partition,
+        records: Buffer,
+        transactional_id: WritableTransactionalId,
+        bumps_epoch: bool,
+    ) -> Appended:
+        guard = await self._transactions.verify(
+            partition, records, transactional_id, bumps_epoch=bumps_epoch
+        )
+        return await self._intake.append_checked(partition, records, guard=guard)
 
     async def delete_records(self, topic: DeletableTopic, index: int, before_offset: int) -> int:
         """Move the log start; returns the new one."""

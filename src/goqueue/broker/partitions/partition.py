@@ -16,7 +16,7 @@ from goqueue.broker.partitions.intake import Admitted, LaneAt, PlacedBatch, plac
 from goqueue.broker.partitions.lane_ledger import LaneLedger
 from goqueue.broker.partitions.log_ends import NO_SUCH_OFFSET, offset_at_an_end
 from goqueue.broker.partitions.producer_ledger import ProducerLedger
-from goqueue.broker.partitions.turn import Turn
+from goqueue.broker.partitions.turn import ProducerTurns, Turn
 from goqueue.broker.partitions.waiting import FetchWaiter, credit_all, wake_all
 from goqueue.broker.tracing.partition import PartitionTrace
 from goqueue.model.aborted import AbortedTransaction
@@ -70,6 +70,7 @@ class Partition:
         # None: messages of the topic are not traced.
         self.trace: PartitionTrace | None = None
         self.turn = Turn()
+        self.producer_turns = ProducerTurns()
         # The run that compacts this partition now; it must end before the log does.
         self.compacting: asyncio.Task[bool] | None = None
         self.messages_in = 0

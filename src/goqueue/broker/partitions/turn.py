@@ -3,9 +3,14 @@
 An append takes no time on the event loop, so that most need no turn. Some wait before theirs: for a
 schema, or until the delayed part of their batch is safe. Whoever comes meanwhile stands in line
 behind them; else a producer's next batch would overtake, and be refused for its sequence.
+
+The first batch of a transaction waits for the transaction coordinator. Only the batches of its own
+producer stand in line behind it: a coordinator that is slow must not hold up everyone else.
 """
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from types import TracebackType
 
 
@@ -35,3 +40,17 @@ class Turn:
     ) -> None:
         self.in_line -= 1
         self._lock.release()
+
+
+class ProducerTurns(dict[int, Turn]):
+    """Turns by producer id; there is one only while somebody holds it or waits for it."""
+
+    @asynccontextmanager
+    async def held(self, producer_id: int) -> AsyncIterator[None]:
+        turn = self.setdefault(producer_id, Turn())
+        try:
+            async with turn:
+                yield
+        finally:
+            if not turn.in_line:
+                del self[producer_id]
