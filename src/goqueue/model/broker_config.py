@@ -92,6 +92,21 @@ class BrokerConfig(GroupDefaults, TracingSettings):
         maximum=1_000_000,
         doc="Kafka connections open at once; a further one is closed at once.",
     )
+    # Half of max.connections: one address does not shut out the others.
+    max_connections_per_ip: int = setting(
+        5_000,
+        minimum=1,
+        maximum=1_000_000,
+        doc="Kafka connections open at once from one address; a further one is closed at once.",
+    )
+    # As long as clients wait for an answer (request.timeout.ms).
+    connections_max_stalled_ms: int = setting(
+        30_000,
+        minimum=100,
+        maximum=INT32_MAX,
+        doc="A Kafka connection amid a request or an answer on which no byte moves for this long "
+        "is closed.",
+    )
     connections_max_idle_ms: int = setting(
         600_000,
         minimum=1_000,
@@ -104,6 +119,31 @@ class BrokerConfig(GroupDefaults, TracingSettings):
         maximum=INT32_MAX,
         doc="The largest Kafka request that is read; a larger one closes the connection.",
     )
+    # An assignment of 1 KB to each of 10,000 members takes 10 MB.
+    request_max_bytes: int = setting(
+        16_777_216,
+        minimum=1_024,
+        maximum=INT32_MAX,
+        doc="The largest Kafka request that carries no records; a larger one closes the "
+        "connection.",
+    )
+    # Twice the partitions of the largest topic. An element costs a hundred times its bytes while
+    # the request is worked on; this many take 0.1 s to read and to answer.
+    request_max_elements: int = setting(
+        20_000,
+        minimum=1_000,
+        maximum=1_000_000,
+        doc="Partitions, topics … that one Kafka request may name in all its arrays; more close "
+        "the connection.",
+    )
+    # Hundreds of topics with ten settings each.
+    request_max_resources: int = setting(
+        5_000,
+        minimum=100,
+        maximum=1_000_000,
+        doc="As request.max.elements, for requests that create, change, delete or describe "
+        "topics, groups, settings and transactions.",
+    )
     max_requests_in_flight_per_connection: int = setting(
         64,
         minimum=1,
@@ -111,9 +151,17 @@ class BrokerConfig(GroupDefaults, TracingSettings):
         doc="Requests of one connection under way at once; then reading from it pauses.",
     )
     queued_max_request_bytes: int = setting(
-        536_870_912,
+        268_435_456,
         minimum=1_048_576,
-        doc="Bytes of unanswered Kafka requests held in memory; then reading pauses.",
+        doc="Bytes of partial and unanswered Kafka requests and of unsent answers held in memory; "
+        "then reading pauses, and clients that do not go on are closed.",
+    )
+    # Consumers wait half a second by default.
+    fetch_max_wait_ms: int = setting(
+        60_000,
+        minimum=0,
+        maximum=INT32_MAX,
+        doc="The longest that a fetch waits for messages, whatever the client asks for.",
     )
     fetch_max_bytes: int = setting(
         57_671_680,

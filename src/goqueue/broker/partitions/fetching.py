@@ -19,6 +19,9 @@ _NO_RECORDS: Final = bytes(4)
 
 Finder = Callable[[str, int], Partition]
 
+# Others get their turn after this many partitions: a few milliseconds.
+SLICE_PARTS: Final = 256
+
 
 async def fetch(
     find: Finder,
@@ -39,7 +42,11 @@ async def fetch(
         if have_bytes >= min_bytes or wait_s <= 0 or not wanted or any(map(_is_settled, parts)):
             return parts
         waiter = FetchWaiter(min_bytes - have_bytes)
-        watched = [find(part.topic, part.index) for part in wanted]
+        try:
+            watched = [find(part.topic, part.index) for part in wanted]
+        except GoQueueError:
+            # It went while others were read; the next look says so.
+            continue
         # A cold read lets others run: look again at what was appended meanwhile.
         if all(
             partition.high_watermark == part.high_watermark
@@ -58,13 +65,15 @@ async def _collect(
     parts: list[FetchedPart] = []
     left_bytes = max_bytes
     any_data = False
-    for part in wanted:
+    for count, part in enumerate(wanted, 1):
         fetched = await _read_part(
             find, part, min(part.max_bytes, left_bytes), isolation, at_least_one=not any_data
         )
         any_data = any_data or bool(fetched.data)
         left_bytes -= len(fetched.data)
         parts.append(fetched)
+        if count % SLICE_PARTS == 0:
+            await asyncio.sleep(0)
     return parts
 
 

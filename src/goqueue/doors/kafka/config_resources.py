@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.errors import error_code
+from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.configs import ConfigResource, ConfigResourceKind
 from goqueue.model.errors import GoQueueError, InvalidRequest
@@ -77,7 +78,7 @@ async def alter_each(resources: Sequence[R], alter: Callable[[R], Awaitable[None
     """Alter one resource after the other; what one refuses does not hold up the others."""
     repeated = repeated_resources(resources)
     answers = []
-    for resource in resources:
+    async for resource in in_slices(resources):
         try:
             if (resource.resource_type, resource.resource_name) in repeated:
                 raise InvalidRequest("each resource must appear at most once")

@@ -24,16 +24,21 @@ from goqueue.doors.kafka.operation import (
     RequestContext,
 )
 from goqueue.doors.kafka.request_memory import RequestMemory
+from goqueue.doors.kafka.slices import LARGE_ELEMENTS
 from goqueue.doors.kafka.turn import Turn
-from goqueue.doors.kafka.wire.reading import Malformed
+from goqueue.doors.kafka.wire.reading import Malformed, TooManyElements
 from goqueue.doors.kafka.wire.request_header import RequestHeader, read_request_header
 from goqueue.doors.kafka.wire.writing import Chunks
 from goqueue.model.caller import ANONYMOUS, Caller, Door
 
 log = logging.getLogger(__name__)
 
-# Unsent answer bytes from which on no further request of the connection is started.
-WRITE_HIGH_WATER_BYTES: Final = 1024 * 1024
+# Unsent answer bytes from which on no further request of the connection is started, and which are
+# counted from here on.
+WRITE_HIGH_WATER_BYTES: Final = 64 * 1024
+
+# From here on a frame is not read on while memory is short.
+LARGE_FRAME_BYTES: Final = 64 * 1024
 
 # Why a connection is not read from at the moment.
 UNSENT_ANSWERS: Final = "unsent answers"
@@ -57,8 +62,8 @@ class Connection(asyncio.BufferedProtocol):
         self._services = services
         self._traffic = services.traffic
         self._memory = memory
-        limit_bytes = services.config.socket_request_max_bytes
-        self._frames = FrameReader(scratch, memory, limit_bytes)
+        self._limits = services.limits
+        self._frames = FrameReader(scratch, memory, services.limits)
         self._connections = connections
         self._max_in_flight = services.config.max_requests_in_flight_per_connection
         self._loop = asyncio.get_running_loop()
@@ -73,6 +78,10 @@ class Connection(asyncio.BufferedProtocol):
         self._is_paused = False
         self._failure: str | None = None
         self._is_ending = False
+        # Of answers, as far as they are counted in `memory`: nothing below the high water mark.
+        self._unsent_bytes = 0
+        self._unsent_since_seconds = 0.0
+        self._partial_since_seconds = 0.0
         self.client_host = ""
         self._caller = Caller(principal=ANONYMOUS, door=Door.KAFKA)
         self.last_active_seconds = self._loop.time()
@@ -92,24 +101,22 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         self.client_host = str(peer[0]) if isinstance(peer, tuple) else "local"
         self._caller = replace(self._caller, address=self.client_host)
-        if self._connections.is_full:
-            log.warning(
-                "connection from %s closed: max.connections is %d",
-                self.client_host,
-                self._connections.limit,
-            )
+        refusal = self._connections.refusal(self.client_host)
+        if refusal is not None:
+            log.warning("connection from %s closed: %s", self.client_host, refusal)
             self._connections.refuse()
             self._is_ending = True
             self._transport.abort()
             return
-        self._connections.add(self)
+        self._connections.add(self, self.client_host)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._is_ending = True
         self._transport = None
-        self._connections.discard(self)
+        self._connections.discard(self, self.client_host)
         self._memory.forget(self)
+        self._count_unsent(0)
         self._frames.drop()
         self._drop_queued()
         self._cancel_waiting()
@@ -121,9 +128,13 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def pause_writing(self) -> None:
+        self._unsent_since_seconds = self._loop.time()
         self._hold(UNSENT_ANSWERS)
+        self._count_unsent(self.unsent_bytes)
 
     def resume_writing(self) -> None:
+        self._unsent_since_seconds = 0.0
+        self._count_unsent(0)
         self._release(UNSENT_ANSWERS)
         self._proceed()
 
@@ -154,6 +165,14 @@ class Connection(asyncio.BufferedProtocol):
         except Malformed as error:
             self._fail(str(error))
         self._frames.keep()
+        partial_bytes = self._frames.partial_bytes
+        if not partial_bytes:
+            self._partial_since_seconds = 0.0
+            return
+        self._partial_since_seconds = self._partial_since_seconds or self._loop.time()
+        if partial_bytes >= LARGE_FRAME_BYTES and self._memory.is_tight:
+            self._hold(MEMORY)
+            self._memory.wait(self)
 
     def _accept(self, frame: memoryview) -> None:
         """Queue the request in `frame`, whose bytes are already counted."""
@@ -194,40 +213,48 @@ class Connection(asyncio.BufferedProtocol):
         self._has_joined = False
         for exchange in self._queued:
             if not exchange.is_read:
-                try:
-                    exchange.read()
-                except Malformed as error:
-                    exchange.failure = f"{exchange.operation.name}: {error}"
-                except Exception:
-                    exchange.failure = self._internal_error(exchange)
-            if not exchange.operation.overlaps:
+                self._read(exchange)
+            if not exchange.overlaps:
                 # What cannot start yet stays bytes: decoded it can take many times as much.
                 return
+
+    def _read(self, exchange: Exchange) -> None:
+        try:
+            exchange.read(self._limits)
+        except TooManyElements as error:
+            name = self._limits.elements_setting(exchange.operation)
+            exchange.failure = f"{exchange.operation.name}: {error} ({name})"
+        except Malformed as error:
+            exchange.failure = f"{exchange.operation.name}: {error}"
+        except Exception:
+            exchange.failure = self._internal_error(exchange)
 
     def start_requests(self) -> None:
         if self._unanswered and self._unanswered[0].is_done:
             # Answers may be large: no further one is made before these are on their way.
             self.send_answers()
         # What arrived since the turn began is for the next one.
-        while self._may_start() and self._queued[0].is_read:
+        elements = 0
+        while self._may_start() and self._queued[0].is_read and elements <= LARGE_ELEMENTS:
             exchange = self._queued.popleft()
             operation = exchange.operation
+            elements += exchange.elements
             if exchange.failure is not None:
                 self._done(exchange)
                 return
             self._running.add(exchange)
-            self._runs_overlapping = operation.overlaps
+            self._runs_overlapping = exchange.overlaps
             if operation.starts_at_once:
                 exchange.task = begin(self._run(exchange))
             else:
                 exchange.task = self._loop.create_task(self._run(exchange))
-            if not operation.overlaps:
+            if not self._runs_overlapping:
                 return
 
     def _may_start(self) -> bool:
         if not self._queued or self._is_ending or UNSENT_ANSWERS in self._holds:
             return False
-        return not self._running or (self._runs_overlapping and self._queued[0].operation.overlaps)
+        return not self._running or (self._runs_overlapping and self._queued[0].overlaps)
 
     async def _run(self, exchange: Exchange) -> None:
         header, operation = exchange.header, exchange.operation
@@ -303,6 +330,8 @@ class Connection(asyncio.BufferedProtocol):
         if chunks and self._transport is not None and not self._transport.is_closing():
             self.last_active_seconds = self._loop.time()
             self._transport.writelines(chunks)
+            if UNSENT_ANSWERS in self._holds:
+                self._count_unsent(self.unsent_bytes)
 
     # --- holding back ---------------------------------------------------------------------
 
@@ -323,6 +352,39 @@ class Connection(asyncio.BufferedProtocol):
         if not self._holds:
             self._is_paused = False
             self._transport.resume_reading()
+
+    def _count_unsent(self, unsent_bytes: int) -> None:
+        change = unsent_bytes - self._unsent_bytes
+        self._unsent_bytes = unsent_bytes
+        if change > 0:
+            self._memory.take(change)
+        elif change < 0:
+            self._memory.give_back(-change)
+
+    @property
+    def stalled_bytes(self) -> int:
+        """What is held until the client sends on, reads on, or gets what it waits for."""
+        held_bytes = self._frames.partial_bytes + self._unsent_bytes
+        if any(exchange.operation.waits for exchange in self._running):
+            held_bytes += sum(exchange.size_bytes for exchange in self._unanswered)
+        return held_bytes
+
+    @property
+    def stalled_since_seconds(self) -> float:
+        since = [self._partial_since_seconds, self._unsent_since_seconds]
+        if self._unanswered:
+            since.append(self._unanswered[0].arrived_seconds)
+        return min(filter(None, since), default=self._loop.time())
+
+    def look_for_progress(self, now: float) -> float:
+        """When a byte of a half-read request or answer last moved; `now` if there is none."""
+        if not self._frames.partial_bytes and not self._unsent_bytes:
+            return now
+        unsent_bytes = self.unsent_bytes
+        if unsent_bytes and unsent_bytes < self._unsent_bytes:
+            self._count_unsent(unsent_bytes)
+            self.last_active_seconds = now
+        return self.last_active_seconds
 
     def memory_freed(self) -> None:
         self._release(MEMORY)
@@ -369,6 +431,14 @@ class Connection(asyncio.BufferedProtocol):
         for exchange in self._running:
             if exchange.operation.waits and exchange.task is not None:
                 exchange.task.cancel()
+
+    def cut_off(self, reason: str) -> None:
+        """Close at once: what it holds is needed for others."""
+        self._end(reason)
+        self.abort()
+        # Not when the socket is closed, but now.
+        self._frames.drop()
+        self._count_unsent(0)
 
     def abort(self) -> None:
         self._is_ending = True

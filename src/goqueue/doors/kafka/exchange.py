@@ -5,6 +5,8 @@ from time import perf_counter
 from typing import Any
 
 from goqueue.doors.kafka.operation import Operation
+from goqueue.doors.kafka.request_limits import RequestLimits
+from goqueue.doors.kafka.slices import LARGE_ELEMENTS
 from goqueue.doors.kafka.wire.request_header import RequestHeader
 from goqueue.doors.kafka.wire.schema import Schema, load_schema
 from goqueue.doors.kafka.wire.writing import Chunks, Message, framed
@@ -15,6 +17,7 @@ class Exchange:
         "_frame",
         "_schema",
         "arrived_seconds",
+        "elements",
         "failure",
         "header",
         "is_done",
@@ -37,13 +40,18 @@ class Exchange:
         self._schema: Schema | None = None
         self.version = 0
         self.is_read = False
+        self.elements = 0
         self.request: Any = None
         self.task: asyncio.Task[None] | None = None
         self.message: Message | None = None
         self.failure: str | None = None
         self.is_done = False
 
-    def read(self) -> None:
+    @property
+    def overlaps(self) -> bool:
+        return self.operation.overlaps and self.elements <= LARGE_ELEMENTS
+
+    def read(self, limits: RequestLimits) -> None:
         """Decode the request, or raise `Malformed`."""
         self.is_read = True
         header, operation, frame = self.header, self.operation, self._frame
@@ -56,7 +64,9 @@ class Exchange:
         self._schema = schema
         if is_known:
             position = header.body_position(frame, schema.has_tagged_request_header)
-            self.request = schema.read_request(frame, position)
+            self.request, self.elements = schema.read_request(
+                frame, position, limits.elements_of(operation)
+            )
 
     def answer(self) -> Chunks:
         """The bytes that answer it; none if the client wants none."""

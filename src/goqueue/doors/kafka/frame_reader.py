@@ -1,31 +1,38 @@
 """Frames out of a stream of bytes: a length of four bytes, then that many.
 
-Small frames are cut from a buffer that all connections share. A larger one gets a buffer of its
-own, into which the socket then writes directly, and which grows only as bytes really arrive.
+Small frames are cut from a buffer that all connections share. So is the beginning of a larger one,
+until enough of it has arrived; then it gets a buffer of its own, into which the socket writes
+directly, and which grows only as bytes really arrive. How large a frame may be depends on the
+operation, whose number is the first thing in it.
 """
 
 import struct
 from typing import Final
 
+from goqueue.doors.kafka.request_limits import RequestLimits
 from goqueue.doors.kafka.request_memory import RequestMemory
 from goqueue.doors.kafka.wire.reading import Malformed
 
 # Frames up to this size are taken out of the shared buffer.
 SCRATCH_BYTES: Final = 64 * 1024
-# Reserved at first for a larger frame; it doubles as it fills, whatever length was declared.
-FRAME_RESERVE_BYTES: Final = 1024 * 1024
+# From so many bytes on a frame has a buffer of its own to be read into.
+OWN_BUFFER_FROM_BYTES: Final = 32 * 1024
+# Room for a frame is at most this many times what arrived of it, whatever length was declared: the
+# first room is then about 1 MB, which most frames fit in without being copied.
+GROWTH: Final = 16
 
 _LENGTH: Final = struct.Struct(">i")
+_API_KEY: Final = struct.Struct(">h")
 _NOTHING: Final = memoryview(b"")
 
 
 class FrameReader:
     """The reading half of a connection. Every byte it holds for a frame is counted in `memory`."""
 
-    def __init__(self, scratch: memoryview, memory: RequestMemory, limit_bytes: int) -> None:
+    def __init__(self, scratch: memoryview, memory: RequestMemory, limits: RequestLimits) -> None:
         self._scratch = scratch
         self._memory = memory
-        self._limit_bytes = limit_bytes
+        self._limits = limits
         self._data = _NOTHING
         self._position = 0
         self._unread = b""
@@ -33,28 +40,37 @@ class FrameReader:
         self._partial_size = 0
         self._filled_bytes = 0
 
+    @property
+    def partial_bytes(self) -> int:
+        """What is held for a frame that is not whole yet."""
+        return 0 if self._partial is None else len(self._partial)
+
     def buffer(self) -> memoryview:
         """Where the next bytes belong."""
-        if self._partial is None:
+        partial = self._partial
+        if partial is None or self._filled_bytes == len(partial):
             return self._scratch
-        return memoryview(self._partial)[self._filled_bytes :]
+        return memoryview(partial)[self._filled_bytes :]
 
     def only_frame(self, nbytes: int) -> memoryview | None:
         """The frame if these bytes are exactly one, as most are; None leaves all as it was."""
         if self._partial is not None or self._unread or nbytes < _LENGTH.size:
             return None
         (size,) = _LENGTH.unpack_from(self._scratch)
-        if size + _LENGTH.size != nbytes or size > self._limit_bytes:
+        if size + _LENGTH.size != nbytes or size > self._limits.smallest_bytes:
             return None
         self._memory.take(size)
         return memoryview(bytearray(self._scratch[_LENGTH.size : nbytes]))
 
     def arrived(self, nbytes: int) -> None:
         """So many bytes are in the buffer now. Call `next_frame` until it has none, then `keep`."""
-        if self._partial is not None:
-            self._filled_bytes += nbytes
-            return
         fresh = self._scratch[:nbytes]
+        partial = self._partial
+        if partial is not None:
+            if self._filled_bytes < len(partial):
+                self._filled_bytes += nbytes
+                return
+            fresh = self._lengthened(partial, fresh)
         self._data = memoryview(self._unread + bytes(fresh)) if self._unread else fresh
         self._position = 0
         self._unread = b""
@@ -67,17 +83,29 @@ class FrameReader:
         if len(self._data) < start:
             return None
         (size,) = _LENGTH.unpack_from(self._data, self._position)
-        if not 0 <= size <= self._limit_bytes:
-            raise Malformed(
-                f"frame of {size} bytes; socket.request.max.bytes is {self._limit_bytes}"
-            )
         end = start + size
+        if size < _API_KEY.size:
+            limit = self._limits.largest_bytes
+            raise Malformed(f"frame of {size} bytes; socket.request.max.bytes is {limit}")
+        if len(self._data) < start + _API_KEY.size:
+            # Nothing is known of it yet; its few bytes are kept.
+            self._check(size, None)
+            return None
+        (api_key,) = _API_KEY.unpack_from(self._data, start)
+        self._check(size, api_key)
         if len(self._data) < end:
             self._begin(size, self._data[start:])
             return None
         self._position = end
         self._memory.take(size)
         return memoryview(bytearray(self._data[start:end]))
+
+    def _check(self, size: int, api_key: int | None) -> None:
+        limit, name = self._limits.largest_bytes, "socket.request.max.bytes"
+        if api_key is not None and size <= limit:
+            limit, name = self._limits.bytes_of(api_key), "request.max.bytes"
+        if size > limit:
+            raise Malformed(f"frame of {size} bytes; {name} is {limit}")
 
     def keep(self) -> None:
         """Copy what was not taken: the shared buffer is somebody else's next."""
@@ -94,12 +122,20 @@ class FrameReader:
         self._position = 0
 
     def _begin(self, size: int, beginning: memoryview) -> None:
-        self._partial = bytearray(min(size, FRAME_RESERVE_BYTES))
-        self._partial[: len(beginning)] = beginning
+        self._partial = bytearray(beginning)
         self._partial_size = size
         self._filled_bytes = len(beginning)
         self._position = len(self._data)
-        self._memory.take(len(self._partial))
+        self._memory.take(len(beginning))
+        self._make_room()
+
+    def _lengthened(self, partial: bytearray, fresh: memoryview) -> memoryview:
+        """Add what belongs to the frame; returns what does not."""
+        taken = fresh[: self._partial_size - self._filled_bytes]
+        partial += taken
+        self._filled_bytes += len(taken)
+        self._memory.take(len(taken))
+        return fresh[len(taken) :]
 
     def _finished(self) -> memoryview | None:
         partial = self._partial
@@ -108,8 +144,15 @@ class FrameReader:
             self._partial = None
             return memoryview(partial)
         if self._filled_bytes == len(partial):
-            grown = bytearray(min(self._partial_size, 2 * len(partial)))
-            grown[: len(partial)] = partial
-            self._memory.take(len(grown) - len(partial))
-            self._partial = grown
+            self._make_room()
         return None
+
+    def _make_room(self) -> None:
+        partial = self._partial
+        assert partial is not None
+        if len(partial) < OWN_BUFFER_FROM_BYTES:
+            return
+        grown = bytearray(min(self._partial_size, GROWTH * len(partial)))
+        grown[: len(partial)] = partial
+        self._memory.take(len(grown) - len(partial))
+        self._partial = grown

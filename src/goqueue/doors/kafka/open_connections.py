@@ -1,6 +1,7 @@
 """The connections that are open now, and a way to wait until none is."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
@@ -10,16 +11,24 @@ T = TypeVar("T")
 
 
 class OpenConnections(Generic[T]):
-    def __init__(self, limit: int, counts: ConnectionCounts | None = None) -> None:
+    def __init__(
+        self, limit: int, counts: ConnectionCounts | None = None, *, limit_per_host: int
+    ) -> None:
         self.limit = limit
+        self.limit_per_host = limit_per_host
+        self._by_host: Counter[str] = Counter()
         self._counts = counts or ConnectionCounts()
         self._open: set[T] = set()
         self._none_open = asyncio.Event()
         self._none_open.set()
 
-    @property
-    def is_full(self) -> bool:
-        return len(self._open) >= self.limit
+    def refusal(self, host: str) -> str | None:
+        """Why there is no place for one more from `host`; None if there is."""
+        if len(self._open) >= self.limit:
+            return f"max.connections is {self.limit}"
+        if self._by_host[host] >= self.limit_per_host:
+            return f"max.connections.per.ip is {self.limit_per_host}"
+        return None
 
     def __len__(self) -> int:
         return len(self._open)
@@ -28,8 +37,9 @@ class OpenConnections(Generic[T]):
         """Over a copy: closing one takes it out."""
         return iter(tuple(self._open))
 
-    def add(self, connection: T) -> None:
+    def add(self, connection: T, host: str) -> None:
         self._open.add(connection)
+        self._by_host[host] += 1
         self._counts.accepted += 1
         self._counts.open = len(self._open)
         self._none_open.clear()
@@ -37,8 +47,13 @@ class OpenConnections(Generic[T]):
     def refuse(self) -> None:
         self._counts.refused += 1
 
-    def discard(self, connection: T) -> None:
+    def discard(self, connection: T, host: str) -> None:
+        if connection not in self._open:
+            return
         self._open.discard(connection)
+        self._by_host[host] -= 1
+        if not self._by_host[host]:
+            del self._by_host[host]
         self._counts.open = len(self._open)
         if not self._open:
             self._none_open.set()

@@ -2,9 +2,10 @@
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goqueue.doors.kafka.fetch_sessions import FetchSessions
+from goqueue.doors.kafka.request_memory import RequestMemory
 from goqueue.doors.kafka.share_sessions import ShareSessions
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.broker_config import BrokerConfig
@@ -13,6 +14,9 @@ from goqueue.model.groups.messages import Client
 from goqueue.model.measuring.traffic import KafkaTraffic
 from goqueue.service.broker_service import BrokerService
 from goqueue.service.needs import Need
+
+if TYPE_CHECKING:
+    from goqueue.doors.kafka.request_limits import RequestLimits
 
 
 class CloseConnection(Exception):
@@ -28,6 +32,8 @@ class DoorServices:
     operations: Mapping[int, "Operation"]
     fetch_sessions: FetchSessions
     share_sessions: ShareSessions
+    limits: "RequestLimits"
+    memory: RequestMemory
     traffic: KafkaTraffic = field(default_factory=KafkaTraffic)
 
 
@@ -75,6 +81,11 @@ class Operation:
     # Begins in the turn of the loop that read the request and gets a task only if it waits (see
     # `eager` for what its first step must not do).
     starts_at_once: bool = False
+    # Its frame may be as large as `socket.request.max.bytes`; others are held to less.
+    carries_records: bool = False
+    # Its elements are topics, groups, … to be made, changed or described, and parts of them: they
+    # cost more than partitions, and are bounded by `request.max.resources`.
+    names_resources: bool = False
     # Waits for something else to happen, so there is no point in finishing it for a client that
     # left or at shutdown.
     waits: bool = False

@@ -11,6 +11,7 @@ from goqueue.doors.kafka.frame_reader import SCRATCH_BYTES
 from goqueue.doors.kafka.handlers import OPERATIONS
 from goqueue.doors.kafka.open_connections import OpenConnections
 from goqueue.doors.kafka.operation import DoorServices
+from goqueue.doors.kafka.request_limits import RequestLimits
 from goqueue.doors.kafka.request_memory import RequestMemory
 from goqueue.doors.kafka.share_sessions import ShareSessions
 from goqueue.doors.kafka.turn import Turn
@@ -31,18 +32,24 @@ IDLE_SWEEP_MAX_SECONDS: Final = 30.0
 class KafkaDoor:
     def __init__(self, service: BrokerService, config: BrokerConfig) -> None:
         self._config = config
+        self._memory = RequestMemory(
+            config.queued_max_request_bytes, lambda: tuple(self.connections)
+        )
         self._services = DoorServices(
             service=service,
             config=config,
             operations=OPERATIONS,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots),
             share_sessions=ShareSessions(config.group_share_max_share_sessions),
+            limits=RequestLimits(config, OPERATIONS),
+            memory=self._memory,
             traffic=service.measuring.traffic.kafka,
         )
-        self._memory = RequestMemory(config.queued_max_request_bytes)
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.connections: OpenConnections[Connection] = OpenConnections(
-            config.max_connections, service.measuring.traffic.kafka.connections
+            config.max_connections,
+            service.measuring.traffic.kafka.connections,
+            limit_per_host=config.max_connections_per_ip,
         )
         self._turn = Turn()
         self._server: asyncio.Server | None = None
@@ -82,13 +89,16 @@ class KafkaDoor:
 
     async def _close_idle(self) -> None:
         idle_seconds = self._config.connections_max_idle_ms / 1000
-        interval = idle_seconds / IDLE_SWEEPS_PER_TIMEOUT
+        stalled_seconds = self._config.connections_max_stalled_ms / 1000
+        interval = min(idle_seconds, stalled_seconds) / IDLE_SWEEPS_PER_TIMEOUT
         interval = min(max(interval, IDLE_SWEEP_MIN_SECONDS), IDLE_SWEEP_MAX_SECONDS)
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(interval)
-            oldest = loop.time() - idle_seconds
+            now = loop.time()
             for connection in self.connections:
-                if connection.last_active_seconds < oldest and not connection.is_busy:
+                if connection.look_for_progress(now) < now - stalled_seconds:
+                    connection.cut_off("no byte of a request or an answer moved for too long")
+                elif connection.last_active_seconds < now - idle_seconds and not connection.is_busy:
                     log.debug("connection from %s closed: idle", connection.client_host)
                     connection.abort()

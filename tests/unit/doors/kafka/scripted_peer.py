@@ -11,6 +11,7 @@ from goqueue.doors.kafka.frame_reader import SCRATCH_BYTES
 from goqueue.doors.kafka.handlers import api_versions
 from goqueue.doors.kafka.open_connections import OpenConnections
 from goqueue.doors.kafka.operation import DoorServices, Operation, RequestContext
+from goqueue.doors.kafka.request_limits import RequestLimits
 from goqueue.doors.kafka.request_memory import RequestMemory
 from goqueue.doors.kafka.share_sessions import ShareSessions
 from goqueue.doors.kafka.turn import Turn
@@ -33,6 +34,9 @@ class FakeTransport:
 
     def set_write_buffer_limits(self, high: int) -> None:
         assert high > 0
+
+    def get_write_buffer_size(self) -> int:
+        return 0
 
     def pause_reading(self) -> None:
         assert self.is_reading
@@ -94,6 +98,7 @@ class Script:
                 handle=self._run,
                 needs=OPEN,
                 overlaps=True,
+                carries_records=True,
             ),
             FETCH: Operation(
                 api_key=FETCH,
@@ -113,6 +118,7 @@ class Peer:
         self.script = Script()
         texts = {name.replace("_", "."): text for name, text in settings.items()}
         config = broker_config(texts)
+        self.memory = RequestMemory(config.queued_max_request_bytes, lambda: tuple(self.open))
         self.services = DoorServices(
             service=cast(
                 Any,
@@ -124,10 +130,13 @@ class Peer:
             config=config,
             operations=self.script.operations(),
             fetch_sessions=FetchSessions(1),
+            memory=self.memory,
+            limits=RequestLimits(config, self.script.operations()),
             share_sessions=ShareSessions(1),
         )
-        self.memory = RequestMemory(config.queued_max_request_bytes)
-        self.open: OpenConnections[Connection] = OpenConnections(config.max_connections)
+        self.open: OpenConnections[Connection] = OpenConnections(
+            config.max_connections, limit_per_host=config.max_connections_per_ip
+        )
         self.turn = Turn()
         self.connection, self.transport = self.connect()
 

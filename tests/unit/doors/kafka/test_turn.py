@@ -77,3 +77,18 @@ async def test_a_fault_ends_one_connection_and_nobody_elses_turn(
         "good sends",
     ]
     assert "out of cheese" in caplog.text
+
+
+async def test_connections_behind_a_long_read_have_the_next_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    notes: list[str] = []
+    now = iter(range(100))
+    monkeypatch.setattr("goqueue.doors.kafka.turn.perf_counter", lambda: next(now))
+    turn = Turn()
+    turn.join(Noting("a", notes))
+    turn.join(Noting("b", notes))
+    await asyncio.sleep(0)
+    assert notes == ["a reads", "a starts", "a sends"]
+    await asyncio.sleep(0)
+    assert notes[3:] == ["b reads", "b starts", "b sends"]

@@ -7,6 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.coordinator_errors import failure_code, transaction_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.names import TopicPartition, topic_partition
@@ -31,7 +32,7 @@ async def handle(context: RequestContext, request: "AddPartitionsToTxnRequest") 
                     "transactional_id": transaction.transactional_id,
                     "topic_results": await _added(context, transaction, transaction.topics),
                 }
-                for transaction in request.transactions
+                async for transaction in in_slices(request.transactions)
             ],
         }
     old = _OneTransaction(request)

@@ -39,5 +39,6 @@ OPERATION = Operation(
     min_version=0,
     max_version=2,
     handle=handle,
+    names_resources=True,
     needs=needs_for(Verb.ALTER_CONFIGS),
 )

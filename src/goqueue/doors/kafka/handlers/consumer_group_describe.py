@@ -7,6 +7,7 @@ from uuid import UUID
 from goqueue.doors.kafka.authorized_operations import NOT_ASKED_FOR, operations_on
 from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.groups.messages import DescribedConsumerMember, NamedConsumerGroup
@@ -32,7 +33,7 @@ async def handle(context: RequestContext, request: "ConsumerGroupDescribeRequest
                     else NOT_ASKED_FOR
                 ),
             }
-            for group_id in request.group_ids
+            async for group_id in in_slices(dict.fromkeys(request.group_ids))
         ]
     }
 
@@ -93,5 +94,6 @@ OPERATION = Operation(
     min_version=0,
     max_version=1,
     handle=handle,
+    names_resources=True,
     needs=(Need(Resource.GROUP, Verb.DESCRIBE, names="group_ids", refused=Refused.EACH),),
 )

@@ -7,6 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError, InvalidRequest
 from goqueue.model.rights import Resource, Verb
@@ -28,7 +29,7 @@ async def handle(context: RequestContext, request: "CreatePartitionsRequest") ->
     ]
     answers += [
         await _raised(context, topic, validate_only=request.validate_only)
-        for topic in request.topics
+        async for topic in in_slices(request.topics)
         if asked[topic.name] == 1
     ]
     return {"results": answers}
@@ -65,5 +66,6 @@ OPERATION = Operation(
     min_version=0,
     max_version=3,
     handle=handle,
+    names_resources=True,
     needs=(Need(Resource.TOPIC, Verb.ALTER, names="topics.name", refused=Refused.EACH),),
 )

@@ -8,6 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import (
     GoQueueError,
@@ -35,7 +36,7 @@ async def handle(context: RequestContext, request: "CreateTopicsRequest") -> Mes
     ]
     answers += [
         await _created(context, topic, validate_only=request.validate_only)
-        for topic in request.topics
+        async for topic in in_slices(request.topics)
         if asked[topic.name] == 1
     ]
     return {"topics": answers}
@@ -122,6 +123,7 @@ OPERATION = Operation(
     min_version=2,
     max_version=7,
     handle=handle,
+    names_resources=True,
     needs=(
         Need(
             Resource.TOPIC,

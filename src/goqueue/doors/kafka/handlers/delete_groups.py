@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.rights import Resource, Verb
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
 
 
 async def handle(context: RequestContext, request: "DeleteGroupsRequest") -> Message:
-    return {"results": [await _deleted(context, name) for name in request.groups_names]}
+    return {
+        "results": [await _deleted(context, name) async for name in in_slices(request.groups_names)]
+    }
 
 
 async def _deleted(context: RequestContext, group_id: str) -> Message:
@@ -32,5 +35,6 @@ OPERATION = Operation(
     min_version=0,
     max_version=2,
     handle=handle,
+    names_resources=True,
     needs=(Need(Resource.GROUP, Verb.DELETE, names="groups_names", refused=Refused.EACH),),
 )

@@ -6,6 +6,7 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError, PolicyViolation
 from goqueue.model.rights import Resource, Verb
@@ -22,10 +23,10 @@ async def handle(context: RequestContext, request: "DeleteRecordsRequest") -> Me
                 "name": topic.name,
                 "partitions": [
                     await _deleted(context, topic.name, part.partition_index, part.offset)
-                    for part in topic.partitions
+                    async for part in in_slices(topic.partitions)
                 ],
             }
-            for topic in request.topics
+            async for topic in in_slices(request.topics)
         ]
     }
 

@@ -8,6 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError, InvalidRequest, UnknownTopicId
 from goqueue.model.rights import Resource, Verb
@@ -35,7 +36,7 @@ async def handle(context: RequestContext, request: "DeleteTopicsRequest") -> Mes
             await _deleted(
                 context, one, is_repeated=count > 1 or (one[1] is None and one[0] in names_by_id)
             )
-            for one, count in times.items()
+            async for one, count in in_slices(times.items())
         ]
     }
 
@@ -77,6 +78,7 @@ OPERATION = Operation(
     min_version=1,
     max_version=6,
     handle=handle,
+    names_resources=True,
     needs=(
         Need(
             Resource.TOPIC,

@@ -7,6 +7,7 @@ from kio.schema.errors import ErrorCode
 from goqueue.doors.kafka.config_resources import config_resource, needs_for
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.configs import ConfigEntry
 from goqueue.model.errors import GoQueueError
@@ -28,7 +29,7 @@ async def handle(context: RequestContext, request: "DescribeConfigsRequest") -> 
                 synonyms=request.include_synonyms,
                 docs=request.include_documentation,
             )
-            for resource in request.resources
+            async for resource in in_slices(dict.fromkeys(request.resources))
         ]
     }
 
@@ -85,5 +86,6 @@ OPERATION = Operation(
     min_version=1,
     max_version=4,
     handle=handle,
+    names_resources=True,
     needs=needs_for(Verb.DESCRIBE_CONFIGS),
 )

@@ -6,6 +6,7 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.rights import Resource, Verb
@@ -21,10 +22,11 @@ async def handle(context: RequestContext, request: "DescribeProducersRequest") -
             {
                 "name": topic.name,
                 "partitions": [
-                    _described(context, topic.name, index) for index in topic.partition_indexes
+                    _described(context, topic.name, index)
+                    async for index in in_slices(dict.fromkeys(topic.partition_indexes))
                 ],
             }
-            for topic in request.topics
+            async for topic in in_slices(request.topics)
         ]
     }
 

@@ -7,6 +7,7 @@ from kio.schema.errors import ErrorCode
 from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.queues.share import ShareOffset
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 async def handle(context: RequestContext, request: "DescribeShareGroupOffsetsRequest") -> Message:
-    return {"groups": [await _group(context, group) for group in request.groups]}
+    return {"groups": [await _group(context, group) async for group in in_slices(request.groups)]}
 
 
 async def _group(
@@ -72,6 +73,7 @@ OPERATION = Operation(
     min_version=0,
     max_version=1,
     handle=handle,
+    names_resources=True,
     needs=(
         Need(Resource.GROUP, Verb.DESCRIBE, names="groups.group_id", refused=Refused.EACH),
         Need(Resource.TOPIC, Verb.DESCRIBE, names="groups.topics.topic_name", refused=Refused.EACH),

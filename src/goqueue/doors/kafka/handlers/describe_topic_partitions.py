@@ -7,6 +7,7 @@ from kio.schema.errors import ErrorCode
 from goqueue.doors.kafka.authorized_operations import operations_on
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.reading import Malformed
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
@@ -34,7 +35,7 @@ async def handle(context: RequestContext, request: "DescribeTopicPartitionsReque
     left = max(1, min(request.response_partition_limit, PARTITIONS_MAX))
     topics: list[Message] = []
     next_cursor: Message | None = None
-    for name in names:
+    async for name in in_slices(names):
         if left == 0:
             next_cursor = {"topic_name": name, "partition_index": 0}
             break

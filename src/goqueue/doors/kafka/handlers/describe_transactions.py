@@ -7,6 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.coordinator_errors import failure_code, transaction_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.rights import Resource, Verb
@@ -20,7 +21,7 @@ async def handle(context: RequestContext, request: "DescribeTransactionsRequest"
     return {
         "transaction_states": [
             await _described(context, transactional_id)
-            for transactional_id in request.transactional_ids
+            async for transactional_id in in_slices(dict.fromkeys(request.transactional_ids))
         ]
     }
 
@@ -68,6 +69,7 @@ OPERATION = Operation(
     min_version=0,
     max_version=0,
     handle=handle,
+    names_resources=True,
     needs=(
         Need(
             Resource.TRANSACTIONAL_ID,

@@ -15,6 +15,7 @@ from goqueue.doors.kafka.fetch_sessions import (
     WantedPart,
 )
 from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.reading import Malformed
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError, UnknownTopicId
@@ -37,7 +38,7 @@ async def handle(context: RequestContext, request: "FetchRequest") -> Message:
         plan = context.services.fetch_sessions.plan(
             request.session_id,
             request.session_epoch,
-            dict(_wanted(request)),
+            {key: part async for key, part in in_slices(_wanted(request))},
             _forgotten(request),
             uses_topic_ids=by_id,
         )
@@ -47,7 +48,7 @@ async def handle(context: RequestContext, request: "FetchRequest") -> Message:
     return {
         "error_code": ErrorCode.none,
         "session_id": plan.session_id,
-        "responses": _by_topic(_with_news(plan, answered), by_id=by_id),
+        "responses": await _by_topic(_with_news(plan, answered), by_id=by_id),
     }
 
 
@@ -82,7 +83,7 @@ async def _fetch(
     refused: list[_Answered] = []
     keys: list[PartitionKey] = []
     wanted: list[FetchPart] = []
-    for key, part in plan.parts.items():
+    async for key, part in in_slices(plan.parts.items()):
         try:
             name = _name(context, key)
         except UnknownTopicId as error:
@@ -92,11 +93,15 @@ async def _fetch(
         wanted.append(FetchPart(name, key.partition, *part))
     if not wanted:
         return refused
-    max_bytes = min(request.max_bytes, context.services.config.fetch_max_bytes)
+    config = context.services.config
+    # Less while answers that nobody reads take up the memory.
+    max_bytes = min(
+        request.max_bytes, config.fetch_max_bytes, context.services.memory.answer_max_bytes
+    )
     fetched = await context.service.log.fetch(
         context.caller,
         wanted,
-        max_wait_ms=max(0, request.max_wait // _MILLISECOND),
+        max_wait_ms=min(max(0, request.max_wait // _MILLISECOND), config.fetch_max_wait_ms),
         min_bytes=min(request.min_bytes, max_bytes),
         max_bytes=max_bytes,
         isolation=isolation_level(request.isolation_level),
@@ -132,9 +137,9 @@ def _with_news(plan: FetchPlan, answered: list[_Answered]) -> Iterator[_Answered
             yield key, part
 
 
-def _by_topic(answered: Iterator[_Answered], *, by_id: bool) -> list[Message]:
+async def _by_topic(answered: Iterator[_Answered], *, by_id: bool) -> list[Message]:
     topics: dict[Any, list[Message]] = {}
-    for key, part in answered:
+    async for key, part in in_slices(answered):
         topic = key.topic_id if by_id else key.topic
         topics.setdefault(topic, []).append(_answer(key.partition, part))
     name = "topic_id" if by_id else "topic"

@@ -8,6 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.coordinators import CoordinatorKind
 from goqueue.model.errors import AccessDenied
@@ -25,7 +26,11 @@ _FIRST_VERSION_WITH_MANY_KEYS: Final = 4
 async def handle(context: RequestContext, request: "FindCoordinatorRequest") -> Message:
     if context.version >= _FIRST_VERSION_WITH_MANY_KEYS:
         keys: Sequence[str] = request.coordinator_keys
-        return {"coordinators": [_found(context, request.key_type, key) for key in keys]}
+        return {
+            "coordinators": [
+                _found(context, request.key_type, key) async for key in in_slices(keys)
+            ]
+        }
     return _found(context, request.key_type, getattr(request, "key", ""))
 
 
@@ -80,6 +85,7 @@ OPERATION = Operation(
     min_version=0,
     max_version=6,
     handle=handle,
+    names_resources=True,
     # Which of them depends on the kind that is asked for.
     needs=(
         Need(Resource.GROUP, Verb.DESCRIBE, names="key, coordinator_keys", refused=Refused.EACH),

@@ -55,5 +55,6 @@ OPERATION = Operation(
     min_version=0,
     max_version=1,
     handle=handle,
+    names_resources=True,
     needs=needs_for(Verb.ALTER_CONFIGS),
 )

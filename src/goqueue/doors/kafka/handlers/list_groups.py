@@ -44,5 +44,6 @@ OPERATION = Operation(
     min_version=0,
     max_version=5,
     handle=handle,
+    names_resources=True,
     needs=(Need(Resource.GROUP, Verb.DESCRIBE, refused=Refused.LEFT_OUT, or_cluster=True),),
 )

@@ -9,6 +9,7 @@ from kio.schema.errors import ErrorCode
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.handlers.fetch import isolation_level
 from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.log import Isolation, ListedOffset
@@ -34,10 +35,10 @@ async def handle(context: RequestContext, request: "ListOffsetsRequest") -> Mess
                     await _listed(context, topic.name, part, isolation)
                     if seen[topic.name, part.partition_index] == 1
                     else _answer(part.partition_index, _NOT_FOUND, ErrorCode.invalid_request)
-                    for part in topic.partitions
+                    async for part in in_slices(topic.partitions)
                 ],
             }
-            for topic in request.topics
+            async for topic in in_slices(request.topics)
         ]
     }
 

@@ -45,5 +45,6 @@ OPERATION = Operation(
     min_version=0,
     max_version=2,
     handle=handle,
+    names_resources=True,
     needs=(Need(Resource.TRANSACTIONAL_ID, Verb.DESCRIBE, refused=Refused.LEFT_OUT),),
 )

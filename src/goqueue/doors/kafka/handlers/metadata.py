@@ -12,6 +12,7 @@ from goqueue.doors.kafka.authorized_operations import (
 )
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError, UnknownTopicId
 from goqueue.model.names import check_topic_name
@@ -34,7 +35,7 @@ async def handle(context: RequestContext, request: "MetadataRequest") -> Message
     if wants_all:
         topics = [
             _topic(context, topic, wants_operations=wants_operations)
-            for topic in context.service.topics.views(context.caller)
+            async for topic in in_slices(context.service.topics.views(context.caller))
         ]
     else:
         topics = [
@@ -44,7 +45,7 @@ async def handle(context: RequestContext, request: "MetadataRequest") -> Message
                 may_create=request.allow_auto_topic_creation,
                 wants_operations=wants_operations,
             )
-            for topic in dict.fromkeys(request.topics or ())
+            async for topic in in_slices(dict.fromkeys(request.topics or ()))
         ]
     cluster = context.service.administration.cluster
     # Up to version 10; newer clients use DescribeCluster.

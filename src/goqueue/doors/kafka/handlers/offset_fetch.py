@@ -8,6 +8,7 @@ from kio.schema.errors import ErrorCode
 from goqueue.doors.kafka.committed_offsets import topic_name
 from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.groups.messages import FetchedOffset, OffsetFetch, OffsetFetchResult
@@ -28,7 +29,8 @@ async def handle(context: RequestContext, request: "OffsetFetchRequest") -> Mess
     if context.version >= _FIRST_VERSION_WITH_MANY_GROUPS:
         return {
             "groups": [
-                await _group(context, group, request.require_stable) for group in request.groups
+                await _group(context, group, request.require_stable)
+                async for group in in_slices(request.groups)
             ]
         }
     answer = await _group(context, request, request.require_stable)

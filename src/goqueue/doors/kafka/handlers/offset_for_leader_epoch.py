@@ -6,6 +6,7 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.rights import Resource, Verb
@@ -23,9 +24,11 @@ async def handle(context: RequestContext, request: "OffsetForLeaderEpochRequest"
         "topics": [
             {
                 "topic": topic.topic,
-                "partitions": [_end(context, topic.topic, part) for part in topic.partitions],
+                "partitions": [
+                    _end(context, topic.topic, part) async for part in in_slices(topic.partitions)
+                ],
             }
-            for topic in request.topics
+            async for topic in in_slices(request.topics)
         ]
     }
 

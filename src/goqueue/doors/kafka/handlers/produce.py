@@ -1,9 +1,9 @@
 """Produce: one record batch per partition, appended in the order the requests came."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -13,6 +13,7 @@ from goqueue.doors.kafka.eager import begin
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import CloseConnection, Operation, RequestContext
 from goqueue.doors.kafka.produced_batch import check_one_batch
+from goqueue.doors.kafka.slices import LARGE_ELEMENTS, in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import (
     GoQueueError,
@@ -42,17 +43,23 @@ _Outcome = Produced | GoQueueError
 
 async def handle(context: RequestContext, request: "ProduceRequest") -> Message | None:
     version = context.version
+    # The name stands in the request up to version 12, the id from then on (KIP-516).
+    named_by = "topic_id" if version >= FIRST_VERSION_WITH_TOPIC_ID else "name"
     timeout_ms = max(0, request.timeout // _MILLISECOND)
-    appends: list[Coroutine[Any, Any, _Outcome]] = []
-    topics: list[tuple[str, Any, Sequence[PartitionProduceData]]] = []
-    for topic in request.topic_data:
-        # The name stands in the request up to version 12, the id from then on (KIP-516).
-        named_by = "topic_id" if version >= FIRST_VERSION_WITH_TOPIC_ID else "name"
-        named = getattr(topic, named_by)
-        topics.append((named_by, named, topic.partition_data))
-        for part in topic.partition_data:
-            appends.append(_append(context, request, named, part, timeout_ms))
-    outcomes = [await appends[0]] if len(appends) == 1 else await _side_by_side(appends)
+    topics = request.topic_data
+    appends = (
+        _append(context, request, getattr(topic, named_by), part, timeout_ms)
+        for topic in topics
+        for part in topic.partition_data
+    )
+    count = sum(len(topic.partition_data) for topic in topics)
+    if count == 1:
+        outcomes = [await next(appends)]
+    elif count <= LARGE_ELEMENTS:
+        # All are begun before one is waited for: appends happen in the order of the requests.
+        outcomes = await _all([begin(append) for append in appends])
+    else:
+        outcomes = await _all([begin(append) async for append in in_slices(appends)])
     if request.acks == 0:
         _close_on_error(outcomes)
         return None
@@ -60,17 +67,17 @@ async def handle(context: RequestContext, request: "ProduceRequest") -> Message 
     return {
         "responses": [
             {
-                named_by: named,
-                "partition_responses": [_answer(p.index, next(remaining), version) for p in parts],
+                named_by: getattr(topic, named_by),
+                "partition_responses": [
+                    _answer(part.index, next(remaining), version) for part in topic.partition_data
+                ],
             }
-            for named_by, named, parts in topics
+            for topic in topics
         ]
     }
 
 
-async def _side_by_side(appends: Iterable[Coroutine[Any, Any, _Outcome]]) -> list[_Outcome]:
-    """All are begun before one is waited for: appends happen in the order of the requests."""
-    begun = [begin(append) for append in appends]
+async def _all(begun: Iterable[_Outcome | asyncio.Task[_Outcome]]) -> list[_Outcome]:
     return [await one if isinstance(one, asyncio.Task) else one for one in begun]
 
 
@@ -181,4 +188,5 @@ OPERATION = Operation(
     advertised_min_version=0,
     overlaps=True,
     starts_at_once=True,
+    carries_records=True,
 )

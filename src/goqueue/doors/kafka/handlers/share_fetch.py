@@ -120,7 +120,9 @@ async def _fetch(
     max_bytes = min(request.max_bytes, context.services.config.fetch_max_bytes)
     fetch = ShareFetch(
         wanted=list(session.parts),
-        max_wait_ms=max(0, request.max_wait // _MILLISECOND),
+        max_wait_ms=min(
+            max(0, request.max_wait // _MILLISECOND), context.services.config.fetch_max_wait_ms
+        ),
         min_bytes=min(request.min_bytes, max_bytes),
         max_bytes=max_bytes,
         max_records=request.max_records,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from goqueue.doors.kafka.authorized_operations import NOT_ASKED_FOR, operations_on
 from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.groups.share_messages import (
@@ -30,7 +31,7 @@ async def handle(context: RequestContext, request: "ShareGroupDescribeRequest") 
                     else NOT_ASKED_FOR
                 ),
             }
-            for group_id in request.group_ids
+            async for group_id in in_slices(dict.fromkeys(request.group_ids))
         ]
     }
 
@@ -83,6 +84,7 @@ OPERATION = Operation(
     min_version=1,
     max_version=1,
     handle=handle,
+    names_resources=True,
     needs=(
         Need(Resource.GROUP, Verb.DESCRIBE, names="group_ids", refused=Refused.EACH),
         # Of what the members have subscribed to and been assigned.

@@ -6,6 +6,7 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import GoQueueError
@@ -30,13 +31,13 @@ async def handle(context: RequestContext, request: "WriteTxnMarkersRequest") -> 
                                 "partition_index": index,
                                 "error_code": await _written(context, topic.name, index, marker),
                             }
-                            for index in topic.partition_indexes
+                            async for index in in_slices(topic.partition_indexes)
                         ],
                     }
-                    for topic in marker.topics
+                    async for topic in in_slices(marker.topics)
                 ],
             }
-            for marker in request.markers
+            async for marker in in_slices(request.markers)
         ]
     }
 

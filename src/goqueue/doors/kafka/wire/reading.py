@@ -8,14 +8,16 @@ import struct
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from goqueue.doors.kafka.wire.fields import FIXED, Field, fields_of
 
 Read = Callable[[memoryview, int], tuple[Any, int]]
 
-# More elements than any sane request has; bounds what a frame can blow up to in memory.
-ARRAY_MAX_ELEMENTS: Final = 1_000_000
+# What a message may have where nobody says otherwise: more elements than any sane one has.
+MAX_ELEMENTS: Final = 1_000_000
+# Tagged fields of a request's header; Kafka has none so far.
+HEADER_MAX_TAGS: Final = 16
 # Kafka's own limit for strings, from the two-byte length of the older encoding.
 STRING_MAX_BYTES: Final = 0x7FFF
 
@@ -27,17 +29,52 @@ class Malformed(Exception):
     """Bytes that are not the message they claim to be."""
 
 
-def decode(reader: Read, buffer: memoryview, position: int) -> Any:
+class TooManyElements(Malformed):
+    """More elements in its arrays than a message may have."""
+
+
+class _Elements:
+    """How many elements the message that is being read may still have, over all its arrays.
+
+    Reading a message waits for nothing, so that there is one at a time.
+    """
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = 0
+
+    def take(self, count: int) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise TooManyElements
+
+
+_elements: Final = _Elements()
+
+
+class Decoded(NamedTuple):
+    message: Any
+    # Over all arrays, with tagged fields.
+    elements: int
+
+
+def decode(
+    reader: Read, buffer: memoryview, position: int, max_elements: int = MAX_ELEMENTS
+) -> Decoded:
     """Read one message.
 
     Bytes after it are ignored, as Kafka ignores them: librdkafka's request for all topics has three
     too many (its empty topic list is four bytes long where one is meant).
     """
+    _elements.left = max_elements
     try:
         message, _ = reader(buffer, position)
+    except TooManyElements:
+        raise TooManyElements(f"more than {max_elements} elements") from None
     except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise Malformed(str(error)) from error
-    return message
+    return Decoded(message, max_elements - _elements.left)
 
 
 def compile_reader(entity: Any, newest: Any) -> Read:
@@ -74,6 +111,7 @@ def compile_reader(entity: Any, newest: Any) -> Read:
         if buffer[position] == 0:
             return make(values + rest), position + 1
         count, position = read_uvarint(buffer, position)
+        _elements.take(count)
         extra = rest.copy()
         position = _read_tags(buffer, position, count, tag_readers, extra)
         return make(values + extra), position
@@ -216,8 +254,10 @@ def _array_length(
     length, position = (_read_compact_length if flexible else _read_int32)(buffer, position)
     if length < 0 and (length < -1 or not nullable):
         raise ValueError(f"array length {length} of an array that must not be null")
-    if length > ARRAY_MAX_ELEMENTS or length > len(buffer) - position:
+    if length > len(buffer) - position:
         raise ValueError(f"array length {length}, with {len(buffer) - position} bytes left")
+    if length > 0:
+        _elements.take(length)
     return length, position
 
 
@@ -294,6 +334,8 @@ def skip_tags(buffer: memoryview, position: int) -> int:
         if buffer[position] == 0:
             return position + 1
         count, position = read_uvarint(buffer, position)
+        if count > HEADER_MAX_TAGS:
+            raise ValueError(f"{count} tagged fields; the limit is {HEADER_MAX_TAGS}")
         return _read_tags(buffer, position, count, {}, [])
     except (IndexError, ValueError) as error:
         raise Malformed(f"request header: {error}") from error

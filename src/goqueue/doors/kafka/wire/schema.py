@@ -7,7 +7,7 @@ from kio.index import load_request_schema, load_response_schema
 
 from goqueue.doors.kafka.wire import single_produce
 from goqueue.doors.kafka.wire.fields import Buffer
-from goqueue.doors.kafka.wire.reading import Read, compile_reader, decode
+from goqueue.doors.kafka.wire.reading import MAX_ELEMENTS, Decoded, Read, compile_reader, decode
 from goqueue.doors.kafka.wire.writing import Chunks, Message, Write, compile_writer
 
 
@@ -19,9 +19,11 @@ class Schema(NamedTuple):
     read: Read
     write: Write
 
-    def read_request(self, buffer: memoryview, position: int) -> Any:
+    def read_request(
+        self, buffer: memoryview, position: int, max_elements: int = MAX_ELEMENTS
+    ) -> Decoded:
         """Decode the request body that starts at `position`, or raise `Malformed`."""
-        return decode(self.read, buffer, position)
+        return decode(self.read, buffer, position, max_elements)
 
     def write_response(self, correlation_id: int, message: Message) -> Chunks:
         """The whole response, without the frame length before it."""
