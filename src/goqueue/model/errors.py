@@ -3,6 +3,7 @@
 Doors map classes to their protocol's codes; nothing below a door knows such a code.
 """
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 
@@ -47,13 +48,24 @@ class InvalidConfig(InvalidRequest):
 
 
 class InvalidRecord(InvalidRequest):
-    """A record or batch that must not be stored. `record_index` points at it where known."""
+    """A record or batch that must not be stored. `record_index` points at it where known.
+
+    `record_errors` says of each record of a batch that is at fault why, by its place.
+    """
 
     code = "invalid_record"
 
-    def __init__(self, message: str, record_index: int | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        record_index: int | None = None,
+        record_errors: Mapping[int, str] | None = None,
+    ) -> None:
         super().__init__(message)
         self.record_index = record_index
+        if record_errors is None:
+            record_errors = {} if record_index is None else {record_index: message}
+        self.record_errors = record_errors
 
 
 class UnfitRecord(InvalidRecord):

@@ -10,6 +10,7 @@ from goqueue.model.decoding_bounds import (
     DecodingBounds,
 )
 from goqueue.model.errors import InvalidConfig
+from goqueue.model.kafka_topic_settings import KafkaTopicSettings
 from goqueue.model.queues.lanes import LaneMode
 from goqueue.model.queues.settings import DEFAULT_SETTINGS
 from goqueue.model.settings import (
@@ -28,7 +29,7 @@ _VALIDATION_MODES: Final = ("off", "id", "content")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicConfig(TopicTracingSettings):
+class TopicConfig(TopicTracingSettings, KafkaTopicSettings):
     """The settings of one topic, parsed, with defaults filled in."""
 
     cleanup_policy: tuple[str, ...] = setting(
@@ -257,4 +258,6 @@ def topic_config(
     config = TopicConfig(**field_values(values))
     if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
         raise InvalidConfig("min.compaction.lag.ms: must not be above max.compaction.lag.ms")
+    if config.remote_storage_enable:
+        raise InvalidConfig("remote.storage.enable: there is no remote storage")
     return config

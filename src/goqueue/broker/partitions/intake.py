@@ -131,9 +131,10 @@ def _check_keys(
     data: bytearray, position: int, header: BatchHeader, bounds: DecodingBounds
 ) -> None:
     records = decode_records(memoryview(data)[position : position + header.size_bytes], bounds)
-    for index, record in enumerate(records):
-        if record.key is None:
-            raise InvalidRecord("a compacted topic takes no record without a key", index)
+    without = [index for index, record in enumerate(records) if record.key is None]
+    if without:
+        reason = "a compacted topic takes no record without a key"
+        raise InvalidRecord(reason, without[0], dict.fromkeys(without, reason))
 
 
 def _conform(

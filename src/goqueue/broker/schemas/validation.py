@@ -125,7 +125,7 @@ class Validation:
         self._compiling: dict[_Compiled, asyncio.Task[_Check]] = {}
 
     async def check_batch(self, partition: Partition, batch: Buffer) -> None:
-        """Refuse a produced batch whose records do not fit; the first that does not is named.
+        """Refuse a produced batch whose records do not fit; those that do not are named.
 
         The partition's turn is held from here to the append: nobody overtakes one who waits for a
         schema.
@@ -139,8 +139,10 @@ class Validation:
         else:
             records = decode_records(batch)
         unfit = await self._find_unfit(partition.name.topic, partition.config, records)
-        for index, refusal in unfit.items():
-            raise UnfitRecord(str(refusal), index)
+        if unfit:
+            reasons = {index: str(refusal) for index, refusal in unfit.items()}
+            first = next(iter(reasons))
+            raise UnfitRecord(reasons[first], first, reasons)
 
     async def unfit_records(
         self, topic: WritableTopic, records: Sequence[NewRecord]

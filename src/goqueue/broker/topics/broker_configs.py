@@ -11,6 +11,7 @@ from goqueue.broker.topics.configs import (
     broker_entries,
 )
 from goqueue.broker.topics.following import MetadataFollower
+from goqueue.broker.topics.kafka_names import kafka_entries
 from goqueue.metadata.store import Op, Put
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.configs import ConfigChange, ConfigEntry, ConfigSource
@@ -41,7 +42,11 @@ class BrokerConfigs:
         reached = self._follower.image.brokers.get(self._node_id)
         url = "" if reached is None else reached.http_url
         entries = broker_entries(self.overrides, self._config, url)
-        return _cluster_wide(entries) if node_id is None else entries
+        if node_id is None:
+            return _cluster_wide(entries)
+        by_name = {entry.name: entry for entry in entries}
+        advertised = None if reached is None else (reached.host, reached.kafka_port)
+        return [*entries, *kafka_entries(by_name, self._config, advertised)]
 
     async def alter(
         self,

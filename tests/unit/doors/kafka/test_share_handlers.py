@@ -699,3 +699,24 @@ async def test_share_coordinators_are_found(client: WireClient, broker: Node) ->
     assert ("share.version", 1) in [
         (f.name, f.max_version_level) for f in versions.finalized_features
     ]
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+async def test_a_topic_that_is_deleted_while_a_fetch_waits(
+    door: KafkaDoor, broker: Node, topic: str, comes_back: bool
+) -> None:
+    member = await ShareMember.join(door, broker, topic)
+    assert await member.get([0, 1]) == {}
+    waiting = asyncio.create_task(member.fetch(max_wait=20_000))
+    machines = BrokerService(broker)
+    await asyncio.sleep(0.05)
+    await machines.topics.delete(ANYONE, topic)
+    if comes_back:
+        await machines.topics.create(ANYONE, NewTopic(name=topic, partitions=2))
+    async with asyncio.timeout(10):
+        answer = await waiting
+    assert answer.error_code is ErrorCode.none
+    codes = {part.error_code for part in parts(answer).values()}
+    assert codes == {ErrorCode.unknown_topic_id}
+    # Its connection goes on.
+    assert (await member.heartbeat()).error_code is ErrorCode.none

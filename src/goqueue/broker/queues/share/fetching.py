@@ -18,7 +18,7 @@ from goqueue.broker.queues.share.queues import ShareQueues
 from goqueue.broker.queues.share.reading import FoundBatches, ShareReader
 from goqueue.broker.queues.tracing import note_acquired, note_expired
 from goqueue.broker.runtime.shard import StateShard, timed
-from goqueue.model.errors import GoQueueError
+from goqueue.model.errors import GoQueueError, UnknownTopic, UnknownTopicId
 from goqueue.model.log import Isolation
 from goqueue.model.offsets import OffsetRange
 from goqueue.model.queues.messages import Leased, QueueKey
@@ -127,10 +127,7 @@ class ShareFetching:
             if left_records <= 0 or left_bytes <= 0:
                 break
             partition, machine = part.partition, part.shard.machine
-            if machine.settings(part.key) is None:
-                # It was deleted meanwhile, by an administrator.
-                self._share_queues.forget(group)
-                await self._share_queues.open(group, part.topic)
+            error = await self._reopen(group, part)
             lanes = partition.lanes.index
             acquire = Acquire(
                 queue=part.key,
@@ -139,8 +136,9 @@ class ShareFetching:
                 readable=OffsetRange(partition.log_start_offset, partition.readable_end(isolation)),
                 lanes=lanes,
             )
-            ready = sorted(machine.candidates(acquire, now_ms=self._host.clock_ms()))
-            batches, error = _NOTHING, None
+            batches, ready = _NOTHING, ()
+            if error is None:
+                ready = sorted(machine.candidates(acquire, now_ms=self._host.clock_ms()))
             if ready:
                 reader = ShareReader(
                     partition,
@@ -157,6 +155,21 @@ class ShareFetching:
             left_bytes -= batches.size_bytes
             seen.append(_Seen(part, acquire, batches, error))
         return seen
+
+    async def _reopen(self, group: ReadableGroup, part: _Part) -> GoQueueError | None:
+        """Time has passed since it was found: its queue or its topic may have been deleted."""
+        try:
+            if self._host.partition(part.topic, part.part.partition) is not part.partition:
+                # There is a new topic of that name.
+                return UnknownTopicId(f"there is no topic with id {part.part.topic_id}")
+            if part.shard.machine.settings(part.key) is None:
+                self._share_queues.forget(group)
+                await self._share_queues.open(group, part.topic)
+        except UnknownTopic:
+            return UnknownTopicId(f"there is no topic with id {part.part.topic_id}")
+        except GoQueueError as error:
+            return error
+        return None
 
 
 async def _acquire(seen: Sequence[_Seen], batch_size: int) -> list[ShareFetched]:

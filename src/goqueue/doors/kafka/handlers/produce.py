@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -36,6 +37,8 @@ FIRST_VERSION_WITH_TOPIC_ID: Final = 13
 # Transaction version 2: partitions join the transaction with their first batch (KIP-890).
 FIRST_VERSION_WITH_EPOCH_BUMP: Final = 12
 FIRST_VERSION_WITH_ABORTABLE: Final = 11
+# A batch may have a million records, and say the same of each.
+NAMED_RECORDS_MAX: Final = 1_000
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 _Outcome = Produced | GoQueueError
@@ -150,16 +153,15 @@ def _answer(index: int, outcome: _Outcome, version: int) -> Message:
             "log_start_offset": outcome.log_start_offset,
             "record_errors": (),
         }
-    at_fault = outcome.record_index if isinstance(outcome, InvalidRecord) else None
+    at_fault = outcome.record_errors if isinstance(outcome, InvalidRecord) else {}
     return {
         "index": index,
         "error_code": _refusal_code(outcome, version),
         "base_offset": -1,
-        "record_errors": (
-            ()
-            if at_fault is None
-            else ({"batch_index": at_fault, "batch_index_error_message": outcome.message},)
-        ),
+        "record_errors": [
+            {"batch_index": place, "batch_index_error_message": message}
+            for place, message in islice(at_fault.items(), NAMED_RECORDS_MAX)
+        ],
         "error_message": outcome.message,
     }
 
