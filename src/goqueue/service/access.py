@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, Protocol, cast
 
-from goqueue.model.caller import Caller
+from goqueue.model.caller import Caller, Door
 from goqueue.model.errors import (
     AccessDenied,
     ClusterAccessDenied,
@@ -58,6 +58,7 @@ from goqueue.model.rights import (
     WritableTopic,
     WritableTransactionalId,
 )
+from goqueue.model.topics import INTERNAL_TOPICS
 from goqueue.model.transactions.messages import AddPartitions
 
 
@@ -131,6 +132,15 @@ class MemberRights:
         return ReadableCommit(request)
 
 
+def _is_inner(caller: Caller, resource: Resource, name: str) -> bool:
+    """Whether these are records of the broker itself, which only Kafka's tools know how to read.
+
+    They tell of everybody's groups, transactions and messages to come. A browser gets to the HTTP
+    port from anywhere.
+    """
+    return resource is Resource.TOPIC and name in INTERNAL_TOPICS and caller.door is not Door.KAFKA
+
+
 class Access:
     def __init__(self, rules: Rules | None = None) -> None:
         self._rules = rules
@@ -146,7 +156,7 @@ class Access:
         return ReadableTopics(self._test(caller, Resource.TOPIC, Verb.READ))
 
     def readable_parts(self, caller: Caller, parts: Sequence[FetchPart]) -> SortedParts:
-        if self._rules is None:
+        if self._rules is None and caller.door is Door.KAFKA:
             # Nothing is copied: a fetch may have thousands of parts.
             return SortedParts(cast("Sequence[ReadablePart]", parts), {})
         readable: list[ReadablePart] = []
@@ -237,7 +247,7 @@ class Access:
         return SortedTransactionCommit(ReadableTransactionCommit(request), refused)
 
     def _unreadable(self, caller: Caller, offsets: Iterable[OffsetToCommit]) -> frozenset[str]:
-        if self._rules is None:
+        if self._rules is None and caller.door is Door.KAFKA:
             return frozenset()
         readable = self.readable_topics(caller)
         return frozenset(each.topic for each in offsets if each.topic not in readable)
@@ -329,16 +339,17 @@ class Access:
 
     def allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
         """For lists, from which what the caller may not see is left out."""
+        if verb is Verb.READ and _is_inner(caller, resource, name):
+            return False
         return self._rules is None or self._rules.allows(caller, resource, name, verb)
 
     def _test(self, caller: Caller, resource: Resource, verb: Verb) -> Callable[[str], bool]:
         """As `allows`, for many names."""
-        rules = self._rules
-        if rules is None:
-            return lambda _name: True
-        return lambda name: rules.allows(caller, resource, name, verb)
+        return lambda name: self.allows(caller, resource, name, verb)
 
     def _check(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> None:
+        if verb is Verb.READ and _is_inner(caller, resource, name):
+            raise TopicAccessDenied(f"topic {name!r} is the broker's own, and not read from here")
         if self._rules is None or self._rules.allows(caller, resource, name, verb):
             return
         what = _WORDS[resource] if resource is Resource.CLUSTER else f"{_WORDS[resource]} {name!r}"

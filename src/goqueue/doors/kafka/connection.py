@@ -31,8 +31,6 @@ from goqueue.doors.kafka.wire.request_header import RequestHeader, read_request_
 from goqueue.doors.kafka.wire.writing import Chunks
 from goqueue.model.caller import ANONYMOUS, Caller, Door
 
-log = logging.getLogger(__name__)
-
 # Unsent answer bytes from which on no further request of the connection is started, and which are
 # counted from here on.
 WRITE_HIGH_WATER_BYTES: Final = 64 * 1024
@@ -103,7 +101,7 @@ class Connection(asyncio.BufferedProtocol):
         self._caller = replace(self._caller, address=self.client_host)
         refusal = self._connections.refusal(self.client_host)
         if refusal is not None:
-            log.warning("connection from %s closed: %s", self.client_host, refusal)
+            self._write_line(logging.WARNING, "connection from %s closed: %s", refusal)
             self._connections.refuse()
             self._is_ending = True
             self._transport.abort()
@@ -285,12 +283,16 @@ class Connection(asyncio.BufferedProtocol):
             self._proceed()
 
     def _internal_error(self, exchange: Exchange) -> str:
-        log.exception(
-            "%s from %s failed; its connection is closed",
-            exchange.operation.name,
-            self.client_host,
-        )
+        message = "a request from %s failed, and its connection is closed: %s"
+        name = exchange.operation.name
+        self._write_line(logging.ERROR, message, name, with_trace=True)
         return "internal error"
+
+    def _write_line(
+        self, level: int, message: str, reason: str, *, with_trace: bool = False
+    ) -> None:
+        host = self.client_host
+        self._services.lines.write(level, host, message, host, reason, with_trace=with_trace)
 
     def _caller_of(self, client_id: str) -> Caller:
         """Clients hardly ever change what they call themselves."""
@@ -404,7 +406,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_ending:
             self._close_transport()
             return
-        log.info("connection from %s closed: %s", self.client_host, reason)
+        self._write_line(logging.INFO, "connection from %s closed: %s", reason)
         self._is_ending = True
         self._drop_queued()
         self._close_transport()

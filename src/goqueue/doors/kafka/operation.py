@@ -1,9 +1,11 @@
 """What one operation of the protocol is to this door, and what its handler gets to see."""
 
+import logging
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from goqueue.doors.kafka.closing_lines import ClosingLines
 from goqueue.doors.kafka.fetch_sessions import FetchSessions
 from goqueue.doors.kafka.request_memory import RequestMemory
 from goqueue.doors.kafka.share_sessions import ShareSessions
@@ -14,6 +16,8 @@ from goqueue.model.groups.messages import Client
 from goqueue.model.measuring.traffic import KafkaTraffic
 from goqueue.service.broker_service import BrokerService
 from goqueue.service.needs import Need
+
+log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from goqueue.doors.kafka.request_limits import RequestLimits
@@ -35,6 +39,7 @@ class DoorServices:
     limits: "RequestLimits"
     memory: RequestMemory
     traffic: KafkaTraffic = field(default_factory=KafkaTraffic)
+    lines: ClosingLines = field(default_factory=lambda: ClosingLines(log))
 
 
 @dataclass(slots=True)
