@@ -77,7 +77,12 @@ async def _load_seconds(config: BrokerConfig, *, then_snapshot: bool) -> float:
     broker = await Node.open(config)
     try:
         # A second coordinator on the open log: opening the log is not what is measured.
-        groups = Groups(broker, partitions=1, settings=group_settings(config))
+        groups = Groups(
+            broker,
+            partitions=1,
+            settings=group_settings(config),
+            max_groups=config.max_groups,
+        )
         started = time.perf_counter()
         await groups.state.start()
         took_s = time.perf_counter() - started

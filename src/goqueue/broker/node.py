@@ -88,12 +88,16 @@ class Node:
             clock_ms=clock_ms,
             topic_config=self.topic_config,
             producer_expiration_ms=config.producer_id_expiration_ms,
+            max_producers=config.max_producer_ids_per_partition,
             make_trace=self.tracing.trace_of,
         )
         self.data_disk = DataDisk(directory, disk, self.hosted)
         self.led = LedPartitions(self.hosted, lambda: self.image)
         self.groups = Groups(
-            self, partitions=config.offsets_topic_num_partitions, settings=group_settings(config)
+            self,
+            partitions=config.offsets_topic_num_partitions,
+            settings=group_settings(config),
+            max_groups=config.max_groups,
         )
         producer_ids = ProducerIdSource(store)
         self.transactions = Transactions(
@@ -102,9 +106,12 @@ class Node:
             producer_ids,
             partitions=config.transaction_state_log_num_partitions,
             settings=transaction_settings(config),
+            max_ids=config.max_transactional_ids,
         )
         self.compactor = Compactor(self.hosted, clock_ms=clock_ms)
-        self.queues = Queues(self, partitions=config.queue_state_num_partitions)
+        self.queues = Queues(
+            self, partitions=config.queue_state_num_partitions, max_queues=config.max_queues
+        )
         self.delays = Delays(self, producer_ids, partitions=config.delayed_topic_num_partitions)
         sqs_entries = SqsEntries(store, self._follower, changes)
         self.sqs_catalogue = SqsCatalogue(self, self.queues, self.delays, sqs_entries)

@@ -74,6 +74,21 @@ class BrokerConfig(GroupDefaults, TracingSettings):
         maximum=100_000,
         doc="The largest partition count a topic may have.",
     )
+    # Each costs some kilobytes and an open file; a start reads all of them.
+    max_partitions_per_broker: int = setting(
+        20_000,
+        minimum=1,
+        maximum=1_000_000,
+        doc="The partitions that all topics may have together; further ones are refused. They "
+        "also take no more than three quarters of the open files that the process may have.",
+    )
+    # More than an application has; a loop over wrong names stops here.
+    auto_create_topics_max_per_minute: int = setting(
+        100,
+        minimum=0,
+        maximum=1_000_000,
+        doc="Topics made by being asked for within a minute; others are not there until later.",
+    )
     retention_check_interval_ms: int = setting(
         30_000,
         minimum=10,
@@ -174,6 +189,28 @@ class BrokerConfig(GroupDefaults, TracingSettings):
         minimum=0,
         maximum=1_000_000,
         doc="Fetch sessions remembered; beyond, the least recently used goes.",
+    )
+    # As many partitions as a broker has by default, ten times over.
+    max_incremental_fetch_session_partitions: int = setting(
+        200_000,
+        minimum=1_000,
+        doc="Partitions remembered in all fetch sessions; beyond, the least recently used goes.",
+    )
+    # Some kilobytes each.
+    max_groups: int = setting(
+        20_000,
+        minimum=1,
+        maximum=10_000_000,
+        doc="Consumer and share groups, with those that only have offsets; further ones are "
+        "refused.",
+    )
+    # A kilobyte each, in memory and in every snapshot.
+    max_queues: int = setting(
+        100_000,
+        minimum=1,
+        maximum=10_000_000,
+        doc="Queues: partitions read as queue by a group, for each of its groups; further ones "
+        "are refused.",
     )
     offsets_topic_num_partitions: int = setting(
         8,
@@ -291,6 +328,22 @@ class BrokerConfig(GroupDefaults, TracingSettings):
         604_800_000,
         minimum=1,
         doc="A transactional id unused for this long is forgotten.",
+    )
+    # A kilobyte each.
+    max_transactional_ids: int = setting(
+        50_000,
+        minimum=1,
+        maximum=10_000_000,
+        doc="Transactional ids that are remembered; further ones are refused.",
+    )
+    # Half a kilobyte each. A producer that is forgotten may go on; what it sent before is no
+    # longer told from what it sends again.
+    max_producer_ids_per_partition: int = setting(
+        10_000,
+        minimum=10,
+        maximum=10_000_000,
+        doc="Idempotent producers that a partition remembers; beyond, those unused for longest "
+        "are forgotten.",
     )
     producer_id_expiration_ms: int = setting(
         86_400_000,

@@ -135,6 +135,10 @@ class PolicyViolation(GoQueueError):
     code = "policy_violation"
 
 
+class TooManyGroups(PolicyViolation):
+    """There are as many groups as this broker takes."""
+
+
 class UnknownQueue(GoQueueError):
     """The group does not read the topic as a queue."""
 

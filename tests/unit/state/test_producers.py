@@ -405,3 +405,16 @@ def test_errors_are_not_retriable_as_they_stand() -> None:
     for error in (InvalidProducerEpoch, OutOfOrderSequence, DuplicateSequence):
         assert issubclass(error, GoQueueError)
         assert not error.retriable
+
+
+def test_too_many_producers_push_out_those_unused_for_longest() -> None:
+    producers = PartitionProducers(max_producers=100)
+    producers.update(batch(0, producer_id=0, transactional=True), now_ms=0)
+    for producer_id in range(1, 1_000):
+        producers.update(batch(0, offset=producer_id, producer_id=producer_id), now_ms=producer_id)
+        assert len(producers) <= 100
+    kept = {view.producer_id for view in producers.describe()}
+    assert 0 in kept, "its transaction is open"
+    assert set(range(950, 1_000)) < kept
+    # One that was forgotten goes on as if its state had expired.
+    assert producers.check(batch(7, producer_id=1)) is None

@@ -12,7 +12,7 @@ from goqueue.broker.groups.rebalance_watch import WatchedGroupMachine
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.shard import Command, StateShard, timed, untimed
 from goqueue.broker.runtime.topic import ShardHost, StateTopic
-from goqueue.model.errors import InvalidProducerEpoch
+from goqueue.model.errors import InvalidProducerEpoch, TooManyGroups
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import (
     CommittedPartition,
@@ -70,8 +70,11 @@ ENDED_TRANSACTIONS_MAX: Final = 10_000
 
 
 class Groups:
-    def __init__(self, host: ShardHost, *, partitions: int, settings: GroupSettings) -> None:
+    def __init__(
+        self, host: ShardHost, *, partitions: int, settings: GroupSettings, max_groups: int
+    ) -> None:
         self._host = host
+        self._max_groups = max_groups
         self._settings = settings
         # Producers and the epochs with which their last transactions ended, oldest first.
         self._ended: dict[int, int] = {}
@@ -114,7 +117,7 @@ class Groups:
     # --- membership -----------------------------------------------------------------------
 
     async def join(self, group: ReadableGroup, request: JoinGroup) -> JoinGroupResult:
-        return await self._ask(group, timed(GroupMachine.join, request))
+        return await self.ask_new(group, timed(GroupMachine.join, request))
 
     async def sync(self, group: ReadableGroup, request: SyncGroup) -> SyncGroupResult:
         return await self._ask(group, timed(GroupMachine.sync, request))
@@ -128,7 +131,7 @@ class Groups:
     async def consumer_heartbeat(
         self, group: ReadableGroup, request: ConsumerGroupHeartbeat
     ) -> ConsumerGroupHeartbeatResult:
-        return await self._ask(group, timed(GroupMachine.consumer_heartbeat, request))
+        return await self.ask_new(group, timed(GroupMachine.consumer_heartbeat, request))
 
     # --- offsets --------------------------------------------------------------------------
 
@@ -137,7 +140,7 @@ class Groups:
         known = self._existing(request.offsets)
         is_whole = len(known) == len(request.offsets)
         passed = request if is_whole else replace(request, offsets=known)
-        result = await self._ask(group, timed(GroupMachine.commit_offsets, passed))
+        result = await self.ask_new(group, timed(GroupMachine.commit_offsets, passed))
         result = _complete(request.offsets, result)
         if self.offsets_committed is not None:
             self.offsets_committed(request, result)
@@ -162,7 +165,7 @@ class Groups:
             return machine.commit_offsets_in_transaction(known, ticket=ticket, now_ms=now_ms)
 
         known = replace(request, offsets=self._existing(request.offsets))
-        return _complete(request.offsets, await self._ask(group, command))
+        return _complete(request.offsets, await self.ask_new(group, command))
 
     def _existing(self, offsets: Sequence[OffsetToCommit]) -> tuple[OffsetToCommit, ...]:
         topics = self._host.image.topics
@@ -279,6 +282,17 @@ class Groups:
 
     async def _ask(self, group: str, command: Command[WatchedGroupMachine, R]) -> R:
         shard = await self.state.shard_for(group)
+        return await shard.execute(command)
+
+    async def ask_new(self, group: ReadableGroup, command: Command[WatchedGroupMachine, R]) -> R:
+        """What makes the group where there is none."""
+        shard = await self.state.shard_for(group)
+        if not shard.machine.has_group(group):
+            shards = self.state.loaded_shards()
+            if sum(each.machine.group_count for each in shards) >= self._max_groups:
+                raise TooManyGroups(
+                    f"group {group!r} would be one more than max.groups ({self._max_groups})"
+                )
         return await shard.execute(command)
 
 

@@ -54,6 +54,7 @@ class HostedPartitions:
         clock_ms: Callable[[], int],
         topic_config: Callable[[TopicView], TopicConfig],
         producer_expiration_ms: int,
+        max_producers: int,
         make_trace: MakeTrace,
     ) -> None:
         self.readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="goqueue-read")
@@ -64,6 +65,7 @@ class HostedPartitions:
         self._clock_ms = clock_ms
         self._topic_config = topic_config
         self._producer_expiration_ms = producer_expiration_ms
+        self._max_producers = max_producers
         self._make_trace = make_trace
         self._flusher = Flusher()
         self._partitions: dict[tuple[str, int], Partition] = {}
@@ -195,7 +197,9 @@ class HostedPartitions:
             expiration_ms = self._producer_expiration_ms
             return (
                 log,
-                ProducerLedger.recover(self._disk, log, expiration_ms=expiration_ms),
+                ProducerLedger.recover(
+                    self._disk, log, expiration_ms=expiration_ms, max_producers=self._max_producers
+                ),
                 LaneLedger.recover(self._disk, log),
             )
         except PartitionOffline as error:

@@ -17,7 +17,7 @@ from goqueue.model.aborted import AbortedTransaction
 from goqueue.model.batch import BatchHeader
 from goqueue.model.control import Marker, decode_marker
 from goqueue.model.errors import CorruptBatch
-from goqueue.state.producers.partition import PartitionProducers
+from goqueue.state.producers.partition import MAX_PRODUCERS, PartitionProducers
 from goqueue.state.producers.snapshot import SnapshotCorrupt
 from goqueue.storage.aborted import AbortedTransactions, Seal
 from goqueue.storage.disk import Disk
@@ -44,9 +44,16 @@ class ProducerLedger:
         self._snapshot_offset = snapshot_offset
 
     @classmethod
-    def recover(cls, disk: Disk, log: PartitionLog, *, expiration_ms: int) -> "ProducerLedger":
+    def recover(
+        cls,
+        disk: Disk,
+        log: PartitionLog,
+        *,
+        expiration_ms: int,
+        max_producers: int = MAX_PRODUCERS,
+    ) -> "ProducerLedger":
         """Blocking: bring the state to the end of the log."""
-        producers = PartitionProducers(expiration_ms=expiration_ms)
+        producers = PartitionProducers(expiration_ms=expiration_ms, max_producers=max_producers)
         start = log.log_start_offset
         seal: Seal | None = None
         for offset, content in read_snapshots(
@@ -54,7 +61,9 @@ class ProducerLedger:
         ):
             try:
                 seal, state = _unseal(content)
-                producers = PartitionProducers.from_snapshot(state, expiration_ms=expiration_ms)
+                producers = PartitionProducers.from_snapshot(
+                    state, expiration_ms=expiration_ms, max_producers=max_producers
+                )
                 start = offset
                 break
             except SnapshotCorrupt as error:

@@ -46,9 +46,11 @@ _SETTLING: Final = frozenset({AckAction.ACCEPT, AckAction.REJECT, AckAction.GAP}
 class Queues:
     """Delivers and takes acknowledgements."""
 
-    def __init__(self, host: QueueHost, *, partitions: int) -> None:
+    def __init__(self, host: QueueHost, *, partitions: int, max_queues: int) -> None:
         self._host = host
-        self.registry = QueueRegistry(host, partitions=partitions, perform=self._perform)
+        self.registry = QueueRegistry(
+            host, partitions=partitions, max_queues=max_queues, perform=self._perform
+        )
         self.lines = QueueLines()
         self.dead_letters = DeadLetters(host)
         self._orders = FifoOrders()

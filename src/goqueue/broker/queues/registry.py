@@ -10,7 +10,7 @@ from goqueue.broker.queues.gaps import LOOK_BYTES, QueueGaps
 from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.runtime.shard import Command, StateShard, timed, untimed
 from goqueue.broker.runtime.topic import StateTopic
-from goqueue.model.errors import GoQueueError, InvalidConfig, InvalidRequest
+from goqueue.model.errors import GoQueueError, InvalidConfig, InvalidRequest, PolicyViolation
 from goqueue.model.log import Isolation
 from goqueue.model.offsets import OffsetRange
 from goqueue.model.queues.dead_letters import is_dead_letter_topic
@@ -42,9 +42,11 @@ class QueueRegistry:
         host: QueueHost,
         *,
         partitions: int,
+        max_queues: int,
         perform: Callable[[int, Sequence[object]], None],
     ) -> None:
         self._host = host
+        self._max_queues = max_queues
         # What the queues were last opened with.
         self._settings: dict[QueueKey, QueueSettings] = {}
         self._work: set[asyncio.Task[Any]] = set()
@@ -102,6 +104,7 @@ class QueueRegistry:
         shard = await self.shard(key)
         stored = shard.machine.settings(key)
         if stored is None:
+            self._check_room(key, topic)
             offset = await self._start_offset(topic, key.partition, start)
             opened = OpenQueue(queue=key, start=offset, settings=settings)
             answer = await shard.execute(timed(QueueMachine.open_queue, opened))
@@ -113,6 +116,14 @@ class QueueRegistry:
         if answer.error is not QueueError.NONE:
             raise InvalidConfig(answer.problem or answer.error.name.lower())
         self._settings[key] = settings
+
+    def _check_room(self, key: QueueKey, topic: str) -> None:
+        known = sum(shard.machine.queue_count for shard in self.state.loaded_shards())
+        if known >= self._max_queues:
+            raise PolicyViolation(
+                f"group {key.group!r} cannot read {topic}-{key.partition} as a queue: there are "
+                f"{known} queues, and max.queues is {self._max_queues}"
+            )
 
     async def _start_offset(self, topic: str, index: int, start: Start) -> int:
         partition = self._host.partition(topic, index)

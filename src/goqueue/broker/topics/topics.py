@@ -1,6 +1,7 @@
 """Creating, growing, configuring and deleting topics: checks, then one metadata transaction."""
 
 import contextlib
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -8,6 +9,7 @@ from goqueue.broker.topics.broker_configs import BrokerConfigs
 from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.configs import apply_changes, effective_topic_config, topic_entries
 from goqueue.broker.topics.following import MetadataFollower
+from goqueue.broker.topics.growth import CreationPace, check_room
 from goqueue.metadata.store import Compare, Delete, DeletePrefix, MetadataStore, Op, Put
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.configs import ConfigChange, ConfigEntry
@@ -55,6 +57,7 @@ class TopicAdmin:
         self._changes = changes
         self._broker_configs = broker_configs
         self._new_id = new_id
+        self._pace = CreationPace(config.auto_create_topics_max_per_minute, time.monotonic)
 
     def find(self, name: str) -> TopicView:
         topic = self._follower.image.topics.get(name)
@@ -102,6 +105,8 @@ class TopicAdmin:
             await self._follower.applied(image.revision)
             raise TopicExists(f"topic {name!r} exists already")
         _check_collision(name, image.topics)
+        if name not in INTERNAL_TOPICS:
+            self._check_room(len(assignments))
         if validate_only:
             return _proposed(name, assignments, config)
         entries = keys.new_topic_entries(name, self._new_id(), assignments, dict(config))
@@ -125,6 +130,8 @@ class TopicAdmin:
             )
         if not self._config.auto_create_topics_enable:
             raise UnknownTopic(f"there is no topic {topic!r}, and auto.create.topics.enable is off")
+        check_topic_name(topic)
+        self._pace.take(topic)
         with contextlib.suppress(TopicExists):
             return await self.create(topic, NewTopic(name=topic))
         return self.find(topic)
@@ -161,6 +168,7 @@ class TopicAdmin:
         if topic.is_internal:
             raise PolicyViolation(f"the partition count of {name!r} is fixed")
         added = total - current
+        self._check_room(added)
         if assignments is not None and len(assignments) != added:
             raise InvalidReplicaAssignment(
                 f"{added} partitions are added, but {len(assignments)} assignments given"
@@ -264,6 +272,10 @@ class TopicAdmin:
         most = self._config.max_partitions_per_topic
         if not 1 <= count <= most:
             raise InvalidPartitions(f"partition count {count} is outside 1 to {most}")
+
+    def _check_room(self, added: int) -> None:
+        existing = sum(len(topic.partitions) for topic in self._follower.image.topics.values())
+        check_room(existing, added, self._config.max_partitions_per_broker)
 
     def _default_replicas(self) -> tuple[NodeId, ...]:
         return (NodeId(self._config.node_id),)

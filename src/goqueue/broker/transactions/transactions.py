@@ -13,6 +13,7 @@ from goqueue.broker.transactions.endings import Endings
 from goqueue.broker.transactions.markers import MarkerWriter, PendingOffsets
 from goqueue.model.batch import Buffer, check_produced
 from goqueue.model.control import MarkerType
+from goqueue.model.errors import PolicyViolation
 from goqueue.model.groups.messages import OffsetCommitResult, TxnOffsetCommit
 from goqueue.model.names import TopicPartition, topic_partition
 from goqueue.model.rights import (
@@ -79,7 +80,9 @@ class Transactions:
         *,
         partitions: int,
         settings: TransactionSettings,
+        max_ids: int,
     ) -> None:
+        self._max_ids = max_ids
         self._host = host
         self._groups = groups
         self._producer_ids = producer_ids
@@ -112,7 +115,16 @@ class Transactions:
                 error=TransactionError.NONE, producer_id=producer_id, producer_epoch=0
             )
         shard = await self.state.shard_for(request.transactional_id)
+        if request.transactional_id not in shard.machine.transactions:
+            self._check_room()
         return await shard.execute(timed(TransactionMachine.init_producer_id, request))
+
+    def _check_room(self) -> None:
+        known = sum(len(shard.machine.transactions) for shard in self.state.loaded_shards())
+        if known >= self._max_ids:
+            raise PolicyViolation(
+                f"there are {known} transactional ids; max.transactional.ids is {self._max_ids}"
+            )
 
     async def add_partitions(
         self, transactional_id: WritableTransactionalId, request: WritablePartitions

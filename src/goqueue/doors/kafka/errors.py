@@ -26,6 +26,8 @@ _CODES: Final[Mapping[type[errors.GoQueueError], ErrorCode]] = {
     errors.UnknownPartition: ErrorCode.unknown_topic_or_partition,
     errors.OffsetOutOfRange: ErrorCode.offset_out_of_range,
     errors.PolicyViolation: ErrorCode.policy_violation,
+    # The one limit of groups that clients know of, and do not repeat.
+    errors.TooManyGroups: ErrorCode.group_max_size_reached,
     errors.TopicAccessDenied: ErrorCode.topic_authorization_failed,
     errors.GroupAccessDenied: ErrorCode.group_authorization_failed,
     errors.ClusterAccessDenied: ErrorCode.cluster_authorization_failed,

@@ -24,6 +24,7 @@ class Exchange:
         "is_read",
         "message",
         "operation",
+        "overlaps",
         "request",
         "size_bytes",
         "task",
@@ -41,15 +42,12 @@ class Exchange:
         self.version = 0
         self.is_read = False
         self.elements = 0
+        self.overlaps = operation.overlaps
         self.request: Any = None
         self.task: asyncio.Task[None] | None = None
         self.message: Message | None = None
         self.failure: str | None = None
         self.is_done = False
-
-    @property
-    def overlaps(self) -> bool:
-        return self.operation.overlaps and self.elements <= LARGE_ELEMENTS
 
     def read(self, limits: RequestLimits) -> None:
         """Decode the request, or raise `Malformed`."""
@@ -67,6 +65,8 @@ class Exchange:
             self.request, self.elements = schema.read_request(
                 frame, position, limits.elements_of(operation)
             )
+            if self.elements > LARGE_ELEMENTS:
+                self.overlaps = False
 
     def answer(self) -> Chunks:
         """The bytes that answer it; none if the client wants none."""

@@ -16,6 +16,8 @@ from kio.schema.errors import ErrorCode
 NO_SESSION_ID: Final = 0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
+# Where nobody says otherwise.
+MAX_PARTS: Final = 200_000
 _EPOCH_MAX: Final = 2**31 - 1
 
 
@@ -97,10 +99,19 @@ class FetchPlan:
 
 
 class FetchSessions:
-    """All sessions of this broker; beyond `slots`, the least recently used is forgotten."""
+    """All sessions of this broker; beyond `slots`, or so many partitions in all of them together,
+    the least recently used is forgotten."""
 
-    def __init__(self, slots: int, random_source: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        slots: int,
+        random_source: random.Random | None = None,
+        *,
+        max_parts: int = MAX_PARTS,
+    ) -> None:
         self._slots = slots
+        self._max_parts = max_parts
+        self._parts = 0
         self._random = random_source or random.SystemRandom()
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
 
@@ -117,17 +128,20 @@ class FetchSessions:
         uses_topic_ids: bool,
     ) -> FetchPlan:
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self._sessions.pop(session_id, None)
+            self._forget(session_id)
             if epoch == FINAL_EPOCH or not wanted:
                 return FetchPlan(wanted)
             return FetchPlan(wanted, self._create(wanted, uses_topic_ids))
         session = self._find(session_id, epoch, uses_topic_ids)
+        before = len(session.parts)
         session.change(wanted, forgotten)
+        self._parts += len(session.parts) - before
         if not session.parts:
-            del self._sessions[session_id]
+            self._forget(session_id)
             return FetchPlan({})
         session.epoch = _epoch_after(epoch)
         self._sessions.move_to_end(session_id)
+        self._make_room(0)
         return FetchPlan(OrderedDict(session.parts), session, is_incremental=True)
 
     def _find(self, session_id: int, epoch: int, uses_topic_ids: bool) -> FetchSession:
@@ -146,7 +160,8 @@ class FetchSessions:
         if self._slots == 0:
             return None
         while len(self._sessions) >= self._slots:
-            self._sessions.popitem(last=False)
+            self._forget(next(iter(self._sessions)))
+        self._make_room(len(wanted))
         session_id = self._random.randint(1, 2**31 - 1)
         while session_id in self._sessions:
             session_id = self._random.randint(1, 2**31 - 1)
@@ -154,7 +169,17 @@ class FetchSessions:
             session_id, uses_topic_ids, _epoch_after(INITIAL_EPOCH), OrderedDict(wanted), {}
         )
         self._sessions[session_id] = session
+        self._parts += len(session.parts)
         return session
+
+    def _make_room(self, needed: int) -> None:
+        while self._sessions and self._parts + needed > self._max_parts:
+            self._forget(next(iter(self._sessions)))
+
+    def _forget(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._parts -= len(session.parts)
 
 
 def _epoch_after(epoch: int) -> int:

@@ -39,7 +39,10 @@ class KafkaDoor:
             service=service,
             config=config,
             operations=OPERATIONS,
-            fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots),
+            fetch_sessions=FetchSessions(
+                config.max_incremental_fetch_session_cache_slots,
+                max_parts=config.max_incremental_fetch_session_partitions,
+            ),
             share_sessions=ShareSessions(config.group_share_max_share_sessions),
             limits=RequestLimits(config, OPERATIONS),
             memory=self._memory,

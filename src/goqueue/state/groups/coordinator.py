@@ -87,6 +87,14 @@ class GroupMachine:
         self._administration = Administration(self._registry, self._table, self._offsets)
         self._replayers = replayers(self._registry, self._table)
 
+    @property
+    def group_count(self) -> int:
+        """With those that only have offsets."""
+        return len(self._registry.groups.keys() | self._table.by_group.keys())
+
+    def has_group(self, group_id: str) -> bool:
+        return group_id in self._registry.groups or group_id in self._table.by_group
+
     # --- the machine ----------------------------------------------------------------------
 
     def replay(self, record: StateRecord) -> None:

@@ -33,6 +33,10 @@ __all__ = [
 
 # Kafka's default for `producer.id.expiration.ms`: a day without a batch.
 PRODUCER_EXPIRATION_MS: Final = 86_400_000
+# Where nobody says otherwise.
+MAX_PRODUCERS: Final = 10_000
+# When there are too many, this part of them is forgotten at once: looking for them takes a while.
+FORGOTTEN_PART: Final = 10
 
 
 class Duplicate(NamedTuple):
@@ -50,8 +54,11 @@ class PartitionProducers:
     the only thing that changes durable state, during recovery too.
     """
 
-    def __init__(self, *, expiration_ms: int = PRODUCER_EXPIRATION_MS) -> None:
+    def __init__(
+        self, *, expiration_ms: int = PRODUCER_EXPIRATION_MS, max_producers: int = MAX_PRODUCERS
+    ) -> None:
         self._expiration_ms = expiration_ms
+        self._max_producers = max_producers
         self._producers: dict[int, Producer] = {}
         # First offset -> producer id. Transactions begin in offset order, so this stays sorted.
         self._ongoing: OrderedDict[int, int] = OrderedDict()
@@ -239,12 +246,24 @@ class PartitionProducers:
     def _enter(self, header: BatchHeader, used_ms: int) -> Producer:
         producer = self._producers.get(header.producer_id)
         if producer is None:
+            if len(self._producers) >= self._max_producers:
+                self._forget_idle()
             producer = self._producers[header.producer_id] = Producer(header.producer_epoch)
         else:
             producer.enter_epoch(header.producer_epoch)
         producer.last_timestamp_ms = header.max_timestamp_ms
         producer.last_used_ms = used_ms
         return producer
+
+    def _forget_idle(self) -> None:
+        """Those unused for longest; never one with an open transaction."""
+        idle = [
+            (producer.last_used_ms, producer_id)
+            for producer_id, producer in self._producers.items()
+            if producer.transaction_first_offset < 0
+        ]
+        for _, producer_id in heapq.nsmallest(self._max_producers // FORGOTTEN_PART + 1, idle):
+            del self._producers[producer_id]
 
     def _end(self, header: BatchHeader, marker: Marker, used_ms: int) -> AbortedTransaction | None:
         producer = self._enter(header, used_ms)
@@ -360,10 +379,14 @@ class PartitionProducers:
 
     @classmethod
     def from_snapshot(
-        cls, data: bytes, *, expiration_ms: int = PRODUCER_EXPIRATION_MS
+        cls,
+        data: bytes,
+        *,
+        expiration_ms: int = PRODUCER_EXPIRATION_MS,
+        max_producers: int = MAX_PRODUCERS,
     ) -> "PartitionProducers":
         """Raises `SnapshotCorrupt` if the bytes are damaged."""
-        restored = cls(expiration_ms=expiration_ms)
+        restored = cls(expiration_ms=expiration_ms, max_producers=max_producers)
         restored._end_offset, restored._producers = decode_snapshot(data)
         restored._ongoing = OrderedDict(
             sorted(

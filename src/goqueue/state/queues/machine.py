@@ -146,6 +146,10 @@ class QueueMachine:
         outcome.reply(ticket, DeleteAnswer(error=QueueError.NONE, deleted=deleted))
         return outcome
 
+    @property
+    def queue_count(self) -> int:
+        return len(self._queues)
+
     def list_queues(self, group: str | None = None) -> list[QueueKey]:
         """A look without a ticket; for what must be committed, ask for a description."""
         return sorted(key for key in self._queues if group in (None, key.group))

@@ -142,13 +142,13 @@ async def test_a_batch_that_unpacks_to_too_much_is_too_large(
     assert "max.decompressed.message.bytes" in refused.error_message
 
 
-async def test_the_record_at_fault_is_named(client: WireClient, broker: Node) -> None:
+async def test_the_records_at_fault_are_named(client: WireClient, broker: Node) -> None:
     await BrokerService(broker).topics.create(
         ANYONE, NewTopic(name="c", config={"cleanup.policy": "compact"})
     )
     refused = await produce(client, batch(b"1", b"2"), topic={"name": "c"})
     assert refused.error_code is ErrorCode.invalid_record
-    assert [error.batch_index for error in refused.record_errors] == [0]
+    assert [error.batch_index for error in refused.record_errors] == [0, 1]
 
 
 async def test_zstd_is_refused_before_version_7(client: WireClient) -> None:

@@ -132,3 +132,28 @@ def test_only_news_is_told_and_partitions_with_data_go_to_the_end() -> None:
     assert list(session.parts) == [A1, A0]
     assert session.has_news(A1, STATE, has_data=False, is_error=True)
     assert session.has_news(A1, STATE, has_data=False, is_error=False)
+
+
+def test_all_sessions_share_a_number_of_partitions() -> None:
+    cache = FetchSessions(10, random.Random(1), max_parts=4)
+    first, second = begin(cache, A0, A1), begin(cache, B0)
+    third = begin(cache, A0, B0)
+    assert len(cache) == 2, "the first went"
+    with pytest.raises(SessionError):
+        go_on(cache, first.session_id, 1)
+    go_on(cache, second.session_id, 1, wanted=(A0, A1))
+    with pytest.raises(SessionError):
+        go_on(cache, third.session_id, 1)
+    go_on(cache, second.session_id, 2, forgotten=(A0,))
+    begin(cache, A0, A1)
+    assert len(cache) == 2
+    # One that is larger than all may have together is answered, and not remembered for long.
+    alone = cache.plan(
+        0,
+        0,
+        {PartitionKey(None, "many", n): PART for n in range(9)},
+        (),
+        uses_topic_ids=False,
+    )
+    assert len(alone.parts) == 9
+    assert len(cache) == 1

@@ -136,7 +136,7 @@ class ShareFetching:
                 readable=OffsetRange(partition.log_start_offset, partition.readable_end(isolation)),
                 lanes=lanes,
             )
-            batches, ready = _NOTHING, ()
+            batches, ready = _NOTHING, list[OffsetRange]()
             if error is None:
                 ready = sorted(machine.candidates(acquire, now_ms=self._host.clock_ms()))
             if ready:

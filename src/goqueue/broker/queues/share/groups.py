@@ -58,8 +58,7 @@ class ShareGroups:
     async def heartbeat(
         self, group: ReadableGroup, request: ShareGroupHeartbeat
     ) -> ShareGroupHeartbeatResult:
-        shard = await self._groups.state.shard_for(group)
-        return await shard.execute(timed(GroupMachine.share_heartbeat, request))
+        return await self._groups.ask_new(group, timed(GroupMachine.share_heartbeat, request))
 
     async def describe(self, group: DescribableGroup | ReadableGroup) -> DescribedShareGroup:
         shard = await self._groups.state.shard_for(group)

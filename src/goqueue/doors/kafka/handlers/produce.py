@@ -50,19 +50,12 @@ async def handle(context: RequestContext, request: "ProduceRequest") -> Message 
     named_by = "topic_id" if version >= FIRST_VERSION_WITH_TOPIC_ID else "name"
     timeout_ms = max(0, request.timeout // _MILLISECOND)
     topics = request.topic_data
-    appends = (
-        _append(context, request, getattr(topic, named_by), part, timeout_ms)
-        for topic in topics
-        for part in topic.partition_data
-    )
-    count = sum(len(topic.partition_data) for topic in topics)
-    if count == 1:
-        outcomes = [await next(appends)]
-    elif count <= LARGE_ELEMENTS:
-        # All are begun before one is waited for: appends happen in the order of the requests.
-        outcomes = await _all([begin(append) for append in appends])
+    if len(topics) == 1 and len(topics[0].partition_data) == 1:
+        (part,) = topics[0].partition_data
+        named = getattr(topics[0], named_by)
+        outcomes = [await _append(context, request, named, part, timeout_ms)]
     else:
-        outcomes = await _all([begin(append) async for append in in_slices(appends)])
+        outcomes = await _append_all(context, request, named_by, timeout_ms)
     if request.acks == 0:
         _close_on_error(outcomes)
         return None
@@ -78,6 +71,20 @@ async def handle(context: RequestContext, request: "ProduceRequest") -> Message 
             for topic in topics
         ]
     }
+
+
+async def _append_all(
+    context: RequestContext, request: "ProduceRequest", named_by: str, timeout_ms: int
+) -> list[_Outcome]:
+    """All are begun before one is waited for: appends happen in the order of the requests."""
+    appends = (
+        _append(context, request, getattr(topic, named_by), part, timeout_ms)
+        for topic in request.topic_data
+        for part in topic.partition_data
+    )
+    if sum(len(topic.partition_data) for topic in request.topic_data) <= LARGE_ELEMENTS:
+        return await _all([begin(append) for append in appends])
+    return await _all([begin(append) async for append in in_slices(appends)])
 
 
 async def _all(begun: Iterable[_Outcome | asyncio.Task[_Outcome]]) -> list[_Outcome]:

@@ -8,7 +8,7 @@ import struct
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from goqueue.doors.kafka.wire.fields import FIXED, Field, fields_of
 
@@ -53,10 +53,8 @@ class _Elements:
 _elements: Final = _Elements()
 
 
-class Decoded(NamedTuple):
-    message: Any
-    # Over all arrays, with tagged fields.
-    elements: int
+# A message, and how many elements its arrays have together, with tagged fields.
+Decoded = tuple[Any, int]
 
 
 def decode(
@@ -74,7 +72,7 @@ def decode(
         raise TooManyElements(f"more than {max_elements} elements") from None
     except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise Malformed(str(error)) from error
-    return Decoded(message, max_elements - _elements.left)
+    return message, max_elements - _elements.left
 
 
 def compile_reader(entity: Any, newest: Any) -> Read:
