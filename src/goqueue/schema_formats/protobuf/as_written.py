@@ -5,6 +5,7 @@ what was sent, so that a client that compares texts finds its own again.
 """
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 _MAP: Final = re.compile(r"( *map<\w+, )(\.[\w.]+)(> (\w+) = (\d+).*)")
@@ -39,12 +40,18 @@ def _with_type(line: str, written: dict[tuple[str, str], set[str]]) -> str:
     if match is None:
         return line
     before, full_name, after, name, number = match.groups()
-    fitting = [
-        word
-        for word in written.get((name, number), ())
-        if word == full_name or full_name.endswith("." + word)
-    ]
+    words = written.get((name, number), set())
+    fitting = [word for word in _names_of(full_name) if word in words]
     return before + (fitting[0] if len(fitting) == 1 else full_name) + after
+
+
+def _names_of(full_name: str) -> Iterator[str]:
+    """All by which a type may be called: with its scopes, with some of them, or by itself."""
+    yield full_name
+    while full_name:
+        full_name = full_name.partition(".")[2]
+        if full_name:
+            yield full_name
 
 
 def _place(line: str, sent: str) -> int:

