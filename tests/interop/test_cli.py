@@ -87,7 +87,7 @@ def test_topic_from_creation_to_deletion(cli: Cli, topic: str) -> None:
     assert listed["sizeBytes"] > 0
     assert topic.encode() in cli("topics", "list").stdout
 
-    cli("topics", "alter", topic, "-p", "4", "--set", "segment.ms=5000", "--unset", "retention.ms")
+    cli("topics", "alter", topic, "-p", "4", "--set", "segment.ms=5s", "--unset", "retention.ms")
     described = yaml.safe_load(cli("topics", "describe", topic, "-o", "yaml").stdout)
     assert [p["highWatermark"] for p in described["partitions"]] == [0, 3, 0, 0]
     assert described["config"] == {"segment.ms": "5000"}

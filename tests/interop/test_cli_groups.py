@@ -188,7 +188,7 @@ def test_transactions(cli: Cli, bootstrap: str, filled: str, server: ServerProce
     assert found["state"] == "Ongoing"
     assert found["partitions"] == [{"topic": filled, "partition": 1}]
     assert "Ongoing, since 20" in cli("transactions", "describe", name)
-    assert cli.json("transactions", "list", "--longer-than", "3600") == []
+    assert cli.json("transactions", "list", "--longer-than", "1h") == []
     producer.commit_transaction(TIMEOUT_SECONDS)
     assert "transactional id 'none'" in cli("transactions", "describe", "none", code=1)
     assert "no transaction state" in cli("transactions", "list", "--state", "Odd", code=1)

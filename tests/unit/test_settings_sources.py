@@ -39,6 +39,17 @@ def test_later_sources_win(tmp_path: Path) -> None:
     assert (config.kafka_port, config.http_port, config.num_partitions) == (1, 2, 3)
 
 
+def test_durations_and_sizes_have_units(tmp_path: Path) -> None:
+    path = config_file(tmp_path, 'topic.retention.ms = "7d"\nfetch.max.bytes = "2MiB"\n')
+    config = load_broker_config(
+        config_file=path, environment={"GOQUEUE_CONNECTIONS_MAX_IDLE_MS": "1h30m"}
+    )
+    assert config.topic_defaults["retention.ms"] == 604_800_000
+    assert (config.fetch_max_bytes, config.connections_max_idle_ms) == (2_097_152, 5_400_000)
+    with pytest.raises(InvalidConfig, match="below the minimum"):
+        load_broker_config(options={"connections.max.idle.ms": "5ms"})
+
+
 def test_file_named_by_the_environment(tmp_path: Path) -> None:
     path = config_file(tmp_path, "num.partitions = 7\n")
     config = load_broker_config(environment={"GOQUEUE_CONFIG": str(path)})

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from goqueue.model.errors import GoQueueError
+from goqueue.model.units import in_plain_units
 
 _BOOTSTRAP_VARIABLE: Final = "GOQUEUE_BOOTSTRAP"
 
@@ -75,3 +76,20 @@ def parse_assignments(texts: Sequence[str] | None, option: str) -> dict[str, str
             raise typer.BadParameter(f"{text!r} is not of the form name=value", param_hint=option)
         values[name.strip()] = value
     return values
+
+
+def duration_option_ms(text: str | int) -> int:
+    """A number without a unit is milliseconds, as in the HTTP API."""
+    from goqueue.cli.moments import parse_duration_ms
+
+    written = str(text)
+    try:
+        return int(written) if written.isdecimal() else parse_duration_ms(written)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def parse_settings(texts: Sequence[str] | None, option: str) -> dict[str, str]:
+    """Settings as `name=value`, with durations and sizes as people write them."""
+    given = parse_assignments(texts, option)
+    return {name: in_plain_units(name, value) for name, value in given.items()}

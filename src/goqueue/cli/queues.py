@@ -5,7 +5,13 @@ from typing import Annotated, Any
 import typer
 
 from goqueue.cli.failures import CommandFailed
-from goqueue.cli.options import ASK_BROKER, HttpOption, Output, OutputOption
+from goqueue.cli.options import (
+    ASK_BROKER,
+    HttpOption,
+    Output,
+    OutputOption,
+    duration_option_ms,
+)
 from goqueue.cli.output import print_rows
 from goqueue.client.http_api import HttpApi
 
@@ -28,11 +34,22 @@ def poll(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")],
     limit: Annotated[int, typer.Option("--max", "-n", min=1, help="Messages at most.")] = 10,
     wait_ms: Annotated[
-        int, typer.Option("--wait", min=0, max=30_000, help="Milliseconds to wait for a message.")
+        int,
+        typer.Option(
+            "--wait",
+            parser=duration_option_ms,
+            metavar="DURATION",
+            help="How long to wait for a message, such as 5s; 30s at most.",
+        ),
     ] = 0,
     visibility_ms: Annotated[
         int | None,
-        typer.Option("--visibility", min=1, help="Milliseconds until others may get them."),
+        typer.Option(
+            "--visibility",
+            parser=duration_option_ms,
+            metavar="DURATION",
+            help="After which others may get them, such as 1m.",
+        ),
     ] = None,
     start: Annotated[
         str, typer.Option("--start", help="Where a new group begins: earliest or latest.")
@@ -70,7 +87,13 @@ def nack(
     group: GroupArgument,
     receipts: ReceiptsArgument,
     delay_ms: Annotated[
-        int | None, typer.Option("--delay", min=0, help="Milliseconds until the next delivery.")
+        int | None,
+        typer.Option(
+            "--delay",
+            parser=duration_option_ms,
+            metavar="DURATION",
+            help="Until the next delivery, such as 10s.",
+        ),
     ] = None,
     http: HttpOption = ASK_BROKER,
 ) -> None:
@@ -89,7 +112,13 @@ def extend(
     group: GroupArgument,
     receipts: ReceiptsArgument,
     timeout_ms: Annotated[
-        int, typer.Option("--for", min=0, help="Milliseconds from now; 0 gives them back.")
+        int,
+        typer.Option(
+            "--for",
+            parser=duration_option_ms,
+            metavar="DURATION",
+            help="From now on, such as 1m; 0 gives them back.",
+        ),
     ] = 30_000,
     http: HttpOption = ASK_BROKER,
 ) -> None:

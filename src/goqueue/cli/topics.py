@@ -13,7 +13,7 @@ from goqueue.cli.options import (
     BootstrapOption,
     Output,
     OutputOption,
-    parse_assignments,
+    parse_settings,
 )
 from goqueue.cli.output import print_document, print_table, size_text
 
@@ -32,7 +32,7 @@ SettingsOption = Annotated[
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help="A setting of the topic, such as retention.ms=3600000; can be repeated.",
+        help="A setting of the topic, such as retention.ms=7d; can be repeated.",
     ),
 ]
 
@@ -97,7 +97,7 @@ def create_topic(
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Create topics."""
-    values = parse_assignments(settings, "--set")
+    values = parse_settings(settings, "--set")
 
     async def create(admin: "KafkaAdmin") -> None:
         existing = set(await admin.topic_names()) if if_not_exists else set()
@@ -178,7 +178,7 @@ def alter_topic(
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Change a topic's settings or add partitions."""
-    changed = parse_assignments(settings, "--set")
+    changed = parse_settings(settings, "--set")
     if not changed and not unset and partitions is None:
         raise typer.BadParameter("nothing to change; give --partitions, --set or --unset")
 

@@ -24,15 +24,15 @@ def list_transactions(
         list[str] | None,
         typer.Option("--state", "-s", help="Such as Ongoing; can be repeated."),
     ] = None,
-    longer_than_s: Annotated[
-        float | None,
-        typer.Option("--longer-than", min=0, help="Only those open for more seconds than this."),
+    longer_than: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Only those open for longer than this, such as 1h."),
     ] = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List transactional ids with the state of their last transaction."""
-    running_ms = -1 if longer_than_s is None else round(longer_than_s * 1000)
+    running_ms = -1 if longer_than is None else _running_ms(longer_than)
     found = _with_transactions(
         bootstrap,
         lambda admin: admin.list_transactions(
@@ -52,6 +52,16 @@ def list_transactions(
     ]
     columns = {"transactionalId": "Transactional id", "producerId": "Producer", "state": "State"}
     print_rows(rows, output, columns=columns)
+
+
+def _running_ms(text: str) -> int:
+    """A number without a unit is seconds."""
+    from goqueue.cli.moments import parse_duration_ms
+
+    try:
+        return parse_duration_ms(f"{text}s" if text.replace(".", "", 1).isdecimal() else text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--longer-than") from None
 
 
 @transactions.command("describe")

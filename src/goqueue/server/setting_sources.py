@@ -19,6 +19,7 @@ from goqueue.model.broker_config import (
 from goqueue.model.errors import InvalidConfig
 from goqueue.model.settings import Setting
 from goqueue.model.topic_config import TOPIC_SETTINGS, topic_config
+from goqueue.model.units import in_plain_units
 
 VARIABLE_PREFIX: Final = "GOQUEUE_"
 CONFIG_FILE_VARIABLE: Final = "GOQUEUE_CONFIG"
@@ -119,11 +120,12 @@ def _checked(source: str, name: str, text: str) -> str:
     if setting is None:
         hint = _suggestion(name, all_setting_names())
         raise InvalidConfig(f"{source}: {name}: no such setting{hint}")
+    number = in_plain_units(name, text)
     try:
-        setting.parse(text)
+        setting.parse(number)
     except InvalidConfig as error:
         raise InvalidConfig(f"{source}: {error}") from error
-    return text
+    return number
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:
