@@ -167,21 +167,21 @@ class Node:
         disk = disk or Disk()
         directory = DataDirectory.open(config.data_dir, disk)
         store: MetadataStore | None = None
-        broker: Node | None = None
+        node: Node | None = None
         try:
             store = await LocalStore.open(directory.metadata_path)
             await _check_metadata(store, directory)
-            broker = cls(config, directory=directory, store=store, disk=disk, clock_ms=clock_ms)
-            await broker._start()
+            node = cls(config, directory=directory, store=store, disk=disk, clock_ms=clock_ms)
+            await node._start()
         except BaseException:
-            if broker is not None:
-                await broker._follower.stop()
+            if node is not None:
+                await node._follower.stop()
             if store is not None:
                 await store.close()
             # What was not begun with stays as the last stop left it.
-            directory.close(None if broker is not None else directory.last_stop)
+            directory.close(None if node is not None else directory.last_stop)
             raise
-        return broker
+        return node
 
     async def _start(self) -> None:
         await self._follower.load()

@@ -18,11 +18,10 @@ from goqueue.model.rights import (
 
 
 class OwnWork(Enum):
-    """Why the broker reads or writes by itself; each is for one kind of topic only."""
+    """Why the broker reads, writes or makes something by itself: every grant names its reason."""
 
     DEAD_LETTERS = "copies of messages that could not be delivered"
     REDRIVE = "dead letters on their way back to where they came from"
-    DELAYED_DELIVERY = "delayed messages that are due"
     FIFO_WINDOW = "what a FIFO queue took in the last minutes, to know it when it is sent again"
     SQS_QUEUE = "the queues that SQS has of every topic, opened with their settings"
     MARKERS = "the ends of transactions, in the partitions that they wrote to"

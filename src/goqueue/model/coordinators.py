@@ -1,4 +1,4 @@
-"""What has a broker that looks after it."""
+"""Kinds of coordinators: brokers that look after a group or a transactional id."""
 
 from enum import Enum
 

@@ -1,4 +1,4 @@
-"""Names of the record headers that are ours: what producers ask for, and what dead letters tell."""
+"""Names of GoQueue's record headers: what producers ask for, and what dead letters tell."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""A run of offsets, as the index and the queues count in."""
+"""Ranges of offsets."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Consumer groups: members, offsets, and how they stand."""
+"""Consumer groups: members, offsets, lag, rebalances."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Move tasks: dead letters that are brought back, started, listed and cancelled."""
+"""Move tasks, which bring dead letters back: started, listed, cancelled."""
 
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller

@@ -8,7 +8,7 @@
     /configs/brokers/<node id>       dynamic settings of one broker; `default` for all of them
     /configs/groups/<group>          a group's own settings
     /producer-ids/next               the first producer id that no broker has taken yet
-    /doors/<door>/<name>             what a front door keeps, in a form of its own
+    /doors/<door>/<name>             what is kept for one door alone (SQS: queues, move tasks)
 
 Functions named `..._entry` return a key and its value, ready to put.
 """

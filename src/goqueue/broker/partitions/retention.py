@@ -1,4 +1,4 @@
-"""Work that comes round: retention."""
+"""Retention, applied to one partition after another, for as long as the broker runs."""
 
 import asyncio
 import logging

@@ -1,7 +1,9 @@
 """The way of a batch into a partition, past schemas and delays.
 
-The partition admits it (rules, repeated batches, features), delays take out what is theirs and have
-it safe, and the partition appends what is left. A batch without features and schemas waits nowhere.
+Its records are checked against schemas, where the topic asks for it. The partition admits it
+(rules, repeated batches, features), delays take out what is theirs and have it safe, and the
+partition appends what is left. A batch without features and schemas waits only for those that came
+before it.
 """
 
 from collections.abc import Coroutine

@@ -1,7 +1,7 @@
 """Finds the messages of a FIFO queue again: those of the last five minutes, or a single one.
 
-A delayed message goes from waiting to being delivered to the log. They are looked through in this
-order, so that none can slip by while it moves on.
+A delayed message waits first, is then being delivered, and is in the log at last. These three are
+looked through in this order, so that no message slips by while it moves on.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence

@@ -1,6 +1,6 @@
 """What is kept for SQS in the metadata store: of its queues and of move tasks.
 
-The keys and their form are those of the data folders there are: `/doors/sqs/<name>`.
+The keys are `/doors/sqs/<name>`, from when the door kept them itself: data folders have them so.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -2,6 +2,7 @@
 
 Purpose: registering, looking up and comparing schemas; checking records against them. State: what
 is registered is a machine on the topic `_schemas`; parsed and compiled schemas are remembered.
-Concurrency: event loop only, but schemas are parsed and compared in a process of their own, and
-validators made and large batches taken apart in threads.
+Concurrency: the event loop. Schemas are parsed and compared in processes of their own, and payloads
+whose check may take long are checked in another. Threads make validators and take large batches
+apart.
 """

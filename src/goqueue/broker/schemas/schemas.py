@@ -1,6 +1,6 @@
 """The schema registry on this broker: registering, looking up, comparing, deleting.
 
-What is registered is a state machine on `_schemas`; parsing and comparing run in a process of
+What is registered is a state machine on `_schemas`; parsing and comparing run in processes of
 their own, so that no schema can hold up the event loop.
 """
 

@@ -30,13 +30,13 @@ class TransactionState(IntEnum):
     @property
     def is_idle(self) -> bool:
         """No transaction is open: a new one may begin, and the id may expire."""
-        return self in _IDLE
+        return self in IDLE
 
 
 _PREPARED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
 
 
-_IDLE: Final = frozenset(
+IDLE: Final = frozenset(
     {
         TransactionState.EMPTY,
         TransactionState.COMPLETE_COMMIT,

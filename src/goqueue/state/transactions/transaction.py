@@ -6,7 +6,7 @@ import msgspec
 
 from goqueue.model.names import TopicPartition
 from goqueue.model.transactions.messages import NO_EPOCH, NO_PRODUCER_ID
-from goqueue.model.transactions.states import _IDLE, NOT_STARTED_MS, TransactionState
+from goqueue.model.transactions.states import IDLE, NOT_STARTED_MS, TransactionState
 from goqueue.state.machine import StateRecord
 
 # Epochs are int16. The last one only ever fences: no client gets it, so that the coordinator can
@@ -16,14 +16,14 @@ LAST_CLIENT_EPOCH: Final = FENCING_EPOCH - 1
 
 
 VALID_PREVIOUS: Final = {
-    TransactionState.EMPTY: _IDLE,
-    TransactionState.ONGOING: _IDLE | {TransactionState.ONGOING},
+    TransactionState.EMPTY: IDLE,
+    TransactionState.ONGOING: IDLE | {TransactionState.ONGOING},
     TransactionState.PREPARE_COMMIT: frozenset({TransactionState.ONGOING}),
     # With version 2 a client may abort without knowing whether anything was begun (KIP-890).
-    TransactionState.PREPARE_ABORT: _IDLE | {TransactionState.ONGOING},
+    TransactionState.PREPARE_ABORT: IDLE | {TransactionState.ONGOING},
     TransactionState.COMPLETE_COMMIT: frozenset({TransactionState.PREPARE_COMMIT}),
     TransactionState.COMPLETE_ABORT: frozenset({TransactionState.PREPARE_ABORT}),
-    TransactionState.DEAD: _IDLE,
+    TransactionState.DEAD: IDLE,
 }
 
 
