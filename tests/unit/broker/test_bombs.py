@@ -326,11 +326,10 @@ def test_readers_go_on_behind_one_that_an_earlier_version_stored(open_broker: Op
                 assert page.next_offset == after  # its offsets need a new segment
             page = await read_records(broker, "t", 0, after, limit=10)
             assert [each.value for each in page.records] == [b"after"]
-            assert values(await receive(broker)) == [b"before"]
-            found: list[Delivery] = []
-            while not found:
-                found = await receive(broker, wait_ms=10_000)
-            assert values(found) == [b"after"]
+            found = await receive(broker)
+            while len(found) < 2:
+                found += await receive(broker, wait_ms=10_000)
+            assert values(found) == [b"before", b"after"]
         async with open_broker() as broker:
             assert values(await receive(broker)) == [b"before", b"after"]
 
