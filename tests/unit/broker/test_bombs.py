@@ -202,6 +202,21 @@ def test_dead_letters_that_do_not_fit_together_are_written_one_by_one(
     scenario()
 
 
+def test_an_answer_ends_after_some_megabytes(open_broker: OpenBroker) -> None:
+    @in_loop
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            for _ in range(6):
+                await produce(broker, one_huge_record("zstd", 3 * MEGABYTE // 2))
+            sizes: list[int] = []
+            while sum(sizes) < 6:
+                sizes.append(len(await receive(broker)))
+            assert sizes == [3, 3]
+
+    scenario()
+
+
 def test_fifo_readers_pass_over_it_too(open_broker: OpenBroker) -> None:
     @in_loop
     async def scenario() -> None:
@@ -326,7 +341,7 @@ def test_readers_go_on_behind_one_that_an_earlier_version_stored(open_broker: Op
                 assert page.next_offset == after  # its offsets need a new segment
             page = await read_records(broker, "t", 0, after, limit=10)
             assert [each.value for each in page.records] == [b"after"]
-            found = await receive(broker)
+            found: list[Delivery] = []
             while len(found) < 2:
                 found += await receive(broker, wait_ms=10_000)
             assert values(found) == [b"before", b"after"]

@@ -12,12 +12,14 @@ from typing import Final
 from goqueue.broker.queues.dead_letters import DeadLetters
 from goqueue.broker.queues.fifo_order import FifoOrders
 from goqueue.broker.queues.host import QueueHost
+from goqueue.broker.queues.reading import ReadLimit
 from goqueue.broker.queues.receiving import QueueReceiving
 from goqueue.broker.queues.registry import QueueRegistry
 from goqueue.broker.queues.tracing import note_settled, note_timeouts
 from goqueue.broker.queues.waiting import QueueLines
 from goqueue.broker.runtime.shard import timed
 from goqueue.model.errors import GoQueueError, TooManyInFlight, UnknownQueue
+from goqueue.model.offsets import OffsetRange
 from goqueue.model.queues.dead_letters import dead_letter_topic
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.errors import QueueError
@@ -41,6 +43,9 @@ logger = logging.getLogger(__name__)
 
 # What takes a message out of the queue for good.
 _SETTLING: Final = frozenset({AckAction.ACCEPT, AckAction.REJECT, AckAction.GAP})
+
+# Copied to the dead letters at once: those that failed together may be many, and large.
+_BURIED: Final = ReadLimit(1_000, 1024 * 1024, 1_000)
 
 
 class Queues:
@@ -227,11 +232,14 @@ class Queues:
         try:
             source = self._host.topic_by_id(key.topic_id)
             partition = self._host.partition(source.name, key.partition)
-            messages = await self.receiving.reader.read(partition, [death.offsets])
             settings = shard.machine.settings(key)
             target = settings.dead_letter_topic if settings else ""
             target = target or dead_letter_topic(source.name)
-            await self.dead_letters.copy(source, death, target, messages)
+            unread: Sequence[OffsetRange] = [death.offsets]
+            while unread:
+                messages = await self.receiving.reader.read(partition, unread, up_to=_BURIED)
+                await self.dead_letters.copy(source, death, target, messages)
+                unread = messages.unread
             is_written = True
             self._orders.settled(key, [death.offsets])
         except GoQueueError as error:

@@ -2,12 +2,14 @@
 
 import asyncio
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec import structs
 
+from goqueue.broker.partitions.committed_records import content_bytes
 from goqueue.broker.partitions.feature_headers import features_of
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues.delivery_memory import DeliveryMemory
@@ -40,6 +42,9 @@ LOOK_OFFSETS: Final = 100_000
 LOOK_RECORDS: Final = 1_000
 LOOK_BYTES: Final = 1_048_576
 LOOK_BATCHES: Final = 1_000
+# Keys and values of one answer (one message at least): a few KB of compressed batches may hold
+# hundreds of megabytes.
+RECEIVE_BYTES: Final = 4 * 1024 * 1024
 # Looks of one receive; with this it answers that there is nothing yet, within a second or two, and
 # the next receive goes on from there.
 LOOKS_MAX: Final = 100
@@ -71,6 +76,8 @@ class _Sweep:
 
     work: _Work
     found: list[Delivery] = field(default_factory=list)
+    # Of keys and values.
+    size_bytes: int = 0
     # Nothing was in these, for nobody.
     idle: set[QueueKey] = field(default_factory=set)
     # The reader has as much of these as it may have, which says nothing of what others would get.
@@ -191,7 +198,7 @@ class QueueReceiving:
             except GoQueueError as error:
                 # What others gave is leased by now: it must reach the reader.
                 failure = error
-            if len(sweep.found) >= request.max_messages:
+            if len(sweep.found) >= request.max_messages or sweep.size_bytes >= RECEIVE_BYTES:
                 break
         if failure is not None and not sweep.found:
             raise failure
@@ -252,18 +259,19 @@ class QueueReceiving:
         partition: Partition,
         wanted: Acquire,
         sweep: _Sweep,
-    ) -> None:
-        """Go on until there is a message to be leased.
+    ) -> int:
+        """Go on until there is a message to be leased; returns how many of those wanted may be.
 
         It is read into the cache: what cannot be read must not count as delivered.
         """
+        answer = ReadLimit(sys.maxsize, RECEIVE_BYTES - sweep.size_bytes, sys.maxsize)
         limit = ReadLimit(LOOK_RECORDS, LOOK_BYTES, LOOK_BATCHES)
         while True:
             unread = shard.machine.candidates(wanted, now_ms=self._host.clock_ms())
-            messages = await self.reader.read(partition, unread)
+            messages = await self.reader.read(partition, unread, up_to=answer)
             good = await self._pass_over(shard, partition, wanted, messages, sweep)
             if good or not unread or sweep.work.is_done:
-                return
+                return len(good) if good and messages.unread else wanted.max_messages
             # All of it was no message: look further at once.
             look = structs.replace(wanted, max_messages=LOOK_OFFSETS)
             unread = shard.machine.candidates(look, now_ms=self._host.clock_ms())
@@ -305,7 +313,8 @@ class QueueReceiving:
         sweep: _Sweep,
     ) -> None:
         if wanted.only is None:
-            await self._look_ahead(shard, partition, wanted, sweep)
+            fitting = await self._look_ahead(shard, partition, wanted, sweep)
+            wanted = structs.replace(wanted, max_messages=fitting)
         acquired = await shard.execute(timed(QueueMachine.acquire, wanted))
         if acquired.error is not QueueError.NONE:
             raise InvalidRequest(f"group {wanted.queue.group!r} has no queue of {partition.name}")
@@ -326,6 +335,7 @@ class QueueReceiving:
             self._orders.settled(wanted.queue, expired)
             sweep.passed_over()
         records = _without(messages.records, expired)
+        sweep.size_bytes += sum(map(content_bytes, records))
         sweep.found += self._deliveries(partition, wanted, request, acquired, records)
         if partition.trace is not None:
             note_expired(partition.trace, expired, wanted.queue.group)
