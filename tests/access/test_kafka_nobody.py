@@ -110,7 +110,8 @@ def check_refused(scene: Scene, need: Need, answer: Answer) -> None:
             denied |= UNKNOWN
         assert answer.codes & denied, (need, answer.message)
         assert not answer.has_changed_anything, (need, answer.message)
-    elif need.resource in NAMES:
+    if need.resource in NAMES:
+        # Who asks by an id is refused without being told whose it is.
         name = NAMES[need.resource].encode()
         assert name in answer.asked or name not in answer.frame, (need, answer.message)
 

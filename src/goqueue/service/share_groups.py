@@ -7,7 +7,7 @@ from uuid import UUID
 
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
-from goqueue.model.errors import GoQueueError, UnknownPartition, UnknownTopicId
+from goqueue.model.errors import GoQueueError, TopicAccessDenied, UnknownPartition, UnknownTopicId
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.share_messages import (
     DescribedShareGroup,
@@ -54,20 +54,19 @@ class ShareGroupService:
         topics = self._node.image.topics_by_id
         for member in group.members:
             given = [topics[each].name for each in member.assignment if each in topics]
-            for name in (*given, *member.subscribed_topics):
-                self._access.describable_topic(caller, name)
+            names = (*given, *member.subscribed_topics)
+            if not all(self._may_see(caller, name) for name in names):
+                # Without naming them: the caller did not.
+                raise TopicAccessDenied(
+                    f"the group has topics that {caller.principal} is not allowed to describe"
+                )
         return group
 
     def topic_names(self, caller: Caller, topic_ids: Iterable[UUID]) -> dict[UUID, str]:
         """Topics that are gone, and those that the caller may not see, are left out."""
         topics = self._node.image.topics_by_id
         names = {each: topics[each].name for each in topic_ids if each in topics}
-        allows = self._access.allows
-        return {
-            topic_id: name
-            for topic_id, name in names.items()
-            if allows(caller, Resource.TOPIC, name, Verb.DESCRIBE)
-        }
+        return {topic_id: name for topic_id, name in names.items() if self._may_see(caller, name)}
 
     # --- records --------------------------------------------------------------------------
 
@@ -150,7 +149,16 @@ class ShareGroupService:
         topic = self._node.image.topics_by_id.get(part.topic_id)
         if topic is None:
             raise UnknownTopicId(f"there is no topic with id {part.topic_id}")
-        return self._access.readable_topic(caller, topic.name)
+        try:
+            return self._access.readable_topic(caller, topic.name)
+        except TopicAccessDenied:
+            # Who asks by id is not told the name.
+            raise TopicAccessDenied(
+                f"{caller.principal} is not allowed to read the topic with id {part.topic_id}"
+            ) from None
+
+    def _may_see(self, caller: Caller, topic: str) -> bool:
+        return self._access.allows(caller, Resource.TOPIC, topic, Verb.DESCRIBE)
 
     # --- offsets --------------------------------------------------------------------------
 
@@ -166,7 +174,7 @@ class ShareGroupService:
             asked = [
                 (view.name, range(len(view.partitions)))
                 for view in self._groups.topics_of(group)
-                if self._access.allows(caller, Resource.TOPIC, view.name, Verb.DESCRIBE)
+                if self._may_see(caller, view.name)
             ]
         topics = [await self._described(caller, group, name, indexes) for name, indexes in asked]
         return ShareOffsets(topics=topics)
