@@ -15,7 +15,7 @@ from typing import Final, cast
 
 from goqueue.doors.kafka.eager import begin
 from goqueue.doors.kafka.exchange import Exchange
-from goqueue.doors.kafka.frame_reader import FrameReader
+from goqueue.doors.kafka.frame_reader import OWN_BUFFER_FROM_BYTES, FrameReader
 from goqueue.doors.kafka.open_connections import OpenConnections
 from goqueue.doors.kafka.operation import (
     CloseConnection,
@@ -34,9 +34,6 @@ from goqueue.model.caller import ANONYMOUS, Caller, Door
 # Unsent answer bytes from which on no further request of the connection is started, and which are
 # counted from here on.
 WRITE_HIGH_WATER_BYTES: Final = 64 * 1024
-
-# From here on a frame is not read on while memory is short.
-LARGE_FRAME_BYTES: Final = 64 * 1024
 
 # Why a connection is not read from at the moment.
 UNSENT_ANSWERS: Final = "unsent answers"
@@ -168,7 +165,8 @@ class Connection(asyncio.BufferedProtocol):
             self._partial_since_seconds = 0.0
             return
         self._partial_since_seconds = self._partial_since_seconds or self._loop.time()
-        if partial_bytes >= LARGE_FRAME_BYTES and self._memory.is_tight:
+        if partial_bytes >= OWN_BUFFER_FROM_BYTES and self._memory.is_tight:
+            # It is large, and read on when there is room for more of it.
             self._hold(MEMORY)
             self._memory.wait(self)
 

@@ -17,9 +17,8 @@ from goqueue.doors.kafka.wire.reading import Malformed
 SCRATCH_BYTES: Final = 64 * 1024
 # From so many bytes on a frame has a buffer of its own to be read into.
 OWN_BUFFER_FROM_BYTES: Final = 32 * 1024
-# Room for a frame is at most this many times what arrived of it, whatever length was declared: the
-# first room is then about 1 MB, which most frames fit in without being copied.
-GROWTH: Final = 16
+# What it gets then, which most frames fit in; it doubles as it fills, whatever length was declared.
+FIRST_ROOM_BYTES: Final = 1024 * 1024
 
 _LENGTH: Final = struct.Struct(">i")
 _API_KEY: Final = struct.Struct(">h")
@@ -150,9 +149,10 @@ class FrameReader:
     def _make_room(self) -> None:
         partial = self._partial
         assert partial is not None
-        if len(partial) < OWN_BUFFER_FROM_BYTES:
+        if len(partial) < OWN_BUFFER_FROM_BYTES or self._memory.is_tight:
+            # Who is told to go on when there is memory again gets it here, before the next is told.
             return
-        grown = bytearray(min(self._partial_size, GROWTH * len(partial)))
+        grown = bytearray(min(self._partial_size, max(FIRST_ROOM_BYTES, 2 * len(partial))))
         grown[: len(partial)] = partial
         self._memory.take(len(grown) - len(partial))
         self._partial = grown

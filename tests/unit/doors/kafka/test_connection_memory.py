@@ -7,12 +7,14 @@ import pytest
 
 from goqueue.broker.node import Node
 from goqueue.doors.kafka import KafkaDoor
+from goqueue.doors.kafka.connection import Connection
+from goqueue.doors.kafka.frame_reader import SCRATCH_BYTES
 from goqueue.model.records import NewRecord
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
 from tests.publishing import publish
-from tests.unit.doors.kafka.scripted_peer import Peer, produce
+from tests.unit.doors.kafka.scripted_peer import FakeTransport, Peer, produce
 from tests.unit.doors.kafka.wire_client import WireClient
 
 pytestmark = pytest.mark.anyio
@@ -57,6 +59,33 @@ async def test_a_large_frame_waits_while_memory_is_short_and_then_goes_on() -> N
     peer.send(produce(1))
     await peer.settle()
     assert peer.script.started == [1]
+
+
+async def test_many_halves_of_frames_grow_only_while_there_is_room() -> None:
+    peer = Peer(queued_max_request_bytes=str(BUDGET_BYTES))
+    beginning = struct.pack(">ihh", 50_000_000, 0, 9)
+    opened = [peer.connect() for _ in range(100)]
+
+    def send(connection: Connection, transport: FakeTransport, size: int) -> None:
+        left = beginning + bytes(size)
+        while left and transport.is_reading and not transport.is_closed:
+            room = connection.get_buffer(-1)
+            part, left = left[: len(room)], left[len(room) :]
+            room[: len(part)] = part
+            connection.buffer_updated(len(part))
+
+    for connection, transport in opened:
+        send(connection, transport, 2_000_000)
+    # Each has what its first bytes take, or the room that it got while there was some.
+    most_bytes = BUDGET_BYTES + len(opened) * SCRATCH_BYTES
+    assert peer.memory.held_bytes < most_bytes
+    # When there is memory again, those who waited do not all get it.
+    for connection, transport in opened[:20]:
+        connection.connection_lost(None)
+        for going_on in opened[20:]:
+            send(*going_on, 2_000_000)
+        assert peer.memory.held_bytes < most_bytes
+        assert not transport.is_closed
 
 
 async def test_who_does_not_read_is_cut_off_and_others_are_served(

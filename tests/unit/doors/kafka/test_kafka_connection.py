@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from goqueue.doors.kafka.frame_reader import GROWTH, OWN_BUFFER_FROM_BYTES
+from goqueue.doors.kafka.frame_reader import FIRST_ROOM_BYTES, OWN_BUFFER_FROM_BYTES
 from goqueue.doors.kafka.operation import CloseConnection, Handle, Operation, RequestContext
 from goqueue.service.needs import OPEN
 from tests.unit.doors.kafka.scripted_peer import (
@@ -77,7 +77,7 @@ async def test_a_frame_larger_than_the_shared_buffer_arrives_whole() -> None:
     cast(dict[int, Operation], peer.services.operations)[PRODUCE] = Operation(
         api_key=PRODUCE, name="Produce", min_version=3, max_version=9, handle=handle, needs=OPEN
     )
-    records = bytes(range(256)) * (5 * GROWTH * OWN_BUFFER_FROM_BYTES // 2 // 256)
+    records = bytes(range(256)) * (5 * FIRST_ROOM_BYTES // 2 // 256)
     body = struct.pack(">hhiih", -1, 1, 1000, 1, 1) + b"t" + struct.pack(">iii", 1, 0, len(records))
     peer.send(frame(PRODUCE, 3, 1, body + records) + produce(2))
     await peer.settle()
@@ -89,7 +89,7 @@ async def test_nothing_is_reserved_on_the_word_of_a_length(peer: Peer) -> None:
     peer.send(struct.pack(">i", 100_000_000) + b"\x00\x00")
     assert peer.memory.held_bytes == 2
     peer.send(bytes(OWN_BUFFER_FROM_BYTES))
-    assert peer.memory.held_bytes == GROWTH * (2 + OWN_BUFFER_FROM_BYTES)
+    assert peer.memory.held_bytes == FIRST_ROOM_BYTES
     peer.connection.connection_lost(None)
     assert peer.memory.held_bytes == 0
 
