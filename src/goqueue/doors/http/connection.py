@@ -30,6 +30,8 @@ BODY_SILENCE_SECONDS: Final = 20.0
 # Longer than the 60 s after which common load balancers drop an idle connection themselves: the
 # side that opens requests should be the one that closes.
 KEEP_ALIVE_SECONDS: Final = 75
+# A client that takes nothing of its answer for this long does not want it; it holds megabytes here.
+READER_SILENCE_SECONDS: Final = 30.0
 # Requests that wait for the ones before them. They come in one piece of up to 256 KB, before we can
 # stop reading, and each takes 3 KB however short it is. Clients that pipeline send a dozen.
 PIPELINED_MAX: Final = 256
@@ -64,6 +66,7 @@ class HttpConnection(HttpToolsProtocol):
         self._timed: _Stage | None = None
         self._timed_from = 0.0
         self._timed_bytes = 0
+        self._reader_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -77,6 +80,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._disarm()
+        self._forget_reader()
         self._reserve.leave(self)
         # uvicorn tells only the last of several requests, and the others would go on for nobody.
         for cycle in (self._answering, *(cycle for cycle, _ in self.pipeline)):
@@ -143,6 +147,31 @@ class HttpConnection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(answer(400, "invalid_http", msg))
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch_reader()
+
+    def resume_writing(self) -> None:
+        self._forget_reader()
+        super().resume_writing()
+
+    def _watch_reader(self) -> None:
+        """Hang up unless the client takes something of what waits for it."""
+        self._reader_timer = self.loop.call_later(
+            READER_SILENCE_SECONDS, self._judge_reader, self.transport.get_write_buffer_size()
+        )
+
+    def _judge_reader(self, unsent_bytes: int) -> None:
+        if self.transport.get_write_buffer_size() >= unsent_bytes:
+            self.transport.abort()
+        else:
+            self._watch_reader()
+
+    def _forget_reader(self) -> None:
+        if self._reader_timer is not None:
+            self._reader_timer.cancel()
+            self._reader_timer = None
 
     def _watch(self, seconds: float) -> None:
         """Begin to watch over the stage that the connection is in."""

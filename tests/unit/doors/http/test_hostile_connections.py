@@ -163,6 +163,25 @@ class TestEndlessBody:
         writer.close()
 
 
+async def test_an_answer_that_nobody_reads_is_dropped(
+    address: Address, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_connection, "READER_SILENCE_SECONDS", 0.3)
+    many = {"messages": [{"value": "x" * 500_000, "partition": 0}]}
+    for _ in range(8):
+        (await client.post("/topics/large/messages", json=many)).raise_for_status()
+    peer = socket.create_connection(address)
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    path = b"/topics/large/partitions/0/messages"
+    peer.sendall(b"GET %s HTTP/1.1\r\nhost: localhost\r\n\r\n" % path * 4)
+    async with asyncio.timeout(60):
+        while "goqueue_http_connections 1.0" not in (await client.get("/metrics")).text:
+            await asyncio.sleep(0.05)
+    peer.close()
+    whole = await client.get("/topics/large/partitions/0/messages")
+    assert len(whole.json()["messages"]) > 1
+
+
 async def test_empty_lines_do_not_keep_a_connection(
     address: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
