@@ -1,4 +1,4 @@
 """The words everything else is written in: names, offsets, record batches, settings, errors.
 
-Imports nothing of ours, owns no state, touches no file, socket or clock.
+Imports no other package of GoQueue, owns no state, touches no file, socket or clock.
 """

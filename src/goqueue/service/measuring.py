@@ -20,6 +20,6 @@ class MeasuringService:
         return self._traffic
 
     async def figures(self, caller: Caller, *, groups_max: int, queues_max: int) -> BrokerFigures:
-        """In detail (with ages) of so many groups and queues, the first by name."""
+        """Of the first `groups_max` groups and `queues_max` queues by name in detail, with ages."""
         cluster = self._access.describable_cluster(caller)
         return await self._measuring.figures(cluster, groups_max=groups_max, queues_max=queues_max)

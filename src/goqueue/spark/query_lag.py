@@ -40,7 +40,7 @@ class LagPublisher(StreamingQueryListener):
         for source in progress.sources:
             where = _parsed(source.latestOffset)
             servers = where.get("bootstrap.servers")
-            if servers is None:  # not a source of ours
+            if servers is None:  # not a source of GoQueue
                 continue
             group = where.get("group.id") or f"spark-{progress.name or progress.id}"
             reached = StreamOffsets.from_json(_parsed(source.endOffset))

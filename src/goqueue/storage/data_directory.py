@@ -55,7 +55,7 @@ class _Format(msgspec.Struct, frozen=True, kw_only=True):
     cluster_id: str
 
 
-class StoredPartition(NamedTuple):
+class PartitionFolder(NamedTuple):
     tp: TopicPartition
     topic_id: UUID
     path: Path
@@ -130,7 +130,7 @@ class DataDirectory:
     def partition_path(self, tp: TopicPartition) -> Path:
         return self.logs_path / str(tp)
 
-    def stored_partitions(self) -> list[StoredPartition]:
+    def stored_partitions(self) -> list[PartitionFolder]:
         """Partitions that have a folder here, by their own word."""
         found = []
         for name in sorted(self._disk.listdir(self.logs_path)):
@@ -142,7 +142,7 @@ class DataDirectory:
                 continue
             if identity is not None:
                 tp = topic_partition(identity.topic, identity.partition)
-                found.append(StoredPartition(tp, identity.topic_id, path))
+                found.append(PartitionFolder(tp, identity.topic_id, path))
         return found
 
     def close(self, stop: CleanStop | None) -> None:

@@ -30,7 +30,7 @@ class Measuring:
     async def figures(
         self, cluster: DescribableCluster, *, groups_max: int, queues_max: int
     ) -> BrokerFigures:
-        """In detail (with ages) of so many groups and queues, the first by name."""
+        """Of the first `groups_max` groups and `queues_max` queues by name in detail, with ages."""
         node, pace, now_ms = self._node, Pace(), self._node.clock_ms()
         tracing = await node.tracing.figures(cluster)
         transactions = await read_transactions(node.transactions, pace=pace, now_ms=now_ms)

@@ -153,7 +153,7 @@ def has_features(data: bytearray, batches: Sequence[PlacedBatch], config: TopicC
 def with_lanes(admitted: Admitted, config: TopicConfig, bounds: DecodingBounds) -> Admitted:
     """Batches with features, and which of their messages are not of normal priority.
 
-    Raises `InvalidRecord` for a header of ours that makes no sense, and so refuses the batch.
+    Raises `InvalidRecord` for a GoQueue header that makes no sense, and so refuses the batch.
     """
     if not admitted.has_features:
         return admitted

@@ -1,4 +1,4 @@
-"""Fetches that wait for more bytes. Appends wake them; nothing polls."""
+"""Fetches that wait for more bytes. Commits wake them; nothing polls."""
 
 import asyncio
 from collections.abc import Iterable

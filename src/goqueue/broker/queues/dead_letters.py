@@ -210,7 +210,7 @@ def _copy(
 
 
 def _is_kept(header: Header, now_ms: int) -> bool:
-    """Headers of ours that nobody looked at, for they came compressed, must not stop the copy."""
+    """Nobody looked at GoQueue headers that came compressed: bad ones must not stop the copy."""
     name, _ = header
     if name.startswith(DEAD_LETTER_PREFIX):
         return False

@@ -115,7 +115,7 @@ class SpanFiles:
         return self._scan(lambda line: line[_TRACE_ID] in wanted, lambda _: True)
 
     def newest_of(self, events: Iterable[Event], *, limit: int, max_bytes: int) -> list[Span]:
-        """The newest spans of these events, in at most about so many bytes of files."""
+        """The newest spans of these events, looked for in about `max_bytes` of files at most."""
         wanted = {event.value for event in events}
         found = self._scan(
             lambda _: True, lambda span: span.event in wanted, limit=limit, max_bytes=max_bytes

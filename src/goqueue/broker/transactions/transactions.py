@@ -180,7 +180,7 @@ class Transactions:
         if topic is None or not 0 <= place.partition < len(topic.partitions):
             return TransactionError.UNKNOWN_TOPIC_OR_PARTITION
         if topic.is_internal and not verify_only:
-            # Offsets come in by AddOffsetsToTxn; nothing else of ours takes part in transactions.
+            # Offsets come in by AddOffsetsToTxn; no other internal topic is part of transactions.
             return TransactionError.TOPIC_AUTHORIZATION_FAILED
         return None
 

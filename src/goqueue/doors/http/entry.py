@@ -21,7 +21,7 @@ from goqueue.service.broker_service import BrokerService
 _PREFIX: Final = "/topics/"
 _SUFFIX: Final = "/messages"
 _PUBLISHING: Final = "/topics/{name}/messages"
-# Paths and methods that there are not.
+# Paths and methods that do not exist.
 _UNMATCHED: Final = "unmatched"
 _JSON: Final = b"application/json"
 

@@ -15,7 +15,7 @@ from goqueue.doors.kafka.wire.reading import Malformed
 
 # Frames up to this size are taken out of the shared buffer.
 SCRATCH_BYTES: Final = 64 * 1024
-# From so many bytes on a frame has a buffer of its own to be read into.
+# A frame of at least this many bytes is read into a buffer of its own.
 OWN_BUFFER_FROM_BYTES: Final = 32 * 1024
 # What it gets then, which most frames fit in; it doubles as it fills, whatever length was declared.
 FIRST_ROOM_BYTES: Final = 1024 * 1024

@@ -30,7 +30,7 @@ class SinkDefinition:
     key: str | None
     # Columns that a table is divided by.
     partition_by: tuple[str, ...]
-    # Makes the topic with so many partitions if it is not there.
+    # With how many partitions the topic is made, if it is not there.
     partitions: int | None
     # Of the writer, as `df.write.format("goqueue")` takes them.
     options: dict[str, str]

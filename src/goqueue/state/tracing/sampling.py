@@ -119,7 +119,7 @@ class Throttle:
         return now_us // MILLION == self._second and 0 < self._per_second <= self._used
 
     def spend(self, noted: int, of: int) -> None:
-        """So many were noted, of so many that sampling would have chosen."""
+        """`noted` messages were noted, of the `of` that sampling would have chosen."""
         self._used += noted
         self.left_out += max(0, of - noted)
 
