@@ -76,6 +76,7 @@ class Node:
         self._directory = directory
         self._store = store
         self._follower = MetadataFollower(store, prepare=self._prepare, react=self._react)
+        self._is_closed = False
         self.traffic = DoorTraffic()
         changes = KeyChanges(store, self._follower)
         self.broker_configs = BrokerConfigs(changes, self._follower, config)
@@ -214,6 +215,9 @@ class Node:
         await self._follower.applied(done.revision)
 
     async def close(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
         await self.moves.close()
         await self.fifo.close()
         await self.delays.close()
