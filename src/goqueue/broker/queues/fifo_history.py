@@ -12,7 +12,7 @@ from goqueue.broker.partitions.log import Log
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues.queues import Queues
 from goqueue.model.delays import LIST_MAX, DelayedPage
-from goqueue.model.log import Isolation
+from goqueue.model.log import MAX_TIMESTAMP, Isolation
 from goqueue.model.partitioner import partition_for_key
 from goqueue.model.queues.fifo import DEDUPLICATION_MS, number_at, time_of
 from goqueue.model.queues.sqs_headers import SystemFacts, system_facts
@@ -60,12 +60,23 @@ class FifoHistory:
         """What the window was made of, in the order of numbers."""
         now_ms = self._host.clock_ms()
         partitions = range(len(queue.topic.partitions))
+        since_ms = min(now_ms, await self._newest_ms(queue)) - DEDUPLICATION_MS
         found: set[Taken] = set()
-        async for record in self._records(queue, partitions, now_ms - DEDUPLICATION_MS):
+        async for record in self._records(queue, partitions, since_ms):
             taken = _taken(queue, record)
             if taken is not None and time_of(taken.number) < now_ms + AHEAD_MAX_MS:
                 found.add(taken)
         return sorted(found, key=lambda taken: taken.number)
+
+    async def _newest_ms(self, queue: SqsQueue) -> int:
+        """When the last message was sent: a clock that is ahead and put back later must not make
+        the window forget it, nor its number."""
+        newest_ms = 0
+        for index in range(len(queue.topic.partitions)):
+            partition = self._host.partition(queue.name, index)
+            found = await partition.list_offset(MAX_TIMESTAMP, isolation=Isolation.READ_UNCOMMITTED)
+            newest_ms = max(newest_ms, found.timestamp_ms)
+        return newest_ms
 
     async def has(self, queue: SqsQueue, group_id: str, taken: Taken) -> bool:
         """Whether a message is stored, be it that it still waits to be delivered."""

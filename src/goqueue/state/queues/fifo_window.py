@@ -9,8 +9,8 @@ stored and what is remembered cannot differ, and a restart replays the messages 
 
 `decide` changes nothing; `replay` takes an id and moves the numbers on; `withdraw` gives an id back
 whose message is known not to be in the log; `forget` gives back those of messages that were purged.
-Numbers grow always, also when the clock is put back,
-and the window goes by the numbers' time, which therefore never goes back either.
+Numbers grow always, also when the clock is put back, and the window goes by the numbers' time,
+which therefore never goes back either.
 """
 
 from collections import OrderedDict

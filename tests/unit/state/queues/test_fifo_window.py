@@ -133,16 +133,19 @@ class World:
     window: FifoWindow = field(default_factory=FifoWindow)
 
     def restart(self) -> None:
-        """Records are found by their timestamps, which are the numbers' times."""
+        """Records are found by their timestamps, which are the numbers' times, up to five minutes
+        before the last one: the clock may be ahead, and be put back."""
         self.window = FifoWindow()
-        since_ms = self.now_ms - DEDUPLICATION_MS
+        newest_ms = max((time_of(taken.number) for taken in self.log), default=0)
+        since_ms = min(self.now_ms, newest_ms) - DEDUPLICATION_MS
         for taken in sorted(self.log, key=lambda taken: taken.number):
             if time_of(taken.number) >= since_ms:
                 self.window.replay(taken)
 
     def time_ms(self) -> int:
-        """The window's time: the clock, unless it was put back."""
-        return max([self.now_ms, *(time_of(taken.number) for taken in self.log)])
+        """The window's time: the clock, unless it was put back since the last number."""
+        given = (time_of(taken.number) for taken in self.log)
+        return max([self.now_ms, time_of(self.window.last_number), *given])
 
     def known(self, key: str) -> Taken | None:
         return next(
