@@ -1,5 +1,6 @@
 """Metadata: brokers, and topics by name or id with their partitions' leaders."""
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 # From version 1 on, null asks for all topics and an empty list for none.
 _FIRST_VERSION_WITH_NULL: Final = 1
+# Others get their turn after this many.
+_SLICE_TOPICS: Final = 200
 
 
 async def handle(context: RequestContext, request: "MetadataRequest") -> Message:
@@ -38,15 +41,17 @@ async def handle(context: RequestContext, request: "MetadataRequest") -> Message
             async for topic in in_slices(context.service.topics.views(context.caller))
         ]
     else:
-        topics = [
-            await _asked_topic(
+        topics = []
+        for count, asked in enumerate(dict.fromkeys(request.topics or ()), 1):
+            topic = await _asked_topic(
                 context,
-                topic,
+                asked,
                 may_create=request.allow_auto_topic_creation,
                 wants_operations=wants_operations,
             )
-            async for topic in in_slices(dict.fromkeys(request.topics or ()))
-        ]
+            topics.append(topic)
+            if count % _SLICE_TOPICS == 0:
+                await asyncio.sleep(0)
     cluster = context.service.administration.cluster
     # Up to version 10; newer clients use DescribeCluster.
     wants_cluster_operations = getattr(request, "include_cluster_authorized_operations", False)
