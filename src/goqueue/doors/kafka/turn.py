@@ -24,8 +24,7 @@ class TakesTurns(Protocol):
 # Reading is about a quarter of the work.
 READING_MAX_SECONDS: Final = 0.01
 
-READ: Final = methodcaller("read_requests")
-STEPS: Final = (READ, methodcaller("start_requests"), methodcaller("send_answers"))
+STEPS: Final = tuple(map(methodcaller, ("read_requests", "start_requests", "send_answers")))
 
 
 class Turn:
@@ -41,17 +40,33 @@ class Turn:
 
     def _run(self) -> None:
         joined, self._joined = self._joined, []
-        stop_at = perf_counter() + READING_MAX_SECONDS
-        for step in STEPS:
-            for count, connection in enumerate(joined, 1):
+        steps = STEPS
+        if len(joined) > 1:
+            joined = self._read(joined)
+            steps = STEPS[1:]
+        for step in steps:
+            for connection in joined:
                 try:
                     step(connection)
                 except Exception:
-                    # Nobody else's turn ends with it.
-                    log.exception("a connection is closed: its turn failed")
-                    connection.abort()
-                if step is READ and count < len(joined) and perf_counter() > stop_at:
-                    self._joined = joined[count:] + self._joined
-                    self._loop.call_soon(self._run)
-                    del joined[count:]
-                    break
+                    _close(connection)
+
+    def _read(self, joined: list[TakesTurns]) -> list[TakesTurns]:
+        """Let them read, and return those that did; the others have the next turn."""
+        stop_at = perf_counter() + READING_MAX_SECONDS
+        for count, connection in enumerate(joined, 1):
+            try:
+                connection.read_requests()
+            except Exception:
+                _close(connection)
+            if perf_counter() > stop_at and count < len(joined):
+                self._joined = joined[count:] + self._joined
+                self._loop.call_soon(self._run)
+                return joined[:count]
+        return joined
+
+
+def _close(connection: TakesTurns) -> None:
+    """Nobody else's turn ends with it."""
+    log.exception("a connection is closed: its turn failed")
+    connection.abort()
