@@ -337,6 +337,10 @@ class Access:
 
     # --- deciding -------------------------------------------------------------------------
 
+    def sees_topic(self, caller: Caller, name: str) -> bool:
+        """Whether a list or a description may show the caller this topic."""
+        return self.allows(caller, Resource.TOPIC, name, Verb.DESCRIBE)
+
     def allows(self, caller: Caller, resource: Resource, name: str, verb: Verb) -> bool:
         """For lists, from which what the caller may not see is left out."""
         if verb is Verb.READ and _is_inner(caller, resource, name):

@@ -77,7 +77,7 @@ class Administration:
         return [
             OfflinePartition(name.topic, name.partition, reason)
             for name, reason in sorted(self._node.hosted.offline.items())
-            if self._access.allows(caller, Resource.TOPIC, name.topic, Verb.DESCRIBE)
+            if self._access.sees_topic(caller, name.topic)
         ]
 
     # --- settings -------------------------------------------------------------------------

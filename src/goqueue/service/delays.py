@@ -5,7 +5,6 @@ from dataclasses import replace
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
 from goqueue.model.delays import LIST_DEFAULT, DelayedId, DelayedPage, DelayStats
-from goqueue.model.rights import Resource, Verb
 from goqueue.service.access import Access
 
 
@@ -29,9 +28,5 @@ class DelayService:
     def stats(self, caller: Caller) -> DelayStats:
         """Figures of the broker since its start, and of the topics that the caller may see."""
         stats = self._node.delays.stats(self._access.describable_cluster(caller))
-        topics = [
-            each
-            for each in stats.topics
-            if self._access.allows(caller, Resource.TOPIC, each.topic, Verb.DESCRIBE)
-        ]
+        topics = [each for each in stats.topics if self._access.sees_topic(caller, each.topic)]
         return replace(stats, topics=topics)

@@ -39,7 +39,7 @@ from goqueue.model.groups.messages import (
 from goqueue.model.groups.overview import GroupOverview, GroupPosition
 from goqueue.model.groups.rebalances import REBALANCING, RebalanceTally
 from goqueue.model.groups.refusals import check
-from goqueue.model.rights import ReadableTopic, Resource, Verb
+from goqueue.model.rights import ReadableTopic
 from goqueue.service.access import Access
 
 
@@ -93,7 +93,7 @@ class GroupService:
         visible = {
             topic_id: partitions
             for topic_id, partitions in result.assignment.items()
-            if topic_id not in topics or self._may_see(caller, topics[topic_id].name)
+            if topic_id not in topics or self._access.sees_topic(caller, topics[topic_id].name)
         }
         return replace(result, assignment=visible)
 
@@ -111,7 +111,7 @@ class GroupService:
         group = self._access.describable_group(caller, request.group_id)
         refused: tuple[FetchedOffset, ...] = ()
         if request.topics is not None:
-            hidden = [name for name in request.topics if not self._may_see(caller, name)]
+            hidden = [name for name in request.topics if not self._access.sees_topic(caller, name)]
             refused = tuple(
                 FetchedOffset(
                     topic=name, partition=index, error=GroupError.TOPIC_AUTHORIZATION_FAILED
@@ -123,7 +123,7 @@ class GroupService:
             request = replace(request, topics=seen)
         result = await self._groups.fetch_offsets(group, request)
         if request.topics is None:
-            found = (each for each in result.offsets if self._may_see(caller, each.topic))
+            found = (each for each in result.offsets if self._access.sees_topic(caller, each.topic))
             return replace(result, offsets=tuple(found))
         return replace(result, offsets=result.offsets + refused) if refused else result
 
@@ -191,7 +191,8 @@ class GroupService:
         return [
             each
             for each in found
-            if topic in (None, each.place.topic) and self._may_see(caller, each.place.topic)
+            if topic in (None, each.place.topic)
+            and self._access.sees_topic(caller, each.place.topic)
         ]
 
     # --- rebalances -----------------------------------------------------------------------
@@ -205,9 +206,6 @@ class GroupService:
         groups = self._access.describable_groups(caller)
         found = await self._groups.list(groups, ListGroups(states=REBALANCING))
         return AllRebalances(len(found), self._groups.rebalances.total)
-
-    def _may_see(self, caller: Caller, topic: str) -> bool:
-        return self._access.allows(caller, Resource.TOPIC, topic, Verb.DESCRIBE)
 
 
 def with_refused(

@@ -81,10 +81,8 @@ class QueueService:
         ]
 
     def _sees(self, caller: Caller, group: str, topic: str) -> bool:
-        allows = self._access.allows
-        return allows(caller, Resource.GROUP, group, Verb.DESCRIBE) and allows(
-            caller, Resource.TOPIC, topic, Verb.DESCRIBE
-        )
+        sees_group = self._access.allows(caller, Resource.GROUP, group, Verb.DESCRIBE)
+        return sees_group and self._access.sees_topic(caller, topic)
 
     # --- dead letters ---------------------------------------------------------------------
 

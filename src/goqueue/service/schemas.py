@@ -100,8 +100,7 @@ class SchemaService:
     ) -> Registered:
         """The schema's id and version under the subject, given to it now or before."""
         writable = await self._unaliased(self._access.writable_subject, caller, subject)
-        self._check_references(caller, new)
-        new = new._replace(asker=caller.address)
+        new = self._asked(caller, new)
         return await self._schemas.register(writable, new, normalize=normalize)
 
     async def look_up(
@@ -116,8 +115,7 @@ class SchemaService:
     ) -> ShownVersion:
         """The version of the subject that has this schema; raises if there is none."""
         readable = await self._readable(caller, subject)
-        self._check_references(caller, new)
-        new = new._replace(asker=caller.address)
+        new = self._asked(caller, new)
         return await self._schemas.look_up(
             readable, new, normalize=normalize, deleted=deleted, text_format=text_format
         )
@@ -133,8 +131,7 @@ class SchemaService:
     ) -> Mismatch | None:
         """Whether the schema is compatible with that version; with None, with the latest."""
         readable = await self._readable(caller, subject)
-        self._check_references(caller, new)
-        new = new._replace(asker=caller.address)
+        new = self._asked(caller, new)
         return await self._schemas.check_version(readable, number, new, normalize=normalize)
 
     async def check(
@@ -142,8 +139,7 @@ class SchemaService:
     ) -> Mismatch | None:
         """Whether the schema could be registered."""
         readable = await self._readable(caller, subject)
-        self._check_references(caller, new)
-        new = new._replace(asker=caller.address)
+        new = self._asked(caller, new)
         return await self._schemas.check(readable, new, normalize=normalize)
 
     async def delete_version(
@@ -257,6 +253,8 @@ class SchemaService:
         """The right to a subject, or to the one that it is an alias of."""
         return ask(caller, await self._reading.unaliased(ask(caller, subject)))
 
-    def _check_references(self, caller: Caller, new: NewSchema) -> None:
+    def _asked(self, caller: Caller, new: NewSchema) -> NewSchema:
+        """The schema with who sent it, who must be able to read all that it refers to."""
         for reference in new.references:
             self._access.readable_subject(caller, reference.subject)
+        return new._replace(asker=caller.address)

@@ -55,7 +55,7 @@ class ShareGroupService:
         for member in group.members:
             given = [topics[each].name for each in member.assignment if each in topics]
             names = (*given, *member.subscribed_topics)
-            if not all(self._may_see(caller, name) for name in names):
+            if not all(self._access.sees_topic(caller, name) for name in names):
                 # Without naming them: the caller did not.
                 raise TopicAccessDenied(
                     f"the group has topics that {caller.principal} is not allowed to describe"
@@ -66,7 +66,11 @@ class ShareGroupService:
         """Topics that are gone, and those that the caller may not see, are left out."""
         topics = self._node.image.topics_by_id
         names = {each: topics[each].name for each in topic_ids if each in topics}
-        return {topic_id: name for topic_id, name in names.items() if self._may_see(caller, name)}
+        return {
+            topic_id: name
+            for topic_id, name in names.items()
+            if self._access.sees_topic(caller, name)
+        }
 
     # --- records --------------------------------------------------------------------------
 
@@ -157,9 +161,6 @@ class ShareGroupService:
                 f"{caller.principal} is not allowed to read the topic with id {part.topic_id}"
             ) from None
 
-    def _may_see(self, caller: Caller, topic: str) -> bool:
-        return self._access.allows(caller, Resource.TOPIC, topic, Verb.DESCRIBE)
-
     # --- offsets --------------------------------------------------------------------------
 
     async def describe_offsets(
@@ -174,7 +175,7 @@ class ShareGroupService:
             asked = [
                 (view.name, range(len(view.partitions)))
                 for view in self._groups.topics_of(group)
-                if self._may_see(caller, view.name)
+                if self._access.sees_topic(caller, view.name)
             ]
         topics = [await self._described(caller, group, name, indexes) for name, indexes in asked]
         return ShareOffsets(topics=topics)

@@ -12,7 +12,6 @@ from goqueue.model.queues.policies import (
     without_statement,
 )
 from goqueue.model.queues.sqs_queue import SQS_GROUP, QueueCounts, SqsQueue
-from goqueue.model.rights import Resource, Verb
 from goqueue.service.access import Access
 
 
@@ -36,20 +35,19 @@ class SqsQueueService:
         return await self._catalogue.open(self._access.readable_topic(caller, name))
 
     def names(self, caller: Caller) -> list[str]:
-        return [name for name in self._catalogue.names() if self._is_seen(caller, name)]
+        return [name for name in self._catalogue.names() if self._access.sees_topic(caller, name)]
 
     def sources_of(self, caller: Caller, name: str) -> list[str]:
         """The queues whose dead letters go to this one."""
         self.find(caller, name)
         return [
-            source for source in self._catalogue.sources_of(name) if self._is_seen(caller, source)
+            source
+            for source in self._catalogue.sources_of(name)
+            if self._access.sees_topic(caller, source)
         ]
 
     async def counts(self, caller: Caller, name: str) -> QueueCounts:
         return await self._catalogue.counts(self._access.describable_topic(caller, name))
-
-    def _is_seen(self, caller: Caller, name: str) -> bool:
-        return self._access.allows(caller, Resource.TOPIC, name, Verb.DESCRIBE)
 
     # --- changing -------------------------------------------------------------------------
 

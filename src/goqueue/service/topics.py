@@ -39,7 +39,7 @@ class TopicService:
         return [
             topic
             for topic in self._node.image.topics.values()
-            if self._access.allows(caller, Resource.TOPIC, topic.name, Verb.DESCRIBE)
+            if self._access.sees_topic(caller, topic.name)
         ]
 
     async def ensure(self, caller: Caller, name: str) -> TopicView:
