@@ -38,6 +38,15 @@ def test_a_message_is_taken_kept_and_given_back(environment: dict[str, str], top
     )
 
 
+def test_the_kafka_address_may_be_an_option(bootstrap: str, topic: str) -> None:
+    address = ("--bootstrap", bootstrap)
+    [made] = json.loads(run({}, "produce", topic, "x", "--delay", "1h", "-o", "json", *address))
+    listed = json.loads(run({}, "delayed", "list", topic, "-o", "json", *address))
+    assert [each["id"] for each in listed["messages"]] == [made["id"]]
+    for command in ("queue stats", "schemas list", f"dlq list {topic}", "delayed stats", "trace"):
+        run({}, *command.split(), *address)
+
+
 def test_an_address_that_was_given_is_used(environment: dict[str, str]) -> None:
     nowhere = ("--http", "http://127.0.0.1:1")
     assert "no broker answers at http://127.0.0.1:1" in run(

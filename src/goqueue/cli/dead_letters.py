@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from goqueue.cli.options import ASK_BROKER, HttpOption, Output, OutputOption
+from goqueue.cli.http_access import HttpOption, http_api
+from goqueue.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, Output, OutputOption
 from goqueue.cli.output import print_document, print_rows
-from goqueue.client.http_api import HttpApi
 
 dlq = typer.Typer(help="Work with dead letters.", no_args_is_help=True)
 
@@ -19,11 +19,12 @@ TopicArgument = Annotated[
 def list_dead_letters(
     topic: TopicArgument,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000)] = 100,
-    http: HttpOption = ASK_BROKER,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """The oldest dead letters that were not sent back."""
-    answer = HttpApi(http).get("topics", topic, "dlq", limit=limit)
+    answer = http_api(bootstrap, http).get("topics", topic, "dlq", limit=limit)
     rows = answer["deadLetters"]
     if output is Output.TABLE and not rows:
         typer.echo(f"no dead letters of {topic}", err=True)
@@ -46,11 +47,14 @@ def redrive(
     limit: Annotated[
         int | None, typer.Option("--limit", "-n", min=1, help="How many at most, oldest first.")
     ] = None,
-    http: HttpOption = ASK_BROKER,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Send dead letters back to the topic they came from."""
-    result = HttpApi(http).post("topics", topic, "dlq", "redrive", body={"limit": limit})
+    result = http_api(bootstrap, http).post(
+        "topics", topic, "dlq", "redrive", body={"limit": limit}
+    )
     if output is not Output.TABLE:
         print_document(result, output)
         return

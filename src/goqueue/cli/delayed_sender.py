@@ -14,10 +14,9 @@ async def send_delayed(
     topic: str,
     batches: AsyncIterator[tuple[list[OutgoingMessage], int]],
     when: dict[str, int],
-    http_url: str,
+    api: HttpApi,
 ) -> AsyncIterator[dict[str, Any]]:
     """For each message its id, partition and due time; `when` is `delay` or `deliverAt`."""
-    api = HttpApi(http_url)
     async for messages, _ in batches:
         for some in _parts(messages):
             body = {"messages": [{**_document(each), **when} for each in some]}

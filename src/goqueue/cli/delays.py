@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
+from goqueue.cli.http_access import HttpOption, http_api
 from goqueue.cli.moments import format_moment
-from goqueue.cli.options import ASK_BROKER, HttpOption, Output, OutputOption
+from goqueue.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, Output, OutputOption
 from goqueue.cli.output import print_document, print_rows
-from goqueue.client.http_api import HttpApi
 
 delayed = typer.Typer(help="Work with delayed messages.", no_args_is_help=True)
 
@@ -21,11 +21,12 @@ def list_delayed(
     after: Annotated[
         str | None, typer.Option(metavar="ID", help="Go on after this message.", show_default=False)
     ] = None,
-    http: HttpOption = ASK_BROKER,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """What waits for a topic, by due time."""
-    answer = HttpApi(http).get("topics", topic, "delayed", limit=limit, after=after)
+    answer = http_api(bootstrap, http).get("topics", topic, "delayed", limit=limit, after=after)
     rows = answer["messages"]
     if output is not Output.TABLE:
         print_document(answer, output)
@@ -45,19 +46,24 @@ def list_delayed(
 def cancel(
     topic: TopicArgument,
     ids: Annotated[list[str], typer.Argument(metavar="ID…", help="From `goqueue delayed list`.")],
-    http: HttpOption = ASK_BROKER,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
 ) -> None:
     """Take messages back; fails at the first that is on its way already."""
-    api = HttpApi(http)
+    api = http_api(bootstrap, http)
     for each in ids:
         api.delete("topics", topic, "delayed", each)
         typer.echo(f"cancelled {each}")
 
 
 @delayed.command("stats")
-def stats(http: HttpOption = ASK_BROKER, output: OutputOption = Output.TABLE) -> None:
+def stats(
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
     """What is pending, and how late what was due has been."""
-    answer = HttpApi(http).get("delay", "stats")
+    answer = http_api(bootstrap, http).get("delay", "stats")
     if output is not Output.TABLE:
         print_document(answer, output)
         return

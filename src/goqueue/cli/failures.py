@@ -15,7 +15,7 @@ WRONG_USAGE: Final = 2
 # What to do next, by the error's stable code.
 _NEXT_STEP: Final = {
     "broker_unreachable": "start one with `goqueue serve`, or name another with --bootstrap",
-    "http_unreachable": "start one with `goqueue serve`, or name another with --http",
+    "http_unreachable": "can it be reached from here? Name another address with --http",
 }
 
 

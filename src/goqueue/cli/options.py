@@ -1,16 +1,12 @@
 """Options that several commands share."""
 
-import os
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
-from goqueue.model.errors import GoQueueError
 from goqueue.model.units import in_plain_units
-
-_BOOTSTRAP_VARIABLE: Final = "GOQUEUE_BOOTSTRAP"
 
 
 class Output(StrEnum):
@@ -24,42 +20,12 @@ BootstrapOption = Annotated[
     typer.Option(
         "--bootstrap",
         "-b",
-        envvar=_BOOTSTRAP_VARIABLE,
+        envvar="GOQUEUE_BOOTSTRAP",
         metavar="HOST:PORT",
         help="Kafka address of a broker; several with commas between.",
     ),
 ]
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
-
-# Where `goqueue serve` answers unless told otherwise.
-_USUAL_HTTP_URL: Final = "http://127.0.0.1:8080"
-ASK_BROKER: Final = ""
-
-
-def http_url(given: str, bootstrap: str | None = None) -> str:
-    """The address given, or the one that the broker tells which Kafka commands talk to."""
-    if given:
-        return given
-    from goqueue.client.http_address import find_http_url
-
-    try:
-        return find_http_url(bootstrap or os.environ.get(_BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP))
-    except GoQueueError:
-        # If nobody is there either, that address is the one that the user is told.
-        return _USUAL_HTTP_URL
-
-
-HttpOption = Annotated[
-    str,
-    typer.Option(
-        "--http",
-        envvar="GOQUEUE_HTTP_URL",
-        metavar="URL",
-        help=f"HTTP address of a broker; without it, the broker at {_BOOTSTRAP_VARIABLE} is asked.",
-        show_default=False,
-        callback=lambda given: http_url(given),
-    ),
-]
 
 OutputOption = Annotated[
     Output,

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from goqueue.cli.failures import CommandFailed
+from goqueue.cli.http_access import HttpOption, http_api
 from goqueue.cli.options import (
     DEFAULT_BOOTSTRAP,
     BootstrapOption,
     Output,
     OutputOption,
-    http_url,
     parse_assignments,
 )
 from goqueue.cli.output import print_rows
@@ -25,6 +25,7 @@ from goqueue.cli.output import print_rows
 if TYPE_CHECKING:
     from goqueue.cli.record_text import OutgoingMessage
     from goqueue.cli.send_progress import SendProgress
+    from goqueue.client.http_api import HttpApi
 
 # A quarter of what a broker takes at most by default: few requests, and short ones.
 _BATCH_BYTES: Final = 262_144
@@ -96,6 +97,7 @@ def produce(
         Acks, typer.Option(help="What to wait for: nothing, the leader, all in-sync replicas.")
     ] = Acks.ALL,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Send messages: the arguments, or each line of a file or of standard input."""
@@ -127,7 +129,7 @@ def produce(
         lines = _values_as_lines(values) if values else _lines(descriptor)
         messages = _messages(lines, template, separator, as_json=as_json)
         if when:
-            await _send_later(topic, messages, when, bootstrap, output)
+            await _send_later(topic, messages, when, http_api(bootstrap, http), output)
             return
         total_bytes = os.fstat(descriptor).st_size if file else None
         await _send(topic, messages, producer_options, output, total_bytes)
@@ -158,15 +160,14 @@ async def _send_later(
     topic: str,
     batches: AsyncIterator[tuple[list["OutgoingMessage"], int]],
     when: dict[str, int],
-    bootstrap: str,
+    api: "HttpApi",
     output: Output,
 ) -> None:
     from goqueue.cli.delayed_sender import send_delayed
     from goqueue.cli.moments import format_moment
 
-    url = http_url(os.environ.get("GOQUEUE_HTTP_URL", ""), bootstrap)
     rows = []
-    async for row in send_delayed(topic, batches, when, url):
+    async for row in send_delayed(topic, batches, when, api):
         if output is not Output.TABLE:
             rows.append(row)
         elif row["id"] is None:

@@ -1,19 +1,22 @@
 """`goqueue queue`: read a topic as a queue, by hand."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from goqueue.cli.failures import CommandFailed
+from goqueue.cli.http_access import HttpOption, http_api
 from goqueue.cli.options import (
-    ASK_BROKER,
-    HttpOption,
+    DEFAULT_BOOTSTRAP,
+    BootstrapOption,
     Output,
     OutputOption,
     duration_option_ms,
 )
 from goqueue.cli.output import print_rows
-from goqueue.client.http_api import HttpApi
+
+if TYPE_CHECKING:
+    from goqueue.client.http_api import HttpApi
 
 queue = typer.Typer(
     help="Read a topic as a queue: take messages, acknowledge them, give them back.",
@@ -54,14 +57,15 @@ def poll(
     start: Annotated[
         str, typer.Option("--start", help="Where a new group begins: earliest or latest.")
     ] = "earliest",
-    http: HttpOption = ASK_BROKER,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Take messages. Acknowledge them with their receipts before their time is over."""
     wanted = {"topic": topic, "max": limit, "timeout": wait_ms, "start": start}
     if visibility_ms is not None:
         wanted["visibility"] = visibility_ms
-    answer = HttpApi(http).post("groups", group, "receive", body=wanted)
+    answer = http_api(bootstrap, http).post("groups", group, "receive", body=wanted)
     messages = answer["messages"]
     if output is Output.TABLE and not messages:
         typer.echo("no messages ready", err=True)
@@ -77,9 +81,14 @@ def poll(
 
 
 @queue.command("ack")
-def ack(group: GroupArgument, receipts: ReceiptsArgument, http: HttpOption = ASK_BROKER) -> None:
+def ack(
+    group: GroupArgument,
+    receipts: ReceiptsArgument,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
+) -> None:
     """Say that messages are done with: they never come back."""
-    _settle(http, "ack", {"group": group, "receipts": receipts})
+    _settle(http_api(bootstrap, http), "ack", {"group": group, "receipts": receipts})
 
 
 @queue.command("nack")
@@ -95,16 +104,24 @@ def nack(
             help="Until the next delivery, such as 10s.",
         ),
     ] = None,
-    http: HttpOption = ASK_BROKER,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
 ) -> None:
     """Say that messages failed: they come again after a wait, or become dead letters."""
-    _settle(http, "nack", {"group": group, "receipts": receipts, "delay": delay_ms})
+    _settle(
+        http_api(bootstrap, http), "nack", {"group": group, "receipts": receipts, "delay": delay_ms}
+    )
 
 
 @queue.command("reject")
-def reject(group: GroupArgument, receipts: ReceiptsArgument, http: HttpOption = ASK_BROKER) -> None:
+def reject(
+    group: GroupArgument,
+    receipts: ReceiptsArgument,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
+) -> None:
     """Make messages dead letters at once."""
-    _settle(http, "reject", {"group": group, "receipts": receipts})
+    _settle(http_api(bootstrap, http), "reject", {"group": group, "receipts": receipts})
 
 
 @queue.command("extend")
@@ -120,20 +137,26 @@ def extend(
             help="From now on, such as 1m; 0 gives them back.",
         ),
     ] = 30_000,
-    http: HttpOption = ASK_BROKER,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
 ) -> None:
     """Keep messages for longer, or give them back."""
-    _settle(http, "visibility", {"group": group, "receipts": receipts, "timeout": timeout_ms})
+    _settle(
+        http_api(bootstrap, http),
+        "visibility",
+        {"group": group, "receipts": receipts, "timeout": timeout_ms},
+    )
 
 
 @queue.command("stats")
 def stats(
     priorities: Annotated[bool, typer.Option("--priorities", help="Per priority.")] = False,
-    http: HttpOption = ASK_BROKER,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """What every queue has ready, in flight and behind it."""
-    api = HttpApi(http)
+    api = http_api(bootstrap, http)
     place = {"group": "Group", "topic": "Topic", "partition": "Partition"}
     counts = {"ready": "Ready", "inFlight": "In flight", "waiting": "Waiting"}
     if priorities:
@@ -144,8 +167,8 @@ def stats(
     print_rows(api.get("reliability", "stats")["queues"], output, columns=columns)
 
 
-def _settle(http: str, action: str, body: dict[str, Any]) -> None:
-    answer = HttpApi(http).post("messages", action, body=body)
+def _settle(api: "HttpApi", action: str, body: dict[str, Any]) -> None:
+    answer = api.post("messages", action, body=body)
     refused = [result for result in answer["results"] if result["error"] is not None]
     for result in refused:
         typer.echo(f"{result['receipt']}: {result['error']}", err=True)

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from goqueue.cli.failures import CommandFailed
-from goqueue.cli.options import ASK_BROKER, HttpOption, Output, OutputOption
+from goqueue.cli.http_access import HttpOption, http_api
+from goqueue.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, Output, OutputOption
 from goqueue.cli.output import print_document, print_rows
-from goqueue.client.http_api import HttpApi
 
 schemas = typer.Typer(help="Register schemas, and look at them.", no_args_is_help=True)
 config = typer.Typer(help="Which changes of a schema are allowed.", no_args_is_help=True)
@@ -60,11 +60,12 @@ def list_schemas(
     prefix: Annotated[str, typer.Option("--prefix", help="Subjects that begin so.")] = "",
     every_version: Annotated[bool, typer.Option("--all", help="Not only the latest.")] = False,
     deleted: Annotated[bool, typer.Option("--deleted", help="Deleted versions as well.")] = False,
-    http: HttpOption = ASK_BROKER,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """The latest schema of every subject."""
-    api = HttpApi(http)
+    api = http_api(bootstrap, http)
     found: list[dict[str, Any]] = []
     while len(found) % _PAGE == 0:
         page = api.get(
@@ -93,13 +94,14 @@ def show(
     schema_id: Annotated[
         int | None, typer.Option("--id", min=1, help="By id instead.", show_default=False)
     ] = None,
-    http: HttpOption = ASK_BROKER,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """A schema's text, by subject or by id; with -o json or yaml, all that is known of it."""
     if (subject is None) == (schema_id is None):
         raise typer.BadParameter("name a subject, or an id with --id")
-    api = HttpApi(http)
+    api = http_api(bootstrap, http)
     if subject is not None:
         found = api.get("subjects", subject, "versions", version)
     else:
@@ -117,11 +119,12 @@ def register(
     schema_type: TypeOption = None,
     references: ReferenceOption = None,
     normalize: Annotated[bool, typer.Option(help="Ignore differences in writing.")] = False,
-    http: HttpOption = ASK_BROKER,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Register a schema under a subject, if it is compatible; prints its id and version."""
-    answer = HttpApi(http).post(
+    answer = http_api(bootstrap, http).post(
         "subjects",
         subject,
         "versions",
@@ -142,11 +145,14 @@ def check(
     ] = None,
     schema_type: TypeOption = None,
     references: ReferenceOption = None,
-    http: HttpOption = ASK_BROKER,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
 ) -> None:
     """Say whether a schema could be registered; exits with 1 and the reasons if not."""
     path = ["compatibility", "subjects", subject, "versions", *([version] if version else [])]
-    answer = HttpApi(http).post(*path, body=_body(file, schema_type, references), verbose="true")
+    answer = http_api(bootstrap, http).post(
+        *path, body=_body(file, schema_type, references), verbose="true"
+    )
     if answer["is_compatible"]:
         typer.echo(f"compatible with {subject}")
         return
@@ -164,20 +170,25 @@ def delete(
     permanent: Annotated[
         bool, typer.Option("--permanent", help="For good; after it was deleted without this.")
     ] = False,
-    http: HttpOption = ASK_BROKER,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
 ) -> None:
     """Delete a subject, or one version; until --permanent, it can still be read by id."""
     path = ["subjects", subject, *(["versions", version] if version else [])]
-    gone = HttpApi(http).delete(*path, permanent=str(permanent).lower())
+    gone = http_api(bootstrap, http).delete(*path, permanent=str(permanent).lower())
     numbers = gone if isinstance(gone, list) else [gone]
     how = "deleted for good" if permanent else "deleted"
     typer.echo(f"{how}: {subject} version {', '.join(map(str, numbers))}")
 
 
 @schemas.command("stats")
-def stats(http: HttpOption = ASK_BROKER, output: OutputOption = Output.TABLE) -> None:
+def stats(
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
     """How much is registered."""
-    answer = HttpApi(http).get("schemas", "stats")
+    answer = http_api(bootstrap, http).get("schemas", "stats")
     columns = {
         "subjects": "Subjects",
         "versions": "Versions",
@@ -195,11 +206,12 @@ def stats(http: HttpOption = ASK_BROKER, output: OutputOption = Output.TABLE) ->
 @config.command("get")
 def get_config(
     subject: ScopeOption = None,
-    http: HttpOption = ASK_BROKER,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """What counts for a subject, or for all."""
-    found = HttpApi(http).get("config", *_scope(subject), defaultToGlobal="true")
+    found = http_api(bootstrap, http).get("config", *_scope(subject), defaultToGlobal="true")
     row = {"normalize": False, "alias": None, "compatibilityGroup": None, **found}
     columns = {"compatibilityLevel": "Compatibility", "normalize": "Normalize"}
     print_rows([row], output, columns=columns | {"alias": "Alias"})
@@ -222,32 +234,38 @@ def set_config(
     alias: Annotated[
         str | None, typer.Option(help="The subject that this one stands for.", show_default=False)
     ] = None,
-    http: HttpOption = ASK_BROKER,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
 ) -> None:
     """Set what counts for a subject, or for all; what is not given stays."""
     given = {"compatibility": level and level.upper(), "normalize": normalize, "alias": alias}
     body = {name: value for name, value in given.items() if value is not None}
     if not body:
         raise typer.BadParameter("give a LEVEL, --normalize or --alias")
-    HttpApi(http).put("config", *_scope(subject), body=body)
+    http_api(bootstrap, http).put("config", *_scope(subject), body=body)
     typer.echo(f"set for {subject or 'all subjects'}: {json.dumps(body)}")
 
 
 @config.command("unset")
-def unset_config(subject: ScopeOption = None, http: HttpOption = ASK_BROKER) -> None:
+def unset_config(
+    subject: ScopeOption = None,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
+) -> None:
     """Remove what is set for a subject, or for all: then the default counts again."""
-    HttpApi(http).delete("config", *_scope(subject))
+    http_api(bootstrap, http).delete("config", *_scope(subject))
     typer.echo(f"unset for {subject or 'all subjects'}")
 
 
 @mode.command("get")
 def get_mode(
     subject: ScopeOption = None,
-    http: HttpOption = ASK_BROKER,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """The mode of a subject, or of all."""
-    found = HttpApi(http).get("mode", *_scope(subject), defaultToGlobal="true")
+    found = http_api(bootstrap, http).get("mode", *_scope(subject), defaultToGlobal="true")
     print_rows([found], output, columns={"mode": "Mode"})
 
 
@@ -261,11 +279,12 @@ def set_mode(
     force: Annotated[
         bool, typer.Option("--force", help="IMPORT although schemas are registered.")
     ] = False,
-    http: HttpOption = ASK_BROKER,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
 ) -> None:
     """Set the mode of a subject, or of all. IMPORT takes ids and versions from other registries."""
     body = {"mode": wanted.upper()}
-    HttpApi(http).put("mode", *_scope(subject), body=body, force=str(force).lower())
+    http_api(bootstrap, http).put("mode", *_scope(subject), body=body, force=str(force).lower())
     typer.echo(f"set for {subject or 'all subjects'}: {body['mode']}")
 
 

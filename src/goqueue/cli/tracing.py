@@ -2,15 +2,18 @@
 
 import re
 import time
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from goqueue.cli.http_access import HttpOption, http_api
 from goqueue.cli.moments import ACCEPTED, format_moment, parse_moment_ms
-from goqueue.cli.options import ASK_BROKER, HttpOption, Output, OutputOption
+from goqueue.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, Output, OutputOption
 from goqueue.cli.output import print_document, print_rows
 from goqueue.cli.tracing_drawing import draw_journey, duration_text
-from goqueue.client.http_api import HttpApi
+
+if TYPE_CHECKING:
+    from goqueue.client.http_api import HttpApi
 
 _TRACE_ID: Final = re.compile(r"[0-9a-fA-F]{32}")
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
@@ -45,7 +48,8 @@ def trace(
         str | None, typer.Option("--to", metavar="TIME", help="Before this time.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000)] = 50,
-    http: HttpOption = ASK_BROKER,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Follow a message from its producer to whoever is done with it."""
@@ -65,9 +69,9 @@ def trace(
             raise typer.BadParameter(
                 "a trace or a message is shown whole; leave the other options out"
             )
-        _show(_find(HttpApi(http), reference), output)
+        _show(_find(http_api(bootstrap, http), reference), output)
         return
-    answer = HttpApi(http).get("traces", "search", limit=limit, **filters)
+    answer = http_api(bootstrap, http).get("traces", "search", limit=limit, **filters)
     _list(answer, output)
 
 
@@ -80,7 +84,7 @@ def _moment_ms(text: str | None, option: str) -> int | None:
         raise typer.BadParameter(str(error), param_hint=option) from None
 
 
-def _find(api: HttpApi, reference: str) -> Any:
+def _find(api: "HttpApi", reference: str) -> Any:
     """A trace id (also within a traceparent header), or where a message is."""
     if found := _TRACEPARENT.fullmatch(reference):
         return api.get("traces", found[1])

@@ -21,8 +21,14 @@ from goqueue.client.questions import (
 HTTP_URL_SETTING: Final = "advertised.http.url"
 
 
+class HttpAddressUnknown(BrokerUnreachable):
+    """A broker answers Kafka's protocol only; it may be Kafka itself."""
+
+    code = "http_address_unknown"
+
+
 def find_http_url(bootstrap_servers: str) -> str:
-    """The HTTP address of one broker of the cluster; `BrokerUnreachable` if none tells it."""
+    """The HTTP address of one broker of the cluster; `HttpAddressUnknown` if none tells it."""
     with connect_any(bootstrap_servers) as connection:
         return _ask(connection)
 
@@ -36,7 +42,8 @@ def _ask(connection: BlockingConnection) -> str:
             url = setting_in(broker.call(asked, DescribeConfigsResponse), HTTP_URL_SETTING)
         if url:
             return url
-    raise BrokerUnreachable(
-        f"the broker at {connection.address} does not tell where it answers HTTP; "
-        "name the address yourself, such as http.url or schema.registry.url=http://host:8080"
+    raise HttpAddressUnknown(
+        f"the broker at {connection.address} does not tell where it answers HTTP; name the address "
+        "yourself, such as http://host:8080: with --http, or in Spark with http.url or "
+        "schema.registry.url"
     )

@@ -4,10 +4,11 @@ Spark hands options over as text in a mapping that ignores case.
 """
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from goqueue.model.errors import InvalidRequest
+from goqueue.model.units import duration_ms, size_bytes
 
 _KAFKA_PREFIX: Final = "kafka."
 
@@ -63,20 +64,39 @@ class GivenOptions:
 
     def number(self, name: str, *, minimum: int, maximum: int) -> int | None:
         """None where the option was not given."""
-        text = self._values.get(name)
-        if text is None:
-            return None
-        try:
-            value = int(text)
-        except ValueError:
-            raise InvalidOption(f"{name}: {text!r} is not a whole number") from None
-        if not minimum <= value <= maximum:
-            raise InvalidOption(f"{name}: {value} is not between {minimum} and {maximum}")
-        return value
+        return self._read(name, minimum, maximum, lambda _: None, "a whole number")
+
+    def size_bytes(self, name: str, *, minimum: int, maximum: int) -> int | None:
+        return self._read(name, minimum, maximum, size_bytes, "a size; write 1048576, 64KB or 1GB")
+
+    def duration_ms(self, name: str, *, minimum: int, maximum: int) -> int | None:
+        what = "a duration; write 30000, 30s or 15m"
+        return self._read(name, minimum, maximum, duration_ms, what)
 
     def words(self, name: str) -> list[str]:
         """A list with commas."""
         return [word.strip() for word in self.text(name).split(",") if word.strip()]
+
+    def _read(
+        self,
+        name: str,
+        minimum: int,
+        maximum: int,
+        with_unit: Callable[[str], int | None],
+        what: str,
+    ) -> int | None:
+        text = self._values.get(name)
+        if text is None:
+            return None
+        value = with_unit(text)
+        if value is None:
+            try:
+                value = int(text)
+            except ValueError:
+                raise InvalidOption(f"{name}: {text!r} is not {what}") from None
+        if not minimum <= value <= maximum:
+            raise InvalidOption(f"{name}: {value} is not between {minimum} and {maximum}")
+        return value
 
 
 def _unknown(spelling: str, known: list[str]) -> str:

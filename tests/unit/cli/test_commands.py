@@ -5,10 +5,13 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from goqueue import __version__
@@ -71,6 +74,10 @@ def test_wrong_usage_ends_with_2(arguments: tuple[str, ...]) -> None:
         ("topics", "create", "t"),
         ("produce", "t", "hello"),
         ("consume", "t"),
+        ("produce", "t", "hello", "--delay", "5s"),
+        ("queue", "poll", "g", "t"),
+        ("trace",),
+        ("schemas", "list"),
     ],
 )
 def test_no_broker_is_one_line_with_the_next_step(
@@ -82,6 +89,35 @@ def test_no_broker_is_one_line_with_the_next_step(
     assert err.count("\n") == 1
     assert f"no broker answers at {address}" in err
     assert "goqueue serve" in err
+
+
+def every_command(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """What users type, with the library's own object for it, which has no types."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from every_command(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+EVERY_COMMAND = list(every_command(get_command(app)))
+# They run no client: of a broker, of a folder, of Spark, whose definition has the address.
+WITHOUT_ADDRESS = {"serve", "data", "pipeline", "settings"}
+
+
+@pytest.mark.parametrize(
+    ("path", "command"),
+    [pytest.param(path, command, id=" ".join(path)) for path, command in EVERY_COMMAND],
+)
+def test_one_address_is_enough(path: tuple[str, ...], command: Any) -> None:
+    """Commands that talk HTTP find that address out: all take --bootstrap, and in one way."""
+    options = {option: each for each in command.params for option in each.opts}
+    if path[0] in WITHOUT_ADDRESS:
+        assert "--bootstrap" not in options
+        return
+    bootstrap = options["--bootstrap"]
+    assert options["-b"] is bootstrap
+    assert (bootstrap.envvar, bootstrap.default) == ("GOQUEUE_BOOTSTRAP", "127.0.0.1:9092")
 
 
 def test_address_that_is_none(closed_port: int) -> None:

@@ -38,6 +38,13 @@ def test_defaults() -> None:
     assert (options.transaction_timeout_ms, options.delivery_timeout_ms) == (900_000, 20_000)
 
 
+def test_units() -> None:
+    given = {"batch.size": "1MB", "transaction.timeout.ms": "10m", "delivery.timeout.ms": "5000"}
+    options = parse_options({**NEEDED, **given}, is_stream=True)
+    assert options.batch_bytes == 1_000_000
+    assert (options.transaction_timeout_ms, options.delivery_timeout_ms) == (600_000, 5_000)
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -46,6 +53,8 @@ def test_defaults() -> None:
         ({"topik": "t"}, "did you mean 'topic'"),
         ({"compression": "rar"}, "compression.type: 'rar' is not one of none, gzip"),
         ({"delivery.guarantee": "maybe"}, "delivery.guarantee: 'maybe'"),
+        ({"batch.size": "large"}, "batch.size: 'large' is not a size; write"),
+        ({"delivery.timeout.ms": "soon"}, "delivery.timeout.ms: 'soon' is not a duration; write"),
         ({"batch.size": "10"}, "batch.size: 10 is not between 1024"),
         ({"transaction.id": "a b"}, "transaction.id: 'a b' must be 1 to"),
         ({"transaction.id": "x" * 169}, "transaction.id: 'xxx"),

@@ -8,8 +8,9 @@ from typing import Final
 
 from goqueue.client.addresses import parse_addresses
 from goqueue.client.errors import BrokerUnreachable
+from goqueue.model.units import duration_ms
 from goqueue.spark.pipelines.definition_file import DefinitionFile
-from goqueue.spark.pipelines.fields import Fields
+from goqueue.spark.pipelines.fields import Fields, spark_duration
 from goqueue.spark.pipelines.problems import Problems
 from goqueue.spark.pipelines.sink_definition import SinkDefinition, read_sink
 from goqueue.spark.pipelines.source_definition import SourceDefinition, read_sources
@@ -17,13 +18,9 @@ from goqueue.spark.pipelines.source_definition import SourceDefinition, read_sou
 AVAILABLE_NOW: Final = "available-now"
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 # Often enough to see what happens, seldom enough that batches are worth their start.
-DEFAULT_TRIGGER: Final = "5 seconds"
+_DEFAULT_TRIGGER: Final = "5s"
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-_INTERVAL: Final = re.compile(
-    r"(\d+)\s*(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?)", re.IGNORECASE
-)
-_SPARK_UNITS: Final = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +101,7 @@ def read_definition(
 def _read_run(fields: Fields) -> RunSettings:
     table = fields.table("run")
     if table is None:
-        return RunSettings(trigger=DEFAULT_TRIGGER, checkpoint=None, master=None, conf={})
+        table = Fields(fields.file, Problems(), ("run",), {})
     settings = RunSettings(
         trigger=_read_trigger(table),
         checkpoint=table.text("checkpoint") or None,
@@ -119,16 +116,15 @@ def _read_run(fields: Fields) -> RunSettings:
 
 
 def _read_trigger(table: Fields) -> str:
-    text = table.text("trigger", DEFAULT_TRIGGER).strip()
+    text = table.text("trigger", _DEFAULT_TRIGGER).strip()
     if text in (AVAILABLE_NOW, "once"):
         return AVAILABLE_NOW
-    interval = _INTERVAL.fullmatch(text)
-    if interval is None:
+    interval_ms = duration_ms(text)
+    if interval_ms is None:
         table.problem(
             "trigger",
             f"{text!r}: write {AVAILABLE_NOW} (all there is now, then end), or how often to look, "
-            'such as "5 seconds" or "1 minute"',
+            'such as "5s" or "1m"',
         )
-        return DEFAULT_TRIGGER
-    unit = interval[2].lower()
-    return f"{interval[1]} {_SPARK_UNITS.get(unit, unit)}"
+        return text
+    return spark_duration(interval_ms)

@@ -5,6 +5,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from goqueue.model.units import duration_ms
 from goqueue.spark.pipelines.definition_file import DefinitionFile
 from goqueue.spark.pipelines.field_lines import FieldPath
 from goqueue.spark.pipelines.problems import Problems
@@ -73,6 +74,18 @@ class Fields:
             self.problem(name, f"{value} is not between {minimum} and {maximum}")
             return None
         return value
+
+    def duration_ms(self, name: str, *, minimum: int = 0, required: str = "") -> int | None:
+        """Such as "5s" or "1h30m"; `required` says what to write if it is missing."""
+        text = self.text(name, required=required)
+        if not text.strip():
+            return None
+        found_ms = duration_ms(text)
+        if found_ms is None:
+            self.problem(name, f'{text!r} is no duration; write "30s", "10m" or "7d"')
+        elif found_ms < minimum:
+            self.problem(name, f"{text!r} is shorter than {minimum} ms")
+        return found_ms
 
     def flag(self, name: str, *, default: bool) -> bool:
         value = self._get(name)
@@ -164,6 +177,11 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
             text = str(value).lower() if isinstance(value, bool) else str(value)
             found.append((prefix + key, text))
     return found
+
+
+def spark_duration(milliseconds: int) -> str:
+    """A duration as Spark reads it in triggers, watermarks and windows."""
+    return f"{milliseconds} milliseconds"
 
 
 def _kind(value: object) -> str:

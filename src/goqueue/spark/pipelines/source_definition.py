@@ -6,19 +6,19 @@ from typing import Final
 
 from goqueue.spark.option_names import InvalidOption
 from goqueue.spark.pipelines.field_lines import FieldPath
-from goqueue.spark.pipelines.fields import Fields
+from goqueue.spark.pipelines.fields import Fields, spark_duration
 from goqueue.spark.source.options import FORMATS, parse_source_options
 
 _VIEW: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_]")
 _CHOOSERS: Final = ("topic", "topics", "topicPattern")
-_DELAY: Final = re.compile(r"\d+\s*(second|minute|hour|day)s?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
     # A column of the view, or a field of the value such as `value.orderedAt`.
     column: str
+    # As Spark takes it.
     delay: str
 
 
@@ -133,8 +133,6 @@ def _read_watermark(table: Fields) -> Watermark | None:
     if inner is None:
         return None
     column = inner.text("column", required='name a time, such as column = "timestamp"')
-    delay = inner.text("delay", required='how late records may be: delay = "10 minutes"')
-    if delay and _DELAY.fullmatch(delay.strip()) is None:
-        inner.problem("delay", f'{delay!r} is no duration; write "30 seconds" or "10 minutes"')
+    delay_ms = inner.duration_ms("delay", required='how late records may be: delay = "10m"')
     inner.finish()
-    return Watermark(column, delay)
+    return Watermark(column, spark_duration(delay_ms or 0))

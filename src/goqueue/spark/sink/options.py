@@ -82,14 +82,14 @@ def parse_options(given: Mapping[str, str], *, is_stream: bool) -> WriterOptions
         is_exactly_once=guarantee == EXACTLY_ONCE,
         transaction_id=transaction_id,
         transaction_sequence=sequence or 0,
-        transaction_timeout_ms=options.number(
+        transaction_timeout_ms=options.duration_ms(
             "transaction.timeout.ms", minimum=1_000, maximum=INT32_MAX
         )
         or TRANSACTION_TIMEOUT_MS_DEFAULT,
-        delivery_timeout_ms=options.number("delivery.timeout.ms", minimum=1, maximum=INT32_MAX)
+        delivery_timeout_ms=options.duration_ms("delivery.timeout.ms", minimum=1, maximum=INT32_MAX)
         or DELIVERY_TIMEOUT_MS_DEFAULT,
         compression=options.choice("compression.type", tuple(COMPRESSIONS), "none"),
-        batch_bytes=options.number("batch.size", minimum=1_024, maximum=100 * 1024 * 1024)
+        batch_bytes=options.size_bytes("batch.size", minimum=1_024, maximum=100 * 1024 * 1024)
         or BATCH_BYTES_DEFAULT,
         http_url=options.text("http.url") or None,
     )

@@ -159,11 +159,15 @@ def parse_source_options(given: Mapping[str, str], *, streaming: bool | None) ->
         max_offsets_per_trigger=options.number(
             "maxOffsetsPerTrigger", minimum=1, maximum=INT64_MAX
         ),
-        max_bytes_per_trigger=options.number("maxBytesPerTrigger", minimum=1, maximum=INT64_MAX),
+        max_bytes_per_trigger=options.size_bytes(
+            "maxBytesPerTrigger", minimum=1, maximum=INT64_MAX
+        ),
         fail_on_data_loss=options.flag("failOnDataLoss", default=True),
         isolation=READ_COMMITTED if level == "read_committed" else READ_UNCOMMITTED,
         columns=_columns(options),
-        fetch_bytes=options.number("fetch.max.bytes", minimum=_MIN_FETCH_BYTES, maximum=INT32_MAX)
+        fetch_bytes=options.size_bytes(
+            "fetch.max.bytes", minimum=_MIN_FETCH_BYTES, maximum=INT32_MAX
+        )
         or DEFAULT_FETCH_BYTES,
         group_id=options.text("group.id"),
         key=_field_format(options, "key"),

@@ -1,5 +1,6 @@
 """What is wrong with a definition, found in the file alone."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,47 @@ def test_what_stands_in_it(tmp_path: Path) -> None:
     assert source.options["value.format"] == "string"
     assert definition.sink is not None
     assert (definition.sink.topic, definition.sink.mode) == ("out", "append")
-    assert definition.run.trigger == "5 seconds"
+    assert definition.run.trigger == "5000 milliseconds"
+
+
+@pytest.mark.parametrize(
+    ("written", "milliseconds"),
+    [("250ms", 250), ("1h30m", 5_400_000), ("7d", 604_800_000), ("10 minutes", 600_000)],
+)
+def test_durations_are_written_as_everywhere(
+    tmp_path: Path, written: str, milliseconds: int
+) -> None:
+    watermark = f'watermark = {{ column = "t", delay = "{written}" }}\n[sql]'
+    text = SOUND.replace("[sql]", watermark).replace('"5s"', f'"{written}"')
+    definition = load(tmp_path, text).definition
+    as_spark_has_it = f"{milliseconds} milliseconds"
+    assert definition.run.trigger == as_spark_has_it
+    assert definition.sources[0].watermark is not None
+    assert definition.sources[0].watermark.delay == as_spark_has_it
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "expected"),
+    [
+        ("archive", 'vacuumAfter = "7d"', None),
+        ("archive", 'vacuumAfter = "never"', None),
+        ("archive", 'vacuumAfter = "6d"', "archive.vacuumAfter: would delete files"),
+        ("archive", 'vacuumAfter = "soon"', "archive.vacuumAfter: 'soon' is no duration"),
+        ("dead-letters", 'bucket = "15m"', None),
+        ("dead-letters", 'bucket = "0s"', "dead-letters.bucket: '0s' is shorter than 1 ms"),
+    ],
+)
+def test_durations_of_the_kinds(
+    tmp_path: Path, kind: str, field: str, expected: str | None
+) -> None:
+    [example] = find_kind(kind).example("p").values()
+    name = field.partition(" ")[0]
+    text = re.sub(rf"(?m)^(# )?{name} =.*$", field, example)
+    if expected is None:
+        load(tmp_path, text)
+    else:
+        [found] = problems(tmp_path, text)
+        assert expected in found
 
 
 def test_yaml_says_the_same(tmp_path: Path) -> None:

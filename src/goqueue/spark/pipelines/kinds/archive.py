@@ -13,6 +13,7 @@ from goqueue.spark.archive.archive import (
 from goqueue.spark.archive.upkeep import MIN_KEEP_HOURS, Upkeep
 from goqueue.spark.pipelines.definition import PipelineDefinition
 from goqueue.spark.pipelines.field_lines import FieldPath
+from goqueue.spark.pipelines.fields import Fields
 from goqueue.spark.pipelines.kinds.kind import Kind, Run, RunContext
 from goqueue.spark.pipelines.problems import Problems
 from goqueue.spark.pipelines.sinks import trigger_arguments
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _SECTION: Final = "archive"
 _WAIT: Final = "wait"
+_NEVER: Final = "never"
+_HOUR_MS: Final = 3_600_000
 _MAX: Final = 1_000_000_000
 
 _DEFINITION: Final = """\
@@ -38,12 +41,12 @@ table = "archive/orders"                   # a folder beside this file, or an ad
 # group = "archive-{name}"                 # its committed offsets say what is archived
 # retention = "wait"                       # the topic keeps segments until they are archived
 # compactEvery = 50                        # commits between compactions of small files; 0: never
-# vacuumHours = 168                        # replaced files stay for so long; 0: for ever
+# vacuumAfter = "7d"                       # how long replaced files stay; or never
 # failOnDataLoss = true                    # an error where the topic lost records unarchived
 # maxOffsetsPerTrigger = 2000000           # records of a batch at most
 
 [run]
-trigger = "1 minute"                       # or available-now: all there is, then end
+trigger = "1m"                             # or available-now: all there is, then end
 """
 
 
@@ -85,18 +88,10 @@ def _read(
             check_topic_name(topic)
         except GoQueueError as error:
             fields.problem("topic", error.message)
-    keep_hours = fields.number("vacuumHours", minimum=0, maximum=_MAX)
-    if keep_hours is not None and 0 < keep_hours < MIN_KEEP_HOURS:
-        fields.problem(
-            "vacuumHours",
-            f"{keep_hours} would delete files that readers and slow tasks still need; write at "
-            f"least {MIN_KEEP_HOURS}, or 0 to keep all",
-        )
-        keep_hours = None
     compact_every = fields.number("compactEvery", minimum=0, maximum=_MAX)
     upkeep = Upkeep(
         compact_every=Upkeep().compact_every if compact_every is None else compact_every,
-        keep_hours=Upkeep().keep_hours if keep_hours is None else keep_hours,
+        keep_hours=_read_keep_hours(fields),
     )
     archive = Archive(
         bootstrap_servers=definition.bootstrap_servers,
@@ -114,3 +109,19 @@ def _read(
     is_waited_for = fields.choice("retention", (_WAIT, "ignore"), "ignore") == _WAIT
     fields.finish()
     return archive, is_waited_for
+
+
+def _read_keep_hours(fields: Fields) -> int:
+    if fields.text("vacuumAfter") == _NEVER:
+        return 0
+    keep_ms = fields.duration_ms("vacuumAfter")
+    if keep_ms is None:
+        return MIN_KEEP_HOURS
+    keep_hours = keep_ms // _HOUR_MS
+    if keep_hours < MIN_KEEP_HOURS:
+        fields.problem(
+            "vacuumAfter",
+            "would delete files that readers and slow tasks still need; write at least "
+            f'"{MIN_KEEP_HOURS // 24}d", or "{_NEVER}" to keep all',
+        )
+    return max(keep_hours, MIN_KEEP_HOURS)

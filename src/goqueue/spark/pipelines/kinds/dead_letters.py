@@ -10,6 +10,7 @@ from goqueue.spark.dead_letters.reading import EXCEPTION_HEADERS, GROUPS, DeadLe
 from goqueue.spark.dead_letters.redrive import redrive, waiting
 from goqueue.spark.pipelines.definition import PipelineDefinition
 from goqueue.spark.pipelines.field_lines import FieldPath
+from goqueue.spark.pipelines.fields import spark_duration
 from goqueue.spark.pipelines.kinds.kind import Kind, Run, RunContext
 from goqueue.spark.pipelines.problems import Problems
 from goqueue.spark.pipelines.spark_errors import plain_reason
@@ -22,6 +23,7 @@ _REPORT: Final = "report"
 _REDRIVE: Final = "redrive"
 # A table that a person reads; narrower groups are chosen with `where`.
 _MAX_LINES: Final = 200
+_BUCKET_MS: Final = 3_600_000
 
 _DEFINITION: Final = """\
 # Dead letters of a topic: what died, and why. Try it: goqueue pipeline check .   then   run .
@@ -36,7 +38,7 @@ action = "report"                          # or redrive: send them back, each on
 # sourceTopic, sourcePartition, sourceOffset, deliveries, diedAt, redrivenBy, key, value, headers
 # where = "reason = 'rejected' AND diedAt >= current_timestamp() - INTERVAL 1 DAY"
 groupBy = ["reason", "sourceTopic", "bucket"]   # also: group, exception
-bucket = "1 hour"
+bucket = "1h"
 # exceptionHeaders = ["exception", "error"]     # the first that a message has is its exception
 """
 
@@ -153,7 +155,7 @@ def _read(definition: PipelineDefinition, problems: Problems) -> _Settings:
         is_redrive=fields.choice("action", (_REPORT, _REDRIVE), _REPORT) == _REDRIVE,
         where=fields.text("where") or None,
         group_by=group_by,
-        bucket=fields.text("bucket", "1 hour"),
+        bucket=spark_duration(fields.duration_ms("bucket", minimum=1) or _BUCKET_MS),
         exception_headers=tuple(fields.texts("exceptionHeaders")) or EXCEPTION_HEADERS,
     )
     fields.finish()

@@ -45,7 +45,7 @@ partitions = 1                             # makes the topic if it is not there
 key = "customer"
 
 [run]
-trigger = "5 seconds"                      # or available-now: all there is, then end
+trigger = "5s"                             # or available-now: all there is, then end
 """
 _FUNCTIONS: Final = '''\
 """Called by the pipeline with a SparkSession and the run's context.

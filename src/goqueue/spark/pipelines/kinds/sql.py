@@ -28,7 +28,7 @@ format = "json"                            # binary, string, json, or avro with 
 schema = "id BIGINT, customer STRING, amount DOUBLE"   # leave it out to ask the registry
 mode = "permissive"                        # null for values that are no such JSON
 # Windows are closed, and their rows sent, when records are this much younger than their end.
-watermark = {{ column = "timestamp", delay = "30 seconds" }}
+watermark = {{ column = "timestamp", delay = "30s" }}
 
 [sql]
 file = "query.sql"                         # or: query = "SELECT …"
@@ -40,7 +40,7 @@ key = "customer"                           # a column of the result
 # mode = "update"                          # every change of a row, not only the closed windows
 
 [run]
-trigger = "5 seconds"                      # or available-now: all there is, then end
+trigger = "5s"                             # or available-now: all there is, then end
 # master = "spark://host:7077"             # a cluster; checkpoint must then be on shared storage
 # conf = {{ spark.sql.shuffle.partitions = 4 }}
 """

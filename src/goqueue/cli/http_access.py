@@ -1,0 +1,30 @@
+"""How commands that talk HTTP find the broker: by its Kafka address, as all other commands do."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from goqueue.client.http_api import HttpApi
+
+HttpOption = Annotated[
+    str | None,
+    typer.Option(
+        "--http",
+        envvar="GOQUEUE_HTTP_URL",
+        metavar="URL",
+        help="HTTP address, where the one that the broker tells cannot be reached from here.",
+        show_default=False,
+    ),
+]
+
+
+def http_api(bootstrap: str, given_url: str | None) -> "HttpApi":
+    """The API at the address given, else at the one that the broker tells."""
+    from goqueue.client.http_api import HttpApi
+
+    if given_url:
+        return HttpApi(given_url)
+    from goqueue.client.http_address import find_http_url
+
+    return HttpApi(find_http_url(bootstrap))
