@@ -192,7 +192,7 @@ def refused(load: Callable[[], Any], words: str) -> None:
         ({"topic": "bad", "minPartitions": "none"}, "minPartitions: 'none' is not a whole number"),
         ({"topic": "bad", "columns": "key,values"}, "no column 'values'"),
         ({"topic": "bad", "startingOffsets": "soon"}, "startingOffsets: 'soon' is not understood"),
-        ({"topic": "bad", "maxOffsetsPerTrigger": 5}, "only a stream has triggers"),
+        ({"topic": "bad", "kafka.auto.offset.reset": "earliest"}, "said by startingOffsets"),
         ({"topic": "bad", "bootstrap_servers": "nowhere"}, "no broker answers at nowhere:9092"),
     ],
 )

@@ -7,15 +7,16 @@ import re
 import struct
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fastavro
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from goqueue.client.http_api import HttpApi
 from goqueue.client.registry import RegisteredSchema
-from goqueue.spark.option_names import InvalidOption
-from goqueue.spark.source.avro_fields import avro_type, parse_avro
+from goqueue.spark.source.avro_fields import avro_column, parse_avro
 from goqueue.spark.source.json_fields import json_reader, json_type
 from goqueue.testing import ServerProcess
 
@@ -42,13 +43,28 @@ ORDER: dict[str, Any] = {
 }
 
 
+PROTO = """syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+message Order {
+  int64 id = 1;
+  string who = 2;
+  google.protobuf.Timestamp at = 3;
+}
+"""
+ADDED = """enum Kind { NEW = 0; OLD = 1; }
+  int64 id = 1;
+  Kind kind = 4;"""
+
+
 def newer(order: dict[str, Any]) -> dict[str, Any]:
     added = {"name": "priority", "type": "int", "default": 7}
     return order | {"fields": [*order["fields"], added]}
 
 
 def register(broker: ServerProcess, subject: str, schema: object, kind: str = "AVRO") -> int:
-    body = {"schema": json.dumps(schema), "schemaType": kind}
+    text = schema if isinstance(schema, str) else json.dumps(schema)
+    body = {"schema": text, "schemaType": kind}
     answer = HttpApi(broker.http_url).post("subjects", subject, "versions", body=body)
     return int(answer["id"])
 
@@ -119,6 +135,77 @@ def test_avro_over_two_versions(
         read(spark, bootstrap, topic, key_format="avro", columns="key").collect()
 
 
+def test_protobuf_over_two_versions(
+    spark: "SparkSession", broker: ServerProcess, bootstrap: str, make_topic: MakeTopic, send: Send
+) -> None:
+    topic = make_topic(1)
+    subject = f"{topic}-value"
+    first = register(broker, subject, PROTO, "PROTOBUF")
+    second = register(broker, subject, PROTO.replace("int64 id = 1;", ADDED), "PROTOBUF")
+    order = b"\x08\x07\x12\x03Ada\x1a\x02\x08\x05"
+    send(topic, [wrapped(first, b"\0" + order), wrapped(second, b"\0" + order + b"\x20\x01")])
+    rows = read(spark, bootstrap, topic, value_format="protobuf")
+    assert rows.schema["value"].dataType.simpleString() == (
+        "struct<id:bigint,kind:string,who:string,at:timestamp>"
+    )
+    found = [row.asDict() for row in rows.orderBy("offset").select("value.*").collect()]
+    assert [(row["id"], row["kind"], row["who"]) for row in found] == [
+        (7, "NEW", "Ada"),
+        (7, "OLD", "Ada"),
+    ]
+    assert found[0]["at"].timestamp() == 5
+
+
+def test_a_stream_over_a_new_version(
+    spark: "SparkSession",
+    broker: ServerProcess,
+    bootstrap: str,
+    make_topic: MakeTopic,
+    send: Send,
+    tmp_path: Path,
+) -> None:
+    """The number becomes a text while the query stands: it stops, and starts again with it."""
+    topic = make_topic(1)
+    subject = f"{topic}-value"
+    HttpApi(broker.http_url).put("config", subject, body={"compatibility": "NONE"})
+    old = {"type": "record", "name": "Sold", "fields": [{"name": "what", "type": "long"}]}
+    new = old | {"fields": [{"name": "what", "type": "string"}]}
+    old_id = register(broker, subject, old)
+    send(topic, [avro(old_id, old, {"what": 1})])
+
+    def stream(**options: str) -> "DataFrame":
+        return (
+            spark.readStream.format("goqueue")
+            .options(**{"bootstrap.servers": bootstrap, "topic": topic, "value.format": "avro"})
+            .options(startingOffsets="earliest", columns="value", **options)
+            .load()
+        )
+
+    def run(frame: "DataFrame", name: str = "query") -> list[Any]:
+        (
+            frame.selectExpr("CAST(value.what AS STRING) AS what")
+            .writeStream.format("parquet")
+            .option("checkpointLocation", str(tmp_path / f"{name}-checkpoint"))
+            .trigger(availableNow=True)
+            .start(str(tmp_path / name))
+            .awaitTermination()
+        )
+        kept = spark.read.parquet(str(tmp_path / name)).collect()
+        return sorted((row.what for row in kept), key=str)
+
+    following, stopping = stream(), stream(**{"schema.evolution": "stop"})
+    permissive = stream(**{"schema.evolution": "permissive"})
+    assert run(following) == ["1"]
+    new_id = register(broker, subject, new)
+    send(topic, [avro(new_id, new, {"what": "two"})])
+    expected = f"version 2 of subject '{subject}'.*start the query again.*nothing is lost"
+    for frame in (following, stopping):
+        with pytest.raises(StreamingQueryException, match=expected):
+            run(frame)
+    assert run(permissive, "permissive") == ["1", None]
+    assert run(stream()) == ["1", "two"]
+
+
 def test_json_documents(
     spark: "SparkSession",
     broker: ServerProcess,
@@ -164,15 +251,7 @@ def schema_of(content: object, kind: str = "AVRO") -> RegisteredSchema:
     ],
 )
 def test_avro_types(schema: object, expected: str) -> None:
-    assert avro_type(parse_avro(schema_of(schema))).simpleString() == expected
-
-
-def test_avro_that_spark_has_no_type_for() -> None:
-    chain = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": "Node"}]}
-    with pytest.raises(InvalidOption, match="contains itself"):
-        avro_type(parse_avro(schema_of(chain)))
-    with pytest.raises(InvalidOption, match="a union of 2 types"):
-        avro_type(parse_avro(schema_of(["int", "string"])))
+    assert avro_column(parse_avro(schema_of(schema)), 5).type.simpleString() == expected
 
 
 @pytest.mark.parametrize(

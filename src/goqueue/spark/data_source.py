@@ -59,11 +59,12 @@ class GoQueueSource(DataSource):
     def _reading(
         self, schema: StructType, *, streaming: bool
     ) -> "tuple[SourceOptions, RowReading]":
-        from goqueue.spark.source.field_decoding import plan_fields
+        from goqueue.spark.source.field_decoding import plan_columns
         from goqueue.spark.source.range_reading import RowReading
 
         options = self._source_options(streaming=streaming)
-        return options, RowReading(options=options, schema=schema, plans=plan_fields(options))
+        plans = plan_columns(options, schema)
+        return options, RowReading(options=options, schema=schema, plans=plans)
 
     def _source_options(self, *, streaming: bool | None) -> "SourceOptions":
         from goqueue.spark.source.options import parse_source_options

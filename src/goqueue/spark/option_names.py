@@ -4,11 +4,12 @@ Spark hands options over as text in a mapping that ignores case.
 """
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.units import duration_ms, size_bytes
+from goqueue.spark.kafka_options import SECURITY_PROTOCOL, refusal
 
 _KAFKA_PREFIX: Final = "kafka."
 
@@ -26,8 +27,13 @@ class GivenOptions:
         known: Iterable[str],
         *,
         aliases: Mapping[str, str] | None = None,
+        without_effect: Collection[str] = (),
+        refused: Mapping[str, str] | None = None,
     ) -> None:
-        """Refuse what is not in `known`. `aliases` are further spellings: other name -> name."""
+        """Refuse what is not in `known`. `aliases` are further spellings: other name -> name.
+
+        `without_effect` are names that may stand; `refused` has reasons for names that may not.
+        """
         proper = {name.lower(): name for name in known}
         also = {other.lower(): name for other, name in (aliases or {}).items()}
         self._values: dict[str, str] = {}
@@ -38,6 +44,11 @@ class GivenOptions:
                 plain = plain.removeprefix(_KAFKA_PREFIX)
             name = proper.get(plain) or also.get(plain)
             if name is None:
+                reason = refusal(plain, str(value), refused or {})
+                if reason is not None:
+                    raise InvalidOption(f"{spelling}: {reason}; leave it out")
+                if plain in without_effect or plain == SECURITY_PROTOCOL:
+                    continue
                 raise InvalidOption(_unknown(spelling, [*proper.values(), *(aliases or {})]))
             if name in spelled:
                 raise InvalidOption(

@@ -42,7 +42,8 @@ class LagPublisher(StreamingQueryListener):
             servers = where.get("bootstrap.servers")
             if servers is None:  # not a source of GoQueue
                 continue
-            group = where.get("group.id") or f"spark-{progress.name or progress.id}"
+            prefix = where.get("groupIdPrefix", "spark")
+            group = where.get("group.id") or f"{prefix}-{progress.name or progress.id}"
             reached = StreamOffsets.from_json(_parsed(source.endOffset))
             if not reached.next_offsets:
                 continue

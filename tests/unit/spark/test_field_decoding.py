@@ -3,6 +3,7 @@
 import decimal
 import json
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ from goqueue.client.http_api import HttpRefused, HttpUnreachable
 from goqueue.client.registry import RegisteredSchema, Registry
 from goqueue.model.errors import GoQueueError, InvalidRecord
 from goqueue.spark.source.field_decoding import FieldPlan
+from goqueue.spark.source.writer_schemas import SchemaChanged
 
 PRICE = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
 SCHEMA = RegisteredSchema(
@@ -43,6 +45,7 @@ def _plan(*, skip_undecodable: bool) -> FieldPlan:
         name="value",
         format="avro",
         registry_url="http://127.0.0.1:1",
+        subject="orders-value",
         chosen=SCHEMA,
         skip_undecodable=skip_undecodable,
     )
@@ -86,3 +89,46 @@ def test_a_registry_in_trouble_makes_nothing_null(
     decode = _plan(skip_undecodable=True).decoder("orders-0")
     with pytest.raises(type(error)):
         decode(pa.array([GOOD] * 3), OFFSETS)
+
+
+def _newer(monkeypatch: pytest.MonkeyPatch, evolution: str, newer: object) -> FieldPlan:
+    """A plan for version 1, while schema 2 is version 2."""
+    known = {1: SCHEMA, 2: replace(SCHEMA, text=json.dumps(newer))}
+    monkeypatch.setattr(Registry, "by_id", lambda _, schema_id: known[schema_id])
+    monkeypatch.setattr(Registry, "versions_of", lambda _, schema_id, _subject: [schema_id])
+    plan = _plan(skip_undecodable=False)
+    return replace(plan, evolution=evolution, chosen=replace(SCHEMA, version=1))
+
+
+@pytest.mark.parametrize("kind", ["avro", "json"])
+def test_a_newer_version_ends_a_reader_that_asked_for_it(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    plan = replace(_newer(monkeypatch, "stop", json.loads(SCHEMA.text)), format=kind)
+    newer = _written(2, 1234)
+    with pytest.raises(SchemaChanged, match=r"offset 8: .*version 2 .*start the query again"):
+        plan.decoder("orders-0")(pa.array([None, newer, newer]), OFFSETS)
+
+
+def test_a_newer_version_is_read_into_the_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    order = json.loads(SCHEMA.text)
+    order["fields"].append({"name": "note", "type": "string"})
+    plan = _newer(monkeypatch, "follow", order)
+    found = plan.decoder("orders-0")(pa.array([GOOD, _written(2, 99) + b"\x02x", None]), OFFSETS)
+    assert [row and str(row["price"]) for row in found.to_pylist()] == ["12.34", "0.99", None]
+
+
+@pytest.mark.parametrize("evolution", ["follow", "permissive"])
+def test_a_newer_version_that_does_not_fit(monkeypatch: pytest.MonkeyPatch, evolution: str) -> None:
+    order = json.loads(SCHEMA.text)
+    order["fields"][0]["type"] = "boolean"
+    plan = _newer(monkeypatch, evolution, order)
+    column = pa.array([GOOD, struct.pack(">bib", 0, 2, 1), GOOD])
+    if evolution == "permissive":
+        assert plan.decoder("orders-0")(column, OFFSETS)[1].as_py() is None
+        # What is not the schema's fault stays an error.
+        with pytest.raises(InvalidRecord, match=r"at offset 7 .*mode=permissive"):
+            plan.decoder("orders-0")(pa.array([b"\0\0", GOOD, GOOD]), OFFSETS)
+        return
+    with pytest.raises(SchemaChanged, match=r"offset 8 .*start the query again.*nothing is lost"):
+        plan.decoder("orders-0")(column, OFFSETS)

@@ -68,7 +68,7 @@ class Archive:
     # The consumer group whose offsets say what is archived, for people and for retention.
     group: str
     checkpoint: str
-    # How values are decoded into columns: avro or json by the registry, or binary for not at all.
+    # How values are decoded into columns: by the registry, or binary for not at all.
     format: str = "binary"
     registry_url: str = ""
     max_batch_records: int = DEFAULT_BATCH_RECORDS

@@ -10,6 +10,7 @@ from goqueue.client.errors import BrokerUnreachable
 from goqueue.client.record_block import COMPRESSIONS
 from goqueue.model.settings import INT32_MAX
 from goqueue.model.transactions.group_names import GROUP_ID_MAX_LENGTH, is_group_id
+from goqueue.spark.kafka_options import PRODUCER_REFUSED, PRODUCER_WITHOUT_EFFECT
 from goqueue.spark.option_names import GivenOptions, InvalidOption
 
 EXACTLY_ONCE: Final = "exactly-once"
@@ -40,6 +41,8 @@ _KNOWN: Final = (
     "compression.type",
     "batch.size",
     "http.url",
+    # Headers are written where there is a column of them.
+    "includeHeaders",
     # Spark's own, which it hands on.
     "checkpointLocation",
     "queryName",
@@ -64,7 +67,13 @@ class WriterOptions:
 
 
 def parse_options(given: Mapping[str, str], *, is_stream: bool) -> WriterOptions:
-    options = GivenOptions(given, _KNOWN, aliases=_ALIASES)
+    options = GivenOptions(
+        given,
+        _KNOWN,
+        aliases=_ALIASES,
+        without_effect=PRODUCER_WITHOUT_EFFECT,
+        refused=PRODUCER_REFUSED,
+    )
     bootstrap_servers = options.text("bootstrap.servers")
     try:
         parse_addresses(bootstrap_servers)

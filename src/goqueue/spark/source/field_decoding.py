@@ -5,28 +5,29 @@ schema it was written with, whose id stands before its payload: a zero byte and 
 https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/#wire-format
 """
 
-import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql.types import BinaryType, DataType, StringType
+from pyspark.sql.types import BinaryType, DataType, StringType, StructType
 
 from goqueue.client.http_api import HttpRefused
 from goqueue.client.registry import RegisteredSchema, Registry
-from goqueue.model.errors import GoQueueError, InvalidRecord
+from goqueue.model.errors import GoQueueError
 from goqueue.spark.option_names import InvalidOption
+from goqueue.spark.source.nesting import DEPTH_DEFAULT
 from goqueue.spark.source.options import FieldFormat, SourceOptions
+from goqueue.spark.source.writer_schemas import (
+    FOLLOW,
+    STOP,
+    WriterSchemas,
+)
 
 if TYPE_CHECKING:
-    from goqueue.spark.source.arrow_rows import Column, FieldDecoder
-    from goqueue.spark.source.record_scan import Numbers
+    from goqueue.spark.source.arrow_rows import FieldDecoder
 
-_PREFIX: Final = struct.Struct(">bi")
-_MAGIC: Final = 0
-_NOT_FOUND: Final = 404
-# Arrow's own errors are of these kinds, too.
-_ARROW_REFUSALS: Final = (ValueError, TypeError, OverflowError)
+# Nobody registers more between loading a frame and reading it.
+_VERSIONS_TRIED: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,74 +37,77 @@ class FieldPlan:
     name: str
     format: str
     registry_url: str
+    subject: str
     chosen: RegisteredSchema
     skip_undecodable: bool
+    # What to do about records of newer versions than the chosen one.
+    evolution: str = FOLLOW
+    # How often a type may contain itself.
+    max_depth: int = DEPTH_DEFAULT
+    # Of Protobuf: the message, or the first of its file.
+    message: str = ""
 
     def spark_type(self) -> DataType:
-        if self.format == "avro":
-            from goqueue.spark.source.avro_fields import avro_type, parse_avro
+        match self.format:
+            case "avro":
+                from goqueue.spark.source.avro_fields import avro_column, parse_avro
 
-            return avro_type(parse_avro(self.chosen))
+                return avro_column(parse_avro(self.chosen), self.max_depth).type
+            case "protobuf":
+                from goqueue.spark.source.protobuf_fields import protobuf_column
+                from goqueue.spark.source.protobuf_files import named_message, protobuf_file
+
+                message = named_message(protobuf_file(self.chosen), self.message)
+                return protobuf_column(message, self.max_depth).type
         from goqueue.spark.source.json_fields import json_type
 
         return json_type(self.chosen)
 
-    def decoder(self, subject: str) -> "FieldDecoder":
-        """`subject` names the partition in messages."""
-        import pyarrow as pa
+    def _writer_schemas(self) -> WriterSchemas:
+        return WriterSchemas(
+            Registry(self.registry_url),
+            subject=self.subject,
+            version=self.chosen.version,
+            evolution=self.evolution,
+        )
+
+    def decoder(self, partition: str) -> "FieldDecoder":
+        """`partition` names it in messages."""
         from pyspark.sql.pandas.types import to_arrow_type
 
-        read = self._reader()
-        arrow_type = to_arrow_type(self.spark_type(), timezone="UTC")
+        from goqueue.spark.source.row_decoding import RowDecoder
 
-        def undecodable(offset: int, error: Exception) -> None:
-            """Null in its place, where the reader asked for that."""
-            if not self.skip_undecodable:
-                raise InvalidRecord(
-                    f"{self.name} of {subject} at offset {offset} is not what its schema says: "
-                    f"{error}; mode=permissive makes such ones null"
-                ) from error
+        schemas = self._writer_schemas()
+        return RowDecoder(
+            f"{self.name} of {partition}",
+            self._reader(schemas),
+            to_arrow_type(self.spark_type(), timezone="UTC"),
+            schemas,
+            skip_undecodable=self.skip_undecodable,
+        )
 
-        def decode_one(content: bytes | None, offset: int) -> Any:
-            if content is None:
-                return None
-            try:
-                return read(*_unwrapped(content))
-            except GoQueueError as error:
-                # Bytes that only look like a schema's id; all else is the registry's trouble.
-                if not isinstance(error, HttpRefused) or error.status != _NOT_FOUND:
-                    raise
-                return undecodable(offset, error)
-            except Exception as error:  # decoders raise what they like on what they cannot read
-                return undecodable(offset, error)
+    def _reader(self, schemas: WriterSchemas) -> Callable[[bytes, int], Any]:
+        match self.format:
+            case "avro":
+                from goqueue.spark.source.avro_fields import avro_column, avro_reader, parse_avro
 
-        def fitting(value: Any, offset: int) -> Any:
-            try:
-                pa.array([value], arrow_type)
-            except _ARROW_REFUSALS as error:
-                return undecodable(offset, error)
-            return value
+                chosen = parse_avro(self.chosen)
+                return avro_reader(chosen, avro_column(chosen, self.max_depth).shape, schemas.of)
+            case "protobuf":
+                from goqueue.spark.source.protobuf_fields import protobuf_reader
 
-        def decode(column: "Column", offsets: "Numbers") -> "Column":
-            pairs = zip(column.to_pylist(), offsets.tolist(), strict=True)
-            values = [decode_one(*pair) for pair in pairs]
-            try:
-                return pa.array(values, arrow_type)
-            except _ARROW_REFUSALS:  # such as a decimal of more digits than the schema says
-                numbered = zip(values, offsets.tolist(), strict=True)
-                return pa.array([fitting(*pair) for pair in numbered], arrow_type)
-
-        return decode
-
-    def _reader(self) -> Callable[[bytes, int], Any]:
-        if self.format == "avro":
-            from goqueue.spark.source.avro_fields import avro_reader, parse_avro
-
-            return avro_reader(parse_avro(self.chosen), Registry(self.registry_url).by_id)
+                return protobuf_reader(self.chosen, self.message, self.max_depth, schemas.of)
         from goqueue.spark.source.json_fields import json_reader
 
         read = json_reader(self.spark_type())
-        return lambda payload, _schema_id: read(payload)
+        if self.evolution != STOP:
+            return lambda payload, _schema_id: read(payload)
+
+        def read_known(payload: bytes, schema_id: int) -> Any:
+            schemas.of(schema_id)
+            return read(payload)
+
+        return read_known
 
 
 def plan_fields(options: SourceOptions) -> dict[str, FieldPlan]:
@@ -134,10 +138,42 @@ def plan_fields(options: SourceOptions) -> dict[str, FieldPlan]:
             name=name,
             format=given.format,
             registry_url=url,
+            subject=subject,
             chosen=chosen,
             skip_undecodable=options.skip_undecodable,
+            evolution=options.evolution,
+            max_depth=options.max_depth,
+            message=given.message,
         )
     return plans
+
+
+def plan_columns(options: SourceOptions, schema: StructType) -> dict[str, FieldPlan]:
+    """Plans for the columns that a frame was given when it was loaded.
+
+    The registry may have newer versions since: then it is the version that has these columns.
+    """
+    plans = plan_fields(options)
+    types = {field.name: field.dataType.simpleString() for field in schema.fields}
+    return {name: _with_columns(plan, types[name]) for name, plan in plans.items() if name in types}
+
+
+def _with_columns(plan: FieldPlan, wanted: str) -> FieldPlan:
+    newest = plan.chosen.version or 1
+    registry = Registry(plan.registry_url)
+    for version in range(newest, max(newest - _VERSIONS_TRIED, 0), -1):
+        if version != newest:
+            try:
+                chosen = registry.by_version(plan.subject, str(version))
+            except HttpRefused:  # deleted
+                continue
+            plan = replace(plan, chosen=chosen)
+        if plan.spark_type().simpleString() == wanted:
+            return plan
+    raise InvalidOption(
+        f"no version of subject {plan.subject!r} has the columns of this frame, {wanted}; load it "
+        "again to get those of today, and give no schema of your own"
+    )
 
 
 def field_types(options: SourceOptions, plans: dict[str, FieldPlan]) -> dict[str, DataType]:
@@ -163,13 +199,3 @@ def _check_type(name: str, given: FieldFormat, found: RegisteredSchema, subject:
         raise InvalidOption(
             f"{name}.format={given.format}: the schema of subject {subject!r} is {found.type}"
         )
-
-
-def _unwrapped(content: bytes) -> tuple[bytes, int]:
-    """(payload, schema id)"""
-    if len(content) < _PREFIX.size:
-        raise ValueError("it is too short for a schema id")
-    magic, schema_id = _PREFIX.unpack_from(content)
-    if magic != _MAGIC:
-        raise ValueError("it does not begin with a schema id")
-    return content[_PREFIX.size :], schema_id

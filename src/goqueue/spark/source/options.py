@@ -10,8 +10,10 @@ from typing import Final
 
 from goqueue.client.addresses import parse_addresses
 from goqueue.client.errors import BrokerUnreachable
+from goqueue.client.log_cluster import PATIENCE_SECONDS
 from goqueue.client.log_ranges import DEFAULT_FETCH_BYTES, READ_COMMITTED, READ_UNCOMMITTED
 from goqueue.model.settings import INT32_MAX, INT64_MAX
+from goqueue.spark.kafka_options import CONSUMER_REFUSED, CONSUMER_WITHOUT_EFFECT
 from goqueue.spark.option_names import GivenOptions, InvalidOption
 from goqueue.spark.source.log_position import (
     FROM_EARLIEST,
@@ -23,6 +25,8 @@ from goqueue.spark.source.log_position import (
     parse_time,
     parse_times,
 )
+from goqueue.spark.source.nesting import DEPTH_DEFAULT, DEPTH_MAX, DEPTH_OPTION
+from goqueue.spark.source.writer_schemas import EVOLUTIONS, FOLLOW
 
 COLUMNS: Final = (
     "key",
@@ -35,8 +39,8 @@ COLUMNS: Final = (
     "headers",
     "priority",
 )
-FORMATS: Final = ("binary", "string", "avro", "json")
-REGISTRY_FORMATS: Final = ("avro", "json")
+REGISTRY_FORMATS: Final = ("avro", "json", "protobuf")
+FORMATS: Final = ("binary", "string", *REGISTRY_FORMATS)
 
 _CHOOSERS: Final = ("topic", "topics", "topicPattern", "assign")
 _STARTS: Final = ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
@@ -51,19 +55,29 @@ _KNOWN: Final = (
     "maxRecordsPerPartition",
     "maxOffsetsPerTrigger",
     "maxBytesPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
     "failOnDataLoss",
     "isolation.level",
     "includeHeaders",
     "columns",
     "fetch.max.bytes",
     "group.id",
+    "groupIdPrefix",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "kafkaConsumer.pollTimeoutMs",
     "key.format",
     "value.format",
     "key.subject",
     "value.subject",
     "key.schema.version",
     "value.schema.version",
+    "key.message",
+    "value.message",
     "schema.registry.url",
+    "schema.evolution",
+    DEPTH_OPTION,
     "mode",
 )
 # `load("orders")` arrives as the option `path`.
@@ -72,7 +86,14 @@ _ALIASES: Final = {
     "subscribePattern": "topicPattern",
     "path": "topic",
     "max.partition.fetch.bytes": "fetch.max.bytes",
+    "recursive.fields.max.depth": DEPTH_OPTION,
 }
+
+# As Spark's Kafka source has it.
+_TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
+_FETCH_OFFSET_RETRIES: Final = 3
+_FETCH_OFFSET_RETRY_MS: Final = 10
+_GROUP_PREFIX: Final = "spark"
 
 # A task per range; more of them cost more to start than they read.
 _MAX_TASKS: Final = 100_000
@@ -95,6 +116,8 @@ class FieldFormat:
     format: str
     subject: str
     version: str
+    # Of Protobuf: which message of the schema; the first if empty.
+    message: str
 
     @property
     def needs_registry(self) -> bool:
@@ -113,26 +136,42 @@ class SourceOptions:
     max_records_per_partition: int
     max_offsets_per_trigger: int | None
     max_bytes_per_trigger: int | None
+    min_offsets_per_trigger: int
+    max_trigger_delay_ms: int
+    """How long a batch may wait for `min_offsets_per_trigger`."""
+    patience_seconds: float
+    """How long a broker that went away is waited for."""
     fail_on_data_loss: bool
     isolation: int
     columns: tuple[str, ...]
     fetch_bytes: int
     group_id: str
+    group_prefix: str
+    """Before the query's name, where no group is named."""
     key: FieldFormat
     value: FieldFormat
     registry_url: str
     skip_undecodable: bool
     """Null instead of an error for a record that its schema does not fit."""
+    evolution: str
+    """One of EVOLUTIONS: what to do about records of newer schemas than that of the columns."""
+    max_depth: int
+    """How often a type may contain itself."""
 
 
 def parse_source_options(given: Mapping[str, str], *, streaming: bool | None) -> SourceOptions:
     """Check and read the options; with None, what only a batch or only a stream has may stand."""
-    options = GivenOptions(given, _KNOWN, aliases=_ALIASES)
+    options = GivenOptions(
+        given,
+        _KNOWN,
+        aliases=_ALIASES,
+        without_effect=CONSUMER_WITHOUT_EFFECT,
+        refused=CONSUMER_REFUSED,
+    )
     if streaming and (ends := options.given(*_ENDS)):
         raise InvalidOption(f"{ends[0]}: a stream has no end; read a batch, or leave it out")
+    # In a batch they mean nothing, and stand in options that are shared with streams.
     per_trigger = ("maxOffsetsPerTrigger", "maxBytesPerTrigger")
-    if streaming is False and (limits := options.given(*per_trigger)):
-        raise InvalidOption(f"{limits[0]}: only a stream has triggers; leave it out")
     if len(options.given(*per_trigger)) > 1:
         raise InvalidOption(f"{' and '.join(per_trigger)} exclude each other; give one of them")
     start = _position(options, _STARTS, FROM_LATEST if streaming else FROM_EARLIEST)
@@ -162,6 +201,9 @@ def parse_source_options(given: Mapping[str, str], *, streaming: bool | None) ->
         max_bytes_per_trigger=options.size_bytes(
             "maxBytesPerTrigger", minimum=1, maximum=INT64_MAX
         ),
+        min_offsets_per_trigger=_min_offsets(options),
+        max_trigger_delay_ms=_trigger_delay_ms(options),
+        patience_seconds=_patience_seconds(options),
         fail_on_data_loss=options.flag("failOnDataLoss", default=True),
         isolation=READ_COMMITTED if level == "read_committed" else READ_UNCOMMITTED,
         columns=_columns(options),
@@ -170,11 +212,14 @@ def parse_source_options(given: Mapping[str, str], *, streaming: bool | None) ->
         )
         or DEFAULT_FETCH_BYTES,
         group_id=options.text("group.id"),
+        group_prefix=options.text("groupIdPrefix", _GROUP_PREFIX),
         key=_field_format(options, "key"),
         value=_field_format(options, "value"),
         registry_url=options.text("schema.registry.url").rstrip("/"),
         skip_undecodable=options.choice("mode", ("failfast", "permissive"), "failfast")
         == "permissive",
+        evolution=options.choice("schema.evolution", EVOLUTIONS, FOLLOW),
+        max_depth=options.number(DEPTH_OPTION, minimum=1, maximum=DEPTH_MAX) or DEPTH_DEFAULT,
     )
 
 
@@ -187,6 +232,32 @@ def _bootstrap_servers(options: GivenOptions) -> str:
     except BrokerUnreachable as error:
         raise InvalidOption(f"bootstrap.servers: {error}") from None
     return servers
+
+
+def _min_offsets(options: GivenOptions) -> int:
+    least = options.number("minOffsetsPerTrigger", minimum=1, maximum=INT64_MAX) or 0
+    most = options.number("maxOffsetsPerTrigger", minimum=1, maximum=INT64_MAX)
+    if most is not None and least > most:
+        raise InvalidOption(
+            f"minOffsetsPerTrigger: {least} is more than maxOffsetsPerTrigger allows ({most})"
+        )
+    return least
+
+
+def _trigger_delay_ms(options: GivenOptions) -> int:
+    given = options.duration_ms("maxTriggerDelay", minimum=0, maximum=INT64_MAX)
+    return _TRIGGER_DELAY_MS if given is None else given
+
+
+def _patience_seconds(options: GivenOptions) -> float:
+    """As long as the options of Spark's Kafka source ask for, and no less than usual."""
+    tries = options.number("fetchOffset.numRetries", minimum=0, maximum=INT32_MAX)
+    pause_ms = options.number("fetchOffset.retryIntervalMs", minimum=0, maximum=INT32_MAX)
+    poll_ms = options.number("kafkaConsumer.pollTimeoutMs", minimum=0, maximum=INT32_MAX)
+    retries_ms = (_FETCH_OFFSET_RETRIES if tries is None else tries) * (
+        _FETCH_OFFSET_RETRY_MS if pause_ms is None else pause_ms
+    )
+    return max(PATIENCE_SECONDS, retries_ms / 1000, (poll_ms or 0) / 1000)
 
 
 def _topic_choice(options: GivenOptions) -> TopicChoice:
@@ -250,4 +321,5 @@ def _field_format(options: GivenOptions, name: str) -> FieldFormat:
         format=options.choice(f"{name}.format", FORMATS, "binary"),
         subject=options.text(f"{name}.subject"),
         version=version,
+        message=options.text(f"{name}.message"),
     )

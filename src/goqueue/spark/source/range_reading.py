@@ -39,7 +39,9 @@ def read_rows(reading: RowReading, wanted: LogRange) -> "Iterator[pa.RecordBatch
     subject = f"{wanted.topic}-{wanted.partition}"
     decoders = {name: plan.decoder(subject) for name, plan in reading.plans.items()}
     maker = RowMaker(to_arrow_schema(reading.schema, timezone="UTC"), wanted, decoders)
-    with LogCluster(options.bootstrap_servers, was_reached=True) as cluster:
+    with LogCluster(
+        options.bootstrap_servers, patience_seconds=options.patience_seconds, was_reached=True
+    ) as cluster:
         left: LogRange | None = wanted
         while left is not None:
             rest = left

@@ -31,8 +31,11 @@ class BatchReader(DataSourceReader):
         self._bounds = NO_BOUNDS
 
     def partitions(self) -> Sequence[InputPartition]:
-        with LogCluster(self._options.bootstrap_servers) as cluster:
-            ranges = plan_ranges(cluster, self._options, self._bounds)
+        options = self._options
+        with LogCluster(
+            options.bootstrap_servers, patience_seconds=options.patience_seconds
+        ) as cluster:
+            ranges = plan_ranges(cluster, options, self._bounds)
         return [InputPartition(each) for each in ranges]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":

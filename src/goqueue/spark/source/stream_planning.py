@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Mapping
 
-from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, ReadMaxRows, ReadMinRows
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, ReadMaxRows
 
 from goqueue.client.group_facts import PartitionKey
 from goqueue.client.log_cluster import LogCluster, LogTopic
@@ -64,9 +64,14 @@ class StreamPlanner:
             goal = limited(start, goal, limit.max_rows)
         elif isinstance(limit, ReadMaxBytes):
             goal = limited(start, goal, self._rows_of(limit.max_bytes, start, goal))
-        elif isinstance(limit, ReadMinRows) and _size(start, goal) < limit.min_rows:
-            goal = {place: offset for place, offset in start.items() if place in goal}
         return StreamOffsets(goal, available.topic_ids)
+
+    def behind(self, reached: StreamOffsets, available: StreamOffsets) -> int:
+        """How many offsets there are to read."""
+        start = self._starts(_already_read(reached, available), available)
+        return sum(
+            max(0, offset - start[place]) for place, offset in available.next_offsets.items()
+        )
 
     def ranges(self, start: StreamOffsets, end: StreamOffsets) -> list[LogRange]:
         topics = self._topics()

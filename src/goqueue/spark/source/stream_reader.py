@@ -4,6 +4,7 @@ Spark keeps one reader per query in a process of its own, which asks for offsets
 another for the tasks, which only reads.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: StreamOffsets | None = None
         """Where a query of what is available now ends."""
         self._seen: StreamOffsets | None = None
+        self._last_batch_at: float | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name, as below)
         return self._planner.initial().to_json()
@@ -52,7 +54,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         planner = self._planner
         self._seen = planner.available()
         reached = StreamOffsets.from_json(start)
-        return planner.next_end(reached, self._target or self._seen, limit).to_json()
+        if self._may_wait() and planner.behind(reached, self._seen) < self._least:
+            return start
+        end = planner.next_end(reached, self._target or self._seen, limit).to_json()
+        if end != start:
+            self._last_batch_at = time.monotonic()
+        return end
+
+    @property
+    def _least(self) -> int:
+        return self._options.min_offsets_per_trigger
+
+    def _may_wait(self) -> bool:
+        """For more records. The first batch does not, nor a query of what is available now."""
+        if not self._least or self._target is not None or self._last_batch_at is None:
+            return False
+        waited_ms = (time.monotonic() - self._last_batch_at) * 1000
+        return waited_ms < self._options.max_trigger_delay_ms
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Also tells the listener that publishes lag where to, and for which group."""
@@ -61,6 +79,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._seen.to_json() | {
             "bootstrap.servers": self._options.bootstrap_servers,
             "group.id": self._options.group_id,
+            "groupIdPrefix": self._options.group_prefix,
         }
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -79,5 +98,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def _planner(self) -> StreamPlanner:
         if self._cluster is None:
-            self._cluster = LogCluster(self._options.bootstrap_servers)
+            self._cluster = LogCluster(
+                self._options.bootstrap_servers, patience_seconds=self._options.patience_seconds
+            )
         return StreamPlanner(self._cluster, self._options)

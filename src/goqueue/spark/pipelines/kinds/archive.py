@@ -37,7 +37,7 @@ kind = "archive"
 [archive]
 topic = "orders"
 table = "archive/orders"                   # a folder beside this file, or an address with a scheme
-# format = "avro"                          # or json: the value's fields as columns, by the registry
+# format = "avro"                          # json, protobuf: the fields as columns, by the registry
 # group = "archive-{name}"                 # its committed offsets say what is archived
 # retention = "wait"                       # the topic keeps segments until they are archived
 # compactEvery = 50                        # commits between compactions of small files; 0: never
