@@ -131,6 +131,18 @@ def test_batches_are_unpacked_in_one_place() -> None:
     assert found == {"model/records.py", "model/unpacking.py"}
 
 
+def test_numbers_are_read_in_one_place() -> None:
+    """`²` is a digit to `isdigit` and no number to `int`; nor is one of 5,000 digits."""
+    ours = ("broker", "doors", "model", "service", "state")
+    found = [
+        relative(module)
+        for module in MODULES
+        if module.relative_to(SOURCE).parts[0] in ours
+        if re.search(r"\.is(digit|decimal|numeric)\(", module.read_text())
+    ]
+    assert found == ["src/goqueue/model/digits.py"]
+
+
 def test_the_map_names_what_is_there() -> None:
     """docs/architecture.md is how newcomers find their way: every file it names exists."""
     text = (ROOT / "docs" / "architecture.md").read_text()

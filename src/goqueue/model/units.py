@@ -23,8 +23,10 @@ _UNIT_BYTES: Final[Mapping[str, int]] = {
     **{f"{prefix}b": 1_000**power for power, prefix in enumerate("kmgt", start=1)},
     **{f"{prefix}ib": 1_024**power for power, prefix in enumerate("kmgt", start=1)},
 }
-_DURATION_PART: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)", re.ASCII)
-_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.ASCII)
+# Longer numbers are not meant; of hundreds of digits, Python's floats make infinity.
+_NUMBER: Final = r"(\d{1,18}(?:\.\d{1,18})?)"
+_DURATION_PART: Final = re.compile(rf"\s*{_NUMBER}\s*([a-z]+)", re.ASCII)
+_SIZE: Final = re.compile(rf"{_NUMBER}\s*([a-z]+)", re.ASCII)
 
 
 def duration_ms(text: str) -> int | None:

@@ -8,7 +8,7 @@ import pytest
 from goqueue.broker.node import Node
 from goqueue.model.errors import GoQueueError, PartitionOffline
 from goqueue.model.groups.messages import ListGroups, OffsetCommit, OffsetFetch, OffsetToCommit
-from goqueue.model.records import NewRecord
+from goqueue.model.records import NewRecord, encode_records
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
 from goqueue.storage.disk import Disk
@@ -32,6 +32,13 @@ def _damage(folder: Path) -> None:
     content = bytearray(log.read_bytes())
     content[90] ^= 4
     log.write_bytes(content)
+
+
+def _remove_index(folder: Path) -> None:
+    """It would spare the broker the reading."""
+    for path in folder.iterdir():
+        if path.suffix not in (".log", ".json"):
+            path.unlink()
 
 
 async def _commit(broker: Node, group: str, offset: int) -> None:
@@ -121,10 +128,7 @@ def test_delayed_messages_of_other_shards_go_on(open_broker: OpenBroker, tmp_pat
         assert set(numbers) != {broken}
         folder = tmp_path / "data" / "logs" / f"__delayed-{broken}"
         _damage(folder)
-        for path in folder.iterdir():
-            # Without the index, which would spare it the reading.
-            if path.suffix not in (".log", ".json"):
-                path.unlink()
+        _remove_index(folder)
         async with open_broker(**SETTINGS) as broker:
             assert list(broker.hosted.offline) == [("__delayed", broken)]
             for index, number in enumerate(numbers):
@@ -133,5 +137,38 @@ def test_delayed_messages_of_other_shards_go_on(open_broker: OpenBroker, tmp_pat
                         await schedule(broker, index)
                 else:
                     await schedule(broker, index)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("nonsense", [b"\x01", b"\xff" * 9, b""])
+def test_records_of_another_release_take_one_shard_offline(
+    open_broker: OpenBroker, tmp_path: Path, nonsense: bytes
+) -> None:
+    """Their checksums are right: it is what was written, and nobody knows what it means."""
+
+    async def scenario() -> None:
+        async with open_broker(**SETTINGS) as broker:
+            await BrokerService(broker).topics.create(ANYONE, NewTopic(name="t", partitions=1))
+            for group in GROUPS:
+                await _commit(broker, group, 0)
+            await BrokerService(broker).publishing.publish(
+                ANYONE, "t", [NewRecord(value=b"x")], [broker.clock_ms() + 3_600_000]
+            )
+            broken = broker.groups.state.partition_for(GROUPS[0])
+            kept = [each for each in GROUPS if broker.groups.state.partition_for(each) != broken]
+            waiting = broker.delays._shard_number(broker.delays._key("t", 0))
+            for topic, index in (("__consumer_offsets", broken), ("__delayed", waiting)):
+                record = NewRecord(key=nonsense, value=nonsense)
+                broker.partition(topic, index).append_own(encode_records([record], now_ms=1))
+        _remove_index(tmp_path / "data" / "logs" / f"__delayed-{waiting}")
+
+        async with open_broker(**SETTINGS) as broker:
+            offline = broker.hosted.offline
+            assert set(offline) == {("__consumer_offsets", broken), ("__delayed", waiting)}
+            assert all("a record makes no sense" in reason for reason in offline.values())
+            for group in kept:
+                assert await _committed(broker, group) == 0
+            await publish(broker, "t", [NewRecord(value=b"y")])
 
     asyncio.run(scenario())

@@ -19,6 +19,8 @@ from goqueue.model.units import duration_ms, in_plain_units, size_bytes
         ("-5s", None),
         ("5 parsecs", None),
         ("5s later", None),
+        ("9" * 400 + "d", None),
+        ("1." + "9" * 400 + "d", None),
     ],
 )
 def test_durations(text: str, expected: int | None) -> None:
@@ -38,6 +40,7 @@ def test_durations(text: str, expected: int | None) -> None:
         ("GB", None),
         ("1GB1MB", None),
         ("-1GB", None),
+        ("9" * 400 + "GB", None),
     ],
 )
 def test_sizes(text: str, expected: int | None) -> None:

@@ -6,6 +6,7 @@ from concurrent.futures import Executor
 from typing import Final, NamedTuple
 
 from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.runtime.stored_records import making_sense
 from goqueue.model.batch import read_header
 from goqueue.model.decoding_bounds import DecodingBounds
 from goqueue.model.log import Isolation
@@ -132,15 +133,17 @@ class DelayLog:
         """Blocking: a part of the log from `offset` on, and where the next begins."""
         log = self.partition.log
         part = log.read(offset, REPLAY_BYTES, up_to=up_to, at_least_one=True, may_block=True)
-        found: list[StoredMessage | Note] = []
-        for record in _records(part.data):
-            address = parse_address(record.headers)
-            if address is None:
-                found.append(parse_note(record.value or b""))
-            else:
-                size = stored_size_bytes(record.key, record.value, record.headers[1:])
-                found.append(StoredMessage(address, record.offset, size))
+        with making_sense():
+            found = [_stored(record) for record in _records(part.data)]
         return found, part.next_offset
+
+
+def _stored(record: StoredRecord) -> StoredMessage | Note:
+    address = parse_address(record.headers)
+    if address is None:
+        return parse_note(record.value or b"")
+    size = stored_size_bytes(record.key, record.value, record.headers[1:])
+    return StoredMessage(address, record.offset, size)
 
 
 def _size_bytes(message: NewRecord) -> int:

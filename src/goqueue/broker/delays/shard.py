@@ -7,7 +7,7 @@ follows at leisure, in a thread; a start reads the index and the log after it.
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import Final, ParamSpec, TypeVar
 from uuid import UUID
@@ -18,6 +18,7 @@ from goqueue.broker.delays.log import DelayLog, StoredMessage
 from goqueue.broker.delays.position import IndexPosition, position_of, restored
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.producer_ids import ProducerIdSource
+from goqueue.broker.runtime.stored_records import making_sense
 from goqueue.model.errors import Conflict, GoQueueError
 from goqueue.model.records import NewRecord
 from goqueue.state.delays.machine import DelayMachine, Origin, Unindexed
@@ -107,11 +108,8 @@ class DelayShard:
             offset = position.next_offset
         while offset < end:
             part, offset = await self._run(self.log.replay_part, offset, end)
-            for item in part:
-                if isinstance(item, StoredMessage):
-                    self.machine.replay_scheduled(*item)
-                else:
-                    self.machine.replay(item)
+            with making_sense():
+                self._replay(part)
             if len(self.machine.far) > FAR_MAX:
                 await self.update_index()
         first = self.machine.loaded()
@@ -120,6 +118,13 @@ class DelayShard:
         if position is None:
             # Without an index the last sequence may be unknown: a new producer begins at 0.
             await self.take_producer_id()
+
+    def _replay(self, part: Iterable[StoredMessage | Note]) -> None:
+        for item in part:
+            if isinstance(item, StoredMessage):
+                self.machine.replay_scheduled(*item)
+            else:
+                self.machine.replay(item)
 
     async def _restore(self, position: IndexPosition) -> None:
         now_ms = self.clock_ms()

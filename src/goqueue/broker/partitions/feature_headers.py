@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from goqueue.model.batch import BatchHeader, Buffer
 from goqueue.model.byte_pattern import BytePattern
+from goqueue.model.digits import number_in
 from goqueue.model.errors import InvalidRecord
 from goqueue.model.header_names import DELAY_MS, DELIVER_AT, PREFIX, PRIORITY, TTL_MS
 from goqueue.model.queues.lanes import Lane
@@ -59,13 +60,13 @@ def features_of(headers: Iterable[Header], *, now_ms: int, record_index: int = 0
 
 def _number(name: str, value: bytes | None, record_index: int) -> int:
     text = (value or b"").decode("ascii", "replace").strip()
-    # Milliseconds of up to 18 digits fit an int64, which is what clients and stores work with.
-    if not text.isdigit() or len(text) > 18:
+    number = number_in(text)
+    if number is None:
         raise InvalidRecord(
             f"header {name}: {text!r} is not a whole number of milliseconds from 0 to 10^18",
             record_index,
         )
-    return int(text)
+    return number
 
 
 def _lane(value: bytes | None, record_index: int) -> Lane:

@@ -12,6 +12,7 @@ from goqueue.broker.partitions.log import Log
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues.queues import Queues
 from goqueue.model.delays import LIST_MAX, DelayedPage
+from goqueue.model.digits import number_in
 from goqueue.model.log import MAX_TIMESTAMP, Isolation
 from goqueue.model.partitioner import partition_for_key
 from goqueue.model.queues.fifo import DEDUPLICATION_MS, number_at, time_of
@@ -22,6 +23,8 @@ from goqueue.model.rights import ReadableTopic
 from goqueue.state.queues.fifo_window import Taken
 
 _GROUP: Final = own_group(SQS_GROUP, OwnWork.FIFO_WINDOW)
+# Those of `number_text`.
+SEQUENCE_NUMBER_DIGITS: Final = 20
 # One read of the log.
 READ_BYTES: Final = 4 * 1024 * 1024
 READ_RECORDS: Final = 10_000
@@ -133,7 +136,5 @@ def _taken(queue: SqsQueue, record: Record | NewRecord) -> Taken | None:
 
 
 def _number(facts: SystemFacts, record_ms: int | None) -> int:
-    text = facts.sequence_number
-    if text is not None and text.isdecimal():
-        return int(text)
-    return number_at(facts.sent_ms(record_ms))
+    number = number_in(facts.sequence_number, SEQUENCE_NUMBER_DIGITS)
+    return number_at(facts.sent_ms(record_ms)) if number is None else number

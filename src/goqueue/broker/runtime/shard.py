@@ -15,6 +15,7 @@ from concurrent.futures import Executor
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.runtime.stored_records import making_sense
 from goqueue.broker.runtime.table import StateTable
 from goqueue.model.errors import GoQueueError, NotLeader
 from goqueue.model.records import NewRecord, encode_records
@@ -103,10 +104,11 @@ class StateShard(Generic[M]):
         table = await self._loop.run_in_executor(
             self._threads, lambda: StateTable.load(log, up_to=end)
         )
-        for count, (key, value) in enumerate(table.entries.items(), 1):
-            self.machine.replay(StateRecord(key, value))
-            if count % LOAD_SLICE == 0:
-                await asyncio.sleep(0)
+        with making_sense():
+            for count, (key, value) in enumerate(table.entries.items(), 1):
+                self.machine.replay(StateRecord(key, value))
+                if count % LOAD_SLICE == 0:
+                    await asyncio.sleep(0)
         self._snapshot_entries = len(table.entries)
         self.take(self.machine.loaded(self._clock_ms()))
 

@@ -15,6 +15,7 @@ from goqueue.broker.topics.kafka_names import kafka_entries
 from goqueue.metadata.store import Op, Put
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.configs import ConfigChange, ConfigEntry, ConfigSource
+from goqueue.model.digits import number_in
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.names import NodeId
 from goqueue.model.rights import ConfigurableCluster, InspectableCluster
@@ -97,9 +98,10 @@ class BrokerConfigs:
         """None for all brokers. Others look after their own settings."""
         if not broker:
             return None
-        if not broker.lstrip("-").isdecimal():
+        number = number_in(broker.removeprefix("-"))
+        if number is None:
             raise InvalidRequest(f"broker id must be an integer, but it is {broker!r}")
-        if int(broker) != self._node_id:
+        if number != self._node_id or broker.startswith("-"):
             raise InvalidRequest(f"this is broker {self._node_id}; ask broker {broker} itself")
         return self._node_id
 

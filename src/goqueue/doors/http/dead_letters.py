@@ -18,6 +18,7 @@ from goqueue.doors.http.topics import TopicInPath
 from goqueue.doors.http.whole_numbers import whole
 from goqueue.model import header_names
 from goqueue.model.caller import Caller
+from goqueue.model.digits import number_in
 from goqueue.model.queues.dead_letters import StoredDeadLetter, dead_letter_topic
 from goqueue.model.rights import Resource, Verb
 from goqueue.service.broker_service import BrokerService
@@ -136,13 +137,9 @@ def _show(letter: StoredDeadLetter, encoding: Encoding) -> DeadLetter:
         headers=stored.headers,
         reason=said.get(header_names.DEAD_LETTER_REASON),
         group=said.get(header_names.DEAD_LETTER_GROUP),
-        delivery_count=_number(said.get(header_names.DEAD_LETTER_COUNT)),
+        delivery_count=number_in(said.get(header_names.DEAD_LETTER_COUNT)),
         source_topic=said.get(header_names.DEAD_LETTER_TOPIC),
-        source_partition=_number(said.get(header_names.DEAD_LETTER_PARTITION)),
-        source_offset=_number(said.get(header_names.DEAD_LETTER_OFFSET)),
-        died_at=_number(said.get(header_names.DEAD_LETTER_TIME)),
+        source_partition=number_in(said.get(header_names.DEAD_LETTER_PARTITION)),
+        source_offset=number_in(said.get(header_names.DEAD_LETTER_OFFSET)),
+        died_at=number_in(said.get(header_names.DEAD_LETTER_TIME)),
     )
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdigit() else None

@@ -19,6 +19,7 @@ from goqueue.doors.http.stored_message import StoredMessage, show_record
 from goqueue.doors.http.topics import TopicInPath
 from goqueue.doors.web.long_poll import LONG_POLL_MAX_MS, or_gone
 from goqueue.model.caller import Caller
+from goqueue.model.digits import number_in
 from goqueue.model.log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, PageRequest, RecordPage
 from goqueue.model.rights import Resource, Verb
 from goqueue.model.settings import INT32_MAX
@@ -162,6 +163,9 @@ async def read_messages(
     return _show(await or_gone(reading, request.receive, closing), partition, encoding)
 
 
+# Of offsets and times, as Kafka has them.
+_INT64_DIGITS: Final = 19
+
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (publish_messages, read_messages)
 
 
@@ -170,16 +174,18 @@ def _begin(offset: str | None, timestamp: str | None) -> dict[str, int]:
         if offset is not None:
             raise Refusal(422, "invalid_request", "offset, timestamp: give one of the two")
         return {"since_ms": _parse_time("timestamp", timestamp)}
-    if offset is not None and offset.isdigit():
-        return {"offset": int(offset)}
+    number = number_in(offset, _INT64_DIGITS)
+    if number is not None:
+        return {"offset": number}
     if offset not in (None, "earliest", "latest"):
         raise Refusal(400, "invalid_request", "offset: neither a number nor earliest nor latest")
     return {"since_ms": LATEST_TIMESTAMP if offset == "latest" else EARLIEST_TIMESTAMP}
 
 
 def _parse_time(field: str, text: str) -> int:
-    if text.isdigit():
-        return int(text)
+    number = number_in(text, _INT64_DIGITS)
+    if number is not None:
+        return number
     try:
         time = datetime.fromisoformat(text)
         if time.tzinfo is None:

@@ -9,6 +9,7 @@ import msgspec
 
 from goqueue.doors.registry.errors import HttpRefusal
 from goqueue.model.caller import Caller
+from goqueue.model.digits import number_in
 from goqueue.model.schemas.errors import RefusalKind, RegistryRefusal, invalid_schema
 from goqueue.model.schemas.formats import SchemaType
 from goqueue.model.schemas.messages import NewSchema, Reference
@@ -159,8 +160,9 @@ def parse_version(text: str) -> int | None:
     """None is the latest."""
     if text in ("latest", "-1"):
         return None
-    if text.isascii() and text.isdecimal() and 1 <= int(text[:11]) <= VERSION_MAX:
-        return int(text)
+    number = number_in(text)
+    if number is not None and 1 <= number <= VERSION_MAX:
+        return number
     raise RegistryRefusal(
         RefusalKind.INVALID_VERSION,
         f"The specified version '{text}' is not a valid version id. Allowed values are between "
@@ -169,8 +171,9 @@ def parse_version(text: str) -> int | None:
 
 
 def parse_id(text: str) -> int:
-    if text.isascii() and text.isdecimal() and int(text[:11]) <= VERSION_MAX:
-        return int(text)
+    number = number_in(text)
+    if number is not None and number <= VERSION_MAX:
+        return number
     raise HttpRefusal(404, f"{text!r} is not the id of a schema")
 
 

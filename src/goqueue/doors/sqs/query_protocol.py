@@ -4,16 +4,23 @@ Lists and maps are flattened in both directions: `Attribute.1.Name=…&Attribute
 the JSON protocol writes as `{"Attributes": {…: …}}`.
 """
 
+import re
 from collections.abc import Mapping
 from html import escape
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
 from goqueue.doors.sqs.errors import ErrorKind, SqsError
+from goqueue.model.digits import number_in
 
 NAMESPACE: Final = "http://queue.amazonaws.com/doc/2012-11-05/"
 # Ten messages with ten attributes of three fields each, and as much again.
 FIELDS_MAX: Final = 1_000
+# Steps of a parameter's name: an attribute of a message in a batch has six. A longer one names
+# nothing, and lists within lists without end would be walked through one within the other.
+PATH_MAX: Final = 8
+# What XML 1.0 (2.2) cannot hold, whatever way it is written.
+_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class _Flat(NamedTuple):
@@ -76,7 +83,7 @@ def unflatten(action: str, form: Mapping[str, str]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for name, value in form.items():
         place = tree
-        *path, last = name.split(".")
+        *path, last = name.split(".", PATH_MAX)
         for step in path:
             inner = place.setdefault(step, {})
             if not isinstance(inner, dict):
@@ -108,9 +115,10 @@ def _named(tree: dict[str, Any], shapes: Mapping[str, _Flat]) -> dict[str, Any]:
 
 
 def _position(index: str) -> int:
-    if not index.isdecimal():
+    number = number_in(index)
+    if number is None:
         raise SqsError(ErrorKind.MALFORMED, f"{index} is not the number of a list's member.")
-    return int(index)
+    return number
 
 
 def _part(item: object, name: str) -> Any:
@@ -175,5 +183,7 @@ def _element(parts: list[str], name: str, value: object, shapes: Mapping[str, _F
 
 
 def _text(text: str) -> str:
-    # XML parsers turn a bare carriage return into a line feed.
-    return escape(text, quote=False).replace("\r", "&#13;").replace('"', "&quot;")
+    # Errors quote what the client sent, and Kafka's clients write keys of any bytes. XML parsers
+    # turn a bare carriage return into a line feed.
+    sendable = _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+    return escape(sendable, quote=False).replace("\r", "&#13;").replace('"', "&quot;")

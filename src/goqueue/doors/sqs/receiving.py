@@ -12,6 +12,7 @@ from goqueue.doors.sqs.digests import attributes_digest, body_digest
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, invalid_parameter
 from goqueue.doors.sqs.message_headers import attributes_of, body_of, derived_message_id
 from goqueue.doors.sqs.requests import AttributeValue, ReceiveMessage
+from goqueue.model.digits import number_in
 from goqueue.model.header_names import DEAD_LETTER_COUNT, DEAD_LETTER_TOPIC
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.fifo import derived_number
@@ -158,12 +159,16 @@ def _system_attributes(
     return found
 
 
+# Of how often a message was received.
+COUNT_DIGITS: Final = 9
+
+
 def _received_before(record: Record) -> int:
     """How often a dead letter was received where it came from: "across all queues"."""
     for name, value in record.headers:
         # Any producer may write headers: a number that is too long for a count is none.
-        if name == DEAD_LETTER_COUNT and value and len(value) <= 9 and value.isdigit():
-            return int(value)
+        if name == DEAD_LETTER_COUNT and value is not None:
+            return number_in(value.decode("ascii", "replace"), COUNT_DIGITS) or 0
     return 0
 
 

@@ -3,7 +3,10 @@
 from typing import Final
 
 from goqueue.doors.web.asgi import Scope
+from goqueue.model.digits import number_in
 
+# AWS has twelve; the region and account of a queue are kept in form only.
+ACCOUNT_DIGITS_MAX: Final = 20
 TARGET: Final = b"AmazonSQS."
 _FORM: Final = b"application/x-www-form-urlencoded"
 
@@ -23,4 +26,4 @@ def is_for_sqs(scope: Scope) -> bool:
 def is_queue_path(path: str) -> bool:
     _, _, rest = path.partition("/")
     account, _, name = rest.partition("/")
-    return account.isdecimal() and bool(name) and "/" not in name
+    return number_in(account, ACCOUNT_DIGITS_MAX) is not None and bool(name) and "/" not in name

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from goqueue.model.digits import number_in
 from goqueue.model.errors import InvalidRequest
 from goqueue.model.queues.arns import name_in_arn
 from goqueue.model.queues.refusals import InvalidAttribute, UnknownAttribute
@@ -48,7 +49,8 @@ class RedrivePolicy(NamedTuple):
 
 def _number(minimum: int, maximum: int) -> Callable[[str, str], None]:
     def check(name: str, text: str) -> None:
-        if not text.isdecimal() or not minimum <= int(text) <= maximum:
+        number = number_in(text)
+        if number is None or not minimum <= number <= maximum:
             raise InvalidAttribute(f"Invalid value for the parameter {name}.")
 
     return check
@@ -192,14 +194,15 @@ def parse_redrive_policy(text: str) -> RedrivePolicy | None:
     if target is None:
         raise invalid_parameter("RedrivePolicy", text, "Invalid value for deadLetterTargetArn.")
     count = str(policy["maxReceiveCount"])
-    if not count.isdecimal() or not 1 <= int(count) <= MAX_RECEIVE_COUNT_MAX:
+    number = number_in(count)
+    if number is None or not 1 <= number <= MAX_RECEIVE_COUNT_MAX:
         raise invalid_parameter(
             "RedrivePolicy",
             text,
             f"Invalid value for maxReceiveCount: {count}, valid values are from 1 to "
             f"{MAX_RECEIVE_COUNT_MAX} both inclusive.",
         )
-    return RedrivePolicy(target, int(count))
+    return RedrivePolicy(target, number)
 
 
 class RedriveAllowPolicy(NamedTuple):

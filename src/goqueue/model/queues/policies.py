@@ -51,7 +51,7 @@ def check_permission(permission: Permission) -> None:
 def with_statement(text: str, arn: str, permission: Permission) -> str:
     """The policy `text` of the queue `arn` with one statement more."""
     policy = _policy(text, arn)
-    if any(statement.get("Sid") == permission.label for statement in policy["Statement"]):
+    if any(_label(statement) == permission.label for statement in policy["Statement"]):
         raise invalid_parameter("Label", permission.label, "Already exists.")
     if len(policy["Statement"]) >= STATEMENTS_MAX:
         raise OverLimit(
@@ -74,7 +74,7 @@ def with_statement(text: str, arn: str, permission: Permission) -> str:
 def without_statement(text: str, arn: str, label: str) -> str:
     """Empty once the last statement is gone."""
     policy = _policy(text, arn)
-    kept = [s for s in policy["Statement"] if s.get("Sid") != label]
+    kept = [s for s in policy["Statement"] if _label(s) != label]
     if len(kept) == len(policy["Statement"]):
         raise invalid_parameter("Label", label, "can't find label.")
     return json.dumps({**policy, "Statement": kept}) if kept else ""
@@ -90,6 +90,11 @@ def _policy(text: str, arn: str) -> dict[str, Any]:
     if not isinstance(policy["Statement"], list):
         policy["Statement"] = [policy["Statement"]]
     return policy
+
+
+def _label(statement: Any) -> Any:
+    """A policy may be any JSON object, and have in it what is no statement."""
+    return statement.get("Sid") if isinstance(statement, dict) else None
 
 
 def _one_or_many(items: list[str]) -> str | list[str]:

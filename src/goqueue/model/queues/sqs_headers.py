@@ -11,6 +11,7 @@ sqs-sent-timestamp      the SentTimestamp, of messages that were delayed
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from goqueue.model.digits import number_in
 from goqueue.model.records import Header
 
 RESERVED_PREFIX: Final = "sqs-"
@@ -33,9 +34,8 @@ class SystemFacts(NamedTuple):
     sent_timestamp: str | None = None
 
     def sent_ms(self, record_ms: int | None) -> int:
-        if self.sent_timestamp is not None and self.sent_timestamp.isdecimal():
-            return int(self.sent_timestamp)
-        return record_ms or 0
+        said_ms = number_in(self.sent_timestamp)
+        return (record_ms or 0) if said_ms is None else said_ms
 
 
 _FACTS: Final = {

@@ -98,6 +98,13 @@ def test_truth_values_are_xml_ones() -> None:
     assert b"<BatchResultErrorEntry><Id>a</Id><SenderFault>true</SenderFault>" in document
 
 
+def test_what_xml_cannot_hold_is_replaced() -> None:
+    """Errors quote what the client sent, and a key that a Kafka client wrote becomes a group id."""
+    refused = SqsError(ErrorKind.MALFORMED, "a\0b\x1f\ufffe\ud800")
+    message = elements(error_xml(refused, "id-1")).findtext(".//{*}Message")
+    assert message == "a\ufffdb\ufffd\ufffd\ufffd"
+
+
 def test_errors() -> None:
     root = elements(error_xml(no_such_queue(), "id-1"))
     names = {"q": NAMESPACE}
