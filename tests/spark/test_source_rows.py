@@ -26,7 +26,7 @@ from goqueue.model.batch_editing import stamp_append_time
 from goqueue.model.control import Marker, MarkerType, encode_marker
 from goqueue.model.errors import CorruptBatch
 from goqueue.model.records import NewRecord, Record, decode_records, encode_records
-from goqueue.spark.source.arrow_rows import RowMaker
+from goqueue.spark.source.arrow_rows import ROWS_PER_BATCH, RowMaker
 from goqueue.spark.source.options import COLUMNS
 from goqueue.spark.source.row_schema import row_schema
 
@@ -47,7 +47,7 @@ records = st.builds(
 )
 
 
-def rows_of(content: bytes, *, start: int = 0, end: int = 2**62) -> list[dict[str, Any]]:
+def batches_of(content: bytes, *, start: int = 0, end: int = 2**62) -> list[pa.RecordBatch]:
     wanted = LogRange(topic="t", topic_id=uuid.uuid4(), partition=3, start=start, end=end)
     located = [LocatedBatch(position, header) for position, header in iterate_batches(content)]
     maker = RowMaker(SCHEMA, wanted, {})
@@ -56,6 +56,11 @@ def rows_of(content: bytes, *, start: int = 0, end: int = 2**62) -> list[dict[st
         # Not whether text is UTF-8: Spark's own casts from binary do not ask for that either.
         batch.validate()
         assert batch.schema.equals(SCHEMA)
+    return batches
+
+
+def rows_of(content: bytes, *, start: int = 0, end: int = 2**62) -> list[dict[str, Any]]:
+    batches = batches_of(content, start=start, end=end)
     return pa.Table.from_batches(batches, SCHEMA).to_pylist()
 
 
@@ -140,6 +145,20 @@ def test_append_time_and_unknown_time() -> None:
     assert (second["timestampType"], second["timestamp"]) == (0, None)
 
 
+def test_times_beyond_sparks_are_the_latest_it_has() -> None:
+    usual_ms = 1_700_000_000_000
+    # Of a producer that counts nanoseconds, and of one that counts backwards.
+    times = [usual_ms, usual_ms * 1_000_000, -(2**62)]
+    log = b"".join(
+        bytes(batch_at(number, [NewRecord(value=b"v", timestamp_ms=time_ms)]))
+        for number, time_ms in enumerate(times)
+    )
+    (batch,) = batches_of(log)
+    last_us = (2**63 - 1) // 1_000 * 1_000
+    found = batch.column("timestamp").cast(pa.int64()).to_pylist()
+    assert found == [usual_ms * 1_000, last_us, -last_us]
+
+
 @pytest.mark.parametrize(
     ("written", "priority"),
     [
@@ -190,10 +209,25 @@ def test_aborted_transactions_are_left_out() -> None:
 
 
 def test_large_batches_come_in_pieces() -> None:
-    content = [NewRecord(value=b"%d" % number) for number in range(25_000)]
+    count = 2 * ROWS_PER_BATCH + 7
+    content = [NewRecord(value=b"%d" % number) for number in range(count)]
     for compression in (0, 4):
-        rows = rows_of(bytes(batch_at(0, content, compression=compression)))
-        assert [int(row["value"]) for row in rows] == list(range(25_000))
+        batches = batches_of(bytes(batch_at(0, content, compression=compression)), start=5)
+        assert [len(batch) for batch in batches] == [ROWS_PER_BATCH, ROWS_PER_BATCH, 2]
+        rows = pa.Table.from_batches(batches).to_pylist()
+        assert [int(row["value"]) for row in rows] == list(range(5, count))
+
+
+def test_columns_that_nobody_wants_are_not_made() -> None:
+    records = [NewRecord(key=b"k", value=b"%d" % number) for number in range(3)]
+    log = bytes(batch_at(0, records))
+    wanted = LogRange(topic="t", topic_id=uuid.uuid4(), partition=3, start=0, end=9)
+    located = [LocatedBatch(position, header) for position, header in iterate_batches(log)]
+    for field in SCHEMA:
+        maker = RowMaker(pa.schema([field]), wanted, {})
+        (batch,) = maker.rows(FetchedBatches(content=log, batches=located))
+        batch.validate()
+        assert batch.column(0).equals(batches_of(log)[0].column(field.name))
 
 
 def test_snappy_as_java_frames_it() -> None:

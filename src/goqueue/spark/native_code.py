@@ -11,7 +11,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def native(function: Function) -> Function:
-    """Compile when first called. Arguments are numbers and numpy arrays."""
+    """Compile when first called. Arguments are numbers, addresses and numpy arrays."""
     from numba import njit
 
-    return cast(Function, njit(cache=True, nogil=True, boundscheck=False)(function))
+    compiled = njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")(function)
+    return cast(Function, compiled)

@@ -1,20 +1,17 @@
 """Times that a topic may hold and a calendar of four-digit years does not."""
 
-import datetime
 import json
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 from goqueue.spark.archive.delta_files import DataFileWriter
 from goqueue.spark.archive.rows import ArchiveRows
-from goqueue.spark.source.arrow_rows import _timestamps
 
 USUAL_MS = 1_700_000_000_000
-# Of a producer that counts microseconds, and of one that counts nanoseconds.
-MICROSECONDS, NANOSECONDS = USUAL_MS * 1_000, USUAL_MS * 1_000_000
+# Of a producer that counts microseconds.
+MICROSECONDS = USUAL_MS * 1_000
 TIME = pa.timestamp("us", "UTC")
 
 
@@ -48,13 +45,3 @@ def test_an_archive_takes_any_time(
     stats = json.loads(file.stats)
     assert ("timestamp" in stats["maxValues"]) == (has_bounds and time_ms is not None)
     assert "offset" in stats["maxValues"]
-
-
-def test_times_beyond_sparks_are_the_latest_it_has() -> None:
-    times = np.array([USUAL_MS, -1, NANOSECONDS], np.int64)
-    found = _timestamps(times, TIME).cast(pa.int64()).to_pylist()
-    assert found == [USUAL_MS * 1_000, None, (2**63 - 1) // 1_000 * 1_000]
-    assert _timestamps(times[:2], TIME).to_pylist() == [
-        datetime.datetime.fromtimestamp(USUAL_MS / 1_000, datetime.UTC),
-        None,
-    ]

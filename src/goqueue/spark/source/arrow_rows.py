@@ -8,19 +8,12 @@ import pyarrow as pa
 
 from goqueue.client.log_ranges import LogRange
 from goqueue.client.log_reader import FetchedBatches
-from goqueue.model.batch import NO_TIMESTAMP
 from goqueue.model.errors import CorruptBatch
-from goqueue.model.settings import INT64_MAX
 from goqueue.spark.source import record_scan
-from goqueue.spark.source.batch_sections import SectionGroup, section_groups
-from goqueue.spark.source.record_scan import Bytes, Numbers
+from goqueue.spark.source.batch_sections import Numbers, SectionGroup, section_groups
 
-# Spark takes batches of this size at 0.85 of Parquet's rate; far smaller or larger is slower.
-ROWS_PER_BATCH: Final = 10_000
-_MICROSECONDS_PER_MS: Final = 1000
-# The latest that 64 bits of microseconds hold; later ones would turn into others without a word.
-_LAST_TIME_MS: Final = INT64_MAX // _MICROSECONDS_PER_MS
-_STARTS: Final = {"key": record_scan.KEY_START, "value": record_scan.VALUE_START}
+# About what one fetch holds of small records. With 10,000 Spark spends a fifth more on them.
+ROWS_PER_BATCH: Final = 32_768
 
 Column: TypeAlias = "pa.Array[Any]"
 # A column of bytes -> the column that users see; the rows' offsets are for its messages.
@@ -36,104 +29,186 @@ class RowMaker:
         self._schema = schema
         self._wanted = wanted
         self._decoders = decoders
+        self._bounds = np.zeros(record_scan.WANTED_PLACES, np.int64)
+        self._bounds[record_scan.FIRST_OFFSET] = wanted.start
+        self._bounds[record_scan.END_OFFSET] = wanted.end
+        self._bounds[record_scan.ANY_TIME] = 1
         self._topic = pa.repeat(pa.scalar(wanted.topic, pa.string()), ROWS_PER_BATCH)
         self._partition = pa.repeat(pa.scalar(wanted.partition, pa.int32()), ROWS_PER_BATCH)
 
     def rows(self, fetched: FetchedBatches) -> Iterator[pa.RecordBatch]:
         for group in section_groups(fetched):
-            found = self._scan(group)
-            for first in range(0, len(found), ROWS_PER_BATCH):
-                some = found[first : first + ROWS_PER_BATCH]
-                columns = [self._column(field, group.data, some) for field in self._schema]
-                yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
+            cursor = np.zeros(record_scan.CURSOR_PLACES, np.int64)
+            while cursor[record_scan.CURSOR_BATCH] < len(group.batches):
+                scanned = _ScannedRows(self._schema, group, needs_offsets=bool(self._decoders))
+                broken = scanned.scan(cursor, self._bounds)
+                if broken is not None:
+                    raise CorruptBatch(
+                        f"{self._wanted.topic}-{self._wanted.partition}: a record in the batch at "
+                        f"offset {broken} is malformed"
+                    )
+                if scanned.count:
+                    columns = [self._column(field, scanned) for field in self._schema]
+                    yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
-    def _scan(self, group: SectionGroup) -> Numbers:
-        expected = int(group.batches[:, record_scan.RECORD_COUNT].sum())
-        found = np.empty((expected + 1, record_scan.RECORD_COLUMNS), np.int64)
-        count, broken = record_scan.scan_records(
-            group.data, group.batches, self._wanted.start, self._wanted.end, found
-        )
-        if broken >= 0:
-            base_offset = group.batches[broken, record_scan.BASE_OFFSET]
-            raise CorruptBatch(
-                f"{self._wanted.topic}-{self._wanted.partition}: a record in the batch at offset "
-                f"{base_offset} is malformed"
-            )
-        return found[:count]
-
-    def _column(self, field: "pa.Field[Any]", data: Bytes, some: Numbers) -> Column:
-        count = len(some)
+    def _column(self, field: "pa.Field[Any]", scanned: "_ScannedRows") -> Column:
         match field.name:
             case "topic":
-                return self._topic[:count]
+                return self._topic[: scanned.count]
             case "partition":
-                return self._partition[:count]
+                return self._partition[: scanned.count]
             case "offset":
-                return pa.array(some[:, record_scan.OFFSET])
+                return scanned.numbers(record_scan.OFFSETS, field.type)
             case "timestamp":
-                return _timestamps(some[:, record_scan.TIMESTAMP_MS], field.type)
+                return scanned.times(field.type)
             case "timestampType":
-                return pa.array(some[:, record_scan.HAS_APPEND_TIME].astype(np.int32))
+                return scanned.numbers(record_scan.TIME_TYPES, field.type)
             case "priority":
-                return pa.array(some[:, record_scan.PRIORITY].astype(np.int32))
+                return scanned.numbers(record_scan.PRIORITIES, field.type)
             case "headers":
-                return _headers(data, some, field.type)
-        raw = _field_bytes(data, some, _STARTS[field.name], field.type)
+                return scanned.headers(field.type)
+        stored = field.type if pa.types.is_string(field.type) else pa.binary()
+        raw = scanned.contents(field.name, stored)
         decode = self._decoders.get(field.name)
-        return raw if decode is None else decode(raw, some[:, record_scan.OFFSET])
+        return raw if decode is None else decode(raw, scanned.offsets())
 
 
-def _timestamps(times_ms: Numbers, kind: pa.DataType) -> Column:
-    unknown = times_ms == NO_TIMESTAMP
-    mask = unknown if unknown.any() else None
-    held_ms = np.minimum(times_ms, _LAST_TIME_MS)
-    return pa.array(held_ms * _MICROSECONDS_PER_MS, pa.int64(), mask=mask).cast(kind)
+class _ScannedRows:
+    """Memory for the rows of one record batch, and the columns over it once they are scanned."""
+
+    def __init__(self, schema: pa.Schema, group: SectionGroup, *, needs_offsets: bool) -> None:
+        self.count = 0
+        self._group = group
+        self._capacity = min(int(group.batches[:, record_scan.RECORD_COUNT].sum()), ROWS_PER_BATCH)
+        sections = group.batches[:, record_scan.SECTION_END]
+        self._content_bytes = int((sections - group.batches[:, record_scan.SECTION_START]).sum())
+        self._memory: dict[int, pa.Buffer] = {}
+        self._counts = np.zeros(record_scan.COUNT_PLACES, np.int64)
+        names = set(schema.names)
+        if "offset" in names or needs_offsets:
+            self._reserve(record_scan.OFFSETS, 8)
+        if "timestamp" in names:
+            self._reserve(record_scan.TIMES_US, 8)
+            self._reserve(record_scan.TIME_PRESENCE, 1)
+        if "timestampType" in names:
+            self._reserve(record_scan.TIME_TYPES, 4)
+        if "priority" in names:
+            self._reserve(record_scan.PRIORITIES, 4)
+        if "headers" in names:
+            self._reserve(record_scan.HEADER_STARTS, 8)
+            self._reserve(record_scan.HEADER_COUNTS, 8)
+        for name in names & _FIELDS.keys():
+            ends, presence, content, _, _ = _FIELDS[name]
+            self._reserve(ends, 4, places=self._capacity + 1)
+            self._reserve(presence, 1)
+            self._reserve(content, 1, places=self._content_bytes)
+
+    def scan(self, cursor: Numbers, bounds: Numbers) -> int | None:
+        """Fill the memory; the base offset of a batch that is broken."""
+        columns = np.zeros(record_scan.COLUMN_PLACES, np.int64)
+        for place, buffer in self._memory.items():
+            columns[place] = buffer.address
+        found = record_scan.scan_records(
+            self._group.data.ctypes.data,
+            self._group.batches.ctypes.data,
+            len(self._group.batches),
+            cursor.ctypes.data,
+            bounds.ctypes.data,
+            columns.ctypes.data,
+            self._counts.ctypes.data,
+            self._capacity,
+        )
+        if found < 0:
+            return int(self._group.batches[-1 - found, record_scan.BASE_OFFSET])
+        self.count = found
+        return None
+
+    def numbers(self, place: int, kind: pa.DataType) -> Column:
+        return pa.Array.from_buffers(kind, self.count, [None, self._memory[place]])
+
+    def offsets(self) -> Numbers:
+        return np.frombuffer(memoryview(self._memory[record_scan.OFFSETS]), np.int64, self.count)
+
+    def times(self, kind: pa.DataType) -> Column:
+        nulls = int(self._counts[record_scan.TIME_NULLS])
+        validity = self._validity(record_scan.TIME_PRESENCE, nulls)
+        return pa.Array.from_buffers(
+            kind, self.count, [validity, self._memory[record_scan.TIMES_US]], nulls
+        )
+
+    def contents(self, name: str, kind: pa.DataType) -> Column:
+        """Keys or values, as bytes or text."""
+        ends, presence, content, byte_count, null_count = _FIELDS[name]
+        nulls = int(self._counts[null_count])
+        buffers = [
+            self._validity(presence, nulls),
+            self._memory[ends],
+            self._memory[content].slice(0, int(self._counts[byte_count])),
+        ]
+        return pa.Array.from_buffers(kind, self.count, buffers, nulls)
+
+    def headers(self, kind: pa.DataType) -> Column:
+        assert isinstance(kind, pa.ListType)
+        count = int(self._counts[record_scan.HEADERS])
+        size = int(self._counts[record_scan.HEADERS_BYTES])
+        list_ends = pa.allocate_buffer((self.count + 1) * 4)
+        key_ends, value_ends = (
+            pa.allocate_buffer((count + 1) * 4),
+            pa.allocate_buffer((count + 1) * 4),
+        )
+        keys, values = pa.allocate_buffer(size), pa.allocate_buffer(size)
+        presence = pa.allocate_buffer(count)
+        data = self._group.data
+        nulls = record_scan.copy_headers(
+            data.ctypes.data,
+            data.ctypes.data + len(data),
+            self._memory[record_scan.HEADER_STARTS].address,
+            self._memory[record_scan.HEADER_COUNTS].address,
+            self.count,
+            list_ends.address,
+            key_ends.address,
+            keys.address,
+            value_ends.address,
+            values.address,
+            presence.address,
+        )
+        validity = _bits(presence, count) if nulls else None
+        pairs = pa.StructArray.from_arrays(
+            [
+                pa.Array.from_buffers(pa.string(), count, [None, key_ends, keys], 0),
+                pa.Array.from_buffers(pa.binary(), count, [validity, value_ends, values], nulls),
+            ],
+            fields=list(kind.value_type.fields),
+        )
+        return pa.Array.from_buffers(kind, self.count, [None, list_ends], 0, children=[pairs])
+
+    def _reserve(self, place: int, width: int, *, places: int | None = None) -> None:
+        count = self._capacity if places is None else places
+        self._memory[place] = pa.allocate_buffer(width * count)
+
+    def _validity(self, place: int, nulls: int) -> pa.Buffer | None:
+        return _bits(self._memory[place], self.count) if nulls else None
 
 
-def _field_bytes(data: Bytes, some: Numbers, start: int, kind: pa.DataType) -> Column:
-    """A binary or string column; a decoded one begins as binary."""
-    size = int(np.maximum(some[:, start + 1], 0).sum())
-    ends = np.empty(len(some) + 1, np.int32)
-    content = np.empty(size, np.uint8)
-    present = np.empty(len(some), np.uint8)
-    nulls = record_scan.copy_fields(data, some, start, ends, content, present)
-    stored = kind if pa.types.is_string(kind) else pa.binary()
-    return _variable(stored, len(some), ends, content, present, nulls)
+# Of keys and values: ends, presence, content; where their bytes and nulls are counted.
+_FIELDS: Final = {
+    "key": (
+        record_scan.KEY_ENDS,
+        record_scan.KEY_PRESENCE,
+        record_scan.KEY_CONTENT,
+        record_scan.KEY_BYTES,
+        record_scan.KEY_NULLS,
+    ),
+    "value": (
+        record_scan.VALUE_ENDS,
+        record_scan.VALUE_PRESENCE,
+        record_scan.VALUE_CONTENT,
+        record_scan.VALUE_BYTES,
+        record_scan.VALUE_NULLS,
+    ),
+}
 
 
-def _headers(data: Bytes, some: Numbers, kind: pa.DataType) -> Column:
-    assert isinstance(kind, pa.ListType)
-    count = int(some[:, record_scan.HEADER_COUNT].sum())
-    bound = int((some[:, record_scan.HEADERS_END] - some[:, record_scan.HEADERS_START]).sum())
-    list_ends = np.empty(len(some) + 1, np.int32)
-    key_ends, value_ends = np.empty(count + 1, np.int32), np.empty(count + 1, np.int32)
-    keys, values = np.empty(bound, np.uint8), np.empty(bound, np.uint8)
-    present = np.empty(count, np.uint8)
-    nulls = record_scan.copy_headers(
-        data, some, list_ends, key_ends, keys, value_ends, values, present
-    )
-    pairs = pa.StructArray.from_arrays(
-        [
-            _variable(pa.string(), count, key_ends, keys, present, 0),
-            _variable(pa.binary(), count, value_ends, values, present, nulls),
-        ],
-        fields=list(kind.value_type.fields),
-    )
-    return pa.Array.from_buffers(kind, len(some), [None, _buffer(list_ends)], 0, children=[pairs])
-
-
-def _variable(
-    kind: pa.DataType,
-    count: int,
-    ends: np.ndarray[tuple[int], np.dtype[np.int32]],
-    content: Bytes,
-    present: Bytes,
-    nulls: int,
-) -> Column:
-    validity = _buffer(np.packbits(present, bitorder="little")) if nulls else None
-    buffers = [validity, _buffer(ends), _buffer(content)]
-    return pa.Array.from_buffers(kind, count, buffers, nulls)
-
-
-def _buffer(numbers: np.ndarray[Any, Any]) -> pa.Buffer:
-    return pa.py_buffer(numbers.data)
+def _bits(presence: pa.Buffer, count: int) -> pa.Buffer:
+    present = np.frombuffer(memoryview(presence), np.uint8, count)
+    return pa.py_buffer(np.packbits(present, bitorder="little").data)

@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Iterator
 from itertools import accumulate
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,9 @@ from goqueue.client.log_reader import FetchedBatches, LocatedBatch
 from goqueue.model.batch import COMPRESSION_NAMES, HEADER_BYTES, Buffer
 from goqueue.model.errors import CorruptBatch
 from goqueue.spark.source import record_scan
-from goqueue.spark.source.record_scan import Bytes, Numbers
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 # Enough for a good many rows, and little enough to stay in the processor's cache.
 GROUP_BYTES: Final = 4 * 1024 * 1024
@@ -96,10 +98,7 @@ def _group(
             header.max_timestamp_ms if header.uses_append_time else record_scan.NO_APPEND_TIME,
             header.record_count,
         )
-    content = np.frombuffer(data, np.uint8)
-    # Of one type whatever it came from, or the code for it would be compiled twice.
-    content.flags.writeable = False
-    return SectionGroup(content, table)
+    return SectionGroup(np.frombuffer(data, np.uint8), table)
 
 
 def decompress(packed: memoryview, compression: int) -> bytes:

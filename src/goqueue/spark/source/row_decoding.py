@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from goqueue.spark.source.arrow_rows import Column
-    from goqueue.spark.source.record_scan import Numbers
+    from goqueue.spark.source.batch_sections import Numbers
 
 _PREFIX: Final = struct.Struct(">bi")
 _MAGIC: Final = 0
