@@ -34,6 +34,7 @@ SHARE_GROUP: Final = "canary-share-group"
 EMPTY_SHARE_GROUP: Final = "canary-empty-share-group"
 TRANSACTIONAL_ID: Final = "canary-transaction"
 SUBJECT: Final = "canary-subject"
+CONTEXT: Final = ":.canary-context:"
 FIFO_QUEUE: Final = "canary-queue.fifo"
 SOURCE_QUEUE: Final = "canary-source.fifo"
 URL: Final = f"http://localhost/000000000000/{FIFO_QUEUE}"
@@ -170,7 +171,7 @@ async def _fill(node: Node, http: httpx.AsyncClient, live: WireClient) -> World:
         await _post(http, "/transactions/begin", opened)
         producer.setdefault("producer", opened)
     registered: dict[str, Any] = {}
-    for name in (SUBJECT, f"{HIDDEN}-subject"):
+    for name in (f":.{HIDDEN}-context:subject", f"{CONTEXT}subject", SUBJECT, f"{HIDDEN}-subject"):
         schema = f'{{"type": "record", "name": "{SECRET}_record", "fields": []}}'
         registered = await _post(http, f"/subjects/{name}/versions", {"schema": schema})
     for name in (GROUP, f"{HIDDEN}-group"):

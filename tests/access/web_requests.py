@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from tests.access.canaries import (
     ARN,
+    CONTEXT,
     FIFO_QUEUE,
     GROUP,
     QUEUE_GROUP,
@@ -182,12 +183,16 @@ HTTP: Final[Mapping[tuple[str, str], Makes]] = {
 REGISTRY: Final[Mapping[tuple[str, str], Makes]] = {
     ("GET", ""): _plain("/"),
     ("GET", "contexts"): _plain("/contexts"),
+    ("DELETE", "contexts/{context}"): _plain(f"/contexts/{CONTEXT}"),
     ("GET", "v1/metadata/id"): _plain("/v1/metadata/id"),
     ("GET", "v1/metadata/version"): _plain("/v1/metadata/version"),
     ("GET", "v1/metadata/deployment"): _plain("/v1/metadata/deployment"),
-    ("GET", "subjects"): _plain("/subjects"),
+    ("GET", "subjects"): (*_plain("/subjects"), *_plain(f"/contexts/{CONTEXT}/subjects")),
     ("POST", "subjects/{subject}"): _plain(f"/subjects/{SUBJECT}", _SCHEMA),
-    ("DELETE", "subjects/{subject}"): _plain(f"/subjects/{SUBJECT}"),
+    ("DELETE", "subjects/{subject}"): (
+        *_plain(f"/contexts/{CONTEXT}/subjects/subject"),
+        *_plain(f"/subjects/{SUBJECT}"),
+    ),
     ("GET", "subjects/{subject}/metadata"): _plain(f"/subjects/{SUBJECT}/metadata"),
     ("GET", "subjects/{subject}/versions"): _plain(f"/subjects/{SUBJECT}/versions"),
     ("POST", "subjects/{subject}/versions"): (
@@ -229,7 +234,10 @@ REGISTRY: Final[Mapping[tuple[str, str], Makes]] = {
     ("PUT", "config"): _plain("/config", {"compatibility": "NONE"}),
     ("DELETE", "config"): _plain("/config"),
     ("GET", "config/{subject}"): _plain(f"/config/{SUBJECT}"),
-    ("PUT", "config/{subject}"): _plain(f"/config/{SUBJECT}", {"compatibility": "NONE"}),
+    ("PUT", "config/{subject}"): (
+        *_plain(f"/config/{SUBJECT}", {"compatibility": "NONE"}),
+        *_plain(f"/contexts/{CONTEXT}/config", {"compatibility": "NONE"}),
+    ),
     ("DELETE", "config/{subject}"): _plain(f"/config/{SUBJECT}"),
     ("GET", "mode"): _plain("/mode"),
     ("PUT", "mode"): _plain("/mode", {"mode": "READONLY"}),

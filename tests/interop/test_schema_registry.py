@@ -107,7 +107,7 @@ def test_what_is_not_there(registry: SchemaRegistryClient, subject: str) -> None
         code_of(lambda: registry.register_schema(subject, Schema('{"type": "nothing"}'))) == 42201
     )
     assert code_of(lambda: registry.register_schema(subject, Schema("{}", "XML"))) == 42201
-    assert code_of(lambda: registry.register_schema(":.staging:a", USER)) == 42208
+    assert code_of(lambda: registry.register_schema(":.__GLOBAL:a", USER)) == 42208
 
 
 def test_deleting_in_two_steps(registry: SchemaRegistryClient, subject: str) -> None:
@@ -218,6 +218,43 @@ def test_references(registry: SchemaRegistryClient, subject: str) -> None:
     assert registry.delete_subject(f"{subject}-user") == [1]
     missing = Schema(holder, "AVRO", [SchemaReference("User", "nowhere", 1)])
     assert code_of(lambda: registry.register_schema(subject, missing)) == 42201
+
+
+def test_a_client_in_a_context(server: ServerProcess, registry: SchemaRegistryClient) -> None:
+    """By its URL, and by subjects that name the context."""
+    context, subject = f".team-{uuid4().hex[:8]}", "orders-value"
+    qualified = f":{context}:{subject}"
+    with SchemaRegistryClient({"url": f"{server.http_url}/contexts/{context}"}) as inside:
+        assert inside.register_schema(f"{subject}-user", USER) == 1
+        holder = record('{"name": "user", "type": "User"}', name="Holder")
+        reference = SchemaReference("User", f"{subject}-user", 1)
+        assert inside.register_schema(subject, Schema(holder, "AVRO", [reference])) == 2
+        assert (
+            inside.get_schema(1).schema_str
+            == inside.get_version(f"{subject}-user", 1).schema.schema_str
+        )
+        assert set(inside.get_subjects()) == {qualified, f"{qualified}-user"}
+        assert inside.get_subjects(subject_prefix=f"{subject}-") == [f"{qualified}-user"]
+        assert context in inside.get_contexts()
+        level = ServerConfig(compatibility=ConfigCompatibilityLevel.NONE)
+        inside.set_config(config=level)
+        assert inside.register_schema(f"{subject}-user", USER_WITH_CITY) == 3
+        assert inside.update_global_mode("READONLY") == "READONLY"
+        assert code_of(lambda: inside.register_schema(subject, USER)) == 42205
+        assert inside.update_global_mode("READWRITE") == "READWRITE"
+    assert registry.get_global_mode() == "READWRITE"
+    assert code_of(lambda: registry.register_schema(f"{qualified}2", Schema("{", "AVRO"))) == 42201
+    assert registry.get_latest_version(qualified).schema_id == 2
+    assert registry.get_schema(2, subject_name=f":{context}:").references == [reference]
+    assert registry.get_versions(f"{qualified}-user") == [1, 2]
+    assert registry.lookup_schema(qualified, Schema(holder, "AVRO", [reference])).version == 1
+    registry.delete_subject(qualified)
+    assert registry.delete_subject(f"{qualified}-user") == [1, 2]
+    for name in (qualified, f"{qualified}-user"):
+        registry.delete_subject(name, permanent=True)
+    assert context in registry.get_contexts()
+    assert curl("-X", "DELETE", f"{server.http_url}/contexts/{context}") == (204, "")
+    assert context not in registry.get_contexts()
 
 
 def test_clients_that_register_at_once_get_one_id(server: ServerProcess, subject: str) -> None:

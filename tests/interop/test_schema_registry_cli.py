@@ -82,3 +82,33 @@ def test_settings_and_deleting(run: Command, tmp_path: Path) -> None:
     assert run("delete", "gone", "--version", "1") == "deleted: gone version 1\n"
     assert run("delete", "gone", "--permanent") == "deleted for good: gone version 1\n"
     assert "not found" in run("show", "gone", fails=True)
+
+
+def test_contexts(run: Command, tmp_path: Path) -> None:
+    file = tmp_path / "order.avsc"
+    file.write_text(json.dumps(ORDER))
+    staging = ("--context", "staging")
+    made = json.loads(run("register", str(file), "-s", "a-value", *staging, "-o", "json"))
+    assert (made[0]["id"], made[0]["version"]) == (1, 1)
+    run("register", str(file), "-s", ":.staging:b-value")
+    assert json.loads(run("show", "--id", "1", *staging)) == ORDER
+    assert json.loads(run("show", ":.staging:a-value")) == ORDER
+    listed = json.loads(run("list", *staging, "-o", "json"))
+    assert [each["subject"] for each in listed] == [":.staging:a-value", ":.staging:b-value"]
+    everywhere = json.loads(run("list", "--prefix", "a-", "-o", "json"))
+    assert ":.staging:a-value" in [each["subject"] for each in everywhere]
+    assert "compatible" in run("check", str(file), "-s", "a-value", *staging)
+    assert "context staging" in run("config", "set", "NONE", *staging)
+    assert "NONE" in run("config", "get", "-s", "a-value", *staging)
+    assert "NONE" not in run("config", "get")
+    run("mode", "set", "READONLY", *staging)
+    assert "READONLY" in run("mode", "get", "-s", "a-value", *staging)
+    assert "read-only" in run("delete", "a-value", *staging, fails=True)
+    run("mode", "set", "READWRITE", "-s", ":.staging:")
+    assert ".staging" in run("contexts", "list")
+    assert "not empty" in run("contexts", "delete", ".staging", fails=True)
+    for name in ("a-value", "b-value"):
+        run("delete", name, *staging)
+        run("delete", name, *staging, "--permanent")
+    assert "deleted" in run("contexts", "delete", ".staging")
+    assert ".staging" not in run("contexts", "list")

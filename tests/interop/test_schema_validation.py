@@ -18,7 +18,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from botocore.exceptions import ClientError
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
-from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.wrappers_pb2 import StringValue
@@ -92,6 +92,28 @@ def test_kafka_by_id(
     assert produce(bootstrap, topic, framed(other, b"x")) == ["INVALID_RECORD"]
     assert produce(bootstrap, topic, framed(1_000_000, b"x")) == ["INVALID_RECORD"]
     assert stored_count(http, topic) == 2
+
+
+def test_ids_are_of_the_context_that_the_topic_names(
+    bootstrap: str,
+    http: httpx.Client,
+    server: ServerProcess,
+    registry: SchemaRegistryClient,
+    topic: str,
+) -> None:
+    make_topic(http, topic, value="content", **{"context.name": f".{topic}"})
+    other = registry.register_schema(f"{topic}-value", Schema('"string"', "AVRO"))
+    with SchemaRegistryClient({"url": f"{server.http_url}/contexts/.{topic}"}) as inside:
+        place = SerializationContext(topic, MessageField.VALUE)
+        good = AvroSerializer(inside, AVRO_ORDER)({"id": 7}, place)
+        assert good == framed(1, b"\x0e")
+        assert AvroDeserializer(inside)(good, place) == {"id": 7}
+        # Readers who know no contexts name the subject, and get that one's schema.
+        assert AvroDeserializer(registry)(good, place) == {"id": 7}
+    assert produce(bootstrap, topic, good) == [None]
+    assert produce(bootstrap, topic, framed(1, b"\x02a\x00")) == ["INVALID_RECORD"]
+    assert produce(bootstrap, topic, framed(other + 1_000, b"\x02a")) == ["INVALID_RECORD"]
+    assert stored_count(http, topic) == 1
 
 
 @pytest.mark.parametrize("compression", ["none", "zstd"])

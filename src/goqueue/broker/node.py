@@ -117,7 +117,11 @@ class Node:
         sqs_entries = SqsEntries(store, self._follower, changes)
         self.sqs_catalogue = SqsCatalogue(self, self.queues, self.delays, sqs_entries)
         self.moves = MoveTaskRunner(self, self.queues, self.sqs_catalogue, sqs_entries)
-        self.schemas = Schemas(self, schema_max_bytes=config.schema_max_bytes)
+        self.schemas = Schemas(
+            self,
+            schema_max_bytes=config.schema_max_bytes,
+            contexts_max=config.max_schema_contexts,
+        )
         self.checker = ContentChecker(cpu_ms_max=config.schema_validation_cpu_ms)
         self.validation = Validation(
             self.schemas,

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -11,11 +11,16 @@ from goqueue.cli.http_access import HttpOption, http_api
 from goqueue.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, Output, OutputOption
 from goqueue.cli.output import print_document, print_rows
 
+if TYPE_CHECKING:
+    from goqueue.client.http_api import HttpApi
+
 schemas = typer.Typer(help="Register schemas, and look at them.", no_args_is_help=True)
 config = typer.Typer(help="Which changes of a schema are allowed.", no_args_is_help=True)
 mode = typer.Typer(help="Whether schemas can be registered and deleted.", no_args_is_help=True)
+contexts = typer.Typer(help="Registries within the registry.", no_args_is_help=True)
 schemas.add_typer(config, name="config")
 schemas.add_typer(mode, name="mode")
+schemas.add_typer(contexts, name="contexts")
 
 # What the file's name says about the language, when --type does not.
 _TYPE_OF_SUFFIX: Final = {".avsc": "AVRO", ".json": "JSON", ".proto": "PROTOBUF"}
@@ -32,7 +37,20 @@ SubjectOption = Annotated[
 ]
 ScopeOption = Annotated[
     str | None,
-    typer.Option("--subject", "-s", help="Of this subject; else for all.", show_default=False),
+    typer.Option(
+        "--subject",
+        "-s",
+        help="Of this subject; else of the context. :.__GLOBAL: is for all contexts.",
+        show_default=False,
+    ),
+]
+ContextOption = Annotated[
+    str | None,
+    typer.Option(
+        "--context",
+        help="Where subjects and ids are that name no context, as :.staging:orders-value does.",
+        show_default=False,
+    ),
 ]
 VersionOption = Annotated[str, typer.Option("--version", help="A number, or latest.")]
 TypeOption = Annotated[
@@ -60,12 +78,15 @@ def list_schemas(
     prefix: Annotated[str, typer.Option("--prefix", help="Subjects that begin so.")] = "",
     every_version: Annotated[bool, typer.Option("--all", help="Not only the latest.")] = False,
     deleted: Annotated[bool, typer.Option("--deleted", help="Deleted versions as well.")] = False,
+    context: ContextOption = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     http: HttpOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """The latest schema of every subject."""
-    api = http_api(bootstrap, http)
+    """The latest schema of every subject, in all contexts or in one."""
+    api = _registry(bootstrap, http, context)
+    if context is None and not prefix.startswith(":"):
+        prefix = f":*:{prefix}"
     found: list[dict[str, Any]] = []
     while len(found) % _PAGE == 0:
         page = api.get(
@@ -94,6 +115,7 @@ def show(
     schema_id: Annotated[
         int | None, typer.Option("--id", min=1, help="By id instead.", show_default=False)
     ] = None,
+    context: ContextOption = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     http: HttpOption = None,
     output: OutputOption = Output.TABLE,
@@ -101,7 +123,7 @@ def show(
     """A schema's text, by subject or by id; with -o json or yaml, all that is known of it."""
     if (subject is None) == (schema_id is None):
         raise typer.BadParameter("name a subject, or an id with --id")
-    api = http_api(bootstrap, http)
+    api = _registry(bootstrap, http, context)
     if subject is not None:
         found = api.get("subjects", subject, "versions", version)
     else:
@@ -119,12 +141,13 @@ def register(
     schema_type: TypeOption = None,
     references: ReferenceOption = None,
     normalize: Annotated[bool, typer.Option(help="Ignore differences in writing.")] = False,
+    context: ContextOption = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     http: HttpOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Register a schema under a subject, if it is compatible; prints its id and version."""
-    answer = http_api(bootstrap, http).post(
+    answer = _registry(bootstrap, http, context).post(
         "subjects",
         subject,
         "versions",
@@ -145,12 +168,13 @@ def check(
     ] = None,
     schema_type: TypeOption = None,
     references: ReferenceOption = None,
+    context: ContextOption = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     http: HttpOption = None,
 ) -> None:
     """Say whether a schema could be registered; exits with 1 and the reasons if not."""
     path = ["compatibility", "subjects", subject, "versions", *([version] if version else [])]
-    answer = http_api(bootstrap, http).post(
+    answer = _registry(bootstrap, http, context).post(
         *path, body=_body(file, schema_type, references), verbose="true"
     )
     if answer["is_compatible"]:
@@ -170,12 +194,13 @@ def delete(
     permanent: Annotated[
         bool, typer.Option("--permanent", help="For good; after it was deleted without this.")
     ] = False,
+    context: ContextOption = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     http: HttpOption = None,
 ) -> None:
     """Delete a subject, or one version; until --permanent, it can still be read by id."""
     path = ["subjects", subject, *(["versions", version] if version else [])]
-    gone = http_api(bootstrap, http).delete(*path, permanent=str(permanent).lower())
+    gone = _registry(bootstrap, http, context).delete(*path, permanent=str(permanent).lower())
     numbers = gone if isinstance(gone, list) else [gone]
     how = "deleted for good" if permanent else "deleted"
     typer.echo(f"{how}: {subject} version {', '.join(map(str, numbers))}")
@@ -190,6 +215,7 @@ def stats(
     """How much is registered."""
     answer = http_api(bootstrap, http).get("schemas", "stats")
     columns = {
+        "contexts": "Contexts",
         "subjects": "Subjects",
         "versions": "Versions",
         "deletedVersions": "Deleted versions",
@@ -206,12 +232,15 @@ def stats(
 @config.command("get")
 def get_config(
     subject: ScopeOption = None,
+    context: ContextOption = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     http: HttpOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """What counts for a subject, or for all."""
-    found = http_api(bootstrap, http).get("config", *_scope(subject), defaultToGlobal="true")
+    """What counts for a subject, or in a context."""
+    found = _registry(bootstrap, http, context).get(
+        "config", *_scope(subject), defaultToGlobal="true"
+    )
     row = {"normalize": False, "alias": None, "compatibilityGroup": None, **found}
     columns = {"compatibilityLevel": "Compatibility", "normalize": "Normalize"}
     print_rows([row], output, columns=columns | {"alias": "Alias"})
@@ -234,38 +263,43 @@ def set_config(
     alias: Annotated[
         str | None, typer.Option(help="The subject that this one stands for.", show_default=False)
     ] = None,
+    context: ContextOption = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     http: HttpOption = None,
 ) -> None:
-    """Set what counts for a subject, or for all; what is not given stays."""
+    """Set what counts for a subject, or in a context; what is not given stays."""
     given = {"compatibility": level and level.upper(), "normalize": normalize, "alias": alias}
     body = {name: value for name, value in given.items() if value is not None}
     if not body:
         raise typer.BadParameter("give a LEVEL, --normalize or --alias")
-    http_api(bootstrap, http).put("config", *_scope(subject), body=body)
-    typer.echo(f"set for {subject or 'all subjects'}: {json.dumps(body)}")
+    _registry(bootstrap, http, context).put("config", *_scope(subject), body=body)
+    typer.echo(f"set for {subject or _whole(context)}: {json.dumps(body)}")
 
 
 @config.command("unset")
 def unset_config(
     subject: ScopeOption = None,
+    context: ContextOption = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     http: HttpOption = None,
 ) -> None:
-    """Remove what is set for a subject, or for all: then the default counts again."""
-    http_api(bootstrap, http).delete("config", *_scope(subject))
-    typer.echo(f"unset for {subject or 'all subjects'}")
+    """Remove what is set for a subject, or in a context: then the wider scope's counts again."""
+    _registry(bootstrap, http, context).delete("config", *_scope(subject))
+    typer.echo(f"unset for {subject or _whole(context)}")
 
 
 @mode.command("get")
 def get_mode(
     subject: ScopeOption = None,
+    context: ContextOption = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     http: HttpOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """The mode of a subject, or of all."""
-    found = http_api(bootstrap, http).get("mode", *_scope(subject), defaultToGlobal="true")
+    """The mode of a subject, or of a context."""
+    found = _registry(bootstrap, http, context).get(
+        "mode", *_scope(subject), defaultToGlobal="true"
+    )
     print_rows([found], output, columns={"mode": "Mode"})
 
 
@@ -279,16 +313,53 @@ def set_mode(
     force: Annotated[
         bool, typer.Option("--force", help="IMPORT although schemas are registered.")
     ] = False,
+    context: ContextOption = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     http: HttpOption = None,
 ) -> None:
-    """Set the mode of a subject, or of all. IMPORT takes ids and versions from other registries."""
+    """Set the mode of a subject or a context. IMPORT takes ids and versions from elsewhere."""
     body = {"mode": wanted.upper()}
-    http_api(bootstrap, http).put("mode", *_scope(subject), body=body, force=str(force).lower())
-    typer.echo(f"set for {subject or 'all subjects'}: {body['mode']}")
+    _registry(bootstrap, http, context).put(
+        "mode", *_scope(subject), body=body, force=str(force).lower()
+    )
+    typer.echo(f"set for {subject or _whole(context)}: {body['mode']}")
+
+
+# --- contexts -----------------------------------------------------------------------------
+
+
+@contexts.command("list")
+def list_contexts(
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """The contexts with schemas; . is the default one."""
+    rows = [{"context": name} for name in http_api(bootstrap, http).get("contexts")]
+    print_rows(rows, output, columns={"context": "Context"})
+
+
+@contexts.command("delete")
+def delete_context(
+    name: Annotated[str, typer.Argument(metavar="CONTEXT", help="Such as .staging.")],
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
+) -> None:
+    """Delete a context whose subjects have been deleted for good, with all that is set in it."""
+    http_api(bootstrap, http).delete("contexts", name)
+    typer.echo(f"deleted: context {name}")
 
 
 # --- what a schema is sent as -------------------------------------------------------------
+
+
+def _registry(bootstrap: str, http: str | None, context: str | None) -> "HttpApi":
+    api = http_api(bootstrap, http)
+    return api if context is None else api.within("contexts", context)
+
+
+def _whole(context: str | None) -> str:
+    return "the default context" if context is None else f"context {context}"
 
 
 def _scope(subject: str | None) -> list[str]:

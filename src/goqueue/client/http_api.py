@@ -34,6 +34,10 @@ class HttpApi:
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
 
+    def within(self, *path: str) -> "HttpApi":
+        """The part of the API that is found under a path."""
+        return HttpApi(self._address(path, {}))
+
     def get(self, *path: str, **query: object) -> Any:
         return self._send("GET", self._address(path, query))
 

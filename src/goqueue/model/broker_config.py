@@ -350,6 +350,14 @@ class BrokerConfig(GroupDefaults, TracingSettings):
         minimum=1,
         doc="A partition forgets a producer that sent nothing for this long.",
     )
+    # One per environment, team or linked registry. A subject that is not found in the default
+    # context is looked for in all others, at some microseconds each.
+    max_schema_contexts: int = setting(
+        1_000,
+        minimum=0,
+        maximum=100_000,
+        doc="Contexts that the schema registry can have besides the default one.",
+    )
     schema_max_bytes: int = setting(
         1_048_576,
         minimum=1_024,

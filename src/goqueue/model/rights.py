@@ -130,10 +130,14 @@ DescribableTransactionalId = NewType("DescribableTransactionalId", str)
 ReadableSubject = NewType("ReadableSubject", str)
 WritableSubject = NewType("WritableSubject", str)
 DeletableSubject = NewType("DeletableSubject", str)
+# A context of the schema registry by its name, without colons.
+DeletableContext = NewType("DeletableContext", str)
 
 
 class SchemaScope(NamedTuple):
-    """Where settings of the schema registry count: under one subject, or with None under all."""
+    """Where settings of the schema registry count: under one subject, in a context, which is
+    written between colons, or with None in the default context.
+    """
 
     subject: str | None
 

@@ -13,6 +13,8 @@ from goqueue.model.errors import InvalidConfig
 from goqueue.model.kafka_topic_settings import KafkaTopicSettings
 from goqueue.model.queues.lanes import LaneMode
 from goqueue.model.queues.settings import DEFAULT_SETTINGS
+from goqueue.model.schemas.contexts import DEFAULT_CONTEXT, parse_context
+from goqueue.model.schemas.errors import RegistryRefusal
 from goqueue.model.settings import (
     INT32_MAX,
     INT64_MAX,
@@ -26,6 +28,7 @@ from goqueue.model.tracing.config import TopicTracingSettings
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 
 _VALIDATION_MODES: Final = ("off", "id", "content")
+_DEFAULT_CONTEXT_NAME: Final = "default"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,6 +196,11 @@ class TopicConfig(TopicTracingSettings, KafkaTopicSettings):
         minimum=-1,
         doc="Segments whose newest record is older than this go; -1 is no limit.",
     )
+    # The name and its default are Confluent's (confluent.schema.validation.context.name).
+    schema_validation_context_name: str = setting(
+        _DEFAULT_CONTEXT_NAME,
+        doc="The registry's context that ids and subjects of this topic's messages are in.",
+    )
     schema_validation_key: str = setting(
         "off",
         choices=_VALIDATION_MODES,
@@ -231,6 +239,11 @@ class TopicConfig(TopicTracingSettings, KafkaTopicSettings):
         return self.schema_validation_value != "off" or self.schema_validation_key != "off"
 
     @property
+    def schema_context(self) -> str:
+        name = self.schema_validation_context_name
+        return DEFAULT_CONTEXT if name == _DEFAULT_CONTEXT_NAME else parse_context(name)
+
+    @property
     def decoding_bounds(self) -> DecodingBounds:
         """What is taken uncompressed may be looked into as well."""
         return DecodingBounds.of_bytes(
@@ -258,6 +271,10 @@ def topic_config(
     config = TopicConfig(**field_values(values))
     if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
         raise InvalidConfig("min.compaction.lag.ms: must not be above max.compaction.lag.ms")
+    try:
+        _ = config.schema_context
+    except RegistryRefusal as refusal:
+        raise InvalidConfig(f"schema.validation.context.name: {refusal}") from None
     if config.remote_storage_enable:
         raise InvalidConfig("remote.storage.enable: there is no remote storage")
     return config

@@ -28,6 +28,7 @@ from goqueue.model.rights import (
     ConfigurableScope,
     ConfigurableTopic,
     CreatableTopic,
+    DeletableContext,
     DeletableGroup,
     DeletableSubject,
     DeletableTopic,
@@ -58,8 +59,13 @@ from goqueue.model.rights import (
     WritableTopic,
     WritableTransactionalId,
 )
+from goqueue.model.schemas.contexts import GLOBAL_SCOPE, scope_of
 from goqueue.model.topics import INTERNAL_TOPICS
 from goqueue.model.transactions.messages import AddPartitions
+
+# Settings of the schema registry that count for what others have, too: of the default context, and
+# of all contexts.
+_WIDE_SCOPES: Final = (None, GLOBAL_SCOPE)
 
 
 class Rules(Protocol):
@@ -301,17 +307,21 @@ class Access:
         self._check(caller, Resource.SUBJECT, name, Verb.DELETE)
         return DeletableSubject(name)
 
+    def deletable_context(self, caller: Caller, context: str) -> DeletableContext:
+        self._check(caller, Resource.SUBJECT, scope_of(context), Verb.DELETE)
+        return DeletableContext(context)
+
     def readable_scope(self, caller: Caller, subject: str | None) -> ReadableScope:
-        """Settings of a subject, or of all; to be seen."""
-        if subject is None:
+        """Settings of a subject, of a context, or of all; to be seen."""
+        if subject in _WIDE_SCOPES:
             self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.DESCRIBE_CONFIGS)
         else:
             self._check(caller, Resource.SUBJECT, subject, Verb.READ)
         return ReadableScope(SchemaScope(subject))
 
     def configurable_scope(self, caller: Caller, subject: str | None) -> ConfigurableScope:
-        """Settings of a subject, or of all; to be changed."""
-        if subject is None:
+        """Settings of a subject, of a context, or of all; to be changed."""
+        if subject in _WIDE_SCOPES:
             self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER_CONFIGS)
         else:
             self._check(caller, Resource.SUBJECT, subject, Verb.ALTER_CONFIGS)

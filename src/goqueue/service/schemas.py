@@ -5,12 +5,17 @@ compares a schema needs to read the subjects that it refers to.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from contextlib import suppress
+from functools import partial
+from typing import Final, TypeVar
 from uuid import UUID
 
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
+from goqueue.model.errors import AccessDenied
 from goqueue.model.rights import ReadableSubject
+from goqueue.model.schemas.contexts import ContextId, context_of, qualified
+from goqueue.model.schemas.errors import RefusalKind, RegistryRefusal
 from goqueue.model.schemas.messages import (
     Mode,
     NewSchema,
@@ -25,6 +30,8 @@ from goqueue.model.schemas.mismatch import Mismatch
 from goqueue.service.access import Access
 
 Right = TypeVar("Right", bound=str)
+
+_NOT_FOUND: Final = (RefusalKind.SUBJECT_NOT_FOUND, RefusalKind.SCHEMA_NOT_FOUND)
 
 
 class SchemaService:
@@ -67,11 +74,21 @@ class SchemaService:
         deleted: bool = False,
         text_format: str | None = None,
     ) -> ShownVersion:
-        """With None as number, the latest."""
+        """With None as number, the latest. What the default context has not is looked for in the
+        others, as Confluent's registry does.
+        """
         readable = await self._readable(caller, subject)
-        return await self._reading.version(
-            readable, number, deleted=deleted, text_format=text_format
-        )
+        try:
+            return await self._reading.version(
+                readable, number, deleted=deleted, text_format=text_format
+            )
+        except RegistryRefusal:
+            for other in await self._elsewhere(caller, readable):
+                with suppress(RegistryRefusal):
+                    return await self._reading.version(
+                        other, number, deleted=deleted, text_format=text_format
+                    )
+            raise
 
     async def latest_with_metadata(
         self,
@@ -100,7 +117,7 @@ class SchemaService:
     ) -> Registered:
         """The schema's id and version under the subject, given to it now or before."""
         writable = await self._unaliased(self._access.writable_subject, caller, subject)
-        new = self._asked(caller, new)
+        new = self._asked(caller, writable, new)
         return await self._schemas.register(writable, new, normalize=normalize)
 
     async def look_up(
@@ -113,12 +130,23 @@ class SchemaService:
         deleted: bool = False,
         text_format: str | None = None,
     ) -> ShownVersion:
-        """The version of the subject that has this schema; raises if there is none."""
+        """The version of the subject that has this schema; raises if there is none. As with
+        `version`, other contexts are looked through, too.
+        """
         readable = await self._readable(caller, subject)
-        new = self._asked(caller, new)
-        return await self._schemas.look_up(
-            readable, new, normalize=normalize, deleted=deleted, text_format=text_format
+        look_up = partial(
+            self._schemas.look_up, normalize=normalize, deleted=deleted, text_format=text_format
         )
+        try:
+            return await look_up(readable, self._asked(caller, readable, new))
+        except RegistryRefusal as refusal:
+            if refusal.kind not in _NOT_FOUND:
+                raise
+            for other in await self._elsewhere(caller, readable):
+                # What it refers to may be missing there, or not be for the caller.
+                with suppress(RegistryRefusal, AccessDenied):
+                    return await look_up(other, self._asked(caller, other, new))
+            raise
 
     async def check_version(
         self,
@@ -131,7 +159,7 @@ class SchemaService:
     ) -> Mismatch | None:
         """Whether the schema is compatible with that version; with None, with the latest."""
         readable = await self._readable(caller, subject)
-        new = self._asked(caller, new)
+        new = self._asked(caller, readable, new)
         return await self._schemas.check_version(readable, number, new, normalize=normalize)
 
     async def check(
@@ -139,7 +167,7 @@ class SchemaService:
     ) -> Mismatch | None:
         """Whether the schema could be registered."""
         readable = await self._readable(caller, subject)
-        new = self._asked(caller, new)
+        new = self._asked(caller, readable, new)
         return await self._schemas.check(readable, new, normalize=normalize)
 
     async def delete_version(
@@ -174,23 +202,20 @@ class SchemaService:
         )
 
     async def schema(
-        self,
-        caller: Caller,
-        schema_id: int,
-        *,
-        subject: str | None = None,
-        text_format: str | None = None,
+        self, caller: Caller, schema_id: int, subject: str = "", *, text_format: str | None = None
     ) -> ShownSchema:
-        """With the version that the named subject has of it, deleted or not."""
+        """With the version that the named subject has of it, deleted or not. A subject without a
+        name is its context.
+        """
         readable = self._access.readable_subjects(caller)
-        return await self._reading.schema(
-            readable, schema_id, subject=subject, text_format=text_format
-        )
+        return await self._reading.schema(readable, schema_id, subject, text_format=text_format)
 
-    async def uses(self, caller: Caller, schema_id: int, *, deleted: bool) -> list[Version]:
+    async def uses(
+        self, caller: Caller, schema_id: int, subject: str = "", *, deleted: bool
+    ) -> list[Version]:
         """The versions that have this schema, by subject and number."""
         readable = self._access.readable_subjects(caller)
-        return await self._reading.uses(readable, schema_id, deleted=deleted)
+        return await self._reading.uses(readable, schema_id, subject, deleted=deleted)
 
     async def schema_by_guid(
         self, caller: Caller, guid: UUID, *, text_format: str | None = None
@@ -198,10 +223,21 @@ class SchemaService:
         readable = self._access.readable_subjects(caller)
         return await self._reading.schema_by_guid(readable, guid, text_format=text_format)
 
+    async def ids_of_guid(self, caller: Caller, guid: UUID) -> list[ContextId]:
+        return await self._reading.ids_of_guid(self._access.readable_subjects(caller), guid)
+
+    # --- contexts -------------------------------------------------------------------------
+
+    async def contexts(self, caller: Caller) -> list[str]:
+        return await self._reading.contexts(self._access.readable_subjects(caller))
+
+    async def delete_context(self, caller: Caller, context: str) -> None:
+        await self._schemas.delete_context(self._access.deletable_context(caller, context))
+
     async def figures(self, caller: Caller) -> RegistryFigures:
         return await self._reading.figures(self._access.describable_cluster(caller))
 
-    # --- settings: of a subject, or with None of all --------------------------------------
+    # --- settings: of a subject or a context, with None of the default context -------------
 
     async def config(
         self, caller: Caller, subject: str | None, *, default_to_global: bool = False
@@ -247,14 +283,22 @@ class SchemaService:
     async def _readable(self, caller: Caller, subject: str) -> ReadableSubject:
         return await self._unaliased(self._access.readable_subject, caller, subject)
 
+    async def _elsewhere(self, caller: Caller, subject: ReadableSubject) -> list[ReadableSubject]:
+        readable = self._access.readable_subjects(caller)
+        names = await self._reading.same_elsewhere(subject)
+        return [self._access.readable_subject(caller, each) for each in names if each in readable]
+
     async def _unaliased(
         self, ask: Callable[[Caller, str], Right], caller: Caller, subject: str
     ) -> Right:
         """The right to a subject, or to the one that it is an alias of."""
         return ask(caller, await self._reading.unaliased(ask(caller, subject)))
 
-    def _asked(self, caller: Caller, new: NewSchema) -> NewSchema:
-        """The schema with who sent it, who must be able to read all that it refers to."""
+    def _asked(self, caller: Caller, subject: str, new: NewSchema) -> NewSchema:
+        """The schema with who sent it, who must be able to read all that it refers to: there and
+        in the context of the subject, if no other is named.
+        """
         for reference in new.references:
-            self._access.readable_subject(caller, reference.subject)
+            name = qualified(context_of(subject), reference.subject)
+            self._access.readable_subject(caller, name)
         return new._replace(asker=caller.address)

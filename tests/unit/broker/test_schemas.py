@@ -14,6 +14,7 @@ from goqueue.broker.schemas.jobs import Parsed, ParseJob
 from goqueue.broker.schemas.schemas import Schemas
 from goqueue.broker.schemas.worker import WAITING_MAX, SchemaWorker
 from goqueue.model.errors import NotLeader, Overloaded, PolicyViolation
+from goqueue.model.schemas.contexts import ContextId
 from goqueue.model.schemas.formats import (
     InvalidContent,
     ResolvedReference,
@@ -76,7 +77,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def test_nothing_is_started_or_made_before_it_is_needed(broker: Node) -> None:
-    assert 1 not in broker.schemas.catalogue.schemas
+    assert not broker.schemas.catalogue.schemas
     assert "_schemas" not in broker.image.topics
     assert broker.schemas.worker.pid is None
 
@@ -106,12 +107,12 @@ async def test_restart(open_broker: OpenBroker) -> None:
     async with open_broker() as broker:
         schemas = broker.schemas
         assert schemas.worker.starts == 0
-        source = schemas.source(2)
-        base = schemas.source(1).text
+        source = schemas.source(ContextId(".", 2))
+        base = schemas.source(ContextId(".", 1)).text
         assert source == SchemaSource(
             SchemaType.AVRO, registered.schema.text, (ResolvedReference("Base", base),)
         )
-        assert schemas.subjects_of(2) == ["holders"]
+        assert schemas.subjects_of(ContextId(".", 2)) == ["holders"]
         again = await BrokerService(broker).schemas.register(ANYONE, "holders", holder)
         assert again == registered
     with pytest.raises(NotLeader):
@@ -200,7 +201,7 @@ async def test_protobuf_can_be_had_compiled(schemas: SchemaService, inside: Sche
     registered = await schemas.register(
         ANYONE, "user", NewSchema(SchemaType.PROTOBUF, text, (reference,))
     )
-    compiled = await inside.compiled(registered.schema.id)
+    compiled = await inside.compiled(registered.schema.context_id)
     assert [reference.name for reference in compiled.references] == ["name.proto"]
     assert "syntax" not in compiled.text + compiled.references[0].text
     check = make_validator(compiled)
@@ -208,11 +209,11 @@ async def test_protobuf_can_be_had_compiled(schemas: SchemaService, inside: Sche
     with pytest.raises(InvalidContent):
         check(bytes([0]) + bytes([10, 4, 10, 2]) + b"\xff\xff")
     avro = await schemas.register(ANYONE, "avro", record(NAME))
-    assert await inside.compiled(avro.schema.id) == inside.source(avro.schema.id)
+    assert await inside.compiled(avro.schema.context_id) == inside.source(avro.schema.context_id)
 
 
 async def test_bad_subjects(schemas: SchemaService) -> None:
-    for subject in ("", " ", "a\nb", "__GLOBAL", ":.context:a", "x" * 1_025):
+    for subject in ("", " ", "a\nb", "__GLOBAL", ":.context:", ":.__GLOBAL:a", ":*:a", "x" * 1_025):
         refusal = await refused(schemas.register(ANYONE, subject, record(NAME)))
         assert refusal.kind is RefusalKind.INVALID_SUBJECT
 

@@ -80,7 +80,8 @@ def of_queues(machine: QueueMachine) -> Iterator[StateRecord]:
 
 def of_schemas(machine: SchemaMachine) -> Iterator[StateRecord]:
     catalogue = machine.catalogue
-    yield records.ids_record(catalogue.highest_id)
+    for context in catalogue.contexts():
+        yield records.ids_record(context, catalogue.highest_id(context))
     for schema in catalogue.schemas.values():
         yield records.schema_record(schema)
     for version in catalogue.all_versions():

@@ -31,7 +31,7 @@ def predecessors(
         versions = [
             version
             for version in versions
-            if property_of(catalogue.schema(version.schema_id).identity.metadata, group) == own
+            if property_of(catalogue.schema(version.context_id).identity.metadata, group) == own
         ]
     return versions if level.is_transitive else versions[:1]
 
@@ -66,7 +66,7 @@ def _portions(
     catalogue: Catalogue, olds: list[Version]
 ) -> Iterator[list[tuple[Version, SchemaSource]]]:
     # Read at once: what is deleted while the worker compares was there when this began.
-    sources = [(old, source_of(catalogue, catalogue.schema(old.schema_id))) for old in olds]
+    sources = [(old, source_of(catalogue, catalogue.schema(old.context_id))) for old in olds]
     portion: list[tuple[Version, SchemaSource]] = []
     size_bytes = 0
     for version, source in sources:

@@ -16,6 +16,15 @@ from goqueue.model.rights import (
     ReadableSubject,
     ReadableSubjects,
 )
+from goqueue.model.schemas.contexts import (
+    ALL_CONTEXTS,
+    DEFAULT_CONTEXT,
+    GLOBAL_SCOPE,
+    ContextId,
+    context_of,
+    parse_subject,
+    scope_of,
+)
 from goqueue.model.schemas.errors import (
     config_not_set,
     mode_not_set,
@@ -33,7 +42,7 @@ from goqueue.model.schemas.messages import (
     SubjectConfig,
     Version,
 )
-from goqueue.state.schemas.catalogue import DEFAULT_COMPATIBILITY, Catalogue
+from goqueue.state.schemas.catalogue import Catalogue
 
 # What clients may ask for by `format`: what Python's Protobuf deserialiser wants, and an Avro
 # schema with all that it refers to put in its place. Other words are passed over.
@@ -51,17 +60,35 @@ class SchemaReading:
         """The subject that requests for this one are about: itself, or what it is an alias of."""
         return (await self._loaded()).resolve_alias(subject)
 
+    async def same_elsewhere(self, subject: ReadableSubject) -> list[str]:
+        """The subjects of this name in other contexts, if it is in the default one."""
+        return list((await self._loaded()).same_elsewhere(subject))
+
     # --- subjects -------------------------------------------------------------------------
 
     async def subjects(
         self, readable: ReadableSubjects, prefix: str, *, deleted: bool, deleted_only: bool
     ) -> list[str]:
-        """By name; `deleted` adds those whose versions are all deleted."""
+        """By name; `deleted` adds those whose versions are all deleted.
+
+        A prefix that begins with no context is of the default one; `:*:` stands for all.
+        """
         catalogue = await self._loaded()
         found = set(catalogue.subjects(deleted=deleted or deleted_only))
         if deleted_only:
             found -= set(catalogue.subjects())
-        return sorted(name for name in found if name.startswith(prefix) and name in readable)
+        is_wanted = _matching(prefix)
+        return sorted(name for name in found if is_wanted(name) and name in readable)
+
+    async def contexts(self, readable: ReadableSubjects) -> list[str]:
+        """The default one, and those of which the caller may read something."""
+        catalogue = await self._loaded()
+        contexts = catalogue.contexts()
+        found = {each for each in contexts if scope_of(each) in readable} | {DEFAULT_CONTEXT}
+        if len(found) < len(contexts):
+            names = catalogue.subjects(deleted=True)
+            found |= {context_of(name) for name in names if name in readable}
+        return sorted(found)
 
     async def versions(self, subject: ReadableSubject, *, deleted: bool) -> list[Version]:
         """In ascending order; raises if there is none."""
@@ -94,7 +121,7 @@ class SchemaReading:
         """The newest version whose metadata has all the given properties."""
         catalogue = await self._loaded()
         for version in reversed(await self.versions(subject, deleted=deleted)):
-            metadata = catalogue.schema(version.schema_id).identity.metadata
+            metadata = catalogue.schema(version.context_id).identity.metadata
             if all(property_of(metadata, key) == value for key, value in wanted):
                 return await self.shown(catalogue, version, text_format)
         raise schema_not_found()
@@ -102,11 +129,11 @@ class SchemaReading:
     async def referrers(
         self, subject: ReadableSubject, number: int | None, readable: ReadableSubjects
     ) -> list[int]:
-        """Ids of readable schemas in use that refer to a version."""
+        """Ids of readable schemas in use that refer to a version, of whichever context."""
         catalogue = await self._loaded()
         found = catalogue.version(subject, number, deleted=True)
         referrers = catalogue.referrers(found.subject, found.number)
-        return [each for each in referrers if _is_readable(catalogue, each, readable)]
+        return sorted(each.id for each in referrers if _is_readable(catalogue, each, readable))
 
     # --- schemas --------------------------------------------------------------------------
 
@@ -123,45 +150,53 @@ class SchemaReading:
         catalogue = await self._loaded()
         names = await self.subjects(readable, prefix, deleted=deleted, deleted_only=False)
         found = (
-            Registered(catalogue.schema(version.schema_id), version)
+            Registered(catalogue.schema(version.context_id), version)
             for name in names
             for version in catalogue.versions(name, deleted=deleted)[-1 if latest_only else 0 :]
         )
         return list(islice(found, *page))
 
     async def schema(
-        self,
-        readable: ReadableSubjects,
-        schema_id: int,
-        *,
-        subject: str | None,
-        text_format: str | None,
+        self, readable: ReadableSubjects, schema_id: int, subject: str, *, text_format: str | None
     ) -> ShownSchema:
-        """With the version that the named subject has of it, deleted or not."""
+        """With the version that the named subject has of it, deleted or not.
+
+        The subject says in which context the id is; it may be one without a name.
+        """
         catalogue = await self._loaded()
-        schema = _find(catalogue, schema_id, readable)
-        uses = _uses(catalogue, schema_id, readable, deleted=True)
-        version = next((use for use in reversed(list(uses)) if use.subject == subject), None)
+        schema = _find(catalogue, schema_id, subject, readable)
+        uses = _uses(catalogue, schema.context_id, readable, deleted=True)
+        name = parse_subject(subject).subject
+        same = (
+            each for each in reversed(list(uses)) if parse_subject(each.subject).subject == name
+        )
         text = await self._rendered(catalogue, schema, text_format)
-        return ShownSchema(schema, text, version, catalogue.highest_id)
+        return ShownSchema(schema, text, next(same, None), catalogue.highest_id(schema.context))
 
     async def uses(
-        self, readable: ReadableSubjects, schema_id: int, *, deleted: bool
+        self, readable: ReadableSubjects, schema_id: int, subject: str, *, deleted: bool
     ) -> list[Version]:
         """The versions that have this schema, by subject and number."""
         catalogue = await self._loaded()
-        _find(catalogue, schema_id, readable)
-        return list(_uses(catalogue, schema_id, readable, deleted=deleted))
+        schema = _find(catalogue, schema_id, subject, readable)
+        return list(_uses(catalogue, schema.context_id, readable, deleted=deleted))
 
     async def schema_by_guid(
         self, readable: ReadableSubjects, guid: UUID, *, text_format: str | None
     ) -> ShownSchema:
         catalogue = await self._loaded()
-        schema = catalogue.schema_by_guid(guid)
-        if not _is_readable(catalogue, schema.id, readable):
-            raise schema_not_found(str(guid))
+        schema = catalogue.schema((await self.ids_of_guid(readable, guid))[0])
         text = await self._rendered(catalogue, schema, text_format)
-        return ShownSchema(schema, text, None, catalogue.highest_id)
+        return ShownSchema(schema, text, None, catalogue.highest_id(schema.context))
+
+    async def ids_of_guid(self, readable: ReadableSubjects, guid: UUID) -> list[ContextId]:
+        """Where the schema is registered; raises if the caller may read it nowhere."""
+        catalogue = await self._loaded()
+        found = catalogue.ids_of_guid(guid)
+        ids = [each for each in found if _is_readable(catalogue, each, readable)]
+        if not ids:
+            raise schema_not_found(str(guid))
+        return ids
 
     async def figures(self, _cluster: DescribableCluster) -> RegistryFigures:
         return _figures(await self._loaded())
@@ -169,7 +204,7 @@ class SchemaReading:
     async def shown(
         self, catalogue: Catalogue, version: Version, text_format: str | None
     ) -> ShownVersion:
-        schema = catalogue.schema(version.schema_id)
+        schema = catalogue.schema(version.context_id)
         return ShownVersion(schema, await self._rendered(catalogue, schema, text_format), version)
 
     async def _rendered(
@@ -185,25 +220,22 @@ class SchemaReading:
     async def config(self, scope: ReadableScope, *, default_to_global: bool) -> SubjectConfig:
         """What is set there; with `default_to_global`, what counts there."""
         catalogue = await self._loaded()
-        own = catalogue.configs.get(scope.subject)
-        if scope.subject is None or (own is None and default_to_global):
-            own = catalogue.configs.get(None, SubjectConfig())
-            return own.with_compatibility(DEFAULT_COMPATIBILITY)
-        if own is None:
-            raise config_not_set(scope.subject)
-        if default_to_global:
-            return own.with_compatibility(catalogue.compatibility_of(None))
+        is_set = scope.subject in catalogue.configs
+        is_effective = default_to_global or scope.subject in (None, GLOBAL_SCOPE)
+        if not is_set and not is_effective:
+            raise config_not_set(scope.subject or "")
+        own = catalogue.nearest_config(scope.subject)
+        if is_effective:
+            return own.with_compatibility(catalogue.compatibility_of(scope.subject))
         return own
 
     async def mode(self, scope: ReadableScope, *, default_to_global: bool) -> Mode:
         catalogue = await self._loaded()
-        is_overridden = catalogue.mode_of(None) is Mode.READONLY_OVERRIDE
-        if scope.subject is None or default_to_global or is_overridden:
-            return catalogue.mode_of(scope.subject)
-        mode = catalogue.modes.get(scope.subject)
-        if mode is None:
-            raise mode_not_set(scope.subject)
-        return mode
+        mode = catalogue.mode_of(scope.subject)
+        is_effective = default_to_global or scope.subject in (None, GLOBAL_SCOPE)
+        if is_effective or mode is Mode.READONLY_OVERRIDE or scope.subject in catalogue.modes:
+            return mode
+        raise mode_not_set(scope.subject or "")
 
 
 def subject_counts(catalogue: Catalogue) -> SubjectCounts:
@@ -221,30 +253,58 @@ def type_counts(catalogue: Catalogue) -> dict[SchemaType, int]:
 def _figures(catalogue: Catalogue) -> RegistryFigures:
     versions = Counter(version.is_deleted for version in catalogue.all_versions())
     return RegistryFigures(
+        contexts=len(catalogue.contexts()),
         subjects=subject_counts(catalogue).in_use,
         versions=versions[False],
         deleted_versions=versions[True],
-        highest_id=catalogue.highest_id,
+        highest_id=catalogue.highest_id(DEFAULT_CONTEXT),
         types=type_counts(catalogue),
         compatibility=catalogue.compatibility_of(None),
         mode=catalogue.mode_of(None),
     )
 
 
-def _find(catalogue: Catalogue, schema_id: int, readable: ReadableSubjects) -> StoredSchema:
-    """One that is not readable is not found either: ids are easily guessed."""
-    schema = catalogue.schema(schema_id)
-    if not _is_readable(catalogue, schema_id, readable):
-        raise schema_not_found(schema_id)
-    return schema
+def _matching(prefix: str) -> Callable[[str], bool]:
+    if prefix.startswith(ALL_CONTEXTS):
+        rest = prefix.removeprefix(ALL_CONTEXTS)
+        return lambda name: parse_subject(name).subject.startswith(rest)
+    context, rest = parse_subject(prefix)
+    if context == DEFAULT_CONTEXT:
+        return lambda name: context_of(name) == DEFAULT_CONTEXT and name.startswith(rest)
+    return lambda name: name.startswith(prefix)
 
 
-def _is_readable(catalogue: Catalogue, schema_id: int, readable: ReadableSubjects) -> bool:
-    return any(_uses(catalogue, schema_id, readable, deleted=True))
+def _find(
+    catalogue: Catalogue, schema_id: int, subject: str, readable: ReadableSubjects
+) -> StoredSchema:
+    """The schema with this id in the subject's context. If the subject is in the default one and
+    has it not, the schema with this id that a subject of the same name has in another: readers
+    that know no contexts name the subject as they know it.
+
+    One that is not readable is not found either: ids are easily guessed.
+    """
+    own = ContextId(context_of(subject), schema_id)
+    candidates = [own]
+    if not any(use.subject == subject for use in catalogue.uses(own, deleted=True)):
+        others = (
+            use.context_id
+            for other in catalogue.same_elsewhere(subject)
+            for use in catalogue.versions(other, deleted=True)
+            if use.schema_id == schema_id
+        )
+        candidates = [*others, own]
+    for each in candidates:
+        if each in catalogue.schemas and _is_readable(catalogue, each, readable):
+            return catalogue.schema(each)
+    raise schema_not_found(schema_id)
+
+
+def _is_readable(catalogue: Catalogue, context_id: ContextId, readable: ReadableSubjects) -> bool:
+    return any(_uses(catalogue, context_id, readable, deleted=True))
 
 
 def _uses(
-    catalogue: Catalogue, schema_id: int, readable: ReadableSubjects, *, deleted: bool
+    catalogue: Catalogue, context_id: ContextId, readable: ReadableSubjects, *, deleted: bool
 ) -> Iterator[Version]:
-    uses = catalogue.uses(schema_id, deleted=deleted)
+    uses = catalogue.uses(context_id, deleted=deleted)
     return (version for version in uses if version.subject in readable)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
+from goqueue.model.schemas.contexts import qualified
 from goqueue.model.schemas.errors import RegistryRefusal, invalid_schema
 from goqueue.model.schemas.formats import ResolvedReference, SchemaSource, SchemaType
 from goqueue.model.schemas.messages import Reference, StoredSchema
@@ -19,32 +20,44 @@ def source_of(catalogue: Catalogue, schema: StoredSchema) -> SchemaSource:
     """A registered schema; raises `RegistryRefusal` if something it refers to is gone."""
     identity = schema.identity
     return SchemaSource(
-        SchemaType(identity.type), schema.text, resolve(catalogue, identity.references)
+        SchemaType(identity.type),
+        schema.text,
+        resolve(catalogue, schema.context, identity.references),
     )
 
 
-def resolve(catalogue: Catalogue, references: Iterable[Reference]) -> tuple[ResolvedReference, ...]:
+def resolve(
+    catalogue: Catalogue, context: str, references: Iterable[Reference]
+) -> tuple[ResolvedReference, ...]:
     """The texts behind references and behind theirs, each once, what is needed first before.
+
+    A subject without a context is in the given one, which is that of the schema that refers to it.
 
     Deleted versions serve as well: whether a new schema may use them is the machine's decision.
     Registered schemas cannot refer to each other in a circle: what is referred to must be
     registered already.
     """
     texts: dict[str, str] = {}
-    _collect(catalogue, references, texts, depth=0)
+    _collect(catalogue, context, references, texts, depth=0)
     return tuple(ResolvedReference(name, text) for name, text in texts.items())
 
 
 def _collect(
-    catalogue: Catalogue, references: Iterable[Reference], texts: dict[str, str], *, depth: int
+    catalogue: Catalogue,
+    context: str,
+    references: Iterable[Reference],
+    texts: dict[str, str],
+    *,
+    depth: int,
 ) -> None:
     if depth >= DEPTH_MAX:
         raise invalid_schema(f"references: they are nested more than {DEPTH_MAX} deep")
     for reference in references:
         if reference.name in texts:
             continue
-        schema = _find(catalogue, reference)
-        _collect(catalogue, schema.identity.references, texts, depth=depth + 1)
+        schema = _find(catalogue, context, reference)
+        inner = schema.identity.references
+        _collect(catalogue, schema.context, inner, texts, depth=depth + 1)
         texts[reference.name] = schema.text
         if len(texts) > REFERENCES_MAX:
             raise invalid_schema(f"references: more than {REFERENCES_MAX} schemas are needed")
@@ -54,10 +67,11 @@ def _collect(
             )
 
 
-def _find(catalogue: Catalogue, reference: Reference) -> StoredSchema:
+def _find(catalogue: Catalogue, context: str, reference: Reference) -> StoredSchema:
     name, subject, number = reference
+    subject = qualified(context, subject)
     try:
-        return catalogue.schema(catalogue.version(subject, number, deleted=True).schema_id)
+        return catalogue.schema(catalogue.version(subject, number, deleted=True).context_id)
     except RegistryRefusal:
         raise invalid_schema(
             f"references: {name!r} is to be version {number} of subject {subject!r}, which is not "

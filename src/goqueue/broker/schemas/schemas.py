@@ -15,15 +15,17 @@ from goqueue.broker.schemas.compatibility import compare, predecessors
 from goqueue.broker.schemas.parsing import SchemaParser
 from goqueue.broker.schemas.reading import SchemaReading
 from goqueue.broker.schemas.references import resolve, source_of
-from goqueue.broker.schemas.subjects import check_subject
+from goqueue.broker.schemas.subjects import check_scope, check_subject
 from goqueue.broker.schemas.worker import SchemaWorker
 from goqueue.model.errors import NotLeader
 from goqueue.model.rights import (
     ConfigurableScope,
+    DeletableContext,
     DeletableSubject,
     ReadableSubject,
     WritableSubject,
 )
+from goqueue.model.schemas.contexts import DEFAULT_CONTEXT, ContextId, context_of, qualified
 from goqueue.model.schemas.errors import (
     RefusalKind,
     RegistryRefusal,
@@ -34,6 +36,7 @@ from goqueue.model.schemas.errors import (
 )
 from goqueue.model.schemas.formats import ResolvedReference, SchemaSource, SchemaType
 from goqueue.model.schemas.messages import (
+    DeleteContext,
     DeleteSubject,
     DeleteVersion,
     Mode,
@@ -71,13 +74,13 @@ class _Known(NamedTuple):
 class Schemas:
     """Owned by the broker. `reading` shows what is registered to clients."""
 
-    def __init__(self, host: ShardHost, *, schema_max_bytes: int) -> None:
+    def __init__(self, host: ShardHost, *, schema_max_bytes: int, contexts_max: int) -> None:
         self.schema_max_bytes = schema_max_bytes
         self.state: StateTopic[SchemaMachine] = StateTopic(
             host,
             SCHEMAS_TOPIC,
             partitions=1,
-            make=lambda _index, _partition: SchemaMachine(),
+            make=lambda _index, _partition: SchemaMachine(contexts_max=contexts_max),
             perform=lambda _index, _effects: None,
         )
         self.worker = SchemaWorker()
@@ -110,19 +113,19 @@ class Schemas:
         await self.state.all_shards()
         return self.catalogue
 
-    def source(self, schema_id: int) -> SchemaSource:
+    def source(self, context_id: ContextId) -> SchemaSource:
         """A schema with what it refers to; raises `RegistryRefusal` if there is none."""
-        return source_of(self.catalogue, self.catalogue.schema(schema_id))
+        return source_of(self.catalogue, self.catalogue.schema(context_id))
 
-    def subjects_of(self, schema_id: int) -> list[str]:
+    def subjects_of(self, context_id: ContextId) -> list[str]:
         """The subjects that have this schema in a version that is not deleted, by name."""
-        return list(dict.fromkeys(v.subject for v in self.catalogue.uses(schema_id)))
+        return list(dict.fromkeys(v.subject for v in self.catalogue.uses(context_id)))
 
-    async def compiled(self, schema_id: int) -> SchemaSource:
+    async def compiled(self, context_id: ContextId) -> SchemaSource:
         """As `source`, with Protobuf compiled: a validator made of it needs no compiler, which
         would hold up the event loop from any thread.
         """
-        source = self.source(schema_id)
+        source = self.source(context_id)
         if source.type is not SchemaType.PROTOBUF:
             return source
         before: list[ResolvedReference] = []
@@ -132,11 +135,11 @@ class Schemas:
         whole = source._replace(references=tuple(before))
         return whole._replace(text=await self._parser.describe(whole))
 
-    async def assessed(self, schema_id: int) -> tuple[SchemaSource, int | None]:
+    async def assessed(self, context_id: ContextId) -> tuple[SchemaSource, int | None]:
         """As `compiled`, with the steps that a check takes for each byte of a payload; None where
         they have no bound.
         """
-        source = await self.compiled(schema_id)
+        source = await self.compiled(context_id)
         if source.type is SchemaType.JSON:
             return source, await self._parser.assess(source)
         return source, bound_of_work(source)
@@ -159,7 +162,7 @@ class Schemas:
             if new.schema_id is None:
                 found = await self._find(subject, known)
                 if found is not None:
-                    return Registered(self.catalogue.schema(found.schema_id), found)
+                    return Registered(self.catalogue.schema(found.context_id), found)
                 identity = _inherited(self.catalogue, subject, identity)
             if (await self.loaded()).mode_of(subject) is Mode.READWRITE:
                 known = known._replace(identity=identity)
@@ -207,7 +210,7 @@ class Schemas:
     async def _find_resolved(self, subject: str, known: _Known, *, deleted: bool) -> Version | None:
         """Avro's serialisers know types, not references: they send the schema as a whole."""
         for version in reversed(self.catalogue.versions(subject, deleted=deleted)):
-            schema = self.catalogue.schemas.get(version.schema_id)
+            schema = self.catalogue.schemas.get(version.context_id)
             if schema is None or not _may_be_whole(known.identity, schema.identity):
                 continue
             try:
@@ -252,10 +255,11 @@ class Schemas:
         self._check_size(new)
         catalogue = await self.loaded()
         normalize = normalize or catalogue.normalizes(subject)
-        references = tuple(_numbered(catalogue, reference) for reference in new.references)
+        context = context_of(subject)
+        references = tuple(_numbered(catalogue, context, each) for each in new.references)
         if normalize:
             references = tuple(sorted(set(references)))
-        source = SchemaSource(new.type, new.text, resolve(catalogue, references))
+        source = SchemaSource(new.type, new.text, resolve(catalogue, context, references))
         parsed = await self._parser.parse(source, normalize=normalize, asker=new.asker)
         identity = SchemaIdentity(
             new.type, parsed.fingerprint, references, new.metadata, new.rule_set
@@ -310,10 +314,9 @@ class Schemas:
         cleared: frozenset[str] = frozenset(),
     ) -> SubjectConfig:
         """Returns all that is set there now."""
-        if scope.subject is not None:
-            check_subject(scope.subject)
+        check_scope(scope.subject)
         if config.alias is not None:
-            check_subject(config.alias)
+            check_subject(qualified(context_of(scope.subject or ""), config.alias))
         request = SetConfig(scope.subject, config, cleared)
         return await self._execute(untimed(SchemaMachine.set_config, request))
 
@@ -324,8 +327,7 @@ class Schemas:
         return old.with_compatibility(DEFAULT_COMPATIBILITY) if scope.subject is None else old
 
     async def set_mode(self, scope: ConfigurableScope, mode: Mode, *, is_forced: bool) -> Mode:
-        if scope.subject is not None:
-            check_subject(scope.subject)
+        check_scope(scope.subject)
         request = SetMode(scope.subject, mode, is_forced)
         return await self._execute(untimed(SchemaMachine.set_mode, request))
 
@@ -333,6 +335,9 @@ class Schemas:
         """Returns the mode that was set there."""
         request = SetMode(scope.subject, None)
         return await self._execute(untimed(SchemaMachine.set_mode, request))
+
+    async def delete_context(self, context: DeletableContext) -> None:
+        await self._execute(untimed(SchemaMachine.delete_context, DeleteContext(context)))
 
     # --- the machine ----------------------------------------------------------------------
 
@@ -367,7 +372,7 @@ def _with_text(catalogue: Catalogue, subject: str, new: NewSchema) -> NewSchema:
     latest = catalogue.latest(subject)
     if new.text.strip() or latest is None:
         return new
-    schema = catalogue.schema(latest.schema_id)
+    schema = catalogue.schema(latest.context_id)
     return new._replace(
         type=SchemaType(schema.identity.type),
         text=schema.text,
@@ -379,7 +384,7 @@ def _inherited(catalogue: Catalogue, subject: str, identity: SchemaIdentity) -> 
     latest = catalogue.latest(subject)
     if latest is None:
         return identity
-    older = catalogue.schema(latest.schema_id).identity
+    older = catalogue.schema(latest.context_id).identity
     return identity._replace(
         metadata=identity.metadata or older.metadata, rule_set=identity.rule_set or older.rule_set
     )
@@ -391,13 +396,19 @@ def _may_be_whole(whole: SchemaIdentity, other: SchemaIdentity) -> bool:
     )
 
 
-def _numbered(catalogue: Catalogue, reference: Reference) -> Reference:
+def _numbered(catalogue: Catalogue, context: str, reference: Reference) -> Reference:
+    """As it is stored: with a version, and without the default context in front, where the schema
+    is in that one. Otherwise the subject stays as it was sent; clients see it again.
+    """
+    subject = qualified(context, reference.subject)
+    if context == DEFAULT_CONTEXT:
+        reference = reference._replace(subject=subject)
     if reference.version >= 1:
         return reference
-    latest = catalogue.latest(reference.subject)
+    latest = catalogue.latest(subject)
     if latest is None:
         raise invalid_schema(
             f"references: {reference.name!r} is to be the latest version of subject "
-            f"{reference.subject!r}, which has none; register it first"
+            f"{subject!r}, which has none; register it first"
         )
     return reference._replace(version=latest.number)

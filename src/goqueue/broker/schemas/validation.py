@@ -19,6 +19,7 @@ from goqueue.model.batch import Buffer, check_produced
 from goqueue.model.errors import UnfitRecord
 from goqueue.model.records import NewRecord, Record, decode_records
 from goqueue.model.rights import WritableTopic
+from goqueue.model.schemas.contexts import DEFAULT_CONTEXT, ContextId, scope_of
 from goqueue.model.schemas.errors import RefusalKind, RegistryRefusal
 from goqueue.model.schemas.ids import SchemaUse, schema_use
 from goqueue.model.schemas.messages import StoredSchema
@@ -59,29 +60,34 @@ class _Part(NamedTuple):
     mode: str
     topic: str
     strategy: str
+    context: str
 
     @property
     def subject(self) -> str:
-        return f"{self.topic}-{self.name}"
+        return f"{self._prefix}{self.name}"
+
+    @property
+    def _prefix(self) -> str:
+        return f"{scope_of(self.context)}{self.topic}-"
 
     def accepts(self, subjects: Sequence[str], own: str) -> bool:
         """Whether a schema of these subjects may be used; `own` is ours or what it stands for."""
         if self.strategy == "topic":
             return own in subjects
         if self.strategy == "topic-record":
-            return any(subject.startswith(f"{self.topic}-") for subject in subjects)
+            return any(subject.startswith(self._prefix) for subject in subjects)
         return bool(subjects)
 
 
 class _Compiled(NamedTuple):
     """What a validator is kept by: an id may be imported again with another schema."""
 
-    schema_id: int
+    context_id: ContextId
     fingerprint: str
 
 
 def _compiled(schema: StoredSchema) -> _Compiled:
-    return _Compiled(schema.id, schema.identity.fingerprint)
+    return _Compiled(schema.context_id, schema.identity.fingerprint)
 
 
 class _Check(NamedTuple):
@@ -164,7 +170,7 @@ class Validation:
             return {}
         strategy = config.schema_validation_strategy
         parts = [
-            _Part(name, mode, topic, strategy)
+            _Part(name, mode, topic, strategy, config.schema_context)
             for name, mode in (
                 ("key", config.schema_validation_key),
                 ("value", config.schema_validation_value),
@@ -203,14 +209,14 @@ class Validation:
     async def _check_slowly(self, batch: "_BatchCheck", part: _Part, left: _Left) -> None:
         """What has to wait: for the schema, or for the process that checks."""
         schema_id, payload = left
-        compiled = _compiled(self._schemas.catalogue.schema(schema_id))
+        compiled = _compiled(self._schemas.catalogue.schema(ContextId(part.context, schema_id)))
         check = self._checks.get(compiled)
         if check is None:
             check = await self._compiled_once(compiled)
         batch.checks[schema_id] = check
         if batch.fits(part, left):
             return
-        key = f"{schema_id}/{compiled.fingerprint}"
+        key = f"{part.context}:{schema_id}/{compiled.fingerprint}"
         try:
             await self._checker.check(key, check.source, payload, batch.budget)
         except InvalidContent as error:
@@ -232,9 +238,9 @@ class Validation:
 
     async def _compile(self, compiled: _Compiled) -> _Check:
         try:
-            source, steps = await self._schemas.assessed(compiled.schema_id)
+            source, steps = await self._schemas.assessed(compiled.context_id)
         except RegistryRefusal as error:
-            reason = f"schema {compiled.schema_id} cannot be used for checks: {error}"
+            reason = f"schema {compiled.context_id.id} cannot be used for checks: {error}"
             if error.kind is not RefusalKind.INVALID_SCHEMA:
                 raise UnfitRecord(reason) from error
             # Found out once and not for every message: it takes its time.
@@ -252,7 +258,9 @@ class Validation:
 
 
 class _BatchCheck:
-    """The check of one batch: what was found out about a schema holds for all its records."""
+    """The check of one batch: what was found out about a schema holds for all its records, which
+    have their schemas in one context.
+    """
 
     def __init__(self, catalogue: Catalogue, schemas: Schemas, budget: CheckBudget) -> None:
         self.checks: dict[int, _Check] = {}
@@ -299,7 +307,7 @@ class _BatchCheck:
                     f"{part.name}: no schema is registered for subject {part.subject!r}, and "
                     f"topic {part.topic!r} takes only what fits one"
                 )
-            if self._catalogue.schema(latest.schema_id).identity.type == SchemaType.JSON:
+            if self._catalogue.schema(latest.context_id).identity.type == SchemaType.JSON:
                 return latest.schema_id
         raise UnfitRecord(
             f"{part.name}: has no schema id; topic {part.topic!r} wants Confluent's prefix of 5 "
@@ -309,17 +317,24 @@ class _BatchCheck:
     def _named(self, part: _Part, use: SchemaUse) -> int:
         catalogue = self._catalogue
         if use.guid is not None:
-            schema_id = catalogue.find_guid(use.guid)
-            if schema_id is None:
-                raise UnfitRecord(f"{part.name}: there is no schema with GUID {use.guid}")
+            found = catalogue.ids_of_guid(use.guid)
+            ids = [schema_id for context, schema_id in found if context == part.context]
+            if not ids:
+                raise UnfitRecord(
+                    f"{part.name}: there is no schema with GUID {use.guid}{_in(part.context)}"
+                )
+            schema_id = ids[0]
         else:
             schema_id = use.schema_id
         accepted = self._accepted.get((part.name, schema_id))
         if accepted is None:
-            if schema_id not in catalogue.schemas:
-                raise UnfitRecord(f"{part.name}: there is no schema with id {schema_id}")
+            context_id = ContextId(part.context, schema_id)
+            if context_id not in catalogue.schemas:
+                raise UnfitRecord(
+                    f"{part.name}: there is no schema with id {schema_id}{_in(part.context)}"
+                )
             own = catalogue.resolve_alias(part.subject)
-            accepted = part.accepts(self._schemas.subjects_of(schema_id), own)
+            accepted = part.accepts(self._schemas.subjects_of(context_id), own)
             self._accepted[part.name, schema_id] = accepted
         if not accepted:
             raise UnfitRecord(
@@ -335,6 +350,10 @@ def _make_validator(source: SchemaSource, steps: int) -> Validator:
         return make_bounded_validator(source, steps)
     except InvalidSchema as error:
         return _refusing(f"its schema cannot be used for checks: {error}")
+
+
+def _in(context: str) -> str:
+    return "" if context == DEFAULT_CONTEXT else f" in context {context}"
 
 
 def _unfit(part: _Part, schema_id: int, error: InvalidContent) -> UnfitRecord:

@@ -1,12 +1,16 @@
 """Schemas as the API shows them. What is empty is left out, and so is the type Avro."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
+from goqueue.model.schemas.contexts import qualified
 from goqueue.model.schemas.formats import SchemaType
 from goqueue.model.schemas.messages import Reference, StoredSchema, Version
+
+# Of the parameter `referenceFormat`: subjects of references with their contexts in front.
+QUALIFIED: Final = "qualified"
 
 
 class ReferenceAnswer(msgspec.Struct, frozen=True):
@@ -55,6 +59,10 @@ class Allowed(NamedTuple):
     methods: str
 
 
+class NoContent(NamedTuple):
+    """It is done, and there is nothing to say."""
+
+
 class LongList(NamedTuple):
     """Items that are encoded one by one, while the client takes them."""
 
@@ -66,16 +74,22 @@ def schema_answer(
     version: Version | None = None,
     *,
     text: str | None = None,
+    qualified_references: bool = False,
 ) -> SchemaAnswer:
     """By version where there is one, else by id; `text` takes the place of the schema's own."""
     identity = schema.identity
+    references = identity.references
+    if qualified_references:
+        references = tuple(
+            each._replace(subject=qualified(schema.context, each.subject)) for each in references
+        )
     return SchemaAnswer(
         subject=version.subject if version else None,
         version=version.number if version else None,
         id=schema.id if version else None,
         guid=str(schema.guid),
         schema_type=None if identity.type == SchemaType.AVRO else str(identity.type),
-        references=reference_answers(identity.references),
+        references=reference_answers(references),
         metadata=_raw(identity.metadata),
         rule_set=_raw(identity.rule_set),
         schema=schema.text if text is None else text,

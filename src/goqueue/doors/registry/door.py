@@ -5,7 +5,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from goqueue.doors.registry.answers import Allowed, LongList, PlainText
+from goqueue.doors.registry.answers import Allowed, LongList, NoContent, PlainText
 from goqueue.doors.registry.errors import HttpRefusal, answer_to
 from goqueue.doors.web.asgi import Receive, Scope, Send
 from goqueue.doors.web.bodies import BodyFault, BodyReader, BodyRefused, Headers
@@ -70,11 +70,15 @@ class RegistryDoor:
             if isinstance(answer, LongList):
                 await _send_list(send, kind, answer)
                 return
+            status = 200
             if isinstance(answer, Allowed):
                 content, allowed = b"", answer.methods
+            elif isinstance(answer, NoContent):
+                await send({"type": "http.response.start", "status": 204, "headers": []})
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+                return
             else:
                 content = answer.text.encode() if isinstance(answer, PlainText) else _encode(answer)
-            status = 200
         except Exception as error:
             status, body = answer_to(error)
             content = _encode(body)
@@ -91,7 +95,7 @@ class RegistryDoor:
         from goqueue.doors.registry.requests import Call, Query
         from goqueue.doors.registry.routing import find
 
-        handler, parts = find(scope["method"], _path(scope))
+        handler, parts, context = find(scope["method"], _path(scope))
         caller = caller_in(scope, Door.REGISTRY)
         self._service.tracing.asked_by(caller)
         call = Call(
@@ -100,6 +104,7 @@ class RegistryDoor:
             parts=parts,
             query=Query(scope["query_string"]),
             read=lambda: self._body(scope["headers"], receive),
+            context=context,
         )
         return await handler(call)
 

@@ -30,6 +30,7 @@ CODE_OF: Final[Mapping[RefusalKind, int]] = {
     RefusalKind.REFERENCE_EXISTS: 42206,
     RefusalKind.INVALID_SUBJECT: 42208,
     RefusalKind.SCHEMA_TOO_LARGE: 42209,
+    RefusalKind.CONTEXT_NOT_EMPTY: 42211,
     RefusalKind.UNSUPPORTED: 422,
     RefusalKind.WORKER_FAILED: 50001,
 }

@@ -10,6 +10,7 @@ import msgspec
 from goqueue.doors.registry.errors import HttpRefusal
 from goqueue.model.caller import Caller
 from goqueue.model.digits import number_in
+from goqueue.model.schemas.contexts import ALL_CONTEXTS, DEFAULT_CONTEXT, qualified, scope_of
 from goqueue.model.schemas.errors import RefusalKind, RegistryRefusal, invalid_schema
 from goqueue.model.schemas.formats import SchemaType
 from goqueue.model.schemas.messages import NewSchema, Reference
@@ -18,8 +19,8 @@ from goqueue.service.broker_service import BrokerService
 T = TypeVar("T")
 
 VERSION_MAX: Final = 2**31 - 1
-# How subjects are written with the default context in front; there is no other one.
-_DEFAULT_CONTEXT: Final = ":.:"
+# What a prefix of subjects begins with that says where they are.
+_ANY_CONTEXT: Final = (":.", ALL_CONTEXTS)
 _SORTED: Final = msgspec.json.Encoder(order="deterministic")
 
 
@@ -53,18 +54,42 @@ class Query:
 
 
 class Call(NamedTuple):
-    """`parts` are the variable parts of the path, decoded."""
+    """`parts` are the variable parts of the path, decoded. Where it begins with /contexts/{name},
+    what names no context itself is in that one.
+    """
 
     service: BrokerService
     caller: Caller
     parts: tuple[str, ...]
     query: Query
     read: Callable[[], Awaitable[bytes]]
+    context: str = DEFAULT_CONTEXT
 
     @property
     def subject(self) -> str:
         """The subject in the path."""
-        return in_default_context(self.parts[0])
+        return qualified(self.context, self.parts[0])
+
+    @property
+    def subject_of_id(self) -> str:
+        """The subject that an id is asked for with; without a name, it is its context."""
+        return qualified(self.context, self.query.text("subject") or "")
+
+    @property
+    def scope(self) -> str | None:
+        """What settings are for: the named subject itself, were it an alias, or a context; None is
+        the default context.
+        """
+        return qualified(self.context, self.parts[0] if self.parts else "") or None
+
+    @property
+    def subject_prefix(self) -> str:
+        """Of the subjects to be listed; all, if neither it nor a context is given."""
+        prefix = self.query.text("subjectPrefix")
+        if prefix is None and self.context == DEFAULT_CONTEXT:
+            return ALL_CONTEXTS
+        prefix = prefix or ""
+        return prefix if prefix.startswith(_ANY_CONTEXT) else scope_of(self.context) + prefix
 
     @property
     def text_format(self) -> str | None:
@@ -150,10 +175,6 @@ def _positive(number: int | None) -> int | None:
     if number is not None and number > VERSION_MAX:
         raise HttpRefusal(422, f"{number}: ids and versions end at {VERSION_MAX}")
     return number if number is not None and number > 0 else None
-
-
-def in_default_context(subject: str) -> str:
-    return subject.removeprefix(_DEFAULT_CONTEXT)
 
 
 def parse_version(text: str) -> int | None:

@@ -1,14 +1,25 @@
-"""Which handler answers a request, and what its caller must be allowed to do."""
+"""Which handler answers a request, and what its caller must be allowed to do.
+
+Every path may begin with /contexts/{name}: subjects and ids in it are then of that context.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
-from goqueue.doors.registry import compatibility, schemas, server, settings, subjects
+from goqueue.doors.registry import (
+    compatibility,
+    contexts,
+    schemas,
+    server,
+    settings,
+    subjects,
+)
 from goqueue.doors.registry.answers import Allowed
 from goqueue.doors.registry.errors import HttpRefusal
 from goqueue.doors.registry.requests import Call
 from goqueue.model.rights import Resource, Verb
+from goqueue.model.schemas.contexts import DEFAULT_CONTEXT, parse_context
 from goqueue.service.needs import OPEN, Need, Refused
 
 Handler = Callable[[Call], Awaitable[object]]
@@ -26,6 +37,8 @@ def _subject(verb: Verb) -> Need:
 
 _READ: Final = (_subject(Verb.READ),)
 _DELETE: Final = (_subject(Verb.DELETE),)
+_DELETE_CONTEXT: Final = (Need(Resource.SUBJECT, Verb.DELETE, names="context"),)
+# Those of all contexts, `:.__GLOBAL:`, need the right on the cluster.
 _CONFIGURE: Final = (_subject(Verb.ALTER_CONFIGS),)
 # What a schema in the body refers to.
 _REFERENCES: Final = Need(Resource.SUBJECT, Verb.READ, names="references.subject")
@@ -41,7 +54,8 @@ _CONFIGURE_ALL: Final = (Need(Resource.CLUSTER, Verb.ALTER_CONFIGS),)
 # A part of a path in braces can be anything; the needs call it by its name.
 ROUTES: Final[Mapping[str, Mapping[str, Route]]] = {
     "": {"GET": Route(server.root, OPEN)},
-    "contexts": {"GET": Route(server.list_contexts, OPEN)},
+    "contexts": {"GET": Route(contexts.list_contexts, _READ_ANY)},
+    "contexts/{context}": {"DELETE": Route(contexts.delete_context, _DELETE_CONTEXT)},
     "v1/metadata/id": {"GET": Route(server.show_id, OPEN)},
     "v1/metadata/version": {"GET": Route(server.show_version, OPEN)},
     "v1/metadata/deployment": {"GET": Route(server.show_deployment, OPEN)},
@@ -107,6 +121,7 @@ ROUTES: Final[Mapping[str, Mapping[str, Route]]] = {
 }
 
 _PREFIX: Final = "schemas"
+_CONTEXTS: Final = "contexts"
 
 
 def _by_size() -> dict[int, list[tuple[Path, Mapping[str, Route]]]]:
@@ -123,22 +138,34 @@ _BY_SIZE: Final = _by_size()
 class Found(NamedTuple):
     handler: Handler
     parts: Path
+    context: str
 
 
 def find(method: str, path: Path) -> Found:
-    """The handler for a path, at the root or under /schemas."""
+    """The handler for a path, at the root or under /schemas, of a context or of none."""
+    context, path = _split(path)
     methods, parts = _match(path) or (None, ())
     if methods is None and path[:1] == (_PREFIX,):
-        methods, parts = _match(path[1:]) or (None, ())
+        inner, path = _split(path[1:])
+        context = inner or context
+        methods, parts = _match(path) or (None, ())
     if methods is None:
         raise HttpRefusal(404, "HTTP 404 Not Found")
     allowed = ", ".join([*methods, *(("HEAD",) if "GET" in methods else ()), "OPTIONS"])
+    where = DEFAULT_CONTEXT if context is None else parse_context(context)
     if method == "OPTIONS":
-        return Found(partial(_show_allowed, Allowed(allowed)), parts)
+        return Found(partial(_show_allowed, Allowed(allowed)), parts, where)
     route = methods.get("GET" if method == "HEAD" else method)
     if route is None:
         raise HttpRefusal(405, "HTTP 405 Method Not Allowed", allowed=allowed)
-    return Found(route.handler, parts)
+    return Found(route.handler, parts, where)
+
+
+def _split(path: Path) -> tuple[str | None, Path]:
+    """The context that a path begins with, and the rest of it."""
+    if len(path) > 2 and path[0] == _CONTEXTS:
+        return path[1], path[2:]
+    return None, path
 
 
 async def _show_allowed(allowed: Allowed, _call: Call) -> Allowed:

@@ -6,6 +6,7 @@ from uuid import UUID
 import msgspec
 
 from goqueue.doors.registry.answers import (
+    QUALIFIED,
     LongList,
     PlainText,
     SchemaAnswer,
@@ -13,16 +14,18 @@ from goqueue.doors.registry.answers import (
     schema_answer,
 )
 from goqueue.doors.registry.requests import Call, page, page_bounds, parse_id
-from goqueue.doors.registry.subjects import VERSIONS_LISTED_MAX, subject_prefix
+from goqueue.doors.registry.subjects import VERSIONS_LISTED_MAX
+from goqueue.model.schemas.contexts import parse_subject
 from goqueue.model.schemas.errors import schema_not_found
 from goqueue.model.schemas.formats import SchemaType
-from goqueue.model.schemas.messages import ShownSchema, Version
+from goqueue.model.schemas.messages import Version
 
 # As Confluent's registry has it; there is an offset for the rest.
 SCHEMAS_LISTED_MAX: Final = 1_000
 
 
 class Stats(msgspec.Struct, frozen=True, rename="camel"):
+    contexts: int
     subjects: int
     versions: int
     deleted_versions: int
@@ -37,7 +40,7 @@ async def list_schemas(call: Call) -> LongList:
     """All that is listed is what is registered now, however slowly the client takes it."""
     chosen = await call.service.schemas.schemas(
         call.caller,
-        subject_prefix(call),
+        call.subject_prefix,
         page_bounds(call.query, most=SCHEMAS_LISTED_MAX),
         deleted=call.query.flag("deleted"),
         latest_only=call.query.flag("latestOnly"),
@@ -48,19 +51,21 @@ async def list_schemas(call: Call) -> LongList:
 async def show(call: Call) -> SchemaAnswer:
     """With the version that the named subject has of it."""
     shown = await call.service.schemas.schema(
-        call.caller,
-        parse_id(call.parts[0]),
-        subject=call.query.text("subject"),
-        text_format=call.text_format,
+        call.caller, parse_id(call.parts[0]), call.subject_of_id, text_format=call.text_format
     )
     max_id = shown.highest_id if call.query.flag("fetchMaxId") else None
-    answer = schema_answer(shown.schema, shown.version, text=shown.text)
+    answer = schema_answer(
+        shown.schema,
+        shown.version,
+        text=shown.text,
+        qualified_references=call.query.text("referenceFormat") == QUALIFIED,
+    )
     return msgspec.structs.replace(answer, id=None, max_id=max_id)
 
 
 async def show_text(call: Call) -> PlainText:
     shown = await call.service.schemas.schema(
-        call.caller, parse_id(call.parts[0]), text_format=call.text_format
+        call.caller, parse_id(call.parts[0]), call.subject_of_id, text_format=call.text_format
     )
     return PlainText(shown.text)
 
@@ -76,12 +81,15 @@ async def list_versions(call: Call) -> list[VersionAnswer]:
 
 
 async def show_by_guid(call: Call) -> SchemaAnswer:
-    shown = await _by_guid(call)
+    shown = await call.service.schemas.schema_by_guid(
+        call.caller, _guid(call), text_format=call.text_format
+    )
     return schema_answer(shown.schema, text=shown.text)
 
 
 async def list_ids(call: Call) -> list[dict[str, object]]:
-    return [{"context": ".", "id": (await _by_guid(call)).schema.id}]
+    ids = await call.service.schemas.ids_of_guid(call.caller, _guid(call))
+    return [{"context": context, "id": schema_id} for context, schema_id in ids]
 
 
 async def list_types(_call: Call) -> list[str]:
@@ -91,6 +99,7 @@ async def list_types(_call: Call) -> list[str]:
 async def stats(call: Call) -> Stats:
     figures = await call.service.schemas.figures(call.caller)
     return Stats(
+        contexts=figures.contexts,
         subjects=figures.subjects,
         versions=figures.versions,
         deleted_versions=figures.deleted_versions,
@@ -102,19 +111,18 @@ async def stats(call: Call) -> Stats:
     )
 
 
-async def _by_guid(call: Call) -> ShownSchema:
+def _guid(call: Call) -> UUID:
     try:
-        guid = UUID(call.parts[0])
+        return UUID(call.parts[0])
     except ValueError:
         raise schema_not_found(call.parts[0]) from None
-    return await call.service.schemas.schema_by_guid(
-        call.caller, guid, text_format=call.text_format
-    )
 
 
 async def _uses(call: Call) -> list[Version]:
-    wanted = call.query.text("subject")
+    """Of the subject that is asked for, if one is; that of another context has its name."""
+    subject = call.subject_of_id
     uses = await call.service.schemas.uses(
-        call.caller, parse_id(call.parts[0]), deleted=call.query.flag("deleted")
+        call.caller, parse_id(call.parts[0]), subject, deleted=call.query.flag("deleted")
     )
-    return [version for version in uses if wanted in (None, version.subject)]
+    name = parse_subject(subject).subject
+    return [each for each in uses if not name or parse_subject(each.subject).subject == name]

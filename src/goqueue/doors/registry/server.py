@@ -2,16 +2,11 @@
 
 from goqueue import __version__
 from goqueue.doors.registry.errors import HttpRefusal
-from goqueue.doors.registry.requests import Call, page
+from goqueue.doors.registry.requests import Call
 
 
 async def root(_call: Call) -> dict[str, str]:
     return {}
-
-
-async def list_contexts(call: Call) -> list[str]:
-    """There is the default one."""
-    return page(["."], call.query, most=1)
 
 
 async def show_id(call: Call) -> dict[str, object]:

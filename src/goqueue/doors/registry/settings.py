@@ -1,10 +1,10 @@
-"""/config and /mode, for all subjects and for one."""
+"""/config and /mode: of a subject, of a context, of all contexts."""
 
 from typing import Final
 
 import msgspec
 
-from goqueue.doors.registry.requests import Call, in_default_context
+from goqueue.doors.registry.requests import Call
 from goqueue.model.schemas.errors import RefusalKind, RegistryRefusal
 from goqueue.model.schemas.messages import CompatibilityLevel, Mode, SubjectConfig
 
@@ -51,17 +51,12 @@ _UNSUPPORTED: Final = {
 }
 
 
-def _scope(call: Call) -> str | None:
-    """Settings are the named subject's own: an alias is one of them. None is for all."""
-    return in_default_context(call.parts[0]) or None if call.parts else None
-
-
 # --- config -------------------------------------------------------------------------------
 
 
 async def show_config(call: Call) -> ConfigAnswer:
     config = await call.service.schemas.config(
-        call.caller, _scope(call), default_to_global=call.query.flag("defaultToGlobal")
+        call.caller, call.scope, default_to_global=call.query.flag("defaultToGlobal")
     )
     return _config_answer(config)
 
@@ -76,7 +71,7 @@ async def set_config(call: Call) -> ConfigBody:
                 RefusalKind.UNSUPPORTED, f"{shown}: this registry does not know it; leave it out"
             )
     config, cleared = _changes(body)
-    now = await call.service.schemas.set_config(call.caller, _scope(call), config, cleared=cleared)
+    now = await call.service.schemas.set_config(call.caller, call.scope, config, cleared=cleared)
     return ConfigBody(
         compatibility=now.compatibility or msgspec.UNSET,
         normalize=msgspec.UNSET if now.normalize is None else now.normalize,
@@ -113,7 +108,7 @@ def _changes(body: ConfigBody) -> tuple[SubjectConfig, frozenset[str]]:
 
 
 async def delete_config(call: Call) -> ConfigAnswer:
-    return _config_answer(await call.service.schemas.delete_config(call.caller, _scope(call)))
+    return _config_answer(await call.service.schemas.delete_config(call.caller, call.scope))
 
 
 def _config_answer(config: SubjectConfig) -> ConfigAnswer:
@@ -142,7 +137,7 @@ def _invalid_level() -> RegistryRefusal:
 
 async def show_mode(call: Call) -> ModeBody:
     mode = await call.service.schemas.mode(
-        call.caller, _scope(call), default_to_global=call.query.flag("defaultToGlobal")
+        call.caller, call.scope, default_to_global=call.query.flag("defaultToGlobal")
     )
     return ModeBody(mode)
 
@@ -150,7 +145,7 @@ async def show_mode(call: Call) -> ModeBody:
 async def set_mode(call: Call) -> ModeBody:
     body = await call.body(_MODE)
     if body.mode is None:
-        await call.service.schemas.delete_mode(call.caller, _scope(call))
+        await call.service.schemas.delete_mode(call.caller, call.scope)
         return body
     try:
         mode = Mode(body.mode.upper())
@@ -160,10 +155,10 @@ async def set_mode(call: Call) -> ModeBody:
             "Invalid mode. Valid values are READWRITE, READONLY, and IMPORT.",
         ) from None
     await call.service.schemas.set_mode(
-        call.caller, _scope(call), mode, is_forced=call.query.flag("force")
+        call.caller, call.scope, mode, is_forced=call.query.flag("force")
     )
     return body
 
 
 async def delete_mode(call: Call) -> ModeBody:
-    return ModeBody(await call.service.schemas.delete_mode(call.caller, _scope(call)))
+    return ModeBody(await call.service.schemas.delete_mode(call.caller, call.scope))

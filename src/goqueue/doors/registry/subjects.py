@@ -3,6 +3,7 @@
 from typing import Final
 
 from goqueue.doors.registry.answers import (
+    QUALIFIED,
     PlainText,
     RegisteredAnswer,
     SchemaAnswer,
@@ -10,7 +11,6 @@ from goqueue.doors.registry.answers import (
 )
 from goqueue.doors.registry.requests import (
     Call,
-    in_default_context,
     new_schema,
     page,
     parse_version,
@@ -20,20 +20,13 @@ from goqueue.model.schemas.messages import ShownVersion
 # As many as Confluent's registry lists when it is not told otherwise.
 SUBJECTS_LISTED_MAX: Final = 20_000
 VERSIONS_LISTED_MAX: Final = 20_000
-# How Confluent's clients write "in every context".
-_ALL_CONTEXTS: Final = ":*:"
-
-
-def subject_prefix(call: Call) -> str:
-    prefix = (call.query.text("subjectPrefix") or "").removeprefix(_ALL_CONTEXTS)
-    return in_default_context(prefix)
 
 
 async def list_subjects(call: Call) -> list[str]:
     query = call.query
     found = await call.service.schemas.subjects(
         call.caller,
-        subject_prefix(call),
+        call.subject_prefix,
         deleted=query.flag("deleted"),
         deleted_only=query.flag("deletedOnly", "deleted_only"),
     )
@@ -98,7 +91,11 @@ async def register(call: Call) -> RegisteredAnswer:
 
 
 async def show_version(call: Call) -> SchemaAnswer:
-    return _answer(await _version(call))
+    shown = await _version(call)
+    is_qualified = call.query.text("referenceFormat") == QUALIFIED
+    return schema_answer(
+        shown.schema, shown.version, text=shown.text, qualified_references=is_qualified
+    )
 
 
 async def show_version_text(call: Call) -> PlainText:

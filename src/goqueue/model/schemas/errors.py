@@ -1,8 +1,12 @@
 """Why the registry refuses. Confluent's numbers for these are the door's business."""
 
 from enum import Enum, auto
+from typing import Final
 
 from goqueue.model.errors import GoQueueError
+
+# Of a name that is refused.
+_SHOWN_CHARACTERS_MAX: Final = 80
 
 
 class RefusalKind(Enum):
@@ -24,6 +28,7 @@ class RefusalKind(Enum):
     REFERENCE_EXISTS = auto()
     INVALID_SUBJECT = auto()
     SCHEMA_TOO_LARGE = auto()
+    CONTEXT_NOT_EMPTY = auto()
     UNSUPPORTED = auto()
     WORKER_FAILED = auto()
 
@@ -49,6 +54,10 @@ def schema_not_found(schema_id: int | str | None = None) -> RegistryRefusal:
     return RegistryRefusal(RefusalKind.SCHEMA_NOT_FOUND, f"{which} not found")
 
 
+def context_not_found(context: str) -> RegistryRefusal:
+    return RegistryRefusal(RefusalKind.SUBJECT_NOT_FOUND, f"Context '{context}' not found.")
+
+
 def config_not_set(subject: str) -> RegistryRefusal:
     return RegistryRefusal(
         RefusalKind.SUBJECT_CONFIG_NOT_SET,
@@ -70,3 +79,13 @@ def invalid_schema(details: str) -> RegistryRefusal:
 
 def not_permitted(message: str) -> RegistryRefusal:
     return RegistryRefusal(RefusalKind.NOT_PERMITTED, message)
+
+
+def invalid_subject(subject: str, reason: str) -> RegistryRefusal:
+    shown = (
+        subject if len(subject) <= _SHOWN_CHARACTERS_MAX else subject[:_SHOWN_CHARACTERS_MAX] + "…"
+    )
+    return RegistryRefusal(
+        RefusalKind.INVALID_SUBJECT,
+        f"The specified subject '{shown}' is not a valid subject: {reason}.",
+    )

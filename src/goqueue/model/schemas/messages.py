@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 
+from goqueue.model.schemas.contexts import DEFAULT_CONTEXT, ContextId, context_of
 from goqueue.model.schemas.formats import SchemaType
 
 
@@ -45,7 +46,10 @@ class Mode(StrEnum):
 
 
 class Reference(NamedTuple):
-    """`name` is how the schema's text calls what is registered as that version of the subject."""
+    """`name` is how the schema's text calls what is registered as that version of the subject.
+
+    A subject without a context is in that of the schema which has the reference.
+    """
 
     name: str
     subject: str
@@ -53,7 +57,7 @@ class Reference(NamedTuple):
 
 
 class SchemaIdentity(NamedTuple):
-    """Two registrations with the same identity share one id.
+    """Two registrations with the same identity share one id within a context.
 
     Metadata and rules count: clients read them by id, too.
     """
@@ -71,10 +75,15 @@ class StoredSchema(NamedTuple):
     id: int
     text: str
     identity: SchemaIdentity
+    context: str = DEFAULT_CONTEXT
+
+    @property
+    def context_id(self) -> ContextId:
+        return ContextId(self.context, self.id)
 
     @property
     def guid(self) -> UUID:
-        """The same in every registry that holds the same schema."""
+        """The same in every registry and context that holds the same schema."""
         digest = md5(self.text.encode(), usedforsecurity=False)
         identity = self.identity
         parts = (identity.type, identity.references, identity.metadata, identity.rule_set)
@@ -89,9 +98,14 @@ class Version(NamedTuple):
     is_deleted: bool
     registered_ms: int
 
+    @property
+    def context_id(self) -> ContextId:
+        """The schema's."""
+        return ContextId(context_of(self.subject), self.schema_id)
+
 
 class SubjectConfig(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """What is set for a subject, or for all; None leaves it to the next wider scope."""
+    """What is set for a subject or a context; None leaves it to the next wider scope."""
 
     compatibility: CompatibilityLevel | None = None
     normalize: bool | None = None
@@ -147,7 +161,7 @@ class ShownVersion(NamedTuple):
 
 
 class ShownSchema(NamedTuple):
-    """As `ShownVersion`, of a schema by itself; the highest id is that of any schema."""
+    """As `ShownVersion`, of a schema by itself; the highest id is that of its context."""
 
     schema: StoredSchema
     text: str
@@ -156,8 +170,11 @@ class ShownSchema(NamedTuple):
 
 
 class RegistryFigures(NamedTuple):
-    """`subjects` and `versions` are those that are not deleted."""
+    """`subjects` and `versions` are those that are not deleted. The highest id, compatibility and
+    mode are the default context's.
+    """
 
+    contexts: int
     subjects: int
     versions: int
     deleted_versions: int
@@ -179,7 +196,7 @@ class DeleteSubject(NamedTuple):
 
 
 class SetConfig(NamedTuple):
-    """Without a subject, for all; without a config, all that is set there goes.
+    """Without a subject, for the default context; without a config, all that is set there goes.
 
     What the config leaves out stays as it was, but for the fields named in `cleared`.
     """
@@ -195,3 +212,7 @@ class SetMode(NamedTuple):
     subject: str | None
     mode: Mode | None
     is_forced: bool = False
+
+
+class DeleteContext(NamedTuple):
+    context: str

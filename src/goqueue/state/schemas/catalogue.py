@@ -4,6 +4,14 @@ from collections.abc import Hashable, Iterable, Iterator
 from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
+from goqueue.model.schemas.contexts import (
+    DEFAULT_CONTEXT,
+    GLOBAL_SCOPE,
+    ContextId,
+    context_of,
+    qualified,
+    scope_of,
+)
 from goqueue.model.schemas.errors import (
     schema_not_found,
     subject_not_found,
@@ -35,43 +43,51 @@ class VersionKey(NamedTuple):
 
 class Catalogue:
     def __init__(self) -> None:
-        self.schemas: dict[int, StoredSchema] = {}
+        self.schemas: dict[ContextId, StoredSchema] = {}
+        # By subject, by a context between colons, or by None for the default context.
         self.configs: dict[str | None, SubjectConfig] = {}
         self.modes: dict[str | None, Mode] = {}
-        self.highest_id = 0
+        self._highest_ids = {DEFAULT_CONTEXT: 0}
         self._subjects: dict[str, dict[int, Version]] = {}
         # Imported schemas may have several ids for the same thing.
-        self._ids: dict[SchemaIdentity, set[int]] = {}
-        self._ids_by_guid: dict[UUID, set[int]] = {}
-        self._uses: dict[int, set[VersionKey]] = {}
-        self._referrers: dict[VersionKey, set[int]] = {}
+        self._ids: dict[tuple[str, SchemaIdentity], set[int]] = {}
+        self._ids_by_guid: dict[UUID, set[ContextId]] = {}
+        self._uses: dict[ContextId, set[VersionKey]] = {}
+        self._referrers: dict[VersionKey, set[ContextId]] = {}
 
     # --- changes, by replay ---------------------------------------------------------------
 
     def put_schema(self, schema: StoredSchema) -> None:
-        self.drop_schema(schema.id)
-        self.schemas[schema.id] = schema
-        self.highest_id = max(self.highest_id, schema.id)
-        self._ids.setdefault(schema.identity, set()).add(schema.id)
-        self._ids_by_guid.setdefault(schema.guid, set()).add(schema.id)
-        for reference in schema.identity.references:
-            key = VersionKey(reference.subject, reference.version)
-            self._referrers.setdefault(key, set()).add(schema.id)
+        context_id = schema.context_id
+        self.drop_schema(context_id)
+        self.schemas[context_id] = schema
+        self.raise_highest_id(schema.context, schema.id)
+        self._ids.setdefault((schema.context, schema.identity), set()).add(schema.id)
+        self._ids_by_guid.setdefault(schema.guid, set()).add(context_id)
+        for key in _referred_to(schema):
+            self._referrers.setdefault(key, set()).add(context_id)
 
-    def drop_schema(self, schema_id: int) -> None:
-        schema = self.schemas.pop(schema_id, None)
+    def drop_schema(self, context_id: ContextId) -> None:
+        schema = self.schemas.pop(context_id, None)
         if schema is None:
             return
-        _discard(self._ids, schema.identity, schema_id)
-        _discard(self._ids_by_guid, schema.guid, schema_id)
-        for reference in schema.identity.references:
-            _discard(self._referrers, VersionKey(reference.subject, reference.version), schema_id)
+        _discard(self._ids, (schema.context, schema.identity), schema.id)
+        _discard(self._ids_by_guid, schema.guid, context_id)
+        for key in _referred_to(schema):
+            _discard(self._referrers, key, context_id)
+
+    def raise_highest_id(self, context: str, highest_id: int) -> None:
+        """From here on the context is there, and gives no id up to this one."""
+        self._highest_ids[context] = max(self._highest_ids.get(context, 0), highest_id)
+
+    def drop_context(self, context: str) -> None:
+        self._highest_ids.pop(context, None)
 
     def put_version(self, version: Version) -> None:
         self.drop_version(version.subject, version.number)
         self._subjects.setdefault(version.subject, {})[version.number] = version
         key = VersionKey(version.subject, version.number)
-        self._uses.setdefault(version.schema_id, set()).add(key)
+        self._uses.setdefault(version.context_id, set()).add(key)
 
     def drop_version(self, subject: str, number: int) -> None:
         version = self._subjects.get(subject, _NO_VERSIONS).pop(number, None)
@@ -79,7 +95,30 @@ class Catalogue:
             return
         if not self._subjects[subject]:
             del self._subjects[subject]
-        _discard(self._uses, version.schema_id, VersionKey(subject, number))
+        _discard(self._uses, version.context_id, VersionKey(subject, number))
+
+    # --- contexts -------------------------------------------------------------------------
+
+    def contexts(self) -> list[str]:
+        """By name, the default one first."""
+        return sorted(self._highest_ids)
+
+    def has_context(self, context: str) -> bool:
+        return context in self._highest_ids
+
+    def highest_id(self, context: str) -> int:
+        return self._highest_ids.get(context, 0)
+
+    def same_elsewhere(self, subject: str) -> Iterator[str]:
+        """The subjects of this name in other contexts, if it is in the default one: clients that
+        know no contexts find what is registered in one.
+        """
+        if context_of(subject) != DEFAULT_CONTEXT:
+            return
+        for context in self.contexts()[1:]:
+            name = scope_of(context) + subject
+            if name in self._subjects:
+                yield name
 
     # --- subjects and versions ------------------------------------------------------------
 
@@ -120,7 +159,7 @@ class Catalogue:
         self, subject: str, identity: SchemaIdentity, *, deleted: bool = False
     ) -> Version | None:
         """The newest version of the subject that has this schema."""
-        ids = self._ids.get(identity, ())
+        ids = self._ids.get((context_of(subject), identity), ())
         own = self._subjects.get(subject, _NO_VERSIONS).values()
         wanted = (v for v in own if v.schema_id in ids and (deleted or not v.is_deleted))
         return max(wanted, key=lambda v: v.number, default=None)
@@ -131,59 +170,80 @@ class Catalogue:
 
     # --- schemas --------------------------------------------------------------------------
 
-    def schema(self, schema_id: int) -> StoredSchema:
-        schema = self.schemas.get(schema_id)
+    def schema(self, context_id: ContextId) -> StoredSchema:
+        schema = self.schemas.get(context_id)
         if schema is None:
-            raise schema_not_found(schema_id)
+            raise schema_not_found(context_id.id)
         return schema
 
-    def schema_by_guid(self, guid: UUID) -> StoredSchema:
-        if guid not in self._ids_by_guid:
-            raise schema_not_found(str(guid))
-        return self.schemas[min(self._ids_by_guid[guid])]
+    def ids_of_guid(self, guid: UUID) -> list[ContextId]:
+        """The default context's first."""
+        return sorted(self._ids_by_guid.get(guid, ()))
 
-    def find_guid(self, guid: UUID) -> int | None:
-        return min(self._ids_by_guid.get(guid, ()), default=None)
+    def id_of(self, context: str, identity: SchemaIdentity) -> int | None:
+        return min(self._ids.get((context, identity), ()), default=None)
 
-    def id_of(self, identity: SchemaIdentity) -> int | None:
-        return min(self._ids.get(identity, ()), default=None)
-
-    def uses(self, schema_id: int, *, deleted: bool = False) -> list[Version]:
+    def uses(self, context_id: ContextId, *, deleted: bool = False) -> list[Version]:
         """The versions that have this schema, by subject and number."""
-        keys = sorted(self._uses.get(schema_id, ()))
+        keys = sorted(self._uses.get(context_id, ()))
         versions = (self._subjects[subject][number] for subject, number in keys)
         return [version for version in versions if deleted or not version.is_deleted]
 
-    def referrers(self, subject: str, number: int) -> list[int]:
-        """Ids of the schemas in use that refer to this version."""
-        found: Iterable[int] = self._referrers.get(VersionKey(subject, number), ())
-        return sorted(schema_id for schema_id in found if self.uses(schema_id))
+    def referrers(self, subject: str, number: int) -> list[ContextId]:
+        """The schemas in use that refer to this version."""
+        found: Iterable[ContextId] = self._referrers.get(VersionKey(subject, number), ())
+        return sorted(context_id for context_id in found if self.uses(context_id))
 
     # --- settings -------------------------------------------------------------------------
 
-    def mode_of(self, subject: str | None) -> Mode:
-        """What counts there. READONLY_OVERRIDE for all beats what subjects have set."""
-        for_all = self.modes.get(None, DEFAULT_MODE)
-        return for_all if for_all is Mode.READONLY_OVERRIDE else self.modes.get(subject, for_all)
+    def mode_of(self, scope: str | None) -> Mode:
+        """What counts there. READONLY_OVERRIDE beats what is set in a narrower scope; that of the
+        default context counts for all, as in Confluent's registry.
+        """
+        scopes = list(_scopes(scope))
+        if any(self.modes.get(each) is Mode.READONLY_OVERRIDE for each in (None, *scopes)):
+            return Mode.READONLY_OVERRIDE
+        return next((self.modes[each] for each in scopes if each in self.modes), DEFAULT_MODE)
 
-    def compatibility_of(self, subject: str | None) -> CompatibilityLevel:
-        return self._own(subject).compatibility or (
-            self._own(None).compatibility or DEFAULT_COMPATIBILITY
-        )
+    def compatibility_of(self, scope: str | None) -> CompatibilityLevel:
+        levels = (config.compatibility for config in self._in_scope(scope))
+        return next(filter(None, levels), DEFAULT_COMPATIBILITY)
 
     def compatibility_group_of(self, subject: str) -> str | None:
-        return self._own(subject).compatibility_group or self._own(None).compatibility_group
+        groups = (config.compatibility_group for config in self._in_scope(subject))
+        return next(filter(None, groups), None)
 
     def normalizes(self, subject: str) -> bool:
-        own = self._own(subject).normalize
-        return bool(self._own(None).normalize) if own is None else own
+        answers = (config.normalize for config in self._in_scope(subject))
+        return next((answer for answer in answers if answer is not None), False)
 
     def resolve_alias(self, subject: str) -> str:
         """Where requests for the subject go; an alias of an alias is not followed."""
-        return self._own(subject).alias or subject
+        alias = self.configs.get(subject, _NOTHING_SET).alias
+        return qualified(context_of(subject), alias) if alias else subject
 
-    def _own(self, subject: str | None) -> SubjectConfig:
-        return self.configs.get(subject) or _NOTHING_SET
+    def nearest_config(self, scope: str | None) -> SubjectConfig:
+        """What is set there, or in the next wider scope where anything is."""
+        return next(self._in_scope(scope), _NOTHING_SET)
+
+    def _in_scope(self, scope: str | None) -> Iterator[SubjectConfig]:
+        return (self.configs[each] for each in _scopes(scope) if each in self.configs)
+
+
+def _scopes(scope: str | None) -> Iterator[str | None]:
+    """Where a setting may come from: a subject, then its context, then what counts for all."""
+    if scope is not None:
+        yield scope
+    context = scope_of(DEFAULT_CONTEXT if scope is None else context_of(scope)) or None
+    if context != scope or scope is None:
+        yield context
+    if context != GLOBAL_SCOPE:
+        yield GLOBAL_SCOPE
+
+
+def _referred_to(schema: StoredSchema) -> Iterator[VersionKey]:
+    for _, subject, number in schema.identity.references:
+        yield VersionKey(qualified(schema.context, subject), number)
 
 
 _NOTHING_SET: Final = SubjectConfig()

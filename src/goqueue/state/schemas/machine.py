@@ -6,14 +6,25 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from goqueue.model.schemas.contexts import (
+    DEFAULT_CONTEXT,
+    GLOBAL_SCOPE,
+    ContextId,
+    context_of,
+    parse_subject,
+    qualified,
+    scope_of,
+)
 from goqueue.model.schemas.errors import (
     RefusalKind,
     RegistryRefusal,
+    context_not_found,
     invalid_schema,
     not_permitted,
     subject_not_found,
 )
 from goqueue.model.schemas.messages import (
+    DeleteContext,
     DeleteSubject,
     DeleteVersion,
     Mode,
@@ -57,8 +68,9 @@ def _decision(
 
 
 class SchemaMachine:
-    def __init__(self) -> None:
+    def __init__(self, *, contexts_max: int) -> None:
         self.catalogue = Catalogue()
+        self._contexts_max = contexts_max
 
     # --- registering ----------------------------------------------------------------------
 
@@ -68,10 +80,12 @@ class SchemaMachine:
         catalogue = self.catalogue
         found = self._registered(request)
         if found is not None:
-            return Registered(catalogue.schema(found.schema_id), found)
+            return Registered(catalogue.schema(found.context_id), found)
         self._check_mode(request)
+        context = context_of(request.subject)
+        self._check_room_for(context)
         for reference in request.identity.references:
-            self._check_reference(reference.subject, reference.version)
+            self._check_reference(qualified(context, reference.subject), reference.version)
         number = self._number_for(request)
         schema = self._schema_for(request)
         for older in catalogue.versions(request.subject, deleted=True):
@@ -82,7 +96,9 @@ class SchemaMachine:
                 outcome.records.append(records.version_tombstone(older))
             elif older.schema_id != schema.id and older.number == number:
                 self._forget(outcome, [older])
-        if catalogue.schemas.get(schema.id) != schema:
+        if not catalogue.has_context(context):
+            outcome.records.append(records.ids_record(context, schema.id))
+        if catalogue.schemas.get(schema.context_id) != schema:
             outcome.records.append(records.schema_record(schema))
         version = Version(request.subject, number, schema.id, False, request.now_ms)
         outcome.records.append(records.version_record(version))
@@ -93,7 +109,7 @@ class SchemaMachine:
         if request.schema_id is None:
             return self.catalogue.find(request.subject, request.identity)
         for version in reversed(self.catalogue.versions(request.subject)):
-            schema = self.catalogue.schema(version.schema_id)
+            schema = self.catalogue.schema(version.context_id)
             if (schema.id, schema.identity) == (request.schema_id, request.identity) and (
                 request.version in (None, version.number)
             ):
@@ -110,6 +126,15 @@ class SchemaMachine:
         if not is_import and mode is Mode.IMPORT:
             raise not_permitted(f"Subject {subject} is not in read-write mode")
 
+    def _check_room_for(self, context: str) -> None:
+        catalogue = self.catalogue
+        # The default one is there always, and does not count.
+        if not catalogue.has_context(context) and len(catalogue.contexts()) > self._contexts_max:
+            raise not_permitted(
+                f"context {context}: there are as many as max.schema.contexts allows, "
+                f"{self._contexts_max}; delete one that is empty, or raise it"
+            )
+
     def _check_reference(self, subject: str, number: int) -> None:
         try:
             self.catalogue.version(subject, number)
@@ -120,25 +145,25 @@ class SchemaMachine:
 
     def _schema_for(self, request: Register) -> StoredSchema:
         catalogue = self.catalogue
-        schema_id = request.schema_id
+        context, schema_id = context_of(request.subject), request.schema_id
         if schema_id is None:
-            schema_id = catalogue.id_of(request.identity)
+            schema_id = catalogue.id_of(context, request.identity)
         if schema_id is None:
-            schema_id = catalogue.highest_id + 1
+            schema_id = catalogue.highest_id(context) + 1
         if schema_id > SCHEMA_ID_MAX:
             raise not_permitted(f"id {schema_id}: the highest possible id is {SCHEMA_ID_MAX}")
-        known = catalogue.schemas.get(schema_id)
+        known = catalogue.schemas.get(ContextId(context, schema_id))
         if known is not None and known.identity == request.identity:
             return known
         if known is not None and not self._is_replaceable(known, request):
             raise not_permitted(f"Overwrite new schema with id {schema_id} is not permitted.")
-        return StoredSchema(schema_id, request.text, request.identity)
+        return StoredSchema(schema_id, request.text, request.identity, context)
 
     def _is_replaceable(self, known: StoredSchema, request: Register) -> bool:
         """Whether only metadata or rules differ, of a schema that this subject has deleted."""
         return known.identity.fingerprint == request.identity.fingerprint and all(
             use.is_deleted and use.subject == request.subject
-            for use in self.catalogue.uses(known.id, deleted=True)
+            for use in self.catalogue.uses(known.context_id, deleted=True)
         )
 
     def _number_for(self, request: Register) -> int:
@@ -236,14 +261,34 @@ class SchemaMachine:
         catalogue = self.catalogue
         outcome.records += [records.version_tombstone(version) for version in versions]
         gone = set(versions)
-        orphans = [
-            schema_id
-            for schema_id in {version.schema_id for version in versions}
-            if gone.issuperset(catalogue.uses(schema_id, deleted=True))
-        ]
-        if orphans:
-            outcome.records.append(records.ids_record(catalogue.highest_id))
-        outcome.records += [records.schema_tombstone(schema_id) for schema_id in sorted(orphans)]
+        orphans = sorted(
+            context_id
+            for context_id in {version.context_id for version in versions}
+            if gone.issuperset(catalogue.uses(context_id, deleted=True))
+        )
+        for context in sorted({orphan.context for orphan in orphans}):
+            outcome.records.append(records.ids_record(context, catalogue.highest_id(context)))
+        outcome.records += [records.schema_tombstone(orphan) for orphan in orphans]
+
+    @_decision
+    def delete_context(self, outcome: Outcome, request: DeleteContext) -> None:
+        """With all that is set in it. Who makes it again later gets ids from 1 on."""
+        catalogue, context = self.catalogue, request.context
+        if context == DEFAULT_CONTEXT:
+            raise not_permitted("the default context cannot be deleted")
+        if not catalogue.has_context(context):
+            raise context_not_found(context)
+        self._check_writable(scope_of(context))
+        if any(context_of(subject) == context for subject in catalogue.subjects(deleted=True)):
+            raise RegistryRefusal(
+                RefusalKind.CONTEXT_NOT_EMPTY,
+                f"The specified context '{scope_of(context)}' is not empty.",
+            )
+        outcome.records.append(records.context_tombstone(context))
+        for scope in (each for each in catalogue.configs if _is_in(context, each)):
+            outcome.records.append(records.config_record(scope, None))
+        for scope in (each for each in catalogue.modes if _is_in(context, each)):
+            outcome.records.append(records.mode_record(scope, None))
 
     # --- settings -------------------------------------------------------------------------
 
@@ -276,14 +321,20 @@ class SchemaMachine:
             if old is not None:
                 outcome.records.append(records.mode_record(subject, None))
             return old or catalogue.mode_of(None)
-        if mode is Mode.IMPORT and catalogue.mode_of(subject) is not Mode.IMPORT and not is_forced:
-            occupied = (
-                any(catalogue.subjects()) if subject is None else catalogue.has_subject(subject)
-            )
-            if occupied:
-                raise not_permitted("Cannot import since found existing subjects")
+        is_new = mode is Mode.IMPORT and catalogue.mode_of(subject) is not Mode.IMPORT
+        if is_new and not is_forced and self._is_occupied(subject):
+            raise not_permitted("Cannot import since found existing subjects")
         outcome.records.append(records.mode_record(subject, mode))
         return mode
+
+    def _is_occupied(self, scope: str | None) -> bool:
+        """Whether subjects of it are registered; a scope is a subject, a context, or all."""
+        if scope == GLOBAL_SCOPE:
+            return any(self.catalogue.subjects())
+        context, subject = parse_subject(scope or "")
+        if subject:
+            return self.catalogue.has_subject(scope or "")
+        return any(context_of(name) == context for name in self.catalogue.subjects())
 
     # --- the runtime's side ---------------------------------------------------------------
 
@@ -291,14 +342,16 @@ class SchemaMachine:
         key, value = records.decode(record)
         catalogue = self.catalogue
         match key, value:
-            case records.SchemaKey(schema_id), None:
-                catalogue.drop_schema(schema_id)
+            case (records.SchemaKey() | records.ContextSchemaKey()) as key, None:
+                catalogue.drop_schema(key.context_id)
             case records.VersionKey(subject, number), None:
                 catalogue.drop_version(subject, number)
             case records.ConfigKey(subject), None:
                 catalogue.configs.pop(subject, None)
             case records.ModeKey(subject), None:
                 catalogue.modes.pop(subject, None)
+            case records.ContextKey(context), None:
+                catalogue.drop_context(context)
             case _, StoredSchema() as schema:
                 catalogue.put_schema(schema)
             case _, Version() as version:
@@ -307,8 +360,8 @@ class SchemaMachine:
                 catalogue.configs[subject] = config
             case records.ModeKey(subject), Mode() as mode:
                 catalogue.modes[subject] = mode
-            case records.IdsKey(), int(highest_id):
-                catalogue.highest_id = max(catalogue.highest_id, highest_id)
+            case (records.IdsKey() | records.ContextKey()) as key, int(highest_id):
+                catalogue.raise_highest_id(key.context, highest_id)
 
     def loaded(self, _now_ms: int) -> Outcome:
         return Outcome()
@@ -318,6 +371,10 @@ class SchemaMachine:
 
     def on_deadline(self, _now_ms: int) -> Outcome:
         return Outcome()
+
+
+def _is_in(context: str, scope: str | None) -> bool:
+    return scope is not None and context_of(scope) == context
 
 
 def _merged(old: SubjectConfig, new: SubjectConfig, cleared: frozenset[str]) -> SubjectConfig:

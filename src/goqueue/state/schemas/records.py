@@ -1,18 +1,22 @@
-"""How the registry is stored: five kinds of keys in a log where the last value of a key wins.
+"""How the registry is stored: seven kinds of keys in a log where the last value of a key wins.
 
-    schema  (id)              -> type, text, fingerprint, references, metadata, rules
-    version (subject, number) -> schema id, whether it is deleted, when it was registered
-    config  (subject or none) -> what is set there
-    mode    (subject or none) -> the mode
-    ids     ()                -> the highest id ever given; written when a schema goes for good
+    schema    (id)              -> type, text, fingerprint, references, metadata, rules
+    schema-in (context, id)     -> the same, of a schema that is not in the default context
+    version   (subject, number) -> schema id, whether it is deleted, when it was registered
+    config    (scope or none)   -> what is set for a subject, or for a context between colons
+    mode      (scope or none)   -> the mode
+    ids       ()                -> the highest id ever given; written when a schema goes for good
+    context   (name)            -> the same, of another context; written with its first schema, too
 
-No record depends on another one's being there, so their order does not matter.
+Subjects have their context in front, unless it is the default one. No record depends on another
+one's being there, so their order does not matter.
 """
 
 from typing import Final, NamedTuple
 
 import msgspec
 
+from goqueue.model.schemas.contexts import DEFAULT_CONTEXT, ContextId
 from goqueue.model.schemas.messages import (
     Mode,
     Reference,
@@ -26,6 +30,19 @@ from goqueue.state.machine import StateRecord
 
 class SchemaKey(msgspec.Struct, frozen=True, array_like=True, tag="schema"):
     id: int
+
+    @property
+    def context_id(self) -> ContextId:
+        return ContextId(DEFAULT_CONTEXT, self.id)
+
+
+class ContextSchemaKey(msgspec.Struct, frozen=True, array_like=True, tag="schema-in"):
+    context: str
+    id: int
+
+    @property
+    def context_id(self) -> ContextId:
+        return ContextId(self.context, self.id)
 
 
 class VersionKey(msgspec.Struct, frozen=True, array_like=True, tag="version"):
@@ -42,10 +59,16 @@ class ModeKey(msgspec.Struct, frozen=True, array_like=True, tag="mode"):
 
 
 class IdsKey(msgspec.Struct, frozen=True, array_like=True, tag="ids"):
-    pass
+    @property
+    def context(self) -> str:
+        return DEFAULT_CONTEXT
 
 
-Key = SchemaKey | VersionKey | ConfigKey | ModeKey | IdsKey
+class ContextKey(msgspec.Struct, frozen=True, array_like=True, tag="context"):
+    context: str
+
+
+Key = SchemaKey | ContextSchemaKey | VersionKey | ConfigKey | ModeKey | IdsKey | ContextKey
 
 
 class SchemaValue(msgspec.Struct, frozen=True, array_like=True):
@@ -77,11 +100,18 @@ _IDS: Final = msgspec.msgpack.Decoder(int)
 def schema_record(schema: StoredSchema) -> StateRecord:
     kind, fingerprint, references, metadata, rule_set = schema.identity
     value = SchemaValue(kind, schema.text, fingerprint, references, metadata, rule_set)
-    return StateRecord(_ENCODE(SchemaKey(schema.id)), _ENCODE(value))
+    return StateRecord(_schema_key(schema.context_id), _ENCODE(value))
 
 
-def schema_tombstone(schema_id: int) -> StateRecord:
-    return StateRecord(_ENCODE(SchemaKey(schema_id)), None)
+def schema_tombstone(context_id: ContextId) -> StateRecord:
+    return StateRecord(_schema_key(context_id), None)
+
+
+def _schema_key(context_id: ContextId) -> bytes:
+    context, schema_id = context_id
+    if context == DEFAULT_CONTEXT:
+        return _ENCODE(SchemaKey(schema_id))
+    return _ENCODE(ContextSchemaKey(context, schema_id))
 
 
 def version_record(version: Version) -> StateRecord:
@@ -101,8 +131,13 @@ def mode_record(subject: str | None, mode: Mode | None) -> StateRecord:
     return StateRecord(_ENCODE(ModeKey(subject)), None if mode is None else _ENCODE(mode))
 
 
-def ids_record(highest_id: int) -> StateRecord:
-    return StateRecord(_ENCODE(IdsKey()), _ENCODE(highest_id))
+def ids_record(context: str, highest_id: int) -> StateRecord:
+    key = IdsKey() if context == DEFAULT_CONTEXT else ContextKey(context)
+    return StateRecord(_ENCODE(key), _ENCODE(highest_id))
+
+
+def context_tombstone(context: str) -> StateRecord:
+    return StateRecord(_ENCODE(ContextKey(context)), None)
 
 
 class Decoded(NamedTuple):
@@ -117,12 +152,8 @@ def decode(record: StateRecord) -> Decoded:
 
 def _value(key: Key, data: bytes) -> Value:
     match key:
-        case SchemaKey(id):
-            value = _SCHEMA.decode(data)
-            identity = SchemaIdentity(
-                value.type, value.fingerprint, value.references, value.metadata, value.rule_set
-            )
-            return StoredSchema(id, value.text, identity)
+        case SchemaKey() | ContextSchemaKey():
+            return _schema(key.context_id, data)
         case VersionKey(subject, number):
             found = _VERSION.decode(data)
             return Version(subject, number, found.schema_id, found.is_deleted, found.registered_ms)
@@ -130,5 +161,13 @@ def _value(key: Key, data: bytes) -> Value:
             return _CONFIG.decode(data)
         case ModeKey():
             return _MODE.decode(data)
-        case IdsKey():
+        case IdsKey() | ContextKey():
             return _IDS.decode(data)
+
+
+def _schema(context_id: ContextId, data: bytes) -> StoredSchema:
+    value = _SCHEMA.decode(data)
+    identity = SchemaIdentity(
+        value.type, value.fingerprint, value.references, value.metadata, value.rule_set
+    )
+    return StoredSchema(context_id.id, value.text, identity, context_id.context)

@@ -242,7 +242,6 @@ async def test_the_default_context_by_name(client: httpx.AsyncClient) -> None:
         "compatibility": "FULL"
     }
     assert (await client.get("/config")).json() == {"compatibilityLevel": "FULL"}
-    assert (await register(client, ":.other:a", record("x")))["error_code"] == 42208
 
 
 async def test_config_is_changed_in_parts(client: httpx.AsyncClient) -> None:

@@ -4,12 +4,15 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from goqueue.model.schemas.contexts import ContextId
 from goqueue.model.schemas.messages import (
     CompatibilityLevel,
+    DeleteContext,
     DeleteSubject,
     DeleteVersion,
     Mode,
@@ -19,10 +22,17 @@ from goqueue.model.schemas.messages import (
     SchemaIdentity,
     SetConfig,
     SetMode,
+    StoredSchema,
     SubjectConfig,
 )
 from goqueue.state.machine import Outcome, StateRecord, Ticket
-from goqueue.state.schemas import Catalogue, RefusalKind, RegistryRefusal, SchemaMachine
+from goqueue.state.schemas import (
+    Catalogue,
+    RefusalKind,
+    RegistryRefusal,
+    SchemaMachine,
+    records,
+)
 from tests.unit.state import durable_records
 
 
@@ -30,7 +40,7 @@ class Log:
     """Runs a machine as the runtime does, and keeps what a compacted log would."""
 
     def __init__(self) -> None:
-        self.machine = SchemaMachine()
+        self.machine = SchemaMachine(contexts_max=2)
         self.entries: dict[bytes, bytes] = {}
 
     def run(self, command: Callable[..., Outcome], request: object) -> Any:
@@ -67,7 +77,7 @@ class Log:
         return self.run(SchemaMachine.set_config, SetConfig(subject, config))
 
     def restarted(self) -> Catalogue:
-        machine = SchemaMachine()
+        machine = SchemaMachine(contexts_max=2)
         for key, value in self.entries.items():
             machine.replay(StateRecord(key, value))
         return machine.catalogue
@@ -91,7 +101,7 @@ def test_one_schema_has_one_id_in_all_subjects(log: Log) -> None:
     assert log.register("b", "x").schema.id == 1
     second = log.register("a", "y")
     assert (second.schema.id, second.version.number) == (2, 2)
-    assert [v.subject for v in log.machine.catalogue.uses(1)] == ["a", "b"]
+    assert [v.subject for v in log.machine.catalogue.uses(ContextId(".", 1))] == ["a", "b"]
 
 
 def test_deleting_takes_two_steps(log: Log) -> None:
@@ -105,7 +115,7 @@ def test_deleting_takes_two_steps(log: Log) -> None:
     assert log.delete("a", 1) == 1
     assert kind_of(lambda: log.delete("a", 1)) is RefusalKind.VERSION_SOFT_DELETED
     assert kind_of(lambda: log.delete("a", permanent=True)) is RefusalKind.SUBJECT_NOT_SOFT_DELETED
-    assert log.machine.catalogue.schema(1).text == "x"
+    assert log.machine.catalogue.schema(ContextId(".", 1)).text == "x"
     assert log.delete("a") == [2]
     assert kind_of(lambda: log.delete("a")) is RefusalKind.SUBJECT_SOFT_DELETED
     assert log.delete("a", permanent=True) == [1, 2]
@@ -116,7 +126,7 @@ def test_an_id_is_never_given_twice(log: Log) -> None:
     log.register("a", "x")
     log.delete("a")
     log.delete("a", permanent=True)
-    assert log.restarted().highest_id == 1
+    assert log.restarted().highest_id(".") == 1
     assert log.register("a", "y").schema.id == 2
 
 
@@ -146,7 +156,7 @@ def test_what_is_referred_to_stays(log: Log) -> None:
         RefusalKind.INVALID_SCHEMA
     )
     user = log.register("a", "y", references=(reference,))
-    assert log.machine.catalogue.referrers("base", 1) == [user.schema.id]
+    assert log.machine.catalogue.referrers("base", 1) == [user.schema.context_id]
     assert kind_of(lambda: log.delete("base")) is RefusalKind.REFERENCE_EXISTS
     assert kind_of(lambda: log.delete("base", 1)) is RefusalKind.REFERENCE_EXISTS
     log.delete("a")
@@ -210,7 +220,7 @@ def test_importing_over_what_was_deleted(log: Log) -> None:
     log.delete("a")
     log.set_mode(None, Mode.IMPORT)
     assert log.register("a", "y", schema_id=4, version=1).schema.id == 4
-    assert sorted(log.machine.catalogue.schemas) == [4]
+    assert sorted(log.machine.catalogue.schemas) == [(".", 4)]
     log.delete("a")
     tagged = SchemaIdentity("AVRO", "print of y", metadata=b'{"properties":{"k":"v"}}')
     request = Register("a", "y", tagged, 1_000, schema_id=4, version=1)
@@ -232,7 +242,7 @@ def test_an_imported_twin_is_still_found_by_guid(log: Log) -> None:
     log.register("b", "x", schema_id=5)
     log.delete("b")
     log.delete("b", permanent=True)
-    assert log.machine.catalogue.schema_by_guid(kept.guid) == kept
+    assert log.machine.catalogue.ids_of_guid(kept.guid) == [kept.context_id]
 
 
 def test_config_is_merged_and_falls_back(log: Log) -> None:
@@ -260,25 +270,27 @@ def contents(catalogue: Catalogue) -> tuple[object, ...]:
     versions = [v for name in names for v in catalogue.versions(name, deleted=True)]
     return (
         catalogue.schemas,
-        catalogue.highest_id,
+        {each: catalogue.highest_id(each) for each in catalogue.contexts()},
         versions,
         catalogue.configs,
         catalogue.modes,
         {i: catalogue.uses(i, deleted=True) for i in catalogue.schemas},
         [catalogue.referrers(v.subject, v.number) for v in versions],
-        {s.guid: catalogue.schema_by_guid(s.guid).identity for s in catalogue.schemas.values()},
+        {s.guid: catalogue.ids_of_guid(s.guid) for s in catalogue.schemas.values()},
     )
 
 
-subjects = st.sampled_from(["a", "b", "c"])
+subjects = st.sampled_from(["a", "b", ":.ctx:a", ":.ctx:b", ":.other:a", ":.third:a"])
+scopes = st.none() | subjects | st.sampled_from([":.ctx:", ":.other:", ":.__GLOBAL:"])
 numbers = st.integers(1, 4)
 commands = st.one_of(
     st.tuples(st.just("register"), subjects, st.sampled_from("xyz")),
     st.tuples(st.just("refer"), subjects, subjects, numbers),
     st.tuples(st.just("import"), subjects, st.sampled_from("xyz"), numbers),
     st.tuples(st.just("delete"), subjects, st.none() | numbers, st.booleans()),
-    st.tuples(st.just("mode"), st.none() | subjects, st.none() | st.sampled_from(Mode)),
-    st.tuples(st.just("config"), st.none() | subjects, st.booleans()),
+    st.tuples(st.just("drop"), st.sampled_from([".", ".ctx", ".other", ".third"])),
+    st.tuples(st.just("mode"), scopes, st.none() | st.sampled_from(Mode)),
+    st.tuples(st.just("config"), scopes, st.booleans()),
 )
 
 
@@ -293,6 +305,8 @@ def carry_out(log: Log, command: tuple[Any, ...]) -> None:
             log.register(subject, text, schema_id=number, version=number)
         case "delete", subject, number, permanent:
             log.delete(subject, number, permanent=permanent)
+        case "drop", context:
+            log.run(SchemaMachine.delete_context, DeleteContext(context))
         case "mode", scope, mode:
             log.set_mode(scope, mode, is_forced=True)
         case "config", scope, removes:
@@ -303,17 +317,41 @@ def carry_out(log: Log, command: tuple[Any, ...]) -> None:
 @given(script=st.lists(commands, max_size=30))
 def test_the_log_tells_it_all_again(script: list[tuple[Any, ...]]) -> None:
     log = Log()
-    given_ids: dict[int, SchemaIdentity] = {}
+    given_ids: dict[ContextId, SchemaIdentity] = {}
     for command in script:
         with contextlib.suppress(RegistryRefusal):
             carry_out(log, command)
         catalogue = log.machine.catalogue
-        for schema in catalogue.schemas.values():
+        if command[0] == "drop" and not catalogue.has_context(command[1]):
+            # It may be made anew, and then numbers its schemas anew.
+            given_ids = {key: kept for key, kept in given_ids.items() if key.context != command[1]}
+        for place, schema in catalogue.schemas.items():
             if command[0] != "import":
-                assert given_ids.setdefault(schema.id, schema.identity) == schema.identity
-            given_ids[schema.id] = schema.identity
+                assert given_ids.setdefault(place, schema.identity) == schema.identity
+            given_ids[place] = schema.identity
+        assert len(catalogue.contexts()) <= 3
         assert contents(log.restarted()) == contents(catalogue)
-    rebuilt = SchemaMachine()
+    rebuilt = SchemaMachine(contexts_max=2)
     for record in durable_records.of_schemas(log.machine):
         rebuilt.replay(record)
     assert contents(rebuilt.catalogue) == contents(log.machine.catalogue)
+
+
+def test_the_default_context_is_stored_as_it_always_was() -> None:
+    """Otherwise a record of an earlier release and its successor would both be live."""
+    schema = StoredSchema(7, "x", SchemaIdentity("AVRO", "print"))
+    keys = [records.schema_record(schema).key, records.ids_record(".", 7).key]
+    assert keys == [msgspec.msgpack.encode(["schema", 7]), msgspec.msgpack.encode(["ids"])]
+
+
+def test_contexts_are_bounded(log: Log) -> None:
+    for name in ("a", ":.one:a", ":.two:a"):
+        log.register(name, "x")
+    with pytest.raises(RegistryRefusal, match=r"max\.schema\.contexts"):
+        log.register(":.three:a", "x")
+    assert log.register(":.two:b", "x").schema.id == 1
+    log.delete(":.one:a")
+    log.delete(":.one:a", permanent=True)
+    log.run(SchemaMachine.delete_context, DeleteContext(".one"))
+    assert log.register(":.three:a", "x").schema.id == 1
+    assert log.restarted().contexts() == [".", ".three", ".two"]
