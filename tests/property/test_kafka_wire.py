@@ -140,11 +140,27 @@ def test_responses_are_written_as_kio_reads_them(operation: Any, version: int, d
     message = data.draw(messages(entity))
     schema = _schema(operation, version)
     frame = b"".join(schema.write_response(7, _raw(entity, message)))
+    stepwise: list[Any] = []
+    steps = sum(1 for _ in schema.write_response_stepwise(7, _raw(entity, message), stepwise))
+    assert b"".join(stepwise) == frame
+    assert steps >= _elements(entity, message)
     header_bytes = 5 if schema.has_tagged_response_header else 4
     assert frame[:4] == b"\x00\x00\x00\x07"
     theirs, size = entity_reader(entity)(memoryview(frame), header_bytes)
     assert header_bytes + size == len(frame)
     assert _reads_as(theirs, entity, message)
+
+
+def _elements(entity: Any, message: dict[str, Any]) -> int:
+    """Outside of tagged fields, which are short."""
+    count = 0
+    for field in fields_of(entity):
+        value = message[field.name]
+        if field.tag is None and field.is_array and value:
+            count += len(value)
+            if field.entity is not None:
+                count += sum(_elements(field.entity, element) for element in value)
+    return count
 
 
 def _raw(entity: Any, message: dict[str, Any]) -> dict[str, Any]:

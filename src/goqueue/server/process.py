@@ -1,7 +1,6 @@
 """`goqueue serve`: one broker as a process, from its first log line to a clean end."""
 
 import asyncio
-import gc
 import json
 import logging
 import os
@@ -17,6 +16,7 @@ import uvloop
 from goqueue import __version__
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.server.broker_server import Addresses, BrokerServer
+from goqueue.server.collecting import Collecting
 from goqueue.server.heap import keep_heap_memory
 from goqueue.server.log_lines import configure_logging
 
@@ -42,16 +42,15 @@ async def _run(config: BrokerConfig, ready_file: Path | None) -> None:
     _on_signals(stop_requested)
     server = BrokerServer(config)
     addresses = await server.start()
+    collecting = Collecting()
     try:
-        # What start-up built stays: the collector need not look at it again. Nor now: it would take
-        # 30 ms to find some hundred objects.
-        gc.freeze()
-        gc.enable()
+        collecting.start()
         _report_ready(config, addresses, ready_file)
         await stop_requested.wait()
     finally:
         started = time.monotonic()
         log.info("stopping")
+        collecting.stop()
         await server.stop()
         log.info("stopped cleanly in %.2f s", time.monotonic() - started)
 

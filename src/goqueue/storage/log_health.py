@@ -35,6 +35,9 @@ class LogHealth:
 
     def failed(self, what: str, error: OSError) -> PartitionOffline:
         """The error to raise; takes the log offline unless the trouble can pass."""
+        if self.offline_reason is not None:
+            # Deleted or closed while another thread was reading: no wonder.
+            return PartitionOffline(self.offline_reason)
         if not can_pass(error):
             return self.broken(f"{what} failed: {error}")
         reason = f"{self._name}: {what} failed: {error}"

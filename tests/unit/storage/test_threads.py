@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from goqueue.model.batch import iterate_batches
-from goqueue.model.errors import OffsetOutOfRange
+from goqueue.model.errors import OffsetOutOfRange, PartitionOffline
 from goqueue.storage.disk import Disk
+from goqueue.storage.log import PartitionLog
 from goqueue.testing.faulty_disk import FaultyDisk
 from tests.unit.storage.stored_log import NOW_MS, append, fill, open_log, read_values
 
@@ -147,3 +148,27 @@ def test_file_systems_without_cached_reads_are_read_plainly(
     read = log.read(0, 5000, up_to=1, at_least_one=True, may_block=False)
 
     assert read.next_offset == 1
+
+
+def test_a_read_of_a_log_that_is_deleted_meanwhile_is_nobodys_fault(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Deleting(Disk):
+        """Deletes the log as another thread may: after a reader found its segment in it."""
+
+        log: PartitionLog | None = None
+
+        def open(self, path: Path, flags: int) -> int:
+            if self.log is not None:
+                self.log.delete()
+            return super().open(path, flags)
+
+    disk = Deleting()
+    log = open_log(tmp_path / "p", segment_bytes=400)
+    fill(log, 10)
+    log.close()
+    log = open_log(tmp_path / "p", disk=disk, clean=True, segment_bytes=400)
+    disk.log = log
+    with pytest.raises(PartitionOffline, match="deleted"):
+        log.read(0, 100, up_to=10, at_least_one=True, may_block=True)
+    assert not caplog.records

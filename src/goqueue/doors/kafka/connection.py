@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Final, cast
 
@@ -24,7 +25,7 @@ from goqueue.doors.kafka.operation import (
     RequestContext,
 )
 from goqueue.doors.kafka.request_memory import RequestMemory
-from goqueue.doors.kafka.slices import LARGE_ELEMENTS
+from goqueue.doors.kafka.slices import LARGE_ELEMENTS, next_slice
 from goqueue.doors.kafka.turn import Turn
 from goqueue.doors.kafka.wire.reading import Malformed, TooManyElements
 from goqueue.doors.kafka.wire.request_header import RequestHeader, read_request_header
@@ -244,6 +245,7 @@ class Connection(asyncio.BufferedProtocol):
                 exchange.task = begin(self._run(exchange))
             else:
                 exchange.task = self._loop.create_task(self._run(exchange))
+                exchange.task.add_done_callback(partial(self._never_ran, exchange))
             if not self._runs_overlapping:
                 return
 
@@ -263,7 +265,11 @@ class Connection(asyncio.BufferedProtocol):
         )
         request, exchange.request = exchange.request, None
         try:
+            if exchange.elements > LARGE_ELEMENTS:
+                await next_slice()
             exchange.message = await operation.handle(context, request)
+            if exchange.has_large_answer:
+                await exchange.encode_in_slices()
         except (Malformed, CloseConnection) as error:
             exchange.failure = f"{operation.name}: {error}"
         except asyncio.CancelledError:
@@ -273,6 +279,13 @@ class Connection(asyncio.BufferedProtocol):
             exchange.failure = self._internal_error(exchange)
         self._running.discard(exchange)
         self._done(exchange)
+
+    def _never_ran(self, exchange: Exchange, _: asyncio.Task[None]) -> None:
+        """A task that is cancelled before its first step does nothing of what `_run` says."""
+        if exchange in self._running:
+            exchange.failure = CANCELLED
+            self._running.discard(exchange)
+            self._done(exchange)
 
     def _done(self, exchange: Exchange) -> None:
         exchange.is_done = True

@@ -9,6 +9,7 @@ from goqueue.doors.kafka.closing_lines import ClosingLines
 from goqueue.doors.kafka.fetch_sessions import FetchSessions
 from goqueue.doors.kafka.request_memory import RequestMemory
 from goqueue.doors.kafka.share_sessions import ShareSessions
+from goqueue.doors.kafka.slices import LARGE_ELEMENTS
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.caller import Caller
@@ -67,6 +68,21 @@ class RequestContext:
 Handle = Callable[[RequestContext, Any], Awaitable[Message | None]]
 
 
+def has_many_elements(message: Message) -> bool:
+    """Whether it takes long to write, by the elements of all its arrays."""
+    left = LARGE_ELEMENTS
+    entities = [message]
+    for entity in entities:
+        for value in entity.values():
+            if type(value) is list and value:
+                left -= len(value)
+                if left < 0:
+                    return True
+                if type(value[0]) is dict:
+                    entities += value
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     api_key: int
@@ -91,6 +107,9 @@ class Operation:
     # Its elements are topics, groups, … to be made, changed or described, and parts of them: they
     # cost more than partitions, and are bounded by `request.max.resources`.
     names_resources: bool = False
+    # Tells whether an answer to a small request is large, which is then written in slices. None:
+    # it never is.
+    answers_with_many: Callable[[Message], bool] | None = has_many_elements
     # Waits for something else to happen, so there is no point in finishing it for a client that
     # left or at shutdown.
     waits: bool = False

@@ -14,7 +14,7 @@ from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
 from tests.publishing import publish
-from tests.unit.doors.kafka.scripted_peer import FakeTransport, Peer, produce
+from tests.unit.doors.kafka.scripted_peer import FETCH, FakeTransport, Peer, frame, produce
 from tests.unit.doors.kafka.wire_client import WireClient
 
 pytestmark = pytest.mark.anyio
@@ -134,3 +134,16 @@ async def test_one_address_does_not_take_every_connection() -> None:
     second.connection_lost(None)
     _, accepted = peer.connect()
     assert not accepted.is_closed
+
+
+async def test_a_request_whose_client_leaves_before_it_begins_gives_its_bytes_back() -> None:
+    peer = Peer()
+    peer.send(frame(FETCH, 4, 1, struct.pack(">iiiibi", -1, 500, 1, 1, 0, 0)))
+    await asyncio.sleep(0)
+    assert peer.connection.is_busy
+    assert peer.script.started == []
+    peer.connection.connection_lost(None)
+    await peer.settle()
+    assert peer.script.started == []
+    assert peer.memory.held_bytes == 0
+    assert not peer.connection.is_busy

@@ -96,9 +96,9 @@ class Exposition:
 async def _without_collections() -> AsyncIterator[None]:
     """Put off Python's garbage collection for the length of a scrape.
 
-    Its many short-lived objects would set off a full one, which looks at all that the broker has
-    in memory and stops every thread meanwhile: 60 ms with a thousand partitions. They need none,
-    for nothing in them is circular.
+    Its many short-lived objects would set off one after another, and where Python itself decides
+    when (a broker inside of a test), full ones: 60 ms with a thousand partitions. They need none:
+    nothing in them is circular.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -178,6 +178,11 @@ def _answer(index: int, part: FetchedPart) -> Message:
     return answer
 
 
+def _has_many_partitions(message: Message) -> bool:
+    """A session may be about thousands, though its requests name none."""
+    return sum([len(topic["partitions"]) for topic in message["responses"]]) > LARGE_ELEMENTS
+
+
 OPERATION = Operation(
     api_key=1,
     name="Fetch",
@@ -194,4 +199,5 @@ OPERATION = Operation(
     ),
     waits=True,
     starts_at_once=True,
+    answers_with_many=_has_many_partitions,
 )

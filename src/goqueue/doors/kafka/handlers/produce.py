@@ -197,5 +197,6 @@ OPERATION = Operation(
     advertised_min_version=0,
     overlaps=True,
     starts_at_once=True,
+    answers_with_many=None,
     carries_records=True,
 )

@@ -1,5 +1,6 @@
 """The compiled readers and writers of one operation at one version, made on first use."""
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -8,7 +9,14 @@ from kio.index import load_request_schema, load_response_schema
 from goqueue.doors.kafka.wire import single_produce
 from goqueue.doors.kafka.wire.fields import Buffer
 from goqueue.doors.kafka.wire.reading import MAX_ELEMENTS, Decoded, Read, compile_reader, decode
-from goqueue.doors.kafka.wire.writing import Chunks, Message, Write, compile_writer
+from goqueue.doors.kafka.wire.writing import (
+    Chunks,
+    Message,
+    Write,
+    WriteStepwise,
+    compile_stepwise_writer,
+    compile_writer,
+)
 
 
 class Schema(NamedTuple):
@@ -18,6 +26,8 @@ class Schema(NamedTuple):
     has_tagged_response_header: bool
     read: Read
     write: Write
+    api_key: int
+    version: int
 
     def read_request(
         self, buffer: memoryview, position: int, max_elements: int = MAX_ELEMENTS
@@ -27,12 +37,20 @@ class Schema(NamedTuple):
 
     def write_response(self, correlation_id: int, message: Message) -> Chunks:
         """The whole response, without the frame length before it."""
-        header: Buffer = correlation_id.to_bytes(4, "big", signed=True)
-        chunks: Chunks = [header]
-        if self.has_tagged_response_header:
-            chunks.append(b"\x00")
+        chunks = self._begin_response(correlation_id)
         self.write(chunks, message)
         return chunks
+
+    def write_response_stepwise(
+        self, correlation_id: int, message: Message, out: Chunks
+    ) -> Iterator[None]:
+        """The same to `out`, in as many steps as it has elements."""
+        out += self._begin_response(correlation_id)
+        return _load_stepwise_writer(self.api_key, self.version)(out, message)
+
+    def _begin_response(self, correlation_id: int) -> Chunks:
+        header: Buffer = correlation_id.to_bytes(4, "big", signed=True)
+        return [header, b"\x00"] if self.has_tagged_response_header else [header]
 
 
 @cache
@@ -50,4 +68,11 @@ def load_schema(api_key: int, version: int, newest_version: int) -> Schema:
         has_tagged_response_header=response.__header_schema__.__version__ > 0,
         read=read,
         write=write,
+        api_key=api_key,
+        version=version,
     )
+
+
+@cache
+def _load_stepwise_writer(api_key: int, version: int) -> WriteStepwise:
+    return compile_stepwise_writer(load_response_schema(api_key, version))

@@ -5,7 +5,7 @@ fields with a default may be. Record bytes stay chunks of their own, so that the
 """
 
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -13,6 +13,8 @@ from goqueue.doors.kafka.wire.fields import FIXED, NO_UUID, Buffer, Field, field
 
 Chunks = list[Buffer]
 Write = Callable[[Chunks, Any], None]
+# Writes the same, and stops for a moment after each element of an array.
+WriteStepwise = Callable[[Chunks, Any], Iterator[None]]
 Message = Mapping[str, Any]
 
 # Below this, copying a chunk into its neighbour is cheaper than one more piece for the socket.
@@ -30,10 +32,11 @@ def framed(chunks: Chunks) -> Chunks:
     """A response with its length before it, in few pieces; large ones are not copied."""
     size = sum(map(len, chunks))
     chunks.insert(0, _INT32.pack(size))
-    return [b"".join(chunks)] if size < JOIN_BELOW_BYTES else _join_small(chunks)
+    return [b"".join(chunks)] if size < JOIN_BELOW_BYTES else join_small(chunks)
 
 
-def _join_small(chunks: Iterable[Buffer]) -> Chunks:
+def join_small(chunks: Iterable[Buffer]) -> Chunks:
+    """The same bytes in fewer pieces."""
     joined: Chunks = []
     small: list[Buffer] = []
     for chunk in chunks:
@@ -53,11 +56,7 @@ def compile_writer(entity: Any) -> Write:
     fields = fields_of(entity)
     flexible = bool(entity.__flexible__)
     steps = _write_steps([f for f in fields if f.tag is None], flexible=flexible)
-    tagged = [
-        (f.name, f.tag, _field_writer(f, flexible=True))
-        for f in sorted(fields, key=lambda f: f.tag or 0)
-        if f.tag is not None
-    ]
+    write_tags = _tags_writer(fields)
 
     def write(out: Chunks, message: Message) -> None:
         get = message.get
@@ -66,26 +65,84 @@ def compile_writer(entity: Any) -> Write:
                 out.append(pack(*[get(field, fallback) for field, fallback in run]))
             else:
                 one(out, get(name, default))
-        if flexible:
-            if tagged:
-                _write_tags(out, message, tagged)
-            else:
-                out.append(_NO_TAGS)
+        if write_tags is not None:
+            write_tags(out, message)
+        elif flexible:
+            out.append(_NO_TAGS)
 
     return write
 
 
-def _write_tags(
-    out: Chunks, message: Message, tagged: Sequence[tuple[str, int | None, Write]]
-) -> None:
-    given = [item for item in tagged if message.get(item[0]) is not None]
-    out.append(uvarint(len(given)))
-    for name, tag, one in given:
-        value: Chunks = []
-        one(value, message[name])
-        out.append(uvarint(tag or 0))
-        out.append(uvarint(sum(map(len, value))))
-        out.extend(value)
+def compile_stepwise_writer(entity: Any) -> WriteStepwise:
+    """For messages of very many elements, which take long to write."""
+    fields = fields_of(entity)
+    flexible = bool(entity.__flexible__)
+    steps = _write_steps([f for f in fields if f.tag is None], flexible=flexible)
+    arrays = {
+        f.name: _stepwise_array_writer(f, flexible=flexible)
+        for f in fields
+        if f.is_array and f.tag is None
+    }
+    write_tags = _tags_writer(fields)
+
+    def write(out: Chunks, message: Message) -> Iterator[None]:
+        get = message.get
+        for pack, run, one, name, default in steps:
+            if pack is not None:
+                out.append(pack(*[get(field, fallback) for field, fallback in run]))
+            elif name in arrays:
+                yield from arrays[name](out, get(name, default))
+            else:
+                one(out, get(name, default))
+        if write_tags is not None:
+            write_tags(out, message)
+        elif flexible:
+            out.append(_NO_TAGS)
+
+    return write
+
+
+def _stepwise_array_writer(field: Field, *, flexible: bool) -> WriteStepwise:
+    one = _element_writer(field, flexible=flexible, nullable=False)
+    whole = _array_writer(one, flexible=flexible, nullable=field.is_nullable)
+    has_arrays = field.entity is not None and any(f.is_array for f in fields_of(field.entity))
+    inner = compile_stepwise_writer(field.entity) if has_arrays else None
+    length = uvarint_plus_one if flexible else _INT32.pack
+
+    def write(out: Chunks, values: Any) -> Iterator[None]:
+        if not values:
+            whole(out, values)
+            return
+        out.append(length(len(values)))
+        for value in values:
+            if inner is None:
+                one(out, value)
+            else:
+                yield from inner(out, value)
+            yield
+
+    return write
+
+
+def _tags_writer(fields: Sequence[Field]) -> Callable[[Chunks, Message], None] | None:
+    """None where there are no tagged fields."""
+    tagged = [
+        (f.name, f.tag, _field_writer(f, flexible=True))
+        for f in sorted(fields, key=lambda f: f.tag or 0)
+        if f.tag is not None
+    ]
+
+    def write(out: Chunks, message: Message) -> None:
+        given = [item for item in tagged if message.get(item[0]) is not None]
+        out.append(uvarint(len(given)))
+        for name, tag, one in given:
+            value: Chunks = []
+            one(value, message[name])
+            out.append(uvarint(tag or 0))
+            out.append(uvarint(sum(map(len, value))))
+            out.extend(value)
+
+    return write if tagged else None
 
 
 def _write_steps(plain: Sequence[Field], *, flexible: bool) -> list[tuple[Any, Any, Any, str, Any]]:
@@ -126,19 +183,22 @@ def _fallback(field: Field) -> Any:
 
 def _field_writer(field: Field, *, flexible: bool) -> Write:
     nullable = field.is_nullable and not field.is_array and field.tag is None
-    if field.entity is not None:
-        one = compile_writer(field.entity)
-        if nullable:
-            return _nullable_entity_writer(one)
-    elif field.kafka_type == "uuid":
-        one = _write_uuid
-    elif field.kafka_type in FIXED:
-        one = _fixed_writer(field.kafka_type or "")
-    else:
-        one = _sized_writer(field.kafka_type or "", flexible=flexible, nullable=nullable)
+    one = _element_writer(field, flexible=flexible, nullable=nullable)
     if field.is_array:
         return _array_writer(one, flexible=flexible, nullable=field.is_nullable)
     return one
+
+
+def _element_writer(field: Field, *, flexible: bool, nullable: bool) -> Write:
+    """Of a field, or of each element if it is an array."""
+    if field.entity is not None:
+        one = compile_writer(field.entity)
+        return _nullable_entity_writer(one) if nullable else one
+    if field.kafka_type == "uuid":
+        return _write_uuid
+    if field.kafka_type in FIXED:
+        return _fixed_writer(field.kafka_type or "")
+    return _sized_writer(field.kafka_type or "", flexible=flexible, nullable=nullable)
 
 
 def _write_uuid(out: Chunks, value: Any) -> None:
