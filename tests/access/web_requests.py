@@ -151,6 +151,9 @@ HTTP: Final[Mapping[tuple[str, str], Makes]] = {
     ("POST", "/transactions/groups/{group:str}/abort"): _plain(
         "/transactions/groups/canary-group/abort", {"sequence": 1}
     ),
+    ("POST", "/transactions/groups/{group:str}/renew"): _plain(
+        "/transactions/groups/canary-group/renew", {}
+    ),
     ("GET", "/transactions/groups/{group:str}"): _plain("/transactions/groups/canary-group"),
     ("POST", "/messages/ack"): _settle("/messages/ack"),
     ("POST", "/messages/nack"): _settle("/messages/nack"),

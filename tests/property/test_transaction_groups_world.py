@@ -16,6 +16,7 @@ from goqueue.model.transactions.group_messages import (
     GroupAnswer,
     GroupMember,
     GroupOutcome,
+    RenewGroup,
 )
 from goqueue.model.transactions.group_names import member_id
 from goqueue.model.transactions.messages import (
@@ -198,6 +199,11 @@ class GroupsWorld(RuleBasedStateMachine):
             members=None if everybody else self.choose(data),
         )
         self.carry_out(self.machine.abort_group(request, ticket=Ticket(0), now_ms=self.now_ms))
+
+    @rule()
+    def renew(self) -> None:
+        request = RenewGroup(group_id=GROUP)
+        self.carry_out(self.machine.renew_group(request, ticket=Ticket(0), now_ms=self.now_ms))
 
     def choose(self, data: st.DataObject) -> tuple[GroupMember, ...]:
         """At most one identity of each member, more often the last than an older one."""

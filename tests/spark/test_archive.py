@@ -62,9 +62,22 @@ def archive(bootstrap: str, make_topic: MakeTopic, tmp_path: Path) -> Archive:
     )
 
 
-def run(spark: "SparkSession", archive: Archive) -> None:
-    query = archive_writer(spark, archive).trigger(availableNow=True).start()
+def run(
+    spark: "SparkSession", archive: Archive, tell: Callable[[str], None] = lambda _line: None
+) -> None:
+    query = archive_writer(spark, archive, tell).trigger(availableNow=True).start()
     query.awaitTermination()
+
+
+def view_of(
+    spark: "SparkSession", archive: Archive, *, fail_on_data_loss: bool = True
+) -> "DataFrame":
+    return archived(
+        spark,
+        table=archive.table,
+        bootstrap_servers=archive.bootstrap_servers,
+        fail_on_data_loss=fail_on_data_loss,
+    )
 
 
 def records(first: int, count: int, *, start_ms: int = JANUARY_MS) -> list[dict[str, object]]:
@@ -132,21 +145,46 @@ def test_what_the_log_lost_before_it_was_archived(
         started.result()
 
     def view(*, fail_on_data_loss: bool = True) -> "DataFrame":
-        return archived(
-            spark,
-            table=archive.table,
-            bootstrap_servers=archive.bootstrap_servers,
-            fail_on_data_loss=fail_on_data_loss,
-        )
+        return view_of(spark, archive, fail_on_data_loss=fail_on_data_loss)
 
-    with pytest.raises(DataLoss, match="ends at offset 10, and the log has offsets 15 to 20"):
+    lost = f"{archive.topic}-0 offsets 10 to 14: deleted before they were archived"
+    with pytest.raises(DataLoss, match=f"table {archive.table}: {lost}; set fail_on_data_loss"):
         view()
     kept = [number for number in range(40) if number % 2 or not 20 <= number < 30]
     assert numbers(view(fail_on_data_loss=False)) == kept
     with pytest.raises(StreamingQueryException, match="failOnDataLoss=false"):
         run(spark, archive)
-    run(spark, replace(archive, fail_on_data_loss=False))
+    told: list[str] = []
+    run(spark, replace(archive, fail_on_data_loss=False), told.append)
+    assert told == [lost]
     assert numbers(read_delta(spark, archive.table)) == kept
+    newest = open_archive(archive_target(archive.table)).history(1)[0]
+    assert newest["goqueue"]["deletedBeforeArchived"] == {"0": [10, 14]}
+
+
+def test_what_is_deleted_between_a_view_and_its_reading(
+    spark: "SparkSession", archive: Archive, send: Send
+) -> None:
+    """It was archived meanwhile; the view has it from there."""
+    with pytest.raises(NotThisArchive, match="there is no table"):
+        view_of(spark, archive)
+    archive_writer(spark, archive)  # makes the table, and is not started
+    with pytest.raises(NotThisArchive, match=f"{archive.table} holds nothing of topic"):
+        view_of(spark, archive)
+    send(archive.topic, records(0, 20))
+    run(spark, archive)
+    send(archive.topic, records(20, 20))
+    early = view_of(spark, archive)
+    run(spark, archive)
+    send(archive.topic, records(40, 10))
+    admin = AdminClient({"bootstrap.servers": archive.bootstrap_servers})
+    for started in admin.delete_records([TopicPartition(archive.topic, 0, 17)]).values():
+        started.result()
+    assert numbers(early) == list(range(50))
+    row = early.where("partition = 0 AND offset = 15").collect()[0]
+    assert (row.topic, bytes(row.key), row.priority) == (archive.topic, b"k30", 2)
+    assert [(each.key, bytes(each.value)) for each in row.headers] == [("n", b"30")]
+    assert numbers(view_of(spark, archive)) == list(range(50))
 
 
 def test_columns_follow_the_registry(
@@ -171,6 +209,23 @@ def test_columns_follow_the_registry(
     rows = frame.where("id IS NOT NULL").select("id", "value_Offset", "note").collect()
     assert sorted(map(tuple, rows)) == [(1, 5, None), (2, 5, "new")]
     assert frame.where("value = 'no Avro' AND id IS NULL").count() == 2
+    # The view has them as well, with fields that the table does not have yet.
+    third = second | {
+        "fields": [*second["fields"], {"name": "topic", "type": ["null", "long"], "default": None}]
+    }
+    schema_id = register(broker, f"{archive.topic}-value", third)
+    live = {"id": 3, "Offset": 6, "note": "live", "topic": 9}
+    send(archive.topic, [avro(schema_id, third, live), b"no Avro"])
+    view = view_of(spark, archive)
+    shown = view.where("id IS NOT NULL").select(
+        "topic", "id", "value_Offset", "note", "value_topic"
+    )
+    assert sorted(map(tuple, shown.collect())) == [
+        (archive.topic, 1, 5, None, None),
+        (archive.topic, 2, 5, "new", None),
+        (archive.topic, 3, 6, "live", 9),
+    ]
+    assert view.where("value = 'no Avro' AND id IS NULL").count() == 3
 
 
 def test_small_files_become_one(spark: "SparkSession", archive: Archive, send: Send) -> None:

@@ -1,5 +1,6 @@
 """What tasks and the driver do for a write, without Spark between them."""
 
+import time
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
@@ -9,16 +10,19 @@ import pyarrow as pa
 import pytest
 
 from goqueue.client.errors import RequestRefused
-from goqueue.client.http_api import HttpRefused
+from goqueue.client.http_address import find_http_url
+from goqueue.client.http_api import HttpApi, HttpRefused
 from goqueue.client.log_writer import LogWriter, TransactionLost
 from goqueue.client.transaction_group import TransactionGroup
 from goqueue.model.partitioner import partition_for_key
 from goqueue.model.transactions.group_names import member_id
 from goqueue.spark.sink.columns import InvalidRow
 from goqueue.spark.sink.options import parse_options, query_group
+from goqueue.spark.sink.signs_of_life import signs_of_life
 from goqueue.spark.sink.task import TaskWriter
 from goqueue.spark.sink.writer import GoQueueStreamWriter, WrittenPart
 from goqueue.testing import ServerProcess
+from tests.busy_machine import stretched
 from tests.spark.committed_reading import read_committed, values_of
 
 
@@ -37,7 +41,12 @@ class Query:
 
     def task(self, number: int, *batches: pa.RecordBatch, attempt: int = 0) -> WrittenPart:
         name = member_id(self.group_id, f"{number}.{attempt}")
-        with closing(LogWriter(self.options.bootstrap_servers, transactional_id=name)) as writer:
+        opened = LogWriter(
+            self.options.bootstrap_servers,
+            transactional_id=name,
+            transaction_timeout_ms=self.options.transaction_timeout_ms,
+        )
+        with closing(opened) as writer:
             part = TaskWriter(writer, self.options, task=number)
             part.write(batches)
             return WrittenPart(part.row_count, self.group_id, writer.identity)
@@ -207,3 +216,30 @@ def test_a_decision_outlives_the_broker(tmp_path_factory: pytest.TempPathFactory
         assert values_of(server.bootstrap_servers, "t") == [b"a", b"b", b"c"]
         query.driver.commit([first, second], 0)
         assert query.committed() == 0
+
+
+def open_member_count(query: Query) -> int:
+    api = HttpApi(find_http_url(query.options.bootstrap_servers))
+    return len(api.get("transactions", "groups", query.group_id)["openMembers"])
+
+
+def test_what_a_killed_driver_left_is_aborted_soon(
+    bootstrap: str, make_topic: Callable[..., str], send: Callable[..., None]
+) -> None:
+    """While one task is at work nothing of its write times out, however long it takes."""
+    topic = make_topic()
+    query = Query(bootstrap, topic, **{"transaction.timeout.ms": "2000"})
+    query.task(0, batch(value=["left behind"]))
+    send(topic, [b"of somebody else"])
+    group = TransactionGroup(
+        query.group_id, bootstrap_servers=bootstrap, delivery_timeout_ms=10_000
+    )
+    with signs_of_life(group, query.options.transaction_timeout_ms):
+        until = time.monotonic() + 6
+        while time.monotonic() < until:
+            assert open_member_count(query) == 1
+        assert values_of(bootstrap, topic) == []
+    deadline = time.monotonic() + stretched(30)
+    while open_member_count(query):
+        assert time.monotonic() < deadline, "it holds up readers"
+    assert values_of(bootstrap, topic) == [b"of somebody else"]

@@ -57,6 +57,11 @@ class TransactionGroup:
             body["members"] = _show(members)
         self._end("abort", body)
 
+    def renew(self) -> None:
+        """The time-outs of all open members begin anew; a new member does the same."""
+        path = ("transactions", "groups", self.group_id, "renew")
+        self._ask(lambda api: api.post(*path, body={}))
+
     def _end(self, how: str, body: dict[str, object]) -> str:
         path = ("transactions", "groups", self.group_id, how)
         return str(self._ask(lambda api: api.post(*path, body=body))["outcome"])

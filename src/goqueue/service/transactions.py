@@ -16,6 +16,8 @@ from goqueue.model.transactions.group_messages import (
     DescribeGroup,
     GroupAnswer,
     GroupDescription,
+    GroupRenewed,
+    RenewGroup,
 )
 from goqueue.model.transactions.group_names import group_key
 from goqueue.model.transactions.messages import (
@@ -123,6 +125,10 @@ class TransactionService:
     async def abort_group(self, caller: Caller, request: AbortGroup) -> GroupAnswer:
         right = self._access.writable_transactional_id(caller, group_key(request.group_id))
         return await self._transactions.abort_group(right, request)
+
+    async def renew_group(self, caller: Caller, group_id: str) -> GroupRenewed:
+        right = self._access.writable_transactional_id(caller, group_key(group_id))
+        return await self._transactions.renew_group(right, RenewGroup(group_id=group_id))
 
     async def describe_group(self, caller: Caller, group_id: str) -> GroupDescription:
         right = self._access.describable_transactional_id(caller, group_key(group_id))

@@ -51,6 +51,7 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_archived_one(
     monkeypatch.setattr(archiving, "write_batch", lambda *given, **_: written.append(given))
     monkeypatch.setattr(archiving, "stream_app_id", lambda _: "spark-query.q")
     monkeypatch.setattr(archiving, "publish_offsets", lambda *_: None)
+    monkeypatch.setattr(archiving, "lost_offsets", lambda *_: {})
     _note_batch(archive, topic_id)
     batch = cast("DataFrame", None)
     if is_taken:

@@ -35,7 +35,7 @@ def test_defaults() -> None:
     assert options.is_exactly_once
     assert (options.topic, options.transaction_id, options.http_url) == (None, None, None)
     assert (options.compression, options.batch_bytes) == ("none", 512 * 1024)
-    assert (options.transaction_timeout_ms, options.delivery_timeout_ms) == (900_000, 20_000)
+    assert (options.transaction_timeout_ms, options.delivery_timeout_ms) == (120_000, 20_000)
 
 
 def test_units() -> None:

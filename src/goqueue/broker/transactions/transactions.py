@@ -33,6 +33,8 @@ from goqueue.model.transactions.group_messages import (
     DescribeGroup,
     GroupAnswer,
     GroupDescription,
+    GroupRenewed,
+    RenewGroup,
 )
 from goqueue.model.transactions.group_names import shard_key
 from goqueue.model.transactions.messages import (
@@ -245,6 +247,12 @@ class Transactions:
         answer = await shard.execute(timed(TransactionMachine.abort_group, request))
         await self.settled(*answer.ending)
         return answer
+
+    async def renew_group(
+        self, group: WritableTransactionalId, request: RenewGroup
+    ) -> GroupRenewed:
+        shard = await self.state.shard_for(group)
+        return await shard.execute(timed(TransactionMachine.renew_group, request))
 
     async def settled(self, *transactional_ids: str, give_up_at: float | None = None) -> bool:
         """Return once none of them is being ended any more; False if that takes too long.

@@ -45,6 +45,16 @@ class AbortGroup(msgspec.Struct, frozen=True, kw_only=True):
     keep_ms: int = KEEP_MS_DEFAULT
 
 
+class RenewGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """The time-outs of all open members begin anew: somebody of the group is alive."""
+
+    group_id: str
+
+
+class GroupRenewed(msgspec.Struct, frozen=True, kw_only=True):
+    open_members: int
+
+
 class GroupOutcome(Enum):
     COMMITTED = "committed"
     ALREADY_COMMITTED = "alreadyCommitted"

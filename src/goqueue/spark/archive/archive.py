@@ -8,7 +8,7 @@ offsets.
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -17,10 +17,11 @@ from kio.schema.errors import ErrorCode
 from goqueue.client.admin import KafkaAdmin
 from goqueue.client.errors import BrokerUnreachable, RequestRefused
 from goqueue.client.log_cluster import PATIENCE_SECONDS, LogCluster
-from goqueue.client.log_ranges import EARLIEST
+from goqueue.client.log_ranges import EARLIEST, READ_COMMITTED
 from goqueue.client.offset_commits import commit_offsets
 from goqueue.client.patience import Patience
 from goqueue.spark.archive.delta_table import BatchMark, stream_app_id, write_batch
+from goqueue.spark.archive.losses import loss_text
 from goqueue.spark.archive.rows import ArchiveRows
 from goqueue.spark.archive.table import (
     RECORD_COLUMNS,
@@ -30,6 +31,7 @@ from goqueue.spark.archive.table import (
     check_topic,
     make_archive,
     next_offsets,
+    note_format,
     offset_marks,
     open_archive,
 )
@@ -76,13 +78,19 @@ class Archive:
     upkeep: Upkeep = field(default_factory=Upkeep)
 
 
-def archive_writer(spark: "SparkSession", archive: Archive) -> "DataStreamWriter":
-    """A query that archives; trigger and start are the caller's."""
+def archive_writer(
+    spark: "SparkSession", archive: Archive, tell: Callable[[str], None] = log.warning
+) -> "DataStreamWriter":
+    """A query that archives; trigger and start are the caller's.
+
+    `tell` gets a line on records that were deleted before they were archived.
+    """
     target = archive_target(archive.table)
     with LogCluster(archive.bootstrap_servers) as cluster:
         topic = cluster.topics([archive.topic])[archive.topic]
     _value_plan(archive)  # what is wrong with the schema is said before anything starts
     table = make_archive(target, topic.name, topic.id)
+    note_format(table, archive.format, archive.registry_url)
     known = next_offsets(table, topic.leaders)
     start = {str(partition): known.get(partition, EARLIEST) for partition in topic.leaders}
     frame = (
@@ -99,13 +107,15 @@ def archive_writer(spark: "SparkSession", archive: Archive) -> "DataStreamWriter
     )
 
     def write(batch: "DataFrame", batch_id: int) -> None:
-        archive_batch(archive, batch, batch_id)
+        archive_batch(archive, batch, batch_id, tell)
 
     writer = frame.writeStream.foreachBatch(write)
     return writer.option("checkpointLocation", archive.checkpoint)
 
 
-def archive_batch(archive: Archive, batch: "DataFrame", batch_id: int) -> None:
+def archive_batch(
+    archive: Archive, batch: "DataFrame", batch_id: int, tell: Callable[[str], None] = log.warning
+) -> None:
     """Write one batch and its offsets, then let the broker know."""
     target = archive_target(archive.table)
     reached = batch_end(archive.checkpoint, batch_id)
@@ -118,7 +128,8 @@ def archive_batch(archive: Archive, batch: "DataFrame", batch_id: int) -> None:
     _check_table(archive, batch_id, known)
     ends = {partition: max(offset, known.get(partition, 0)) for partition, offset in ends.items()}
     marks = offset_marks(ends)
-    write_batch(
+    lost = lost_offsets(archive, known, ends)
+    is_new = write_batch(
         batch,
         target,
         BatchMark(
@@ -126,13 +137,31 @@ def archive_batch(archive: Archive, batch: "DataFrame", batch_id: int) -> None:
             version=batch_id,
             also=marks,
             expects={app_id: table.transaction_version(app_id) for app_id in marks},
-            facts={"goqueue": {"topic": archive.topic, "nextOffsets": _shown(ends)}},
+            facts={"goqueue": _facts(archive, ends, lost)},
         ),
         step=ArchiveRows(topic=archive.topic, skip=known, value=_value_plan(archive)),
         schema=archive_schema(),
     )
+    if lost and is_new:
+        tell(loss_text(archive.topic, lost))
     publish_offsets(archive, ends)
     tidy(target, archive.upkeep)
+
+
+def lost_offsets(
+    archive: Archive, known: Mapping[int, int], ends: Mapping[int, int]
+) -> dict[int, tuple[int, int]]:
+    """What the log lacks of the offsets that a batch is about to archive: (first, first after)."""
+    places = [(archive.topic, partition) for partition in ends]
+    with LogCluster(archive.bootstrap_servers, was_reached=True) as cluster:
+        earliest = cluster.offsets(dict.fromkeys(places, EARLIEST), isolation=READ_COMMITTED)
+    lost = {}
+    for partition, end in ends.items():
+        first = known.get(partition, 0)
+        after = min(earliest[archive.topic, partition], end)
+        if first < after:
+            lost[partition] = (first, after)
+    return lost
 
 
 def publish_offsets(archive: Archive, ends: Mapping[int, int]) -> None:
@@ -178,6 +207,14 @@ def _check_table(archive: Archive, batch_id: int, known: Mapping[int, int]) -> N
 
 
 def _value_plan(archive: Archive) -> "FieldPlan | None":
+    return value_plan(
+        archive.bootstrap_servers, archive.topic, archive.format, archive.registry_url
+    )
+
+
+def value_plan(
+    bootstrap_servers: str, topic: str, value_format: str, registry_url: str
+) -> "FieldPlan | None":
     """By the newest schema, for each batch anew: so the table's columns follow the registry.
 
     A value that its schema does not fit has nulls there; the value itself is archived anyway.
@@ -186,14 +223,26 @@ def _value_plan(archive: Archive) -> "FieldPlan | None":
     from goqueue.spark.source.options import parse_source_options
 
     options = {
-        "bootstrap.servers": archive.bootstrap_servers,
-        "topic": archive.topic,
-        "value.format": archive.format,
+        "bootstrap.servers": bootstrap_servers,
+        "topic": topic,
+        "value.format": value_format,
         "mode": "permissive",
     }
-    if archive.registry_url:
-        options["schema.registry.url"] = archive.registry_url
+    if registry_url:
+        options["schema.registry.url"] = registry_url
     return plan_fields(parse_source_options(options, streaming=True)).get("value")
+
+
+def _facts(
+    archive: Archive, ends: Mapping[int, int], lost: Mapping[int, tuple[int, int]]
+) -> dict[str, object]:
+    """What the table's history shows of a batch."""
+    facts: dict[str, object] = {"topic": archive.topic, "nextOffsets": _shown(ends)}
+    if lost:
+        facts["deletedBeforeArchived"] = {
+            str(partition): [first, after - 1] for partition, (first, after) in lost.items()
+        }
+    return facts
 
 
 def _shown(ends: Mapping[int, int]) -> dict[str, int]:

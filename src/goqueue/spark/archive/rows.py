@@ -1,14 +1,16 @@
 """What tasks of an archive do with records before they are written."""
 
 import datetime
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from goqueue.spark.archive.delta_schema import stored_schema
+from goqueue.spark.archive.table import archive_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.types import DataType, StructField
 
     from goqueue.spark.source.arrow_rows import FieldDecoder
     from goqueue.spark.source.field_decoding import FieldPlan
@@ -36,7 +38,7 @@ class ArchiveRows:
             fresh = self._fresh(batch)
             if fresh.num_rows:
                 dated = _with_day(fresh)
-                yield dated if decode is None else _with_fields(dated, decode)
+                yield dated if decode is None else with_fields(dated, decode)
 
     def _fresh(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
         import pyarrow as pa
@@ -69,7 +71,7 @@ def _with_day(batch: "pa.RecordBatch") -> "pa.RecordBatch":
     return batch.append_column("day", day.cast(pa.date32(), safe=False))
 
 
-def _with_fields(batch: "pa.RecordBatch", decode: "FieldDecoder") -> "pa.RecordBatch":
+def with_fields(batch: "pa.RecordBatch", decode: "FieldDecoder") -> "pa.RecordBatch":
     """A field whose name a record's own column has goes by `value_` and its name."""
     import pyarrow as pa
 
@@ -77,12 +79,30 @@ def _with_fields(batch: "pa.RecordBatch", decode: "FieldDecoder") -> "pa.RecordB
     values = decode(batch.column("value"), offsets)
     if not isinstance(values, pa.StructArray):
         return batch.append_column(_WHOLE, values)
-    # Delta's columns differ by more than their case.
-    taken = {name.lower() for name in batch.schema.names}
-    for each, column in zip(values.type, values.flatten(), strict=True):
-        name = each.name
+    names = field_names([each.name for each in values.type])
+    for name, column in zip(names, values.flatten(), strict=True):
+        batch = batch.append_column(name, column)
+    return batch
+
+
+def field_names(fields: Sequence[str]) -> list[str]:
+    """The columns of a value's fields. Delta's columns differ by more than their case."""
+    taken = {name.lower() for name in archive_schema().names}
+    found = []
+    for field_name in fields:
+        name = field_name
         while name.lower() in taken:
             name = f"value_{name}"
         taken.add(name.lower())
-        batch = batch.append_column(name, column)
-    return batch
+        found.append(name)
+    return found
+
+
+def value_columns(kind: "DataType") -> "list[StructField]":
+    """The columns that `with_fields` makes of values of this type."""
+    from pyspark.sql.types import StructField, StructType
+
+    if not isinstance(kind, StructType):
+        return [StructField(_WHOLE, kind)]
+    names = field_names(kind.names)
+    return [StructField(name, each.dataType) for name, each in zip(names, kind.fields, strict=True)]

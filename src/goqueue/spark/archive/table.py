@@ -30,6 +30,10 @@ RECORD_COLUMNS: Final = (
 )
 _TOPIC: Final = "goqueue.topic"
 _TOPIC_ID: Final = "goqueue.topic.id"
+# How values are decoded into columns, and by which registry if it is not the broker's own.
+_FORMAT: Final = "goqueue.format"
+_REGISTRY: Final = "goqueue.schema.registry.url"
+_NO_FORMAT: Final = "binary"
 _OFFSET_APP: Final = "goqueue.next-offset."
 
 
@@ -99,6 +103,20 @@ def check_topic(table: "DeltaTable", target: TableTarget, topic: str, topic_id: 
         raise NotThisArchive(
             f"table {target.uri} is the archive of an earlier topic {topic!r}, which was deleted "
             "and made anew: its offsets mean other records; archive into another table"
+        )
+
+
+def archived_format(table: "DeltaTable") -> tuple[str, str]:
+    """(format of the value, address of the registry): how the newest rows were decoded."""
+    known = table.metadata().configuration
+    return str(known.get(_FORMAT, _NO_FORMAT)), str(known.get(_REGISTRY, ""))
+
+
+def note_format(table: "DeltaTable", value_format: str, registry_url: str) -> None:
+    """For readers of the table and the log as one."""
+    if archived_format(table) != (value_format, registry_url):
+        table.alter.set_table_properties(
+            {_FORMAT: value_format, _REGISTRY: registry_url}, raise_if_not_exists=False
         )
 
 

@@ -18,8 +18,9 @@ AT_LEAST_ONCE: Final = "at-least-once"
 
 # Half the size that topics take by default, and large enough for few requests.
 BATCH_BYTES_DEFAULT: Final = 512 * 1024
-# The broker's own default bound. The transaction of a task is open until the last task is done.
-TRANSACTION_TIMEOUT_MS_DEFAULT: Final = 900_000
+# Without a sign of life from any task of the write. Longer than Spark needs for new executors
+# where it lost all, and as long as readers wait for what a killed driver left.
+TRANSACTION_TIMEOUT_MS_DEFAULT: Final = 120_000
 # A broker that is started again is back within seconds; one that is gone should be noticed.
 DELIVERY_TIMEOUT_MS_DEFAULT: Final = 20_000
 

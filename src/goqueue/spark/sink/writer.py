@@ -7,7 +7,7 @@ by their time-out.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,6 +32,7 @@ from goqueue.spark.sink.options import (
     write_group,
 )
 from goqueue.spark.sink.schema import check_schema
+from goqueue.spark.sink.signs_of_life import signs_of_life
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -164,7 +165,10 @@ def _write(
         transaction_timeout_ms=options.transaction_timeout_ms,
         delivery_timeout_ms=options.delivery_timeout_ms,
     )
-    with closing(opened) as writer:
+    alive: AbstractContextManager[None] = nullcontext()
+    if is_member and group_id is not None:
+        alive = signs_of_life(_group(options, group_id), options.transaction_timeout_ms)
+    with closing(opened) as writer, alive:
         part = TaskWriter(writer, options, task=task.partitionId())
         try:
             part.write(batches)

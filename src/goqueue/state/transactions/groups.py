@@ -29,6 +29,10 @@ from goqueue.state.transactions.transaction import Transaction
 # group may have thousands.
 MEMBER_EXPIRATION_MS: Final = 3_600_000
 
+# A time-out begins anew when this part of it is over: so a group of many members that come one
+# after another writes few records for each.
+RENEWED_AFTER: Final = 4
+
 # The sequence of a group that was closed without a commit.
 NOTHING_COMMITTED: Final = -1
 
@@ -122,6 +126,18 @@ class TransactionGroups:
         return _decision(
             GroupOutcome.ALREADY_COMMITTED, self._aborting(group_id, members or (), now_ms)
         )
+
+    def renewed(self, group_id: str, now_ms: int) -> list[Transaction]:
+        """Open members whose time-out begins anew."""
+        return [
+            each.moved(TransactionState.ONGOING, updated_ms=now_ms)
+            for each in self._members_of(group_id)
+            if each.state is TransactionState.ONGOING
+            and now_ms - each.updated_ms >= each.timeout_ms // RENEWED_AFTER
+        ]
+
+    def open_count(self, group_id: str) -> int:
+        return sum(each.state is TransactionState.ONGOING for each in self._members_of(group_id))
 
     def _closed(self, request: AbortGroup, now_ms: int) -> TransactionGroup:
         known = self._groups.get(request.group_id)

@@ -13,6 +13,8 @@ from goqueue.model.transactions.group_messages import (
     DescribeGroup,
     GroupAnswer,
     GroupDescription,
+    GroupRenewed,
+    RenewGroup,
 )
 from goqueue.model.transactions.group_names import group_of
 from goqueue.model.transactions.messages import (
@@ -109,6 +111,7 @@ class TransactionMachine:
             decided = self._decide_init(request, request.transactional_id, outcome, now_ms)
             if isinstance(decided, Transaction):
                 outcome.records.append(to_record(decided))
+                self._renew(group_of(request.transactional_id), outcome, now_ms)
                 outcome.reply(
                     ticket,
                     ProducerIdAnswer(
@@ -319,6 +322,21 @@ class TransactionMachine:
         outcome.reply(ticket, decision.answer)
         return outcome
 
+    def renew_group(
+        self, request: RenewGroup, *, ticket: Ticket[GroupRenewed], now_ms: int
+    ) -> Outcome:
+        outcome = Outcome()
+        self._renew(request.group_id, outcome, now_ms)
+        open_members = self._groups.open_count(request.group_id)
+        outcome.reply(ticket, GroupRenewed(open_members=open_members))
+        return outcome
+
+    def _renew(self, group_id: str | None, outcome: Outcome, now_ms: int) -> None:
+        """Members of a group end together: who has finished waits for who is still at work."""
+        if group_id is not None:
+            renewed = self._groups.renewed(group_id, now_ms)
+            outcome.records += [to_record(each) for each in renewed]
+
     def describe_group(
         self, request: DescribeGroup, *, ticket: Ticket[GroupDescription]
     ) -> Outcome:
@@ -360,7 +378,9 @@ class TransactionMachine:
             return
         self._transactions[transactional_id] = transaction
         if transaction.state is TransactionState.ONGOING:
-            self._deadlines.set(transactional_id, transaction.start_ms + transaction.timeout_ms)
+            # Of a group's members the last sign of life counts, of others the start.
+            since_ms = transaction.start_ms if group_id is None else transaction.updated_ms
+            self._deadlines.set(transactional_id, since_ms + transaction.timeout_ms)
         elif transaction.state.is_prepared:
             self._pending[transactional_id] = PendingMarkers(transaction, self._coordinator_epoch)
             self._deadlines.cancel(transactional_id)

@@ -12,6 +12,8 @@ from goqueue.model.transactions.group_messages import (
     GroupDescription,
     GroupMember,
     GroupOutcome,
+    GroupRenewed,
+    RenewGroup,
 )
 from goqueue.model.transactions.group_names import (
     group_key,
@@ -22,6 +24,7 @@ from goqueue.model.transactions.group_names import (
     shard_key,
 )
 from goqueue.model.transactions.messages import AddPartitions, InitProducerId, ProducerIdAnswer
+from goqueue.model.transactions.states import TransactionState
 from goqueue.state.machine import Outcome, Ticket
 from goqueue.state.transactions.groups import MEMBER_EXPIRATION_MS
 from goqueue.state.transactions.machine import TransactionMachine
@@ -158,3 +161,64 @@ def test_a_closed_group_takes_no_late_members(commits: bool) -> None:
         assert init(machine, member, now_ms=1) is TransactionError.PRODUCER_FENCED
     carry_out(machine, machine.on_deadline(1_000))
     assert init(machine, "1.0", now_ms=1_000) is TransactionError.NONE
+
+
+def open_member(machine: TransactionMachine, name: str, *, now_ms: int) -> None:
+    """One that has written, with a time-out of a second."""
+    init = InitProducerId(transactional_id=name, timeout_ms=1_000)
+    taken = carry_out(machine, machine.init_producer_id(init, ticket=Ticket(0), now_ms=now_ms))
+    assert isinstance(taken, ProducerIdAnswer)
+    assert taken.error is TransactionError.NONE
+    add = AddPartitions(
+        transactional_id=name,
+        producer_id=taken.producer_id,
+        producer_epoch=taken.producer_epoch,
+        partitions=frozenset({PARTITION}),
+    )
+    carry_out(machine, machine.add_partitions(add, ticket=Ticket(0), now_ms=now_ms))
+
+
+def open_members(machine: TransactionMachine) -> list[str]:
+    described = machine.describe_group(DescribeGroup(group_id="g"), ticket=Ticket(0))
+    found = carry_out(machine, described)
+    assert isinstance(found, GroupDescription)
+    return [each.member.transactional_id for each in found.open_members if each.state == "Ongoing"]
+
+
+def renew(machine: TransactionMachine, *, now_ms: int) -> int:
+    request = RenewGroup(group_id="g")
+    outcome = machine.renew_group(request, ticket=Ticket(0), now_ms=now_ms)
+    answer = carry_out(machine, outcome)
+    assert isinstance(answer, GroupRenewed)
+    assert answer.open_members == len(open_members(machine))
+    return len(outcome.records)
+
+
+def test_a_sign_of_life_keeps_all_of_a_group_open() -> None:
+    machine = new_machine()
+    first, second = member_id("g", "0.0"), member_id("g", "1.0")
+    open_member(machine, first, now_ms=0)
+    open_member(machine, second, now_ms=100)
+    assert renew(machine, now_ms=200) == 0, "it is too soon to write anything"
+    assert renew(machine, now_ms=900) == 2
+    carry_out(machine, machine.on_deadline(1_899))
+    assert open_members(machine) == [first, second]
+    carry_out(machine, machine.on_deadline(1_900))
+    assert open_members(machine) == []
+
+
+def test_a_new_member_keeps_the_others_open() -> None:
+    machine = new_machine()
+    first, second = member_id("g", "0.0"), member_id("g", "1.0")
+    open_member(machine, first, now_ms=0)
+    open_member(machine, member_id("other", "0.0"), now_ms=0)
+    open_member(machine, "nobody's", now_ms=0)
+    open_member(machine, second, now_ms=800)
+    carry_out(machine, machine.on_deadline(1_000))
+    assert open_members(machine) == [first, second]
+    ongoing = [
+        name
+        for name, transaction in machine.transactions.items()
+        if transaction.state is TransactionState.ONGOING
+    ]
+    assert ongoing == [first, second], "who belongs to no group has its own time"

@@ -87,6 +87,11 @@ class TransactionGroupEnd(msgspec.Struct, frozen=True, rename="camel"):
     ]
 
 
+class TransactionGroupRenewal(msgspec.Struct, frozen=True, rename="camel"):
+    group: str
+    open_members: int
+
+
 class OpenGroupMember(msgspec.Struct, frozen=True, rename="camel"):
     transactional_id: str
     producer_id: int
@@ -163,6 +168,26 @@ async def abort_transaction_group(
     return _show(group, whole(data.sequence), answer)
 
 
+@post(
+    "/transactions/groups/{group:str}/renew",
+    tags=_TAGS,
+    status_code=200,
+    responses=errors(400, 403, 404),
+    opt={"needs": (Need(Resource.TRANSACTIONAL_ID, Verb.WRITE, names="group"),)},
+)
+async def renew_transaction_group(
+    service: NamedDependency[BrokerService],
+    caller: NamedDependency[Caller],
+    group: GroupInPath,
+) -> TransactionGroupRenewal:
+    """Say that the group is alive: the time-outs of its open members begin anew.
+
+    So does every new member. Send it several times within a time-out, from anywhere in the group.
+    """
+    renewed = await service.transactions.renew_group(caller, group)
+    return TransactionGroupRenewal(group, renewed.open_members)
+
+
 @get(
     "/transactions/groups/{group:str}",
     tags=_TAGS,
@@ -214,5 +239,6 @@ def _refusal(answer: GroupAnswer) -> TransactionRefused:
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (
     commit_transaction_group,
     abort_transaction_group,
+    renew_transaction_group,
     describe_transaction_group,
 )

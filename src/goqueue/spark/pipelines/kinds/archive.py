@@ -68,7 +68,11 @@ class ArchiveKind(Kind):
         self, spark: "SparkSession", definition: PipelineDefinition, context: RunContext
     ) -> Run:
         archive, is_waited_for = _read(definition, Problems(), checkpoint=context.checkpoint)
-        writer = archive_writer(spark, archive).queryName(definition.name)
+
+        def tell(line: str) -> None:
+            context.say(f"{definition.name}: {line}")
+
+        writer = archive_writer(spark, archive, tell).queryName(definition.name)
         if is_waited_for:
             make_retention_wait(archive)
             context.say(f"{archive.topic} keeps its segments until they are archived")
