@@ -60,8 +60,9 @@ format: $(INSTALLED) ## Format the source
 bench: $(INSTALLED) ## Measure beside peers; results in bench/results
 	$(BIN)/python -m bench $(ARGS)
 
-soak: $(INSTALLED) ## Exactly-once under 100 kills of broker and clients, some minutes
+soak: $(INSTALLED) ## Exactly-once under 100 kills, 5,000 partitions with few open files, some minutes
 	$(BIN)/python -m tests.crash.exactly_once --rounds 100
+	$(BIN)/pytest -m slow tests/interop
 
 soak-spark: $(INSTALLED) ## Exactly-once through Spark under 60 kills, an hour
 	$(BIN)/pytest -m slow tests/spark

@@ -90,6 +90,7 @@ class Node:
             topic_config=self.topic_config,
             producer_expiration_ms=config.producer_id_expiration_ms,
             max_producers=config.max_producer_ids_per_partition,
+            max_open_log_files=config.max_open_log_files,
             make_trace=self.tracing.trace_of,
         )
         self.data_disk = DataDisk(directory, disk, self.hosted)

@@ -74,13 +74,20 @@ class BrokerConfig(GroupDefaults, TracingSettings):
         maximum=100_000,
         doc="The largest partition count a topic may have.",
     )
-    # Each costs some kilobytes and an open file; a start reads all of them.
+    # Each costs some kilobytes of memory; a start reads all of them.
     max_partitions_per_broker: int = setting(
         20_000,
         minimum=1,
         maximum=1_000_000,
-        doc="The partitions that all topics may have together; further ones are refused. They "
-        "also take no more than three quarters of the open files that the process may have.",
+        doc="The partitions that all topics may have together; further ones are refused.",
+    )
+    # An open file costs the kernel about a kilobyte. Beyond this many, the disk is the bottleneck.
+    max_open_log_files: int = setting(
+        10_000,
+        minimum=80,
+        maximum=1_000_000,
+        doc="Files of logs that are kept open; those unused for longest are closed. Never more "
+        "than half of the open files that the process may have: the rest is for connections.",
     )
     # More than an application has; a loop over wrong names stops here.
     auto_create_topics_max_per_minute: int = setting(

@@ -29,7 +29,6 @@ from goqueue.storage.partition_files import (
     PartitionIdentity,
     remove_folder,
 )
-from goqueue.storage.segment_readers import SegmentReaders
 
 logger = logging.getLogger(__name__)
 
@@ -62,8 +61,7 @@ class PartitionFolder(NamedTuple):
 
 
 class DataDirectory:
-    """Holds the lock from `open` to `close`. `readers` is the bound on open files that all logs
-    of this directory should share. `last_stop` is None after a crash."""
+    """Holds the lock from `open` to `close`. `last_stop` is None after a crash."""
 
     def __init__(
         self,
@@ -77,7 +75,6 @@ class DataDirectory:
         self.path = path
         self.cluster_id = cluster_id
         self.last_stop = last_stop
-        self.readers = SegmentReaders()
         self._disk = disk
         self._lock: OpenFile | None = lock
 

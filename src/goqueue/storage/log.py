@@ -15,14 +15,13 @@ from goqueue.storage.clean_stop import LogEnd
 from goqueue.storage.compaction.log_compaction import LogCompaction
 from goqueue.storage.damage import Damage
 from goqueue.storage.disk import Disk
-from goqueue.storage.log_health import LogHealth
+from goqueue.storage.open_segments import OpenSegments
 from goqueue.storage.opening import OpenedPartition, open_partition
 from goqueue.storage.partition_files import delete_folder
 from goqueue.storage.reading import LogRead, LogReader, read_one_batch
 from goqueue.storage.retention import find_expired
 from goqueue.storage.rolling import is_full, is_old
 from goqueue.storage.segment import Segment
-from goqueue.storage.segment_readers import SegmentReaders
 from goqueue.storage.segments import SegmentRow
 from goqueue.storage.survey import OnBatch
 from goqueue.storage.time_lookup import TimestampedOffset, find_max_timestamp, find_timestamp
@@ -48,7 +47,7 @@ class PartitionLog:
         self.topic_id = topic_id
         self.config = config
         self.epochs = opened.home.epochs
-        self._health = LogHealth(opened.home.name)
+        self._health = opened.home.health
         # Why the last append was refused though the log is in order, such as a full disk.
         self.append_failure: str | None = None
         self.disk = opened.home.disk
@@ -81,15 +80,15 @@ class PartitionLog:
         now_ms: int,
         closed: LogEnd | None = None,
         on_recovered: OnBatch | None = None,
-        readers: SegmentReaders | None = None,
+        open_segments: OpenSegments | None = None,
     ) -> Self:
         """Open the log in this folder, or make it there.
 
         `clean` says that the log was closed in order, so that nothing need be verified; `closed`
         what it had then, if that is known.
         `on_recovered` is told of every batch that was verified, with its position in its segment.
-        Logs that share `readers` share one bound on open files. `PartitionOffline` when the folder
-        cannot be used.
+        Logs that share `open_segments` share one bound on open files. `PartitionOffline` when the
+        folder cannot be used.
         """
         try:
             opened = open_partition(
@@ -97,7 +96,7 @@ class PartitionLog:
                 name=name,
                 topic_id=topic_id,
                 disk=disk,
-                readers=readers or SegmentReaders(),
+                open_segments=OpenSegments() if open_segments is None else open_segments,
                 clean=clean,
                 closed=closed,
                 index_interval_bytes=config.index_interval_bytes,

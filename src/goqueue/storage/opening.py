@@ -14,6 +14,8 @@ from goqueue.storage.compaction.swapping import settle
 from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import DamagedFile, load, save
 from goqueue.storage.epochs import LeaderEpochs
+from goqueue.storage.log_health import LogHealth
+from goqueue.storage.open_segments import OpenSegments
 from goqueue.storage.partition_files import (
     CHECKPOINT_FILE,
     EPOCHS_FILE,
@@ -22,7 +24,6 @@ from goqueue.storage.partition_files import (
 )
 from goqueue.storage.recovery import recover_segments
 from goqueue.storage.segment import Segment, SegmentHome
-from goqueue.storage.segment_readers import SegmentReaders
 from goqueue.storage.survey import OnBatch
 
 logger = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ def open_partition(
     name: TopicPartition,
     topic_id: UUID,
     disk: Disk,
-    readers: SegmentReaders,
+    open_segments: OpenSegments,
     clean: bool,
     closed: LogEnd | None,
     index_interval_bytes: int,
@@ -59,7 +60,7 @@ def open_partition(
     checkpoint = _load_checkpoint(disk, path)
     known_epochs = _load_epochs(disk, path)
     epochs = known_epochs or LeaderEpochs(disk, path / EPOCHS_FILE)
-    home = SegmentHome(path, name, epochs, disk, readers)
+    home = SegmentHome(path, name, epochs, disk, LogHealth(name), open_segments)
     compactions = settle(disk, path)
     segments = recover_segments(
         home,

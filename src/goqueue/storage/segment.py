@@ -24,10 +24,12 @@ from goqueue.storage.damage import Damage, Gaps
 from goqueue.storage.disk import Disk
 from goqueue.storage.epochs import LeaderEpochs
 from goqueue.storage.index import SealedIndex, SegmentIndex
+from goqueue.storage.log_health import LogHealth
 from goqueue.storage.open_file import OpenFile
+from goqueue.storage.open_segments import OpenSegments, SegmentReader
 from goqueue.storage.scan import follows_on, scan
 from goqueue.storage.segment_files import DELETED_SUFFIX, SegmentFiles
-from goqueue.storage.segment_readers import SegmentReader, SegmentReaders
+from goqueue.storage.segment_writer import SegmentWriter
 from goqueue.storage.survey import OnBatch, Survey, survey
 
 logger = logging.getLogger(__name__)
@@ -43,7 +45,8 @@ class SegmentHome(NamedTuple):
     name: TopicPartition
     epochs: LeaderEpochs
     disk: Disk
-    readers: SegmentReaders
+    health: LogHealth
+    open_segments: OpenSegments
 
 
 class Segment:
@@ -73,8 +76,14 @@ class Segment:
         self.files = SegmentFiles(home.disk, home.folder, base_offset, ending=ending)
         self._name = home.name
         self._epochs = home.epochs
-        self._readers = home.readers
-        self._writer: SegmentReader | None = None
+        self._health = home.health
+        self._readers = home.open_segments.readers
+        self._open_writers = home.open_segments.writers
+        # From the first append or the making of the file until all of it is on disk.
+        self._writer: SegmentWriter | None = None
+        self.is_appendable = False
+        # Whether a clean stop says that what was found in the file is on disk.
+        self._is_trusted = size_bytes == 0
         self._max_timestamp_ms: int | None = NO_TIMESTAMP if size_bytes == 0 else None
         self._bytes_since_entry = 0
         # Lets one thread open or rebuild what others are about to want too.
@@ -96,20 +105,29 @@ class Segment:
 
     def create(self, now_ms: int) -> None:
         """Make the files of a new segment and be ready for appends."""
-        self._writer = SegmentReader(self.files.create(), SegmentIndex())
+        self._open_writers.make_room()
+        self._begin(self.files.create(), SegmentIndex())
         self.opened_ms = now_ms
 
-    @property
-    def is_appendable(self) -> bool:
-        return self._writer is not None
+    def _begin(self, file: OpenFile, index: SegmentIndex) -> None:
+        self._writer = SegmentWriter(
+            self.files,
+            self._open_writers,
+            self._health,
+            file=file,
+            index=index,
+            is_on_disk=self._is_trusted,
+        )
+        self.is_appendable = True
 
     def prepare_append(self, now_ms: int) -> None:
         """Open a segment that was found on disk for appends."""
         index = self.reader().index
+        self._open_writers.make_room()
         file = self.files.open_log(os.O_RDWR)
         self._note_age(file, now_ms)
         self.max_timestamp_ms()
-        self._writer = SegmentReader(file, index)
+        self._begin(file, index)
         self._readers.discard(self)
 
     def find_age(self, now_ms: int) -> None:
@@ -129,7 +147,7 @@ class Segment:
         writer = self._writer
         assert writer is not None, "append before create or prepare_append"
         start = self.size_bytes
-        writer.file.write(data, start)
+        writer.append(data, start)
         max_timestamp_ms = self._max_timestamp_ms
         assert max_timestamp_ms is not None
         since_entry = self._bytes_since_entry
@@ -152,20 +170,29 @@ class Segment:
     def cut_back(self) -> None:
         """Take away what a failed append left behind the last whole one."""
         if self._writer is not None:
-            self._writer.file.truncate(self.size_bytes)
+            self._writer.cut_back(self.size_bytes)
 
     def close_for_appends(self) -> None:
-        """Seal the index and let go of the files; the segment stays readable."""
+        """Seal the index and let go of the file once it is on disk; the segment stays readable."""
         writer = self._writer
-        if writer is not None:
-            # In this order a reader in another thread finds the index in one place or the other.
-            self._readers.put(self, writer)
-            self._writer = None
+        if writer is not None and self.is_appendable:
+            self.is_appendable = False
             self._save_index(writer.index)
+            writer.seal(self._written)
+
+    def _written(self, reader: SegmentReader | None) -> None:
+        """All appends are on disk, and none follows: from here on this is one to read."""
+        # In this order a reader in another thread finds the index in one place or the other.
+        if reader is not None and not self.is_removed:
+            self._readers.put(self, reader)
+        self._writer = None
 
     def sync(self) -> None:
         """Make everything appended so far durable."""
-        reader = self._writer or self._readers.get(self)
+        if self._writer is not None:
+            self._writer.sync()
+            return
+        reader = self._readers.get(self)
         try:
             file = reader.file if reader is not None else self.files.open_log()
         except FileNotFoundError:
@@ -177,11 +204,18 @@ class Segment:
     # --- reading ----------------------------------------------------------------------
 
     def reader(self, *, may_block: bool = True) -> SegmentReader:
-        reader = self._writer or self._readers.get(self)
+        writer = self._writer
+        reader = self._readers.get(self) if writer is None else writer.reader
         if reader is not None:
+            if writer is not None:
+                writer.is_read = True
             return reader
         if not may_block:
             raise BlockingIOError(errno.EAGAIN, "segment is not open", str(self.files.path()))
+        if writer is not None:
+            reader = writer.opened()
+            if reader is not None:
+                return reader
         with self._opening:
             reader = self._readers.get(self)
             if reader is None:
@@ -293,9 +327,10 @@ class Segment:
         file = self.reader().file
         found = self._survey(file, size, next_offset)
         self._gaps.replace(found.all_gaps(size, next_offset), self.files.path())
-        if self._writer is None and self.size_bytes == size:
+        if not self.is_appendable and self.size_bytes == size:
             self._adopt(found.index, found.max_timestamp_ms)
-            self._readers.put(self, SegmentReader(file, found.index))
+            if self._writer is None:
+                self._readers.put(self, SegmentReader(file, found.index))
 
     def recover_closed(self, on_batch: OnBatch | None = None) -> None:
         """Verify every batch and rebuild the index; damage stays where it is."""
@@ -327,12 +362,13 @@ class Segment:
 
     def truncate(self, offset: int) -> None:
         """Remove the batch that holds `offset` and all after it."""
+        self.sync()  # what it says is lost with the descriptor
         gap = self._gaps.holding(offset)
         position = self.locate(offset)[0] if gap is None else gap.position
         with self.files.open_log(os.O_RDWR) as file:
             file.truncate(position)
         self.size_bytes = position
-        self._writer = None
+        self._let_go_of_writer()
         self.recover_last()
 
     def trust(self) -> bool:
@@ -342,6 +378,7 @@ class Segment:
             return False
         self._max_timestamp_ms = sealed.max_timestamp_ms
         self.next_offset = sealed.next_offset
+        self._is_trusted = True
         return True
 
     def _survey(
@@ -384,7 +421,7 @@ class Segment:
     def mark_deleted(self, ending: str = DELETED_SUFFIX) -> None:
         """Take the files out of the log's sight; readers that hold them read on."""
         self.files.rename(ending)
-        self._readers.discard(self)
+        self.release()
 
     def remove(self) -> None:
         """Delete the files; readers that hold them read on."""
@@ -394,5 +431,12 @@ class Segment:
 
     def release(self) -> None:
         """Let go of open files."""
-        self._writer = None
+        self._let_go_of_writer()
         self._readers.discard(self)
+
+    def _let_go_of_writer(self) -> None:
+        writer, self._writer = self._writer, None
+        self.is_appendable = False
+        self._is_trusted = False
+        if writer is not None:
+            writer.release()

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import random
+import resource
 import signal
 import socket
 import subprocess
@@ -35,12 +36,20 @@ class ServerProcess:
     """A broker process on free ports. It keeps data directory and ports over restarts."""
 
     def __init__(
-        self, data_dir: Path | str, *options: str, environment: dict[str, str] | None = None
+        self,
+        data_dir: Path | str,
+        *options: str,
+        environment: dict[str, str] | None = None,
+        open_files_max: int | None = None,
     ) -> None:
-        """`options` are passed to `goqueue serve`: `"--set", "num.partitions=1"`."""
+        """`options` are passed to `goqueue serve`: `"--set", "num.partitions=1"`.
+
+        `open_files_max` is how many descriptors the process may have.
+        """
         self._data_dir = Path(data_dir)
         self._options = options
         self._environment = environment
+        self._open_files_max = open_files_max
         self._kafka_port = _free_port()
         self._http_port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
@@ -77,11 +86,16 @@ class ServerProcess:
                 stdout=log,
                 stderr=log,
                 env=self._environment,
+                preexec_fn=self._limit_open_files if self._open_files_max else None,
                 # Ctrl-C on the test run ends the tests, which end the broker.
                 start_new_session=True,
             )
         self._wait_ready(ready_file)
         return self
+
+    def _limit_open_files(self) -> None:
+        assert self._open_files_max is not None
+        resource.setrlimit(resource.RLIMIT_NOFILE, (self._open_files_max, self._open_files_max))
 
     def sigterm(self) -> int:
         """Ask for a clean end, wait for it, and return the exit code."""

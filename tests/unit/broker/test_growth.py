@@ -2,7 +2,7 @@
 
 import pytest
 
-from goqueue.broker.topics.growth import CreationPace, check_room
+from goqueue.broker.topics.growth import CreationPace
 from goqueue.model.errors import PolicyViolation, TooManyGroups, UnknownTopic
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
 from goqueue.model.queues.receiving import Receive
@@ -32,13 +32,6 @@ def test_topics_are_made_at_a_pace() -> None:
     pace.take("orders")
     with pytest.raises(UnknownTopic):
         pace.take("orders")
-
-
-def test_partitions_leave_open_files_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resource.getrlimit", lambda _: (1_000, 1_000))
-    check_room(700, 50, 20_000)
-    with pytest.raises(PolicyViolation, match="more than 750 open files, of the 1000"):
-        check_room(700, 51, 20_000)
 
 
 async def test_topics_that_are_asked_for_are_made_up_to_the_limit(open_broker: OpenBroker) -> None:

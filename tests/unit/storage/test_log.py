@@ -244,6 +244,7 @@ def test_open_files_stay_few_with_many_segments(tmp_path: Path) -> None:
     log = open_log(tmp_path / "p", disk=disk, segment_bytes=100)
     fill(log, 200)
 
+    log.flush()
     read_values(log)
 
     assert log.segment_count == 200

@@ -97,6 +97,8 @@ class Measuring:
         hosted, counts = self._node.hosted, self._node.compactor.counts
         return StorageFigures(
             flushes=hosted.flush_latencies.figures(),
+            open_files=len(hosted.open_segments),
+            open_files_max=hosted.open_segments.limit,
             unarchived_bytes=sum(each.log.unarchived_deleted_bytes for each in hosted),
             passed_over_batches=hosted.decoder.passed_over,
             compactions=counts.runs,

@@ -32,6 +32,7 @@ from goqueue.storage.data_directory import DataDirectory
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import PartitionLog
 from goqueue.storage.log_health import can_pass
+from goqueue.storage.open_segments import OpenSegments
 
 logger = logging.getLogger(__name__)
 
@@ -55,10 +56,12 @@ class HostedPartitions:
         topic_config: Callable[[TopicView], TopicConfig],
         producer_expiration_ms: int,
         max_producers: int,
+        max_open_log_files: int,
         make_trace: MakeTrace,
     ) -> None:
         self.readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="goqueue-read")
         self.decoder = BatchDecoder(self.readers)
+        self.open_segments = OpenSegments(max_open_log_files)
         self._directory = directory
         self._node_id = node_id
         self._disk = disk
@@ -162,6 +165,7 @@ class HostedPartitions:
         """Flush and close all; returns where those ended that are on disk, by folder."""
         ended = await close_partitions(self._partitions.values())
         self._flusher.close()
+        self.open_segments.close()
         self.readers.shutdown(wait=True)
         return ended
 
@@ -189,7 +193,7 @@ class HostedPartitions:
                 clean=clean,
                 closed=closed,
                 now_ms=self._clock_ms(),
-                readers=self._directory.readers,
+                open_segments=self.open_segments,
             )
             if not clean:
                 # What was found again counts as committed from now on: it must be on the disk.

@@ -1,17 +1,14 @@
 """How many partitions there may be, and how fast topics are made by being asked for.
 
-A partition costs memory and an open file for as long as it is there. Whoever may ask for a topic
+A partition costs memory and files on disk for as long as it is there. Whoever may ask for a topic
 can make one by asking, so that a typing error in a loop, or a scan of names, fills a broker.
 """
 
-import resource
 from collections.abc import Callable
 from typing import Final
 
 from goqueue.model.errors import PolicyViolation, UnknownTopic
 
-# The rest of the open files is for connections, and for segments that are being read.
-PARTITIONS_OF_OPEN_FILES: Final = 3 / 4
 _MINUTE_SECONDS: Final = 60
 
 
@@ -21,15 +18,6 @@ def check_room(existing: int, added: int, most: int) -> None:
         raise PolicyViolation(
             f"{added} partitions more than the {existing} there are would be over "
             f"max.partitions.per.broker ({most})"
-        )
-    soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft_limit == resource.RLIM_INFINITY:
-        return
-    files = int(soft_limit * PARTITIONS_OF_OPEN_FILES)
-    if existing + added > files:
-        raise PolicyViolation(
-            f"{added} partitions more than the {existing} there are would take more than {files} "
-            f"open files, of the {soft_limit} that this process may have"
         )
 
 

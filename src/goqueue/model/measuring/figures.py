@@ -150,6 +150,9 @@ class AllQueueFigures(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageFigures:
     flushes: HistogramFigures
+    # Of logs, and how many there may be.
+    open_files: int
+    open_files_max: int
     # Deleted before it had been archived.
     unarchived_bytes: int
     # Stored batches that readers of single messages could not decode.

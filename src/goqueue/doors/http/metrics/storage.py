@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from prometheus_client.metrics_core import Metric
 
-from goqueue.doors.http.metrics.families import counter, histogram
+from goqueue.doors.http.metrics.families import counter, gauge, histogram
 from goqueue.model.measuring.figures import StorageFigures
 
 
@@ -13,6 +13,16 @@ def families(figures: StorageFigures) -> Iterable[Metric]:
         "goqueue_fsync_duration_seconds",
         "How long flushes of partition logs took.",
         figures.flushes,
+    )
+    yield gauge(
+        "goqueue_open_log_files",
+        "Files of logs that are open; those unused for longest are closed to make room.",
+        figures.open_files,
+    )
+    yield gauge(
+        "goqueue_open_log_files_max",
+        "How many of them there may be: max.open.log.files, or half of what the process may open.",
+        figures.open_files_max,
     )
     yield counter(
         "goqueue_retention_unarchived_bytes",
