@@ -78,13 +78,19 @@ class FieldPlan:
         from goqueue.spark.source.row_decoding import RowDecoder
 
         schemas = self._writer_schemas()
-        return RowDecoder(
+        arrow_type = to_arrow_type(self.spark_type(), timezone="UTC")
+        by_row = RowDecoder(
             f"{self.name} of {partition}",
             self._reader(schemas),
-            to_arrow_type(self.spark_type(), timezone="UTC"),
+            arrow_type,
             schemas,
             skip_undecodable=self.skip_undecodable,
         )
+        if self.format != "avro":
+            return by_row
+        from goqueue.spark.source.columnar.formats import avro_decoder
+
+        return avro_decoder(self.chosen, arrow_type, schemas, by_row)
 
     def _reader(self, schemas: WriterSchemas) -> Callable[[bytes, int], Any]:
         match self.format:

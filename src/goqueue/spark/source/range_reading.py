@@ -34,7 +34,9 @@ def read_rows(reading: RowReading, wanted: LogRange) -> "Iterator[pa.RecordBatch
     from pyspark.sql.pandas.types import to_arrow_schema
 
     from goqueue.spark.source.arrow_rows import RowMaker
+    from goqueue.spark.worker_memory import spare_loaded_code
 
+    spare_loaded_code()
     options = reading.options
     subject = f"{wanted.topic}-{wanted.partition}"
     decoders = {name: plan.decoder(subject) for name, plan in reading.plans.items()}

@@ -1,0 +1,97 @@
+"""Columns of payloads with a schema's id before each, in machine code.
+
+https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/#wire-format
+"""
+
+from typing import Final
+
+from goqueue.spark.native_code import native
+from goqueue.spark.native_memory import load8, load32
+from goqueue.spark.source.columnar.appending import append_nulls, place, put
+from goqueue.spark.source.columnar.avro_values import read_avro
+
+FRAME_BYTES: Final = 5
+
+# The column that is read: addresses of its content, of its ends and of its bits of validity (0 if
+# no value is null); the bit of the first value.
+CONTENT: Final = 0
+ENDS: Final = 1
+VALIDITY: Final = 2
+FIRST_BIT: Final = 3
+ROWS: Final = 4
+# The columns that get a null where the payload is null.
+NULL_COLUMNS: Final = 5
+NULL_COUNT: Final = 6
+# Programs: schema ids, addresses and lengths, three numbers each.
+PROGRAMS: Final = 7
+PROGRAM_COUNT: Final = 8
+# Where the reading stands: the next row, and the id of its schema.
+ROW: Final = 9
+SCHEMA_ID: Final = 10
+PLACES: Final = 11
+
+# How reading ended.
+DONE: Final = 0
+# There is no program for the schema of the next row.
+NO_PROGRAM: Final = 1
+# The next row is broken, or too much for its columns.
+BROKEN: Final = 2
+
+_PROGRAM_BYTES: Final = 3 * 8
+
+
+@native
+def _is_null(table: int, row: int) -> bool:
+    validity = place(table, VALIDITY)
+    if validity == 0:
+        return False
+    bit = place(table, FIRST_BIT) + row
+    return (load8(validity + (bit >> 3)) >> (bit & 7)) & 1 == 0
+
+
+@native
+def _program_of(table: int, schema_id: int) -> int:
+    """Its address in the table of programs, or 0."""
+    programs = place(table, PROGRAMS)
+    for index in range(place(table, PROGRAM_COUNT)):
+        program = programs + index * _PROGRAM_BYTES
+        if place(program, 0) == schema_id:
+            return program
+    return 0
+
+
+@native
+def _schema_id(start: int) -> int:
+    return (
+        (load8(start + 1) << 24)
+        | (load8(start + 2) << 16)
+        | (load8(start + 3) << 8)
+        | load8(start + 4)
+    )
+
+
+@native
+def read_avro_rows(table: int) -> int:
+    """Append rows to their columns until the end, or until one that needs help."""
+    ends = place(table, ENDS)
+    content = place(table, CONTENT)
+    while place(table, ROW) < place(table, ROWS):
+        row = place(table, ROW)
+        if _is_null(table, row):
+            if not append_nulls(place(table, NULL_COLUMNS), place(table, NULL_COUNT)):
+                return BROKEN
+        else:
+            position = content + load32(ends + row * 4)
+            end = content + load32(ends + row * 4 + 4)
+            if end - position < FRAME_BYTES or load8(position) != 0:
+                return BROKEN
+            schema_id = _schema_id(position)
+            program = _program_of(table, schema_id)
+            if program == 0:
+                put(table, SCHEMA_ID, schema_id)
+                return NO_PROGRAM
+            reached = read_avro(place(program, 1), place(program, 2), position + FRAME_BYTES, end)
+            if reached != end:
+                return BROKEN
+        put(table, ROW, row + 1)
+    return DONE
