@@ -117,7 +117,7 @@ def _check_connect_installed() -> None:
 
 
 def _check_connect_answers(remote: str) -> None:
-    import grpc  # type: ignore[import-untyped]  # its stubs are another package
+    import grpc
     from pyspark.sql.connect.client import DefaultChannelBuilder
 
     with DefaultChannelBuilder(remote).toChannel() as channel:
