@@ -22,6 +22,7 @@ from goqueue.doors.registry import RegistryDoor
 from goqueue.doors.sqs import SqsDoor
 from goqueue.model.broker_config import broker_config
 from goqueue.model.errors import PartitionOffline
+from goqueue.model.groups.consumer_protocol import write_assignment, write_subscription
 from goqueue.model.rights import Resource
 from goqueue.service.access import Rules
 from goqueue.service.broker_service import BrokerService
@@ -32,6 +33,9 @@ GROUP: Final = "canary-group"
 # With a member, and without one.
 SHARE_GROUP: Final = "canary-share-group"
 EMPTY_SHARE_GROUP: Final = "canary-empty-share-group"
+# With members that read the topic: of the consumer protocol, and of the classic one.
+CONSUMER_GROUP: Final = "canary-consumer-group"
+CLASSIC_GROUP: Final = "canary-classic-group"
 TRANSACTIONAL_ID: Final = "canary-transaction"
 SUBJECT: Final = "canary-subject"
 CONTEXT: Final = ":.canary-context:"
@@ -169,6 +173,7 @@ async def _fill(node: Node, http: httpx.AsyncClient, live: WireClient) -> World:
             http, "/producers/init", {"transactionalId": name, "transactionTimeoutMs": 900_000}
         )
         await _post(http, "/transactions/begin", opened)
+        await _post(http, "/transactions/add-partition", {**opened, "topic": TOPIC, "partition": 0})
         producer.setdefault("producer", opened)
     registered: dict[str, Any] = {}
     for name in (f":.{HIDDEN}-context:subject", f"{CONTEXT}subject", SUBJECT, f"{HIDDEN}-subject"):
@@ -176,7 +181,8 @@ async def _fill(node: Node, http: httpx.AsyncClient, live: WireClient) -> World:
         registered = await _post(http, f"/subjects/{name}/versions", {"schema": schema})
     for name in (GROUP, f"{HIDDEN}-group"):
         await _commit(live, name)
-    await _join(live, f"{HIDDEN}-live-group")
+    await _join(live, f"{HIDDEN}-live-group", f"{SECRET}-subscription".encode())
+    await _fill_groups_of_readers(live)
     await _fill_share_groups(live)
     sqs_receipt, move_task = await _fill_queues(http)
     # As after a failed write.
@@ -215,8 +221,38 @@ async def _commit(live: WireClient, group: str) -> None:
     assert answer.topics[0].partitions[0].error_code.value == 0, answer
 
 
-async def _join(live: WireClient, group: str) -> None:
-    protocols = [{"name": "range", "metadata": f"{SECRET}-subscription".encode()}]
+async def _fill_groups_of_readers(live: WireClient) -> None:
+    epoch = 0
+    while True:
+        answer = await live.call(
+            "consumer_group_heartbeat",
+            group_id=CONSUMER_GROUP,
+            member_id="CCCCCCCCCCCCCCCCCCCCCC",
+            member_epoch=epoch,
+            rebalance_timeout=1_800_000,
+            subscribed_topic_names=[TOPIC],
+            topic_partitions=[],
+        )
+        assert answer.error_code.value == 0, answer
+        if answer.assignment is not None and answer.assignment.topic_partitions:
+            break
+        epoch = answer.member_epoch
+    subscription = write_subscription(1, [TOPIC])
+    generation, member = await _join(live, CLASSIC_GROUP, subscription)
+    assignment = write_assignment(1, {TOPIC: [0]})
+    synced = await live.call(
+        "sync_group",
+        3,
+        group_id=CLASSIC_GROUP,
+        generation_id=generation,
+        member_id=member,
+        assignments=[{"member_id": member, "assignment": assignment}],
+    )
+    assert synced.error_code.value == 0, synced
+
+
+async def _join(live: WireClient, group: str, subscription: bytes) -> tuple[int, str]:
+    protocols = [{"name": "range", "metadata": subscription}]
     answer = await live.call(
         "join_group",
         3,
@@ -227,6 +263,7 @@ async def _join(live: WireClient, group: str) -> None:
         protocols=protocols,
     )
     assert answer.error_code.value == 0, answer
+    return answer.generation_id, answer.member_id
 
 
 async def _fill_share_groups(live: WireClient) -> None:

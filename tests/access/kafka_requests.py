@@ -16,6 +16,7 @@ from goqueue.model.records import NewRecord, encode_records
 from goqueue.model.rights import Resource
 from goqueue.service.needs import Need
 from tests.access.canaries import (
+    CONSUMER_GROUP,
     EMPTY_SHARE_GROUP,
     GROUP,
     NAMES,
@@ -123,6 +124,7 @@ VARIANTS: Final[Mapping[str, tuple[Variant, ...]]] = {
         Variant({"topics.name": None}, since=6),
     ),
     "CreatePartitions": (Variant({"topics.count": 9, "topics.assignments": None}),),
+    "ConsumerGroupDescribe": (Variant({"group_ids": (CONSUMER_GROUP,)}),),
     "ShareGroupDescribe": (Variant({"group_ids": (SHARE_GROUP,)}),),
     "ShareFetch": (Variant(_SHARE_SESSION),),
     "ShareAcknowledge": (Variant(_SHARE_ACK, before=(("ShareFetch", _SHARE_SESSION),)),),

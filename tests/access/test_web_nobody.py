@@ -12,9 +12,9 @@ import pytest
 from goqueue.doors.http.app import ROUTES
 from goqueue.doors.registry.routing import ROUTES as REGISTRY_ROUTES
 from goqueue.doors.sqs.actions import ACTIONS
-from goqueue.model.rights import Resource
+from goqueue.model.rights import Resource, Verb
 from goqueue.service.needs import Need, Refused
-from tests.access.canaries import Doors, World, sqs
+from tests.access.canaries import TOPIC, Doors, World, sqs
 from tests.access.conftest import Scene
 from tests.access.web_requests import HTTP, REGISTRY, SQS, Fields, WebRequest
 
@@ -176,3 +176,24 @@ def test_the_query_protocol_refuses_the_same(scene: Scene, action: str) -> None:
             answer = scene.run(_call(scene.closed, _query_action(action, fields), scene.world))
             check_tells_nothing(scene, answer)
             assert "AccessDenied" in answer.text, answer.text
+
+
+LOOKING = {Verb.DESCRIBE, Verb.DESCRIBE_CONFIGS}
+# Others would have their effects, as nothing but topics is refused here; and whoever may look at
+# the whole cluster sees its topics.
+EVERY_LOOK = [
+    pytest.param(each, id=each.name)
+    for each in (*http_operations(), *registry_operations(), *sqs_operations())
+    if {need.verb for need in each.needs} <= LOOKING
+    and Resource.CLUSTER not in {need.resource for need in each.needs}
+]
+
+
+@pytest.mark.parametrize("operation", EVERY_LOOK)
+def test_whoever_may_see_no_topic_is_told_of_none(scene: Scene, operation: Operation) -> None:
+    """Whatever an operation declares: what it tells of groups and transactions may name topics."""
+    for call in operation.calls:
+        scene.but_one.denied = {(Resource.TOPIC, verb) for verb in Verb}
+        answer = scene.run(_call(scene.nearly_open, call, scene.world))
+        asked = str(answer.request.url).encode() + answer.request.content
+        assert TOPIC.encode() in asked or TOPIC not in answer.text, answer.text

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from tests.access.canaries import (
     ARN,
+    CLASSIC_GROUP,
+    CONSUMER_GROUP,
     CONTEXT,
     FIFO_QUEUE,
     GROUP,
@@ -81,7 +83,11 @@ HTTP: Final[Mapping[tuple[str, str], Makes]] = {
         *_plain(f"/topics/{TOPIC}/partitions/0/messages?timestamp=0"),
     ),
     ("GET", "/groups"): _plain("/groups"),
-    ("GET", "/groups/{group:str}"): _plain(f"/groups/{GROUP}"),
+    ("GET", "/groups/{group:str}"): (
+        *_plain(f"/groups/{GROUP}"),
+        *_plain(f"/groups/{CONSUMER_GROUP}"),
+        *_plain(f"/groups/{CLASSIC_GROUP}"),
+    ),
     ("DELETE", "/groups/{group:str}"): _plain(f"/groups/{GROUP}"),
     # A member that joins after all stays for as long as the tests look for changes.
     ("POST", "/groups/{group:str}/join"): _plain(
@@ -99,8 +105,11 @@ HTTP: Final[Mapping[tuple[str, str], Makes]] = {
     ("POST", "/groups/{group:str}/leave/cooperative"): _plain(
         f"/groups/{GROUP}/leave/cooperative", _MEMBER
     ),
-    ("GET", "/groups/{group:str}/cooperative"): _plain(f"/groups/{GROUP}/cooperative"),
-    ("GET", "/groups/{group:str}/assignment"): _plain(f"/groups/{GROUP}/assignment"),
+    ("GET", "/groups/{group:str}/cooperative"): _plain(f"/groups/{CONSUMER_GROUP}/cooperative"),
+    ("GET", "/groups/{group:str}/assignment"): (
+        *_plain(f"/groups/{CONSUMER_GROUP}/assignment"),
+        *_plain(f"/groups/{CLASSIC_GROUP}/assignment"),
+    ),
     ("GET", "/groups/{group:str}/poll"): (
         *_plain(f"/groups/{GROUP}/poll?topic={TOPIC}"),
         *_plain(f"/groups/{GROUP}/poll?memberId=nobody"),

@@ -6,6 +6,7 @@ While security is off there are no rules, and everyone is a super user.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, Protocol, cast
+from uuid import UUID
 
 from goqueue.model.caller import Caller, Door
 from goqueue.model.errors import (
@@ -205,6 +206,25 @@ class Access:
         self._check(caller, Resource.TOPIC, name, Verb.ALTER_CONFIGS)
         return ConfigurableTopic(name)
 
+    def check_topic_of_id(self, caller: Caller, topic_id: UUID, name: str, verb: Verb) -> None:
+        """For a request that names its topic by id: whoever may not is told so, as in Kafka, but
+        not the name. Ids are no secret, and a client that is told the id was unknown asks for
+        metadata again, and again.
+        """
+        if not self.allows(caller, Resource.TOPIC, name, verb):
+            raise TopicAccessDenied(
+                f"{caller.principal} is not allowed to {_word(verb)} the topic with id {topic_id}"
+            )
+
+    def check_sees_all(self, caller: Caller, names: Iterable[str]) -> None:
+        """For a description of a group, which is refused as a whole if it has topics that the
+        caller may not see; without naming them, for the caller did not.
+        """
+        if not all(self.sees_topic(caller, name) for name in names):
+            raise TopicAccessDenied(
+                f"the group has topics that {caller.principal} is not allowed to describe"
+            )
+
     # --- groups ---------------------------------------------------------------------------
 
     def readable_group(self, caller: Caller, name: str) -> ReadableGroup:
@@ -367,5 +387,8 @@ class Access:
         if self._rules is None or self._rules.allows(caller, resource, name, verb):
             return
         what = _WORDS[resource] if resource is Resource.CLUSTER else f"{_WORDS[resource]} {name!r}"
-        word = verb.name.lower().replace("_", " ")
-        raise _DENIED[resource](f"{caller.principal} is not allowed to {word} {what}")
+        raise _DENIED[resource](f"{caller.principal} is not allowed to {_word(verb)} {what}")
+
+
+def _word(verb: Verb) -> str:
+    return verb.name.lower().replace("_", " ")

@@ -1,6 +1,8 @@
 """Consumer groups: members, offsets, lag, rebalances."""
 
+import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
@@ -158,15 +160,30 @@ class GroupService:
         return await self._groups.describe(self._access.describable_group(caller, group))
 
     async def describe_consumer(self, caller: Caller, group: str) -> NamedConsumerGroup:
-        return await self._groups.describe_consumer(self._access.describable_group(caller, group))
+        """Refused as a whole when its members have topics that the caller may not see."""
+        right = self._access.describable_group(caller, group)
+        found = await self._groups.describe_consumer(right)
+        subscribed = (name for member in found.members for name in member.subscribed_topics)
+        self._access.check_sees_all(caller, {*found.topic_names.values(), *subscribed})
+        return found
 
     async def find_consumer(self, caller: Caller, group: str) -> NamedConsumerGroup:
-        """As `describe_consumer`; raises if there is no such group."""
+        """As `describe_consumer`, without the topics that the caller may not see; raises if there
+        is no such group.
+        """
         right = self._access.describable_group(caller, group)
         self._groups.check_used()
         found = await self._groups.describe_consumer(right)
         check(found.error, found.error_message)
-        return found
+        sees = partial(self._access.sees_topic, caller)
+        return replace(
+            found,
+            topic_names={each: name for each, name in found.topic_names.items() if sees(name)},
+            members=tuple(
+                replace(member, subscribed_topics=tuple(filter(sees, member.subscribed_topics)))
+                for member in found.members
+            ),
+        )
 
     async def delete(self, caller: Caller, group: str) -> DeleteGroupResult:
         return await self._groups.delete(self._access.deletable_group(caller, group))
@@ -178,8 +195,20 @@ class GroupService:
         check((await self._groups.delete(right)).error)
 
     async def overview(self, caller: Caller, group: str) -> GroupOverview:
-        """A group of either protocol; raises if there is none."""
-        return await overview(self._groups, self._access.describable_group(caller, group))
+        """A group of either protocol, without the topics that the caller may not see; raises if
+        there is none.
+        """
+        found = await overview(self._groups, self._access.describable_group(caller, group))
+        sees = partial(self._access.sees_topic, caller)
+        members = (
+            dataclasses.replace(
+                member,
+                topics=tuple(filter(sees, member.topics)),
+                held=tuple(place for place in member.held if sees(place.topic)),
+            )
+            for member in found.members
+        )
+        return dataclasses.replace(found, members=tuple(members))
 
     async def positions(
         self, caller: Caller, seen: GroupOverview, topic: str | None = None

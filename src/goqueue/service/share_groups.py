@@ -7,7 +7,7 @@ from uuid import UUID
 
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
-from goqueue.model.errors import GoQueueError, TopicAccessDenied, UnknownPartition, UnknownTopicId
+from goqueue.model.errors import GoQueueError, UnknownPartition, UnknownTopicId
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.share_messages import (
     DescribedShareGroup,
@@ -54,12 +54,7 @@ class ShareGroupService:
         topics = self._node.image.topics_by_id
         for member in group.members:
             given = [topics[each].name for each in member.assignment if each in topics]
-            names = (*given, *member.subscribed_topics)
-            if not all(self._access.sees_topic(caller, name) for name in names):
-                # Without naming them: the caller did not.
-                raise TopicAccessDenied(
-                    f"the group has topics that {caller.principal} is not allowed to describe"
-                )
+            self._access.check_sees_all(caller, (*given, *member.subscribed_topics))
         return group
 
     def topic_names(self, caller: Caller, topic_ids: Iterable[UUID]) -> dict[UUID, str]:
@@ -153,13 +148,8 @@ class ShareGroupService:
         topic = self._node.image.topics_by_id.get(part.topic_id)
         if topic is None:
             raise UnknownTopicId(f"there is no topic with id {part.topic_id}")
-        try:
-            return self._access.readable_topic(caller, topic.name)
-        except TopicAccessDenied:
-            # Who asks by id is not told the name.
-            raise TopicAccessDenied(
-                f"{caller.principal} is not allowed to read the topic with id {part.topic_id}"
-            ) from None
+        self._access.check_topic_of_id(caller, part.topic_id, topic.name, Verb.READ)
+        return self._access.readable_topic(caller, topic.name)
 
     # --- offsets --------------------------------------------------------------------------
 

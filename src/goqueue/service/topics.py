@@ -6,7 +6,6 @@ from uuid import UUID
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
 from goqueue.model.configs import ConfigChange, ConfigEntry
-from goqueue.model.errors import UnknownTopicId
 from goqueue.model.rights import CreatableTopic, DescribableTopic, Resource, Verb
 from goqueue.model.topics import NewTopic, TopicDescription, TopicView
 from goqueue.service.access import Access
@@ -22,13 +21,9 @@ class TopicService:
     # --- finding --------------------------------------------------------------------------
 
     def name_of(self, caller: Caller, topic_id: UUID, verb: Verb) -> str:
-        """Whose id it is, for a request that names topics by id and is about to do `verb`.
-
-        Those who may not are told that there is no such id: a refusal would tell the name.
-        """
+        """Whose id it is, for a request that names topics by id and is about to do `verb`."""
         name = self._topics.find_by_id(topic_id).name
-        if not self._access.allows(caller, Resource.TOPIC, name, verb):
-            raise UnknownTopicId(f"there is no topic with id {topic_id}")
+        self._access.check_topic_of_id(caller, topic_id, name, verb)
         return name
 
     def view(self, caller: Caller, name: str) -> TopicView:

@@ -3,6 +3,8 @@
 from collections import Counter
 from typing import Final
 
+from msgspec.structs import replace
+
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
 from goqueue.model.control import Marker
@@ -141,15 +143,21 @@ class TransactionService:
         return await self._transactions.list(seen, request)
 
     async def describe(self, caller: Caller, transactional_id: str) -> TransactionDescription:
+        """Without the topics that the caller may not see."""
         right = self._access.describable_transactional_id(caller, transactional_id)
-        return await self._transactions.describe(right)
+        return self._visible(caller, await self._transactions.describe(right))
 
     async def describe_listed(
         self, caller: Caller, request: ListTransactions, limit: int
     ) -> DescribedTransactions:
-        """The first by name."""
+        """The first by name, each as `describe` shows it."""
         seen = self._access.describable_transactional_ids(caller)
-        return await self._transactions.describe_listed(seen, request, limit)
+        found, total = await self._transactions.describe_listed(seen, request, limit)
+        return DescribedTransactions([self._visible(caller, each) for each in found], total)
+
+    def _visible(self, caller: Caller, found: TransactionDescription) -> TransactionDescription:
+        places = (each for each in found.partitions if self._access.sees_topic(caller, each.topic))
+        return replace(found, partitions=frozenset(places))
 
     async def statistics(self, caller: Caller) -> TransactionStatistics:
         """Of the transactions that the caller may see."""

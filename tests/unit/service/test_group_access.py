@@ -174,6 +174,31 @@ async def test_naming_a_topic_that_may_not_be_seen_refuses_the_heartbeat(broker:
         await service.groups.consumer_heartbeat(ANYONE, beat)
 
 
+async def test_topics_of_members_are_shown_as_far_as_they_may_be_seen(broker: Node) -> None:
+    beat = ConsumerGroupHeartbeat(
+        group_id="new",
+        member_id="m",
+        member_epoch=JOIN_EPOCH,
+        rebalance_timeout_ms=60_000,
+        subscribed_topics=("open", SECRET),
+        owned={},
+        client=CLIENT,
+    )
+    await BrokerService(broker).groups.consumer_heartbeat(ANYONE, beat)
+    whole = (await BrokerService(broker).groups.overview(ANYONE, "new")).members[0]
+    assert {place.topic for place in whole.held} == set(whole.topics) == {"open", SECRET}
+    seer = allowed(broker, group("new", Verb.DESCRIBE), topic("open", Verb.DESCRIBE)).groups
+    # Kafka's own request is refused as a whole.
+    with pytest.raises(TopicAccessDenied) as refused:
+        await seer.describe_consumer(ANYONE, "new")
+    assert SECRET not in refused.value.message
+    (member,) = (await seer.overview(ANYONE, "new")).members
+    assert {place.topic for place in member.held} == set(member.topics) == {"open"}
+    found = await seer.find_consumer(ANYONE, "new")
+    assert found.members[0].subscribed_topics == ("open",)
+    assert [place.topic for place in found.named(found.members[0].target)] == ["open"]
+
+
 async def test_a_member_that_lives_here_reads_only_what_its_client_may_read(broker: Node) -> None:
     service = allowed(broker, group("new", Verb.READ), topic("open", Verb.READ))
     wanted = CooperativeJoin(

@@ -5,35 +5,36 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import RequestContext
 from goqueue.doors.kafka.wire.writing import Message
-from goqueue.model.errors import UnknownTopicId
+from goqueue.model.errors import GoQueueError, UnknownTopicId
 from goqueue.model.groups.messages import OffsetToCommit
 from goqueue.model.rights import Verb
 
 TopicAndPartition = tuple[str, int]
 
 
-def topic_name(context: RequestContext, topic: Any, verb: Verb) -> str | None:
-    """The name of a topic that is given by name or, in newer versions, by id; None if unknown,
-    or unknown to those who may not do `verb`."""
+def topic_name(context: RequestContext, topic: Any, verb: Verb) -> str | GoQueueError:
+    """The name of a topic that is given by name or, in newer versions, by id; else why it is not
+    told: the id is unknown, or the caller may not do `verb`."""
     if hasattr(topic, "name"):
         name: str = topic.name
         return name
-    if topic.topic_id is None:
-        return None
     try:
+        if topic.topic_id is None:
+            raise UnknownTopicId("topic id is empty")
         return context.service.topics.name_of(context.caller, topic.topic_id, verb)
-    except UnknownTopicId:
-        return None
+    except GoQueueError as error:
+        return error
 
 
 def offsets_to_commit(context: RequestContext, topics: Iterable[Any]) -> tuple[OffsetToCommit, ...]:
-    """Those of topics whose id is known; others are answered as unknown."""
+    """Those of topics whose name is known; others are answered with the reason."""
     offsets = []
     for topic in topics:
         name = topic_name(context, topic, Verb.READ)
-        if name is None:
+        if isinstance(name, GoQueueError):
             continue
         offsets += [
             OffsetToCommit(
@@ -56,16 +57,16 @@ def commit_answer(
     for topic in topics:
         name = topic_name(context, topic, Verb.READ)
         by_id = not hasattr(topic, "name")
-        unknown = ErrorCode.unknown_topic_or_partition
-        if by_id and name is None:
-            unknown = ErrorCode.unknown_topic_id
+        refusal = ErrorCode.unknown_topic_or_partition
+        if isinstance(name, GoQueueError):
+            refusal, name = error_code(name), ""
         answered.append(
             {
                 **({"topic_id": topic.topic_id} if by_id else {"name": topic.name}),
                 "partitions": [
                     {
                         "partition_index": part.partition_index,
-                        "error_code": codes.get((name or "", part.partition_index), unknown),
+                        "error_code": codes.get((name, part.partition_index), refusal),
                     }
                     for part in topic.partitions
                 ],

@@ -21,7 +21,7 @@ from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.refusals import GroupRefused
 from goqueue.model.rights import Resource, Verb
 from goqueue.service.broker_service import BrokerService
-from goqueue.service.needs import Need
+from goqueue.service.needs import Need, Refused
 
 
 class MemberAssignment(msgspec.Struct, frozen=True, rename="camel"):
@@ -39,7 +39,12 @@ class GroupAssignment(msgspec.Struct, frozen=True):
     "/groups/{group:str}/assignment",
     tags=["Groups"],
     responses=errors(400, 403, 404, 409),
-    opt={"needs": (Need(Resource.GROUP, Verb.DESCRIBE, names="group"),)},
+    opt={
+        "needs": (
+            Need(Resource.GROUP, Verb.DESCRIBE, names="group"),
+            Need(Resource.TOPIC, Verb.DESCRIBE, refused=Refused.LEFT_OUT),
+        )
+    },
 )
 async def group_assignment(
     service: NamedDependency[BrokerService],

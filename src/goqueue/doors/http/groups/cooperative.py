@@ -35,7 +35,7 @@ from goqueue.model.groups.hosted_members import CooperativeJoin, HostedMemberVie
 from goqueue.model.groups.refusals import GroupRefused
 from goqueue.model.rights import Resource, Verb
 from goqueue.service.broker_service import BrokerService
-from goqueue.service.needs import Need
+from goqueue.service.needs import Need, Refused
 
 _TAGS: Final = ["Groups, cooperative"]
 _REGEX_MAX_LENGTH: Final = 1_000
@@ -233,7 +233,12 @@ async def leave_cooperative(
     "/groups/{group:str}/cooperative",
     tags=_TAGS,
     responses=errors(400, 403, 404),
-    opt={"needs": (Need(Resource.GROUP, Verb.DESCRIBE, names="group"),)},
+    opt={
+        "needs": (
+            Need(Resource.GROUP, Verb.DESCRIBE, names="group"),
+            Need(Resource.TOPIC, Verb.DESCRIBE, refused=Refused.LEFT_OUT),
+        )
+    },
 )
 async def describe_cooperative(
     service: NamedDependency[BrokerService], caller: NamedDependency[Caller], group: GroupInPath

@@ -45,7 +45,12 @@ class TransactionStats(msgspec.Struct, frozen=True, rename="camel"):
     ]
 
 
-@get("/transactions", tags=_TAGS, responses=errors(400, 422), opt={"needs": (_SEES,)})
+@get(
+    "/transactions",
+    tags=_TAGS,
+    responses=errors(400, 422),
+    opt={"needs": (_SEES, Need(Resource.TOPIC, Verb.DESCRIBE, refused=Refused.LEFT_OUT))},
+)
 async def list_transactions(
     service: NamedDependency[BrokerService],
     caller: NamedDependency[Caller],

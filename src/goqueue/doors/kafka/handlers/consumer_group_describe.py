@@ -95,5 +95,9 @@ OPERATION = Operation(
     max_version=1,
     handle=handle,
     names_resources=True,
-    needs=(Need(Resource.GROUP, Verb.DESCRIBE, names="group_ids", refused=Refused.EACH),),
+    needs=(
+        Need(Resource.GROUP, Verb.DESCRIBE, names="group_ids", refused=Refused.EACH),
+        # Of what the members have subscribed to and been assigned.
+        Need(Resource.TOPIC, Verb.DESCRIBE, refused=Refused.EACH),
+    ),
 )

@@ -10,7 +10,7 @@ from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
-from goqueue.model.errors import GoQueueError, InvalidRequest, UnknownTopicId
+from goqueue.model.errors import GoQueueError, InvalidRequest
 from goqueue.model.rights import Resource, Verb
 from goqueue.service.needs import Need, Refused
 
@@ -46,7 +46,7 @@ def _resolved(context: RequestContext, topic_id: UUID | None) -> str | None:
         return None
     try:
         return context.service.topics.name_of(context.caller, topic_id, Verb.DELETE)
-    except UnknownTopicId:
+    except GoQueueError:
         return None
 
 

@@ -77,5 +77,6 @@ OPERATION = Operation(
             names="transactional_ids",
             refused=Refused.EACH,
         ),
+        Need(Resource.TOPIC, Verb.DESCRIBE, refused=Refused.LEFT_OUT),
     ),
 )

@@ -93,7 +93,7 @@ async def _fetch(
     for key, part in plan.parts.items():
         try:
             name = _name(context, key)
-        except UnknownTopicId as error:
+        except GoQueueError as error:
             refused.append((key, FetchedPart(key.topic, key.partition, error)))
             continue
         keys.append(key)

@@ -15,7 +15,7 @@ from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
-from goqueue.model.errors import GoQueueError, UnknownTopicId
+from goqueue.model.errors import GoQueueError
 from goqueue.model.names import check_topic_name
 from goqueue.model.rights import Resource, Verb
 from goqueue.model.topics import PartitionView, TopicView
@@ -88,7 +88,7 @@ async def _asked_topic(
         topic = await _find(context, name or "", topic_id, may_create=may_create)
         return _topic(context, topic, wants_operations=wants_operations)
     except GoQueueError as error:
-        by_id = isinstance(error, UnknownTopicId)
+        by_id = topic_id is not None
         return {
             "error_code": error_code(error),
             # Up to version 11 a name must be there.

@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from kio.schema.errors import ErrorCode
-
 from goqueue.doors.kafka.committed_offsets import topic_name
 from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
+from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
@@ -22,7 +21,7 @@ _FIRST_VERSION_WITH_MANY_GROUPS: Final = 8
 _FIRST_VERSION_WITH_TOPIC_ID: Final = 10
 _FIRST_VERSION_WITH_GROUP_ERROR: Final = 2
 
-_Named = tuple[Mapping[str, Any], str | None, Sequence[int]]
+_Named = tuple[Mapping[str, Any], str | GoQueueError, Sequence[int]]
 
 
 async def handle(context: RequestContext, request: "OffsetFetchRequest") -> Message:
@@ -57,7 +56,7 @@ async def _group(context: RequestContext, asked: Any, require_stable: bool) -> M
         group_id=asked.group_id,
         topics=None
         if named is None
-        else {name: indexes for _, name, indexes in named if name is not None},
+        else {name: indexes for _, name, indexes in named if isinstance(name, str)},
         require_stable=require_stable,
         member_id=getattr(asked, "member_id", None),
         member_epoch=getattr(asked, "member_epoch", -1),
@@ -81,7 +80,9 @@ async def _group(context: RequestContext, asked: Any, require_stable: bool) -> M
             {
                 **naming,
                 "partitions": [
-                    _partition(index, found.get(name or "", {}).get(index), is_known=bool(name))
+                    _refused(index, name)
+                    if isinstance(name, GoQueueError)
+                    else _partition(index, found.get(name, {}).get(index))
                     for index in indexes
                 ],
             }
@@ -96,7 +97,7 @@ def _naming(context: RequestContext, name: str) -> Mapping[str, Any]:
     return {"topic_id": context.service.groups.topic_id(context.caller, name)}
 
 
-def _partition(index: int, found: FetchedOffset | None, *, is_known: bool) -> dict[str, Any]:
+def _partition(index: int, found: FetchedOffset | None) -> dict[str, Any]:
     if found is None:
         found = FetchedOffset(topic="", partition=index)
     return {
@@ -104,8 +105,12 @@ def _partition(index: int, found: FetchedOffset | None, *, is_known: bool) -> di
         "committed_offset": found.offset,
         "committed_leader_epoch": found.leader_epoch,
         "metadata": found.metadata,
-        "error_code": group_code(found.error) if is_known else ErrorCode.unknown_topic_id,
+        "error_code": group_code(found.error),
     }
+
+
+def _refused(index: int, error: GoQueueError) -> dict[str, Any]:
+    return {**_partition(index, None), "error_code": error_code(error)}
 
 
 OPERATION = Operation(
