@@ -41,7 +41,7 @@ $(INSTALLED): $(READY)
 run: $(READY) ## Start a broker (Kafka on 9092, HTTP on 8080, data in ./data)
 	@$(BIN)/goqueue serve $(ARGS)
 
-test: lint kcat prometheus ## Lint, types, import contracts and all tests
+test: lint kcat jq prometheus ## Lint, types, import contracts and all tests
 	$(BIN)/pytest $(PYTEST_ARGS)
 
 lint: $(INSTALLED) ## ruff, mypy --strict, import-linter
@@ -82,6 +82,13 @@ kcat:
 	@command -v kcat >/dev/null || { echo "installing kcat, a Kafka client that the tests run"; \
 		$(call apt_install,kcat); } \
 		|| { echo "install kcat first (Debian: apt-get install kcat, macOS: brew install kcat)"; exit 1; }
+
+# README and docs use it with curl; the tests type what they show.
+.PHONY: jq
+jq:
+	@command -v jq >/dev/null || { echo "installing jq, which the examples in docs/ use"; \
+		$(call apt_install,jq); } \
+		|| { echo "install jq first (Debian: apt-get install jq, macOS: brew install jq)"; exit 1; }
 
 # The dashboard and the alerts are tried in a real Prometheus.
 .PHONY: prometheus

@@ -63,7 +63,8 @@ def init(
     for path, text in files.items():
         path.write_text(text, encoding="utf-8")
         typer.echo(f"wrote {path}")
-    typer.echo(f"next: edit them, then `goqueue pipeline check {target}`")
+    what = "it" if len(files) == 1 else "them"
+    typer.echo(f"next: edit {what}, then `goqueue pipeline check {target}`")
 
 
 @pipeline.command("check")

@@ -1,0 +1,55 @@
+"""The pages about Spark, followed as a reader would, with one session for all their programs."""
+
+import shlex
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+import goqueue.spark
+from goqueue.cli import pipelines_run
+from goqueue.cli.main import app
+from tests.docs.pages import PAGES, SPARK_PAGES, blocks, name_of
+from tests.docs.reader import Reader
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class SparkReader(Reader):
+    """Types pipeline commands into this process, where Java runs already."""
+
+    def run(self, text: str) -> str:
+        if not text.startswith("goqueue pipeline "):
+            return super().run(text)
+        with chdir(self.folder):
+            done = CliRunner().invoke(
+                app,
+                shlex.split(text)[1:],
+                env={"GOQUEUE_BOOTSTRAP": self.broker.bootstrap_servers},
+                catch_exceptions=False,
+            )
+        return done.output
+
+
+@pytest.fixture
+def shared_session(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
+    """For programs that start their own, and for pipelines, which would end it."""
+
+    @contextmanager
+    def session(*_: object) -> "Iterator[SparkSession]":
+        yield spark
+
+    monkeypatch.setattr(goqueue.spark, "session", lambda *_: spark)
+    monkeypatch.setattr(pipelines_run, "_session", session)
+
+
+@pytest.mark.usefixtures("shared_session")
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name in SPARK_PAGES], ids=name_of)
+def test_a_reader_can_follow(page: Path, tmp_path: Path) -> None:
+    with SparkReader(tmp_path) as reader:
+        differences = [found for block in blocks(page) for found in reader.follow(block)]
+    assert not differences, "\n\n".join(differences)
