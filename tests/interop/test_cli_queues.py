@@ -47,6 +47,24 @@ def test_the_kafka_address_may_be_an_option(bootstrap: str, topic: str) -> None:
         run({}, *command.split(), *address)
 
 
+@pytest.mark.parametrize(
+    ("command", "next_step"),
+    [
+        ("dlq list nothing", "there is no topic 'nothing'; see `goqueue topics list`"),
+        ("schemas show nothing", "Subject 'nothing' not found; see `goqueue schemas list`"),
+        (
+            "queue ack g t:0:0:1:7d7e3dea5f06cc61",
+            "take the messages anew with `goqueue queue poll`",
+        ),
+    ],
+)
+def test_a_refusal_says_what_to_do_next(
+    environment: dict[str, str], command: str, next_step: str
+) -> None:
+    run(environment, "topics", "create", "t", "--if-not-exists")
+    assert next_step in run(environment, *command.split(), code=1)
+
+
 def test_an_address_that_was_given_is_used(environment: dict[str, str]) -> None:
     nowhere = ("--http", "http://127.0.0.1:1")
     assert "no broker answers at http://127.0.0.1:1" in run(

@@ -23,7 +23,7 @@ class MessageOutput(StrEnum):
 
 
 def consume(
-    topic: Annotated[str, typer.Argument(help="Topic to read.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to read.")],
     from_beginning: Annotated[
         bool,
         typer.Option(
@@ -45,27 +45,30 @@ def consume(
     ] = None,
     until_time: Annotated[
         str | None,
-        typer.Option("--until-time", "--until", metavar="TIME", help="Only what is older."),
+        typer.Option(
+            "--until-time", "--until", metavar="TIME", help="Only messages before this time."
+        ),
     ] = None,
     follow: Annotated[
         bool,
-        typer.Option("--follow", "-f", help="Wait for more; alone it starts with what is new."),
+        typer.Option(
+            "--follow", "-f", help="Wait for more. Without a --from… option, only what is new."
+        ),
     ] = False,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=1, help="Stop after so many messages.")
+        int | None, typer.Option("--limit", "-n", min=1, help="Stop after this many messages.")
     ] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, show_default="all")
+        int | None,
+        typer.Option("--partition", "-p", min=0, help="Only this one.", show_default="all"),
     ] = None,
-    with_keys: Annotated[bool, typer.Option("--keys", "-k", help="Lines with keys.")] = False,
-    with_headers: Annotated[
-        bool, typer.Option("--headers", "-H", help="Lines with headers.")
-    ] = False,
+    with_keys: Annotated[bool, typer.Option("--keys", "-k", help="Print keys.")] = False,
+    with_headers: Annotated[bool, typer.Option("--headers", "-H", help="Print headers.")] = False,
     with_timestamps: Annotated[
-        bool, typer.Option("--timestamps", "-t", help="Lines with timestamps.")
+        bool, typer.Option("--timestamps", "-t", help="Print timestamps.")
     ] = False,
     with_offsets: Annotated[
-        bool, typer.Option("--offsets", help="Lines with partition and offset.")
+        bool, typer.Option("--offsets", help="Print partition and offset.")
     ] = False,
     separator: Annotated[
         str, typer.Option(help="Text between the parts of a line.", show_default="a tab")

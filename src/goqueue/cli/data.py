@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from goqueue.cli.examples import examples
 from goqueue.cli.failures import FAILED
 from goqueue.cli.options import Output, OutputOption
 from goqueue.cli.output import print_rows
@@ -27,7 +28,7 @@ PartitionsArgument = Annotated[
 _COLUMNS = {"file": "File", "offsets": "Offsets", "problem": "Problem", "repair": "Repair"}
 
 
-@data.command()
+@data.command(epilog=examples("goqueue data check --data-dir data"))
 def check(
     partitions: PartitionsArgument = None,
     data_dir: DataDirOption = Path("data"),
@@ -49,7 +50,7 @@ def check(
         raise typer.Exit(FAILED)
 
 
-@data.command()
+@data.command(epilog=examples("goqueue data repair", "goqueue data repair orders-0 --write"))
 def repair(
     partitions: PartitionsArgument = None,
     data_dir: DataDirOption = Path("data"),

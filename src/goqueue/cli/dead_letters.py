@@ -4,21 +4,24 @@ from typing import Annotated
 
 import typer
 
+from goqueue.cli.examples import examples
 from goqueue.cli.http_access import HttpOption, http_api
 from goqueue.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, Output, OutputOption
 from goqueue.cli.output import print_document, print_rows
 
-dlq = typer.Typer(help="Work with dead letters.", no_args_is_help=True)
+dlq = typer.Typer(help="Look at dead letters, and send them back.", no_args_is_help=True)
 
 TopicArgument = Annotated[
     str, typer.Argument(metavar="TOPIC", help="The topic whose messages died.")
 ]
 
 
-@dlq.command("list")
+@dlq.command("list", epilog=examples("goqueue dlq list orders"))
 def list_dead_letters(
     topic: TopicArgument,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000)] = 100,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many to list at most.")
+    ] = 100,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     http: HttpOption = None,
     output: OutputOption = Output.TABLE,
@@ -41,7 +44,7 @@ def list_dead_letters(
     print_rows(rows, output, columns=columns)
 
 
-@dlq.command("redrive")
+@dlq.command("redrive", epilog=examples("goqueue dlq redrive orders --limit 10"))
 def redrive(
     topic: TopicArgument,
     limit: Annotated[

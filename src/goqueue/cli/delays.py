@@ -4,20 +4,25 @@ from typing import Annotated
 
 import typer
 
+from goqueue.cli.examples import examples
 from goqueue.cli.http_access import HttpOption, http_api
 from goqueue.cli.moments import format_moment
 from goqueue.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, Output, OutputOption
 from goqueue.cli.output import print_document, print_rows
 
-delayed = typer.Typer(help="Work with delayed messages.", no_args_is_help=True)
+delayed = typer.Typer(
+    help="Look at messages that are delivered later, and cancel them.", no_args_is_help=True
+)
 
-TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="Where they will go.")]
+TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic they are for.")]
 
 
-@delayed.command("list")
+@delayed.command("list", epilog=examples("goqueue delayed list orders"))
 def list_delayed(
     topic: TopicArgument,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000)] = 100,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=1_000, help="How many to list at most.")
+    ] = 100,
     after: Annotated[
         str | None, typer.Option(metavar="ID", help="Go on after this message.", show_default=False)
     ] = None,
@@ -42,7 +47,7 @@ def list_delayed(
         typer.echo(f"there are more: --after {answer['nextAfter']}", err=True)
 
 
-@delayed.command("cancel")
+@delayed.command("cancel", epilog=examples("goqueue delayed cancel orders 1a1de832bd3-3-0"))
 def cancel(
     topic: TopicArgument,
     ids: Annotated[list[str], typer.Argument(metavar="ID…", help="From `goqueue delayed list`.")],
@@ -56,7 +61,7 @@ def cancel(
         typer.echo(f"cancelled {each}")
 
 
-@delayed.command("stats")
+@delayed.command("stats", epilog=examples("goqueue delayed stats -o json"))
 def stats(
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     http: HttpOption = None,

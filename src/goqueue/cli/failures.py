@@ -17,6 +17,14 @@ _NEXT_STEP: Final = {
     "broker_unreachable": "start one with `goqueue serve`, or name another with --bootstrap",
     "http_unreachable": "can it be reached from here? Name another address with --http",
 }
+# The same for what a broker refuses over HTTP: its own code, or the schema registry's.
+_NEXT_STEP_OF_REFUSAL: Final = {
+    "unknown_topic": "see `goqueue topics list`",
+    "unknown_delayed_message": "see `goqueue delayed list`: it may have been delivered",
+    "40401": "see `goqueue schemas list`",
+    "40402": "see `goqueue schemas list --all`",
+    "40403": "see `goqueue schemas list --all`",
+}
 
 
 class CommandFailed(GoQueueError):
@@ -44,7 +52,10 @@ class CommandGroup(TyperGroup):
 
 
 def fail(error: GoQueueError) -> None:
-    next_step = _NEXT_STEP.get(error.code)
-    line = f"{error.message}; {next_step}" if next_step else error.message
+    from goqueue.client.http_api import HttpRefused
+
+    refusal = error.reason if isinstance(error, HttpRefused) else ""
+    next_step = _NEXT_STEP.get(error.code) or _NEXT_STEP_OF_REFUSAL.get(refusal)
+    line = f"{error.message.rstrip('.')}; {next_step}" if next_step else error.message
     typer.echo(f"goqueue: {line}", err=True)
     raise typer.Exit(FAILED) from error

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from goqueue.cli.confirming import confirm
+from goqueue.cli.examples import examples
 from goqueue.cli.failures import CommandFailed
 from goqueue.cli.groups_access import GroupArgument, YesOption, ends_of, lag_of, with_groups
 from goqueue.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, Output, OutputOption
@@ -15,10 +16,10 @@ if TYPE_CHECKING:
     from goqueue.client.group_facts import GroupFacts
     from goqueue.client.groups import GroupAdmin
 
-groups = typer.Typer(help="Work with consumer groups.", no_args_is_help=True)
+groups = typer.Typer(help="List, describe and delete consumer groups.", no_args_is_help=True)
 
 
-@groups.command("list")
+@groups.command("list", epilog=examples("goqueue groups list --state Stable"))
 def list_groups(
     state: Annotated[
         list[str] | None,
@@ -49,7 +50,7 @@ def list_groups(
     print_rows(rows, output, columns=columns)
 
 
-@groups.command("describe")
+@groups.command("describe", epilog=examples("goqueue groups describe billing"))
 def describe_group(
     group: GroupArgument,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
@@ -113,7 +114,7 @@ def describe_group(
         print_table(partitions, columns=columns)
 
 
-@groups.command("delete")
+@groups.command("delete", epilog=examples("goqueue groups delete billing --yes"))
 def delete_group(
     names: Annotated[list[str], typer.Argument(metavar="GROUP…", help="Names of the groups.")],
     yes: YesOption = False,

@@ -13,7 +13,7 @@ HttpOption = Annotated[
         "--http",
         envvar="GOQUEUE_HTTP_URL",
         metavar="URL",
-        help="HTTP address, where the one that the broker tells cannot be reached from here.",
+        help="HTTP address; only needed if the one that the broker tells cannot be reached.",
         show_default=False,
     ),
 ]

@@ -1,6 +1,6 @@
 """The command's root: what there is, and `--version`."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -9,6 +9,7 @@ from goqueue.cli.consume import consume
 from goqueue.cli.data import data
 from goqueue.cli.dead_letters import dlq
 from goqueue.cli.delays import delayed
+from goqueue.cli.examples import examples
 from goqueue.cli.failures import CommandGroup
 from goqueue.cli.groups import groups
 from goqueue.cli.offsets import offsets
@@ -25,7 +26,13 @@ from goqueue.cli.transactions import transactions
 app = typer.Typer(
     name="goqueue",
     cls=CommandGroup,
-    help="A message broker for Kafka clients, and the commands to work with it.",
+    help="A message broker for Kafka and SQS clients, and the commands to work with it.",
+    epilog=examples(
+        "goqueue serve",
+        "goqueue produce orders 'two coffees'",
+        "goqueue consume orders",
+        "goqueue queue poll workers orders",
+    ),
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_show_locals=False,
@@ -51,18 +58,49 @@ def root(
     pass
 
 
-app.command()(serve)
-app.add_typer(topics, name="topics")
-app.command()(produce)
-app.command()(consume)
-app.add_typer(queue, name="queue")
-app.add_typer(dlq, name="dlq")
-app.add_typer(delayed, name="delayed")
-app.add_typer(groups, name="groups")
-app.add_typer(offsets, name="offsets")
-app.add_typer(transactions, name="transactions")
-app.command()(trace)
-app.add_typer(schemas, name="schemas")
-app.add_typer(pipeline, name="pipeline")
-app.add_typer(data, name="data")
-app.command()(settings)
+_BROKER: Final = "Run a broker"
+_MESSAGES: Final = "Send, read and follow messages"
+_CLUSTER: Final = "Look at what a broker has, and change it"
+_SPARK: Final = "Spark"
+
+app.command(
+    rich_help_panel=_BROKER,
+    epilog=examples(
+        "goqueue serve --data-dir /var/lib/goqueue --set topic.retention.ms=7d",
+        "goqueue serve --config goqueue.toml --kafka-port 9192",
+    ),
+)(serve)
+app.command(rich_help_panel=_BROKER, epilog=examples("goqueue settings retention"))(settings)
+app.add_typer(data, name="data", rich_help_panel=_BROKER)
+app.command(
+    rich_help_panel=_MESSAGES,
+    epilog=examples(
+        "goqueue produce orders --key alice 'two coffees' 'one cake'",
+        "goqueue produce orders --key-separator : --file orders.txt",
+        "goqueue produce orders --delay 1h30m 'a reminder'",
+    ),
+)(produce)
+app.command(
+    rich_help_panel=_MESSAGES,
+    epilog=examples(
+        "goqueue consume orders --keys --offsets",
+        "goqueue consume orders --since '2h ago' --limit 10",
+        "goqueue consume orders --follow -o json",
+    ),
+)(consume)
+app.add_typer(queue, name="queue", rich_help_panel=_MESSAGES)
+app.add_typer(dlq, name="dlq", rich_help_panel=_MESSAGES)
+app.add_typer(delayed, name="delayed", rich_help_panel=_MESSAGES)
+app.command(
+    rich_help_panel=_MESSAGES,
+    epilog=examples(
+        "goqueue trace orders/0/17",
+        "goqueue trace --failed --topic orders --from '1h ago'",
+    ),
+)(trace)
+app.add_typer(topics, name="topics", rich_help_panel=_CLUSTER)
+app.add_typer(groups, name="groups", rich_help_panel=_CLUSTER)
+app.add_typer(offsets, name="offsets", rich_help_panel=_CLUSTER)
+app.add_typer(transactions, name="transactions", rich_help_panel=_CLUSTER)
+app.add_typer(schemas, name="schemas", rich_help_panel=_CLUSTER)
+app.add_typer(pipeline, name="pipeline", rich_help_panel=_SPARK)

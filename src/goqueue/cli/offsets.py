@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from goqueue.cli.confirming import confirm
+from goqueue.cli.examples import examples
 from goqueue.cli.failures import CommandFailed
 from goqueue.cli.groups_access import GroupArgument, YesOption, ends_of, lag_of, with_groups
 from goqueue.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, Output, OutputOption
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from goqueue.client.group_facts import PartitionKey
     from goqueue.client.groups import GroupAdmin
 
-offsets = typer.Typer(help="Work with the offsets of consumer groups.", no_args_is_help=True)
+offsets = typer.Typer(
+    help="See and move where consumer groups go on reading.", no_args_is_help=True
+)
 
 _EMPTY = "Empty"
 
@@ -33,7 +36,7 @@ TopicsOption = Annotated[
 ]
 
 
-@offsets.command("list")
+@offsets.command("list", epilog=examples("goqueue offsets list billing"))
 def list_offsets(
     group: GroupArgument,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
@@ -71,7 +74,7 @@ def list_offsets(
     print_rows(rows, output, columns=columns)
 
 
-@offsets.command("export")
+@offsets.command("export", epilog=examples("goqueue offsets export billing --file billing.csv"))
 def export_offsets(
     group: GroupArgument,
     file: Annotated[
@@ -96,7 +99,7 @@ def export_offsets(
     typer.echo(f"wrote {len(committed)} offsets to {file}")
 
 
-@offsets.command("delete")
+@offsets.command("delete", epilog=examples("goqueue offsets delete billing --topic orders --yes"))
 def delete_offsets(
     group: GroupArgument,
     topic: TopicsOption = None,
@@ -122,7 +125,14 @@ def delete_offsets(
     typer.echo(f"deleted {count} offsets of group {group}")
 
 
-@offsets.command("reset")
+@offsets.command(
+    "reset",
+    epilog=examples(
+        "goqueue offsets reset billing --to earliest --dry-run",
+        "goqueue offsets reset billing --to time='2h ago' --topic orders:0,2",
+        "goqueue offsets reset billing --from-file billing.csv",
+    ),
+)
 def reset_offsets(
     group: GroupArgument,
     to: Annotated[

@@ -55,6 +55,16 @@ def duration_option_ms(text: str | int) -> int:
         raise typer.BadParameter(str(error)) from None
 
 
+def seconds_option_ms(text: str, option: str) -> int:
+    """A number without a unit is seconds."""
+    from goqueue.cli.moments import parse_duration_ms
+
+    try:
+        return parse_duration_ms(f"{text}s" if text.replace(".", "", 1).isdecimal() else text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
+
+
 def parse_settings(texts: Sequence[str] | None, option: str) -> dict[str, str]:
     """Settings as `name=value`, with durations and sizes as people write them."""
     given = parse_assignments(texts, option)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from goqueue.cli.examples import examples
 from goqueue.cli.failures import CommandFailed
-from goqueue.cli.options import Output, OutputOption
+from goqueue.cli.options import Output, OutputOption, seconds_option_ms
 from goqueue.cli.output import print_document, print_rows
 
 if TYPE_CHECKING:
@@ -33,15 +34,23 @@ MasterOption = Annotated[
 # The names of `goqueue.spark.pipelines.kinds`, which this module does not import to stay quick.
 _KINDS: Final = "sql, python, replay, archive or dead-letters"
 # A run that was asked to stop finishes its batch; then it is told more firmly.
-_STOP_SECONDS: Final = 60
+_STOP_AFTER: Final = "60s"
 
 
-@pipeline.command("init")
+@pipeline.command(
+    "init",
+    epilog=examples("goqueue pipeline init revenue", "goqueue pipeline init keep --kind archive"),
+)
 def init(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of a to z, 0 to 9 and '-'.")],
-    kind: Annotated[str, typer.Option("--kind", "-k", help=f"{_KINDS}.")] = "sql",
+    kind: Annotated[str, typer.Option("--kind", "-k", help=f"What it does: {_KINDS}.")] = "sql",
     folder: Annotated[
-        Path | None, typer.Option("--folder", help="Else one of its name.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--folder",
+            help="Where to write it.",
+            show_default="a folder with the pipeline's name",
+        ),
     ] = None,
 ) -> None:
     """Write an example to begin with: a definition with comments, and what goes with it."""
@@ -67,7 +76,7 @@ def init(
     typer.echo(f"next: edit {what}, then `goqueue pipeline check {target}`")
 
 
-@pipeline.command("check")
+@pipeline.command("check", epilog=examples("goqueue pipeline check revenue"))
 def check(
     file: FileArgument,
     offline: Annotated[
@@ -89,7 +98,13 @@ def check(
     typer.echo(f"{found.definition.file.path}: pipeline {found.definition.name!r} is sound")
 
 
-@pipeline.command("run")
+@pipeline.command(
+    "run",
+    epilog=examples(
+        "goqueue pipeline run revenue --once",
+        "goqueue pipeline run revenue --detach --master spark://host:7077",
+    ),
+)
 def run(
     file: FileArgument,
     detach: Annotated[
@@ -98,7 +113,7 @@ def run(
     master: MasterOption = None,
     once: Annotated[bool, typer.Option("--once", help="Only what is there now, then end.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done, where a kind can.")
+        bool, typer.Option("--dry-run", help="Say what would be done (replay, dead-letters).")
     ] = False,
 ) -> None:
     """Check a pipeline and run it, until it is done or stopped."""
@@ -124,7 +139,7 @@ def run(
         run_detached(found, master=master, once=once)
 
 
-@pipeline.command("list")
+@pipeline.command("list", epilog=examples("goqueue pipeline list"))
 def list_pipelines(output: OutputOption = Output.TABLE) -> None:
     """The pipelines that have run from this folder, or from $GOQUEUE_PIPELINES."""
     from goqueue.spark.pipelines.state_folder import known_pipelines
@@ -143,7 +158,7 @@ def list_pipelines(output: OutputOption = Output.TABLE) -> None:
     print_rows(rows, output, columns=columns)
 
 
-@pipeline.command("status")
+@pipeline.command("status", epilog=examples("goqueue pipeline status revenue --log"))
 def status(
     name: NameArgument,
     log: Annotated[bool, typer.Option("--log", help="Also the end of its log.")] = False,
@@ -164,22 +179,28 @@ def status(
         raise typer.Exit(1)
 
 
-@pipeline.command("stop")
+@pipeline.command("stop", epilog=examples("goqueue pipeline stop revenue --timeout 2m"))
 def stop(
     name: NameArgument,
     timeout: Annotated[
-        int, typer.Option("--timeout", min=1, help="Seconds until it is ended less gently.")
-    ] = _STOP_SECONDS,
+        str,
+        typer.Option(
+            "--timeout",
+            metavar="DURATION",
+            help="How long its batch may take, such as 2m; then the process is ended.",
+        ),
+    ] = _STOP_AFTER,
 ) -> None:
     """End a pipeline after its current batch; it goes on from there when it is run again."""
     from goqueue.cli.pipelines_run import end_run
 
+    timeout_ms = seconds_option_ms(timeout, "--timeout")
     folder = _folder(name)
     found = folder.status()
     if found.state.is_over:
         typer.echo(f"{name} is not running ({found.state})")
         return
-    end_run(folder, timeout_seconds=timeout)
+    end_run(folder, timeout_seconds=timeout_ms / 1_000)
     typer.echo(f"{name}: {folder.status().state}")
 
 

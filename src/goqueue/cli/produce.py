@@ -46,7 +46,7 @@ class Acks(StrEnum):
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(help="Topic to send to.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to send to.")],
     values: Annotated[
         list[str] | None,
         typer.Argument(
@@ -65,12 +65,18 @@ def produce(
     headers: Annotated[
         list[str] | None,
         typer.Option(
-            "--header", "-H", metavar="NAME=VALUE", help="Header of every message; repeatable."
+            "--header", "-H", metavar="NAME=VALUE", help="Header of every message; can be repeated."
         ),
     ] = None,
     partition: Annotated[
         int | None,
-        typer.Option("--partition", "-p", min=0, show_default="by key, else spread"),
+        typer.Option(
+            "--partition",
+            "-p",
+            min=0,
+            help="Send all messages to this one.",
+            show_default="by key, else spread",
+        ),
     ] = None,
     file: Annotated[
         Path | None,
@@ -92,7 +98,9 @@ def produce(
         str | None,
         typer.Option(metavar="TIME", help="Deliver at this time, such as 2030-01-31T08:15:00Z."),
     ] = None,
-    compression: Annotated[Compression, typer.Option("--compression", "-z")] = Compression.NONE,
+    compression: Annotated[
+        Compression, typer.Option("--compression", "-z", help="How batches are compressed.")
+    ] = Compression.NONE,
     acks: Annotated[
         Acks, typer.Option(help="What to wait for: nothing, the leader, all in-sync replicas.")
     ] = Acks.ALL,

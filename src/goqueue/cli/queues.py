@@ -1,9 +1,11 @@
 """`goqueue queue`: read a topic as a queue, by hand."""
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from goqueue.cli.examples import examples
 from goqueue.cli.failures import CommandFailed
 from goqueue.cli.http_access import HttpOption, http_api
 from goqueue.cli.options import (
@@ -23,6 +25,12 @@ queue = typer.Typer(
     no_args_is_help=True,
 )
 
+
+class Start(StrEnum):
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
 GroupArgument = Annotated[
     str, typer.Argument(metavar="GROUP", help="Queue group; every group gets every message once.")
 ]
@@ -31,11 +39,13 @@ ReceiptsArgument = Annotated[
 ]
 
 
-@queue.command("poll")
+@queue.command("poll", epilog=examples("goqueue queue poll workers orders --max 1 --wait 5s"))
 def poll(
     group: GroupArgument,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")],
-    limit: Annotated[int, typer.Option("--max", "-n", min=1, help="Messages at most.")] = 10,
+    limit: Annotated[
+        int, typer.Option("--max", "-n", min=1, help="How many messages at most.")
+    ] = 10,
     wait_ms: Annotated[
         int,
         typer.Option(
@@ -51,12 +61,13 @@ def poll(
             "--visibility",
             parser=duration_option_ms,
             metavar="DURATION",
-            help="After which others may get them, such as 1m.",
+            help="How long they are yours, such as 1m.",
+            show_default="the topic's queue.visibility.timeout.ms",
         ),
     ] = None,
     start: Annotated[
-        str, typer.Option("--start", help="Where a new group begins: earliest or latest.")
-    ] = "earliest",
+        Start, typer.Option("--start", help="Where a group begins that is new to the topic.")
+    ] = Start.EARLIEST,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     http: HttpOption = None,
     output: OutputOption = Output.TABLE,
@@ -80,7 +91,7 @@ def poll(
     print_rows(messages, output, columns=columns)
 
 
-@queue.command("ack")
+@queue.command("ack", epilog=examples("goqueue queue ack workers orders:0:0:1:7d7e3dea5f06cc61"))
 def ack(
     group: GroupArgument,
     receipts: ReceiptsArgument,
@@ -91,7 +102,9 @@ def ack(
     _settle(http_api(bootstrap, http), "ack", {"group": group, "receipts": receipts})
 
 
-@queue.command("nack")
+@queue.command(
+    "nack", epilog=examples("goqueue queue nack workers orders:0:0:1:7d7e3dea5f06cc61 --delay 10s")
+)
 def nack(
     group: GroupArgument,
     receipts: ReceiptsArgument,
@@ -101,7 +114,8 @@ def nack(
             "--delay",
             parser=duration_option_ms,
             metavar="DURATION",
-            help="Until the next delivery, such as 10s.",
+            help="How long until the next delivery, such as 10s.",
+            show_default="by queue.retry.backoff.ms",
         ),
     ] = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
@@ -113,7 +127,9 @@ def nack(
     )
 
 
-@queue.command("reject")
+@queue.command(
+    "reject", epilog=examples("goqueue queue reject workers orders:0:0:1:7d7e3dea5f06cc61")
+)
 def reject(
     group: GroupArgument,
     receipts: ReceiptsArgument,
@@ -124,7 +140,9 @@ def reject(
     _settle(http_api(bootstrap, http), "reject", {"group": group, "receipts": receipts})
 
 
-@queue.command("extend")
+@queue.command(
+    "extend", epilog=examples("goqueue queue extend workers orders:0:0:1:7d7e3dea5f06cc61 --for 2m")
+)
 def extend(
     group: GroupArgument,
     receipts: ReceiptsArgument,
@@ -148,9 +166,11 @@ def extend(
     )
 
 
-@queue.command("stats")
+@queue.command("stats", epilog=examples("goqueue queue stats --priorities"))
 def stats(
-    priorities: Annotated[bool, typer.Option("--priorities", help="Per priority.")] = False,
+    priorities: Annotated[
+        bool, typer.Option("--priorities", help="A line for each priority.")
+    ] = False,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     http: HttpOption = None,
     output: OutputOption = Output.TABLE,
@@ -173,4 +193,7 @@ def _settle(api: "HttpApi", action: str, body: dict[str, Any]) -> None:
     for result in refused:
         typer.echo(f"{result['receipt']}: {result['error']}", err=True)
     if refused:
-        raise CommandFailed(f"{len(refused)} of {len(answer['results'])} receipts were refused")
+        raise CommandFailed(
+            f"{len(refused)} of {len(answer['results'])} receipts were refused; each is good for "
+            "one delivery and a time: take the messages anew with `goqueue queue poll`"
+        )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from goqueue.cli.examples import examples
 from goqueue.cli.failures import CommandFailed
 from goqueue.cli.http_access import HttpOption, http_api
 from goqueue.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, Output, OutputOption
@@ -40,7 +41,7 @@ ScopeOption = Annotated[
     typer.Option(
         "--subject",
         "-s",
-        help="Of this subject; else of the context. :.__GLOBAL: is for all contexts.",
+        help="This subject only; without it, the context. :.__GLOBAL: is for all contexts.",
         show_default=False,
     ),
 ]
@@ -73,10 +74,14 @@ ReferenceOption = Annotated[
 ]
 
 
-@schemas.command("list")
+@schemas.command("list", epilog=examples("goqueue schemas list --prefix orders"))
 def list_schemas(
-    prefix: Annotated[str, typer.Option("--prefix", help="Subjects that begin so.")] = "",
-    every_version: Annotated[bool, typer.Option("--all", help="Not only the latest.")] = False,
+    prefix: Annotated[
+        str, typer.Option("--prefix", help="Only subjects that begin with this.")
+    ] = "",
+    every_version: Annotated[
+        bool, typer.Option("--all", help="All versions, not only the latest.")
+    ] = False,
     deleted: Annotated[bool, typer.Option("--deleted", help="Deleted versions as well.")] = False,
     context: ContextOption = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
@@ -108,12 +113,23 @@ def list_schemas(
     print_rows(found, output, columns=columns)
 
 
-@schemas.command("show")
+@schemas.command(
+    "show", epilog=examples("goqueue schemas show orders-value", "goqueue schemas show --id 1")
+)
 def show(
-    subject: Annotated[str | None, typer.Argument(metavar="SUBJECT", show_default=False)] = None,
+    subject: Annotated[
+        str | None,
+        typer.Argument(metavar="[SUBJECT]", help="Such as orders-value.", show_default=False),
+    ] = None,
     version: VersionOption = "latest",
     schema_id: Annotated[
-        int | None, typer.Option("--id", min=1, help="By id instead.", show_default=False)
+        int | None,
+        typer.Option(
+            "--id",
+            min=1,
+            help="The schema with this id, instead of a subject's.",
+            show_default=False,
+        ),
     ] = None,
     context: ContextOption = None,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
@@ -134,7 +150,13 @@ def show(
         print_document(found, output)
 
 
-@schemas.command("register")
+@schemas.command(
+    "register",
+    epilog=examples(
+        "goqueue schemas register order.avsc --subject orders-value",
+        "goqueue schemas register customer.proto -s customers-value -r address.proto=address:1",
+    ),
+)
 def register(
     file: FileArgument,
     subject: SubjectOption,
@@ -158,7 +180,9 @@ def register(
     print_rows([row], output, columns={"subject": "Subject", "version": "Version", "id": "Id"})
 
 
-@schemas.command("check")
+@schemas.command(
+    "check", epilog=examples("goqueue schemas check order-v2.avsc --subject orders-value")
+)
 def check(
     file: FileArgument,
     subject: SubjectOption,
@@ -185,7 +209,7 @@ def check(
     raise CommandFailed(f"{file} is not compatible with {subject}")
 
 
-@schemas.command("delete")
+@schemas.command("delete", epilog=examples("goqueue schemas delete orders-value --version 1"))
 def delete(
     subject: SubjectArgument,
     version: Annotated[
@@ -206,7 +230,7 @@ def delete(
     typer.echo(f"{how}: {subject} version {', '.join(map(str, numbers))}")
 
 
-@schemas.command("stats")
+@schemas.command("stats", epilog=examples("goqueue schemas stats"))
 def stats(
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     http: HttpOption = None,
@@ -229,7 +253,7 @@ def stats(
 # --- config and mode ----------------------------------------------------------------------
 
 
-@config.command("get")
+@config.command("get", epilog=examples("goqueue schemas config get --subject orders-value"))
 def get_config(
     subject: ScopeOption = None,
     context: ContextOption = None,
@@ -246,7 +270,7 @@ def get_config(
     print_rows([row], output, columns=columns | {"alias": "Alias"})
 
 
-@config.command("set")
+@config.command("set", epilog=examples("goqueue schemas config set FULL --subject orders-value"))
 def set_config(
     level: Annotated[
         str | None,
@@ -276,7 +300,7 @@ def set_config(
     typer.echo(f"set for {subject or _whole(context)}: {json.dumps(body)}")
 
 
-@config.command("unset")
+@config.command("unset", epilog=examples("goqueue schemas config unset --subject orders-value"))
 def unset_config(
     subject: ScopeOption = None,
     context: ContextOption = None,
@@ -288,7 +312,7 @@ def unset_config(
     typer.echo(f"unset for {subject or _whole(context)}")
 
 
-@mode.command("get")
+@mode.command("get", epilog=examples("goqueue schemas mode get"))
 def get_mode(
     subject: ScopeOption = None,
     context: ContextOption = None,
@@ -303,7 +327,7 @@ def get_mode(
     print_rows([found], output, columns={"mode": "Mode"})
 
 
-@mode.command("set")
+@mode.command("set", epilog=examples("goqueue schemas mode set READONLY --subject orders-value"))
 def set_mode(
     wanted: Annotated[
         str,

@@ -28,14 +28,16 @@ def serve(
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(help="TOML file with settings.", show_envvar=True, show_default=False),
+        typer.Option(
+            help="TOML file with settings; GOQUEUE_CONFIG may name it, too.", show_default=False
+        ),
     ] = None,
     assignments: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Any other setting, such as topic.retention.ms=3600000; can be repeated. "
+            help="Any other setting, such as topic.retention.ms=7d; can be repeated. "
             "`goqueue settings` lists them all.",
         ),
     ] = None,

@@ -10,7 +10,10 @@ from goqueue.cli.output import print_rows
 
 def settings(
     match: Annotated[
-        str | None, typer.Argument(help="Show only names with this text in them.")
+        str | None,
+        typer.Argument(
+            metavar="[TEXT]", help="Only names with this text in them.", show_default=False
+        ),
     ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:

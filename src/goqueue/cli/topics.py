@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from goqueue.cli.confirming import confirm
+from goqueue.cli.examples import examples
 from goqueue.cli.failures import CommandFailed
 from goqueue.cli.options import (
     DEFAULT_BOOTSTRAP,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-topics = typer.Typer(help="Work with topics.", no_args_is_help=True)
+topics = typer.Typer(help="List, create, describe, change and delete topics.", no_args_is_help=True)
 
 NameArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")]
 NamesArgument = Annotated[list[str], typer.Argument(metavar="TOPIC…", help="Names of the topics.")]
@@ -37,7 +38,7 @@ SettingsOption = Annotated[
 ]
 
 
-@topics.command("list")
+@topics.command("list", epilog=examples("goqueue topics list --all", "goqueue topics list -o json"))
 def list_topics(
     with_internal: Annotated[
         bool, typer.Option("--all", "-a", help="Also the broker's own topics.")
@@ -45,7 +46,7 @@ def list_topics(
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """List topics with their partitions, messages and size."""
+    """List topics with their partitions, offsets and size."""
     found = _with_admin(bootstrap, lambda admin: admin.describe_topics())
     shown = [topic for topic in found if with_internal or not topic.is_internal]
     if output is Output.TABLE and not shown:
@@ -80,15 +81,32 @@ def list_topics(
     )
 
 
-@topics.command("create")
+@topics.command(
+    "create",
+    epilog=examples(
+        "goqueue topics create orders",
+        "goqueue topics create orders --partitions 12 --set retention.ms=7d",
+    ),
+)
 def create_topic(
     names: NamesArgument,
     partitions: Annotated[
         int | None,
-        typer.Option("--partitions", "-p", min=1, show_default="the broker's num.partitions"),
+        typer.Option(
+            "--partitions",
+            "-p",
+            min=1,
+            help="How many parts that are written and read side by side.",
+            show_default="the broker's num.partitions",
+        ),
     ] = None,
     replication_factor: Annotated[
-        int | None, typer.Option(min=1, show_default="the broker's choice")
+        int | None,
+        typer.Option(
+            min=1,
+            help="On how many brokers each partition is kept.",
+            show_default="the broker's choice",
+        ),
     ] = None,
     settings: SettingsOption = None,
     if_not_exists: Annotated[
@@ -116,7 +134,7 @@ def create_topic(
     _with_admin(bootstrap, create)
 
 
-@topics.command("describe")
+@topics.command("describe", epilog=examples("goqueue topics describe orders --all-settings"))
 def describe_topic(
     name: NameArgument,
     all_settings: Annotated[
@@ -160,7 +178,13 @@ def describe_topic(
         )
 
 
-@topics.command("alter")
+@topics.command(
+    "alter",
+    epilog=examples(
+        "goqueue topics alter orders --set retention.ms=1h --unset segment.ms",
+        "goqueue topics alter orders --partitions 24",
+    ),
+)
 def alter_topic(
     name: NameArgument,
     partitions: Annotated[
@@ -192,7 +216,7 @@ def alter_topic(
     typer.echo(f"altered topic {name}")
 
 
-@topics.command("delete")
+@topics.command("delete", epilog=examples("goqueue topics delete orders --yes"))
 def delete_topic(
     names: NamesArgument,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,

@@ -32,14 +32,21 @@ def trace(
         bool, typer.Option("--recent", help="List the newest traces, which is the default.")
     ] = False,
     topic: Annotated[str | None, typer.Option(help="List traces of this topic.")] = None,
-    partition: Annotated[int | None, typer.Option(min=0)] = None,
-    offset: Annotated[int | None, typer.Option(min=0)] = None,
-    group: Annotated[str | None, typer.Option(help="Of messages that this group read.")] = None,
+    partition: Annotated[
+        int | None, typer.Option(min=0, help="List traces of this partition.")
+    ] = None,
+    offset: Annotated[int | None, typer.Option(min=0, help="List traces of this offset.")] = None,
+    group: Annotated[
+        str | None, typer.Option(help="List traces of messages that this group read.")
+    ] = None,
     event: Annotated[
-        str | None, typer.Option(metavar="NAME", help="In which this happened: consume.nacked, …")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="List traces in which this happened, such as consume.nacked."
+        ),
     ] = None,
     failed: Annotated[
-        bool, typer.Option("--failed", help="In which something went wrong.")
+        bool, typer.Option("--failed", help="List traces in which something went wrong.")
     ] = False,
     since: Annotated[
         str | None, typer.Option("--from", metavar="TIME", help=f"Not before: {ACCEPTED}.")
@@ -47,7 +54,9 @@ def trace(
     until: Annotated[
         str | None, typer.Option("--to", metavar="TIME", help="Before this time.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000)] = 50,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=1_000, help="How many to list at most.")
+    ] = 50,
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     http: HttpOption = None,
     output: OutputOption = Output.TABLE,

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from goqueue.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, Output, OutputOption
+from goqueue.cli.examples import examples
+from goqueue.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    BootstrapOption,
+    Output,
+    OutputOption,
+    seconds_option_ms,
+)
 from goqueue.cli.output import print_document, print_rows, print_table
 
 if TYPE_CHECKING:
@@ -18,7 +25,9 @@ Result = TypeVar("Result")
 transactions = typer.Typer(help="Look at transactions.", no_args_is_help=True)
 
 
-@transactions.command("list")
+@transactions.command(
+    "list", epilog=examples("goqueue transactions list --state Ongoing --longer-than 1m")
+)
 def list_transactions(
     state: Annotated[
         list[str] | None,
@@ -32,7 +41,7 @@ def list_transactions(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List transactional ids with the state of their last transaction."""
-    running_ms = -1 if longer_than is None else _running_ms(longer_than)
+    running_ms = -1 if longer_than is None else seconds_option_ms(longer_than, "--longer-than")
     found = _with_transactions(
         bootstrap,
         lambda admin: admin.list_transactions(
@@ -54,17 +63,7 @@ def list_transactions(
     print_rows(rows, output, columns=columns)
 
 
-def _running_ms(text: str) -> int:
-    """A number without a unit is seconds."""
-    from goqueue.cli.moments import parse_duration_ms
-
-    try:
-        return parse_duration_ms(f"{text}s" if text.replace(".", "", 1).isdecimal() else text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--longer-than") from None
-
-
-@transactions.command("describe")
+@transactions.command("describe", epilog=examples("goqueue transactions describe shop-1"))
 def describe_transaction(
     transactional_id: Annotated[str, typer.Argument(metavar="ID", help="Transactional id.")],
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,

@@ -25,9 +25,11 @@ class HttpRefused(GoQueueError):
 
     code = "http_refused"
 
-    def __init__(self, message: str, status: int) -> None:
+    def __init__(self, message: str, status: int, reason: str = "") -> None:
         super().__init__(message)
         self.status = status
+        # The stable code in the answer; a number from the schema registry.
+        self.reason = reason
 
 
 class HttpApi:
@@ -62,17 +64,19 @@ class HttpApi:
             with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
                 content = answer.read()
         except urllib.error.HTTPError as error:
-            raise HttpRefused(_reason(error), error.code) from None
+            raise _refusal(error) from None
         except (urllib.error.URLError, HTTPException, OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
             raise HttpUnreachable(f"no broker answers at {self._url}: {reason}") from None
         return json.loads(content) if content else None
 
 
-def _reason(error: urllib.error.HTTPError) -> str:
+def _refusal(error: urllib.error.HTTPError) -> HttpRefused:
     try:
         content = json.loads(error.read())
         # The schema registry speaks Confluent's way: no `error` around it.
-        return str(content.get("error", content)["message"])
+        told = content.get("error", content)
+        reason = str(told.get("code", told.get("error_code", "")))
+        return HttpRefused(str(told["message"]), error.code, reason)
     except (ValueError, KeyError, TypeError, AttributeError):
-        return f"HTTP status {error.code}"
+        return HttpRefused(f"HTTP status {error.code}", error.code)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -34,15 +35,6 @@ def closed_port() -> int:
 
 def test_version() -> None:
     assert run("--version") == (0, f"goqueue {__version__}\n", "")
-
-
-@pytest.mark.parametrize(
-    "command", [(), ("serve",), ("topics",), ("topics", "list"), ("produce",), ("consume",)]
-)
-def test_help_of_every_command(command: tuple[str, ...]) -> None:
-    code, out, _ = run(*command, "--help")
-    assert code == 0
-    assert "Usage:" in out
 
 
 @pytest.mark.parametrize(
@@ -118,6 +110,35 @@ def test_one_address_is_enough(path: tuple[str, ...], command: Any) -> None:
     bootstrap = options["--bootstrap"]
     assert options["-b"] is bootstrap
     assert (bootstrap.envvar, bootstrap.default) == ("GOQUEUE_BOOTSTRAP", "127.0.0.1:9092")
+
+
+@pytest.mark.parametrize(
+    ("path", "command"),
+    [pytest.param(path, command, id=" ".join(path)) for path, command in EVERY_COMMAND],
+)
+def test_help_explains_everything_and_has_examples(path: tuple[str, ...], command: Any) -> None:
+    code, out, _ = run(*path, "--help")
+    assert code == 0
+    assert "Usage:" in out
+    assert command.help
+    unexplained = [each.name for each in command.params if not each.help]
+    assert not unexplained
+    in_lower_case = [
+        each.name
+        for each in command.params
+        if each.param_type_name == "argument"
+        if not (each.metavar or "").isupper()
+    ]
+    assert not in_lower_case
+    heading, *examples = command.epilog.split("\n\n")
+    assert heading == "Examples:"
+    assert examples
+    for example in examples:
+        assert example in " ".join(out.split())
+        program, *words = shlex.split(example)
+        assert (program, *words[: len(path)]) == ("goqueue", *path)
+        # Reads the options as a real call does, and does nothing.
+        command.make_context(path[-1], words[len(path) :])
 
 
 def test_address_that_is_none(closed_port: int) -> None:
