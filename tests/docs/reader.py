@@ -62,10 +62,10 @@ class Reader:
         if block.file is not None:
             path = self.folder / block.file
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(self._here(block.text))
+            path.write_text(self.here(block.text))
         elif block.kind == "python":
             # Lines of a traceback are the page's.
-            code = compile("\n" * block.line + self._here(block.text), str(block.page), "exec")
+            code = compile("\n" * block.line + self.here(block.text), str(block.page), "exec")
             self._names |= names_for(self.broker)
             with chdir(self.folder), ExitStack() as others:
                 if read := _READ_IN_A_LOOP.search(block.text):
@@ -85,7 +85,7 @@ class Reader:
         else:
             if text.startswith(_NEEDS_STOPPED_BROKER):
                 self.broker.sigterm()
-            printed = self.run(self._here(text))
+            printed = self.run(self.here(text))
         printed = self._as_in_pages(printed)
         shown = command.output
         # What a broker says at its start need not be shown each time.
@@ -129,7 +129,7 @@ class Reader:
         ).start()
         return self._broker
 
-    def _here(self, text: str) -> str:
+    def here(self, text: str) -> str:
         """With the addresses of this run's broker for the usual ones."""
         broker = self.broker
         http = broker.http_url.removeprefix("http://")

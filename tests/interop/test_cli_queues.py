@@ -62,6 +62,7 @@ def test_a_refusal_says_what_to_do_next(
     environment: dict[str, str], command: str, next_step: str
 ) -> None:
     run(environment, "topics", "create", "t", "--if-not-exists")
+    run(environment, "queue", "poll", "g", "t")
     assert next_step in run(environment, *command.split(), code=1)
 
 

@@ -1,10 +1,12 @@
 """The pages about Spark, followed as a reader would, with one session for all their programs."""
 
+import logging
+import re
 import shlex
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from typer.testing import CliRunner
@@ -19,8 +21,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+# Java stays in the folder where it was started, wherever Python goes.
+_JAVA_PATH: Final = re.compile(r'(\.option\("(?:path|checkpointLocation)", ")(\w)')
+
+
 class SparkReader(Reader):
     """Types pipeline commands into this process, where Java runs already."""
+
+    def here(self, text: str) -> str:
+        return _JAVA_PATH.sub(rf"\g<1>{self.folder}/\g<2>", super().here(text))
 
     def run(self, text: str) -> str:
         if not text.startswith("goqueue pipeline "):
@@ -43,6 +52,8 @@ def shared_session(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> No
     def session(*_: object) -> "Iterator[SparkSession]":
         yield spark
 
+    for name in pipelines_run.NOISY_LOGGERS:
+        monkeypatch.setattr(logging.getLogger(name), "level", logging.CRITICAL)
     monkeypatch.setattr(goqueue.spark, "session", lambda *_: spark)
     monkeypatch.setattr(pipelines_run, "_session", session)
 

@@ -38,7 +38,7 @@ _LOOK_SECONDS: Final = 0.2
 # After a signal: time to end the query, and the same once more before the kernel does it.
 _SIGNAL_SECONDS: Final = 15
 # They print every refused query a second time, with its stack.
-_NOISY_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+NOISY_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 # Says that this process is the one in the background, whose log is its standard error.
 _DETACHED: Final = "GOQUEUE_PIPELINE_DETACHED"
 
@@ -168,7 +168,7 @@ def _session(pipeline: Pipeline, master: str, log: IO[str]) -> "Iterator[SparkSe
 
     find_java_home()  # its error belongs to the user, not to the log
     _check_master(master)
-    for name in _NOISY_LOGGERS:
+    for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     conf = {"spark.log.level": "WARN", **pipeline.definition.run.conf}
     try:

@@ -52,8 +52,8 @@ def test_problems_are_listed() -> None:
     assert (code, out) == (1, "")
     lines = err.splitlines()
     assert lines[0].startswith("p.toml:7: source[1].format: 'jsn' is not one of")
-    assert lines[2].startswith("p.toml:14: run.trigger: ")
-    assert lines[3] == "goqueue: 3 problems; nothing was started"
+    assert lines[1].startswith("p.toml:14: run.trigger: ")
+    assert lines[2] == "goqueue: 2 problems; nothing was started"
     assert not Path(".goqueue").exists()
 
 
