@@ -352,7 +352,7 @@ def set_mode(
 # --- contexts -----------------------------------------------------------------------------
 
 
-@contexts.command("list")
+@contexts.command("list", epilog=examples("goqueue schemas contexts list"))
 def list_contexts(
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
     http: HttpOption = None,
@@ -363,7 +363,7 @@ def list_contexts(
     print_rows(rows, output, columns={"context": "Context"})
 
 
-@contexts.command("delete")
+@contexts.command("delete", epilog=examples("goqueue schemas contexts delete .staging"))
 def delete_context(
     name: Annotated[str, typer.Argument(metavar="CONTEXT", help="Such as .staging.")],
     bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
