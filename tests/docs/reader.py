@@ -33,6 +33,7 @@ class Reader:
         self.folder = folder / "checkout"
         self.folder.mkdir()
         (self.folder / ".venv").symlink_to(sys.prefix)
+        (self.folder / ".curlrc").write_text("silent\nshow-error\n")
         for name in _CHECKOUT:
             (self.folder / name).symlink_to(ROOT / name)
         self._brokers = 0
@@ -105,6 +106,8 @@ class Reader:
                 "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
                 "GOQUEUE_BOOTSTRAP": self.broker.bootstrap_servers,
                 "TZ": "UTC",
+                # In a terminal it shows no progress beside its output.
+                "CURL_HOME": str(self.folder),
             }
             self._shell = _Shell(self.folder, environment)
         return self._shell.run(text)
