@@ -219,9 +219,10 @@ class Node:
         done = await self._store.transact([], [Put(*entry) for entry in entries])
         await self._follower.applied(done.revision)
 
-    async def close(self) -> None:
+    async def close(self) -> bool:
+        """False if something could not be closed in order: the next start verifies it."""
         if self._is_closed:
-            return
+            return True
         self._is_closed = True
         await self.moves.close()
         await self.fifo.close()
@@ -239,11 +240,13 @@ class Node:
         ended = await self.hosted.close()
         await self.tracing.close()
         revision = await _revision(self._store)
+        in_order = revision is not None and len(ended) == len(self.hosted)
         try:
             await self._store.close()
         except MetadataUnavailable as error:
             logger.error("%s", error)
-        self._directory.close(CleanStop(logs=ended, metadata_revision=revision))
+            in_order = False
+        return self._directory.close(CleanStop(logs=ended, metadata_revision=revision)) and in_order
 
     # --- metadata -------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from goqueue.cli.confirming import confirm
 from goqueue.cli.examples import examples
 from goqueue.cli.failures import FAILED
 from goqueue.cli.options import Output, OutputOption
@@ -39,11 +40,15 @@ def check(
     The broker must be stopped. Ends with status 1 if anything is damaged.
     """
     from goqueue.storage.disk import Disk
+    from goqueue.storage.mending.checking import check_strays
     from goqueue.storage.mending.stopped_folder import stopped_folder
 
     disk = Disk()
     with stopped_folder(disk, data_dir) as folder:
-        rows = [] if partitions else list(_metadata_rows(folder))
+        rows: list[dict[str, object]] = []
+        if not partitions:
+            rows += _metadata_rows(folder)
+            rows += [_row(found, data_dir) for found in check_strays(disk, folder.strays)]
         rows += [_row(found, data_dir) for found in _findings(disk, folder, partitions)]
     _show(rows, output)
     if rows:
@@ -81,6 +86,27 @@ def repair(
     _show(rows, output)
     if rows and not write:
         typer.echo("Nothing was changed; --write does it.", err=True)
+
+
+@data.command("remove-strays", epilog=examples("goqueue data remove-strays --data-dir data"))
+def remove_strays(
+    data_dir: DataDirOption = Path("data"),
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete the folders of partitions that the metadata did not know at the last start."""
+    from goqueue.storage.disk import Disk
+    from goqueue.storage.mending.checking import stray_folders
+    from goqueue.storage.mending.stopped_folder import stopped_folder
+    from goqueue.storage.partition_files import remove_folder
+
+    disk = Disk()
+    with stopped_folder(disk, data_dir) as folder:
+        strays = stray_folders(disk, folder.strays)
+        if strays:
+            confirm(f"Delete {len(strays)} folders in {folder.strays} with all messages?", yes=yes)
+        for stray in strays:
+            remove_folder(disk, stray)
+    typer.echo(f"{len(strays)} folders deleted.")
 
 
 def _findings(

@@ -121,15 +121,14 @@ class BrokerServer:
             )
         return advertised or host, self.config.advertised_kafka_port or port
 
-    async def stop(self) -> None:
-        """Close the doors, then the broker; what was acknowledged is on its way to disk."""
+    async def stop(self) -> bool:
+        """Close the doors, then the broker; False if something is left to the next start."""
         if self._loop_lag is not None:
             self._loop_lag.stop()
         doors, self._doors = self._doors, []
         await asyncio.gather(*(_stop_door(name, door) for name, door in doors))
         broker, self._broker, self._service = self._broker, None, None
-        if broker is not None:
-            await broker.close()
+        return broker is None or await broker.close()
 
 
 async def _stop_door(name: str, door: _Door) -> None:

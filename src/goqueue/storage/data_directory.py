@@ -5,12 +5,14 @@ format.json      version of this layout, cluster id
 clean-shutdown   there while no broker runs, if the last one stopped in order: where each log ended
 metadata/        the metadata store's
 logs/            a folder `<topic>-<partition>` per partition
+strays/          folders of `logs` that the metadata does not know
 """
 
 import base64
 import logging
 import os
 import uuid
+from itertools import count
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 from uuid import UUID
@@ -39,6 +41,7 @@ FORMAT_FILE: Final = "format.json"
 CLEAN_FILE: Final = "clean-shutdown"
 METADATA_FOLDER: Final = "metadata"
 LOGS_FOLDER: Final = "logs"
+STRAYS_FOLDER: Final = "strays"
 # What an interrupted first start, or making the folder a mount point, can leave.
 _HARMLESS: Final = frozenset({LOCK_FILE, FORMAT_FILE + TEMPORARY_SUFFIX, "lost+found"})
 
@@ -129,9 +132,12 @@ class DataDirectory:
 
     def stored_partitions(self) -> list[PartitionFolder]:
         """Partitions that have a folder here, by their own word."""
+        return self._partitions_in(self.logs_path)
+
+    def _partitions_in(self, folder: Path) -> list[PartitionFolder]:
         found = []
-        for name in sorted(self._disk.listdir(self.logs_path)):
-            path = self.logs_path / name
+        for name in sorted(self._disk.listdir(folder)):
+            path = folder / name
             try:
                 identity = load(self._disk, path / IDENTITY_FILE, PartitionIdentity)
             except (OSError, DamagedFile) as error:
@@ -142,15 +148,43 @@ class DataDirectory:
                 found.append(PartitionFolder(tp, identity.topic_id, path))
         return found
 
-    def close(self, stop: CleanStop | None) -> None:
-        """Unlock. `stop` says what was closed without an error; None is as after a crash."""
+    def set_aside(self, stray: PartitionFolder) -> Path:
+        """Keep a folder where no broker serves or deletes it; returns its new place."""
+        strays = self.path / STRAYS_FOLDER
+        self._disk.mkdir(strays)
+        # The same one may have been set aside before; a name of a topic may be as long as it gets.
+        earlier = set(self._disk.listdir(strays))
+        numbered = (f"{stray.topic_id.hex}-{stray.tp.partition}.{n}" for n in count(1))
+        target = strays / next(name for name in numbered if name not in earlier)
+        self._disk.rename(stray.path, target)
+        self._disk.fsync_dir(target.parent)
+        self._disk.fsync_dir(self.logs_path)
+        return target
+
+    def strays(self) -> list[PartitionFolder]:
+        """What was set aside."""
+        folder = self.path / STRAYS_FOLDER
+        return self._partitions_in(folder) if STRAYS_FOLDER in self._disk.listdir(self.path) else []
+
+    def take_back(self, stray: PartitionFolder) -> None:
+        """Undo `set_aside`."""
+        self._disk.rename(stray.path, self.partition_path(stray.tp))
+        self._disk.fsync_dir(self.logs_path)
+
+    def close(self, stop: CleanStop | None) -> bool:
+        """Unlock. `stop` says what was closed without an error; None is as after a crash.
+
+        False if that could not be written.
+        """
         if self._lock is None:
-            return
+            return True
         try:
             if stop is not None:
                 save(self._disk, self.path / CLEAN_FILE, stop)
+            return True
         except OSError as error:
             logger.error("the next start verifies every log, as after a crash: %s", error)
+            return False
         finally:
             self._lock.close()
             self._lock = None

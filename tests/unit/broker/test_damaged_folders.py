@@ -1,7 +1,9 @@
 """Files that changed while no broker ran: what is served is what was written, or it is said."""
 
 import asyncio
+import errno
 import logging
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +21,7 @@ from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
 from goqueue.storage.data_directory import DataDirectory
 from goqueue.storage.disk import Disk
+from goqueue.testing.faulty_disk import FaultyDisk
 from tests.callers import ANYONE
 from tests.unit.broker.conftest import OpenBroker
 from tests.unit.broker.test_data import batch, fetch, produce, values
@@ -297,3 +300,57 @@ def test_a_stop_takes_seconds_however_many_partitions_wait_for_the_disk(tmp_path
         await broker.close()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.anyio
+async def test_folders_that_the_metadata_forgot_are_kept_and_taken_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = broker_config({"data.dir": str(tmp_path / "data")})
+    broker = await Node.open(config)
+    earlier = shutil.copytree(tmp_path / "data" / "metadata", tmp_path / "earlier")
+    await _make_topic(broker)
+    await produce(broker, batch(b"kept"))
+    later = shutil.copytree(tmp_path / "data" / "metadata", tmp_path / "later")
+    await broker.close()
+    (tmp_path / "data" / "clean-shutdown").unlink()
+
+    _put_back(earlier, tmp_path / "data" / "metadata")
+    broker = await Node.open(config)
+    assert "t" not in broker.image.topics
+    await broker.close()
+    assert "the metadata does not know topic t" in caplog.text
+    [stray] = (tmp_path / "data" / "strays").iterdir()
+    assert (stray / "00000000000000000000.log").stat().st_size > 0
+
+    _put_back(later, tmp_path / "data" / "metadata")
+    (tmp_path / "data" / "clean-shutdown").unlink()
+    broker = await Node.open(config)
+    assert values(await fetch(broker, 0)) == [b"kept"]
+    await broker.close()
+    assert list((tmp_path / "data" / "strays").iterdir()) == []
+
+
+def _put_back(copy: Path, metadata: Path) -> None:
+    shutil.rmtree(metadata)
+    shutil.copytree(copy, metadata)
+
+
+@pytest.mark.anyio
+async def test_a_stop_says_whether_all_was_in_order(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    config = broker_config({"data.dir": str(tmp_path / "data")})
+    broker = await Node.open(config, disk=disk)
+    await _make_topic(broker)
+    await produce(broker, batch(b"x"))
+    disk.inject("fdatasync", errno.ENOSPC, path_contains="/t-0/")
+    assert not await broker.close()
+
+    broker = await Node.open(config, disk=disk)
+    disk.heal()
+    disk.inject("open", errno.ENOSPC, path_contains="clean-shutdown")
+    assert not await broker.close()
+
+    disk.heal()
+    broker = await Node.open(config, disk=disk)
+    assert await broker.close()

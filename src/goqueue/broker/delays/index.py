@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from crc32c import crc32c
 
 from goqueue.broker.delays.position import FORMAT, IndexPosition
 from goqueue.model.errors import PartitionOffline
@@ -29,10 +30,19 @@ _SIDE_FILES: Final = ("", "-wal", "-shm")
 _ROWS_PER_STATEMENT: Final = 1_000
 _COLUMNS: Final = 5
 _CACHE_KIB: Final = 8 * 1024
+_CHECKSUM_BYTES: Final = 4
 
-_TABLES: Final = """
+# SQLite has no checksums. Different factors, so that a changed bit in any column shows; a term of
+# its own, so that zeros do.
+_MARK: Final = "7919 + number + 3 * due + 5 * target + 7 * offset + 11 * size"
+# What the sorted index says of the rows must be what the rows say. The remainder keeps the sums of
+# many rows within 64 bits.
+_SUMS: Final = "count(*), sum(due % 1000000007), sum(number % 1000000007)"
+
+_TABLES: Final = f"""
 CREATE TABLE IF NOT EXISTS pending (
-    number INTEGER PRIMARY KEY, due INTEGER, target INTEGER, offset INTEGER, size INTEGER);
+    number INTEGER PRIMARY KEY, due INTEGER, target INTEGER, offset INTEGER, size INTEGER,
+    mark INTEGER GENERATED ALWAYS AS ({_MARK}) STORED);
 CREATE INDEX IF NOT EXISTS pending_by_due ON pending (due, number);
 CREATE TABLE IF NOT EXISTS position (id INTEGER PRIMARY KEY CHECK (id = 0), content BLOB);
 """
@@ -80,16 +90,30 @@ class DelayIndex:
         connection.executescript(_TABLES)
 
     def _check(self) -> None:
-        """Damage would else be met in the middle of something: 0.3 s for a million messages."""
+        """Damage would else be met in the middle of something, or believed.
+
+        About a second for a million messages; SQLite's own integrity check takes ten.
+        """
         [found] = self._open.execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":
             raise sqlite3.DatabaseError(found)
+        changed, *rows = self._open.execute(
+            f"SELECT count(*) FILTER (WHERE mark IS NOT {_MARK}), {_SUMS} FROM pending NOT INDEXED"
+        ).fetchone()
+        if changed:
+            raise sqlite3.DatabaseError(f"{changed} rows are not as they were written")
+        indexed = self._open.execute(f"SELECT {_SUMS} FROM pending INDEXED BY pending_by_due")
+        if list(indexed.fetchone()) != rows:
+            raise sqlite3.DatabaseError("the order of its rows is damaged")
 
     def _position(self) -> IndexPosition | None:
         row = self._open.execute("SELECT content FROM position").fetchone()
         if row is None:
             return None
-        position = msgspec.msgpack.decode(row[0], type=IndexPosition)
+        checksum, content = row[0][:_CHECKSUM_BYTES], row[0][_CHECKSUM_BYTES:]
+        if checksum != _checksum(content):
+            raise sqlite3.DatabaseError("where it stands is damaged")
+        position = msgspec.msgpack.decode(content, type=IndexPosition)
         if position.format != FORMAT:
             raise sqlite3.DatabaseError(f"it has the unknown format {position.format}")
         return position
@@ -133,7 +157,8 @@ class DelayIndex:
 
     def commit(self, position: IndexPosition) -> None:
         content = msgspec.msgpack.encode(position)
-        self._open.execute("INSERT OR REPLACE INTO position VALUES (0, ?)", (content,))
+        checked = _checksum(content) + content
+        self._open.execute("INSERT OR REPLACE INTO position VALUES (0, ?)", (checked,))
         self._open.execute("COMMIT")
 
     def roll_back(self) -> None:
@@ -190,3 +215,7 @@ class DelayIndex:
         """Where the oldest message stands in the log."""
         found: int | None = self._open.execute("SELECT min(offset) FROM pending").fetchone()[0]
         return found
+
+
+def _checksum(content: bytes) -> bytes:
+    return crc32c(content).to_bytes(_CHECKSUM_BYTES, "big")

@@ -10,7 +10,8 @@ import msgspec
 from goqueue.state.delays.machine import Claim, DelayMachine, Target
 from goqueue.state.delays.records import TargetKey
 
-FORMAT: Final = 1
+# 2: rows and this have checksums.
+FORMAT: Final = 2
 
 
 class StoredTarget(msgspec.Struct, frozen=True, array_like=True):

@@ -5,7 +5,6 @@ Operations that a caller asked for find their partition in `LedPartitions`.
 
 import asyncio
 import logging
-import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -111,7 +110,7 @@ class HostedPartitions:
 
     def load(self, image: MetadataImage) -> None:
         """Open everything this node should host; called once, before any door is open."""
-        self._remove_strays(image)
+        self._set_strays_aside(image)
         for topic in image.topics.values():
             for view in self._hosted(topic):
                 self._add(topic, view, self._open_stored(topic, view))
@@ -248,8 +247,12 @@ class HostedPartitions:
         partition.trace = self._make_trace(topic, partition, partition.config)
         return partition
 
-    def _remove_strays(self, image: MetadataImage) -> None:
-        """Folders of topics whose deletion was cut short by a crash."""
+    def _set_strays_aside(self, image: MetadataImage) -> None:
+        """Folders of topics that the metadata does not know.
+
+        Either a crash cut their deletion short, or the metadata lost them, or it is not theirs:
+        nobody can tell, so they are kept. If it knows them again, they are back.
+        """
         stored = self._directory.stored_partitions()
         # A broker writes its cluster's id before anything else.
         if stored and not image.cluster_id:
@@ -260,8 +263,19 @@ class HostedPartitions:
         for folder in stored:
             topic = image.topics_by_id.get(folder.topic_id)
             if topic is None:
-                logger.warning("removing %s: its topic was deleted", folder.path)
-                shutil.rmtree(folder.path, ignore_errors=True)
+                logger.warning(
+                    "%s is kept as %s: the metadata does not know topic %s with id %s; "
+                    "`goqueue data remove-strays` deletes it",
+                    folder.path,
+                    self._directory.set_aside(folder),
+                    folder.tp.topic,
+                    folder.topic_id,
+                )
+        stored_names = {folder.tp for folder in stored}
+        for stray in self._directory.strays():
+            if stray.topic_id in image.topics_by_id and stray.tp not in stored_names:
+                logger.warning("%s is back: the metadata knows %s again", stray.path, stray.tp)
+                self._directory.take_back(stray)
 
 
 async def _delete(partition: Partition) -> None:

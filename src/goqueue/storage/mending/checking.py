@@ -15,6 +15,7 @@ from goqueue.storage.partition_files import (
     DELETED_FOLDER_SUFFIX,
     EPOCHS_FILE,
     IDENTITY_FILE,
+    PartitionIdentity,
 )
 from goqueue.storage.scan import scan
 from goqueue.storage.segment_files import LOG_SUFFIX
@@ -52,6 +53,27 @@ class DamagedSmallFile(NamedTuple):
 def stored_folders(disk: Disk, logs: Path) -> list[Path]:
     names = disk.listdir(logs)
     return [logs / name for name in sorted(names) if not name.endswith(DELETED_FOLDER_SUFFIX)]
+
+
+def stray_folders(disk: Disk, strays: Path) -> list[Path]:
+    """What a start set aside because the metadata did not know it."""
+    if not strays.is_dir():
+        return []
+    return [strays / name for name in sorted(disk.listdir(strays))]
+
+
+def check_strays(disk: Disk, strays: Path) -> Iterator[DamagedSmallFile]:
+    for path in stray_folders(disk, strays):
+        try:
+            whose = load(disk, path / IDENTITY_FILE, PartitionIdentity)
+        except DamagedFile:
+            whose = None
+        name = "whose it is" if whose is None else f"{whose.topic}-{whose.partition}"
+        yield DamagedSmallFile(
+            path,
+            f"the metadata did not know {name}",
+            "kept; `goqueue data remove-strays` deletes it",
+        )
 
 
 def check_folder(

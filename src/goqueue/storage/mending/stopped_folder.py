@@ -13,6 +13,7 @@ from goqueue.storage.data_directory import (
     LOCK_FILE,
     LOGS_FOLDER,
     METADATA_FOLDER,
+    STRAYS_FOLDER,
 )
 from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import DamagedFile, load
@@ -24,6 +25,8 @@ class StoppedFolder(NamedTuple):
 
     logs: Path
     metadata: Path
+    # May not be there.
+    strays: Path
     last_stop: CleanStop | None
 
 
@@ -47,4 +50,6 @@ def stopped_folder(disk: Disk, path: Path) -> Iterator[StoppedFolder]:
             last_stop = load(disk, path / CLEAN_FILE, CleanStop)
         except DamagedFile:
             last_stop = None
-        yield StoppedFolder(path / LOGS_FOLDER, path / METADATA_FOLDER, last_stop)
+        yield StoppedFolder(
+            path / LOGS_FOLDER, path / METADATA_FOLDER, path / STRAYS_FOLDER, last_stop
+        )
