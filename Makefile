@@ -6,9 +6,14 @@ BIN := $(VENV)/bin
 # The broker alone; and everything, for tests and Spark.
 READY := $(VENV)/.ready
 INSTALLED := $(VENV)/.installed
+FUZZING := $(VENV)/.fuzzing
 
 # Options of `goqueue serve`, such as: make run ARGS="--kafka-port 9192"
 ARGS ?=
+# What to fuzz (all, if none is named), for how long each, and whether to keep what is found.
+TARGETS ?=
+SECONDS ?= 60
+KEEP ?=
 # Two processes: much of the suite waits for servers and clients.
 PYTEST_ARGS ?= -n 2 --dist loadscope
 
@@ -17,7 +22,7 @@ apt_install = { SUDO=$$([ "$$(id -u)" = 0 ] || echo "sudo -n"); \
 	$$SUDO apt-get install -qq -y $(1) || { $$SUDO apt-get update -qq && $$SUDO apt-get install -qq -y $(1); }; } >/dev/null 2>&1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup hooks run test lint format bench soak soak-spark demo clean
+.PHONY: help setup hooks run test lint format bench soak soak-spark fuzz demo clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -69,11 +74,19 @@ soak-spark: $(INSTALLED) ## Exactly-once through Spark under 60 kills, an hour
 	$(BIN)/python -m tests.spark.standalone_cluster
 	$(BIN)/python -m tests.crash.spark_rounds --rounds 20
 
+fuzz: $(FUZZING) ## Fuzz for a minute each; TARGETS="sqs_requests …", SECONDS=600, KEEP=--keep
+	$(BIN)/python -m tests.fuzz $(TARGETS) --seconds $(SECONDS) $(KEEP)
+
+$(FUZZING): $(INSTALLED)
+	@$(BIN)/pip install -q --disable-pip-version-check --only-binary atheris -c constraints.txt -e '.[fuzz]' \
+		|| { echo "atheris has no wheel for this Python; 3.11 to 3.13 have one (make test replays the corpus without it)"; exit 1; }
+	@touch $@
+
 demo: $(INSTALLED) ## A tour: orders through a queue, a log and a Spark pipeline
 	@$(BIN)/python -m demo $(ARGS)
 
 clean: ## Remove what can be made again (not ./data)
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .fuzz build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A client that tests run as a process; it is no Python package.

@@ -106,7 +106,7 @@ def _named(tree: dict[str, Any], shapes: Mapping[str, _Flat]) -> dict[str, Any]:
         name, flat = by_member[member]
         items = [value[index] for index in sorted(value, key=_position)]
         if flat.key:
-            named[name] = {_part(item, flat.key): _part(item, flat.value) for item in items}
+            named[name] = {_key(item, flat.key): _part(item, flat.value) for item in items}
         else:
             named[name] = [
                 _named(item, shapes) if isinstance(item, dict) else item for item in items
@@ -119,6 +119,13 @@ def _position(index: str) -> int:
     if number is None:
         raise SqsError(ErrorKind.MALFORMED, f"{index} is not the number of a list's member.")
     return number
+
+
+def _key(item: object, name: str) -> str:
+    key = _part(item, name)
+    if not isinstance(key, str):
+        raise SqsError(ErrorKind.MALFORMED, f"{name} is a text and has no parts.")
+    return key
 
 
 def _part(item: object, name: str) -> Any:

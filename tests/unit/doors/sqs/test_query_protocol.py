@@ -50,6 +50,7 @@ def test_entries_with_attributes_inside() -> None:
     [
         ("Attribute.x.Name=a&Attribute.x.Value=b", ErrorKind.MALFORMED),
         ("Attribute.1.Name=a", ErrorKind.MISSING_PARAMETER),
+        ("Attribute.1.Name.x=a&Attribute.1.Value=b", ErrorKind.MALFORMED),
         ("Attribute=1&Attribute.1.Name=a", ErrorKind.MALFORMED),
         ("a=%ff", ErrorKind.MALFORMED),
         ("&".join(f"a{n}=1" for n in range(1_001)), ErrorKind.MALFORMED),
