@@ -21,9 +21,9 @@ log = logging.getLogger(__name__)
 # set off one of the middle generation: Python's own numbers.
 YOUNGEST: Final = 700
 MIDDLE: Final = 10
-# Collections of the middle generation after which the oldest is looked at and set apart: at most
-# some 80,000 objects, 10 ms.
-OLDEST: Final = 10
+# Collections of the middle generation after which the oldest is looked at and set apart: some
+# 30,000 objects, 10 ms with what becomes of them.
+OLDEST: Final = 4
 # What Python itself would wait for before it looks at the oldest.
 NEVER: Final = 2**31 - 1
 INTERVAL_SECONDS: Final = 0.1

@@ -35,6 +35,9 @@ class ServerNotReady(GoQueueError):
 class ServerProcess:
     """A broker process on free ports. It keeps data directory and ports over restarts."""
 
+    # What Python runs as `goqueue`.
+    PROGRAM: tuple[str, ...] = ("-m", "goqueue")
+
     def __init__(
         self,
         data_dir: Path | str,
@@ -76,7 +79,7 @@ class ServerProcess:
             raise ServerNotReady("the process is running already")
         ready_file = self._own_folder / "ready.json"
         ready_file.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "goqueue", "serve", "--data-dir", str(self._data_dir)]
+        command = [sys.executable, *self.PROGRAM, "serve", "--data-dir", str(self._data_dir)]
         command += ["--kafka-port", str(self._kafka_port), "--http-port", str(self._http_port)]
         command += ["--ready-file", str(ready_file), *self._options]
         with self._log_path.open("ab") as log:

@@ -723,3 +723,24 @@ def test_a_redrive_passes_letters_whose_topic_is_gone(open_broker: OpenBroker) -
             assert await queues(broker).redrive(ANYONE, "t") == Redriven(sent_back=0, gone=150)
 
     asyncio.run(scenario())
+
+
+def test_others_get_their_turn_while_very_many_queues_are_described(
+    open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("goqueue.broker.queues.registry.DESCRIBING_SECONDS", 0.0)
+    partitions = 50
+
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker, partitions)
+            await open_queues(broker, "g", "t")
+            describing = asyncio.create_task(queues(broker).describe_all(ANYONE))
+            turns = 0
+            while not describing.done():
+                await asyncio.sleep(0)
+                turns += 1
+            assert len(describing.result()) == partitions
+            assert turns > partitions
+
+    asyncio.run(scenario())

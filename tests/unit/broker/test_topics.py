@@ -1,10 +1,13 @@
 import asyncio
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
 
+from goqueue.broker.node import Node
 from goqueue.broker.own_grants import own_state
+from goqueue.model.broker_config import broker_config
 from goqueue.model.configs import (
     ConfigChange,
     ConfigOp,
@@ -27,6 +30,7 @@ from goqueue.model.errors import (
 from goqueue.model.records import NewRecord
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
+from goqueue.storage.disk import Disk
 from tests.callers import ANYONE
 from tests.publishing import publish
 from tests.unit.broker.conftest import OpenBroker
@@ -123,6 +127,28 @@ def test_creating_one_topic_many_times_at_once_makes_it_once(open_broker: OpenBr
             assert sum(isinstance(result, TopicExists) for result in results) == 7
 
     asyncio.run(scenario())
+
+
+def test_the_loop_does_not_wait_for_the_disk_while_a_topic_is_deleted(tmp_path: Path) -> None:
+    threads: set[int] = set()
+
+    class NotingDisk(Disk):
+        def unlink(self, path: Path) -> None:
+            if ".deleted" in str(path):
+                threads.add(threading.get_ident())
+            super().unlink(path)
+
+    async def scenario() -> None:
+        config = broker_config({"data.dir": str(tmp_path / "data")})
+        broker = await Node.open(config, disk=NotingDisk())
+        topics = BrokerService(broker).topics
+        await topics.create(ANYONE, NewTopic(name="orders", partitions=3))
+        await topics.delete(ANYONE, "orders")
+        await broker.close()
+
+    asyncio.run(scenario())
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 def test_a_deleted_topic_is_gone_with_its_files_and_may_be_made_anew(

@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Callable, Coroutine, Sequence
+from time import perf_counter
 from typing import Any, Final
 
 from goqueue.broker.partitions.partition import Partition
@@ -34,6 +35,8 @@ from goqueue.state.queues.range_set import RangeSet
 
 STATE_TOPIC: Final = "__queue_state"
 LEASE_ID_BITS: Final = 63
+# Queues are described for this long before others get their turn.
+DESCRIBING_SECONDS: Final = 0.005
 
 
 class QueueRegistry:
@@ -52,6 +55,7 @@ class QueueRegistry:
         self._work: set[asyncio.Task[Any]] = set()
         self._gaps = QueueGaps()
         self._is_looking = False
+        self._breathe_at_seconds = 0.0
         # Share groups that get messages of aborted transactions, too; as far as they have read.
         self.reads_uncommitted: set[str] = set()
         self.state = StateTopic(
@@ -148,6 +152,10 @@ class QueueRegistry:
             gaps = await self._look_for_gaps(key, partition)
             command = _describe(key, readable, partition.lanes.index, gaps)
             described.append(await shard.execute(command))
+            if perf_counter() > self._breathe_at_seconds:
+                # There may be thousands, of all groups that somebody asks for: others get a turn.
+                await asyncio.sleep(0)
+                self._breathe_at_seconds = perf_counter() + DESCRIBING_SECONDS
         return described
 
     async def _look_for_gaps(self, key: QueueKey, partition: Partition) -> RangeSet | None:

@@ -6,6 +6,7 @@ says what is enforced: unknown fields refused, limits, nothing optional that is 
 
 from collections.abc import Mapping
 from functools import lru_cache
+from threading import Lock
 from typing import Any, Final
 
 import msgspec
@@ -79,9 +80,18 @@ def openapi_config() -> OpenAPIConfig:
     )
 
 
-@lru_cache(maxsize=1)
+# Who asks meanwhile waits for the one that is made.
+_making: Final = Lock()
+
+
 def openapi_document(app: Litestar) -> bytes:
-    """The document of an app, which does not change while it runs."""
+    """The document of an app, which does not change while it runs. For any thread."""
+    with _making:
+        return _document(app)
+
+
+@lru_cache(maxsize=1)
+def _document(app: Litestar) -> bytes:
     document: dict[str, Any] = app.openapi_schema.to_schema()
     for path in document["paths"].values():
         for operation in path.values():

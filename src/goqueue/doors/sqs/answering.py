@@ -99,7 +99,7 @@ class Answering:
         name = ""
         try:
             body = await self._body(head, receive)
-            form = query_protocol.parse_form(body)
+            form = await query_protocol.read_form(body)
             name = form.pop("Action", "")
             action = _find(name)
             fields = query_protocol.unflatten(name, form)

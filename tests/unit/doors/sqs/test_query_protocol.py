@@ -1,9 +1,17 @@
+import asyncio
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 
 from goqueue.doors.sqs.errors import ErrorKind, SqsError, no_such_queue
-from goqueue.doors.sqs.query_protocol import NAMESPACE, answer_xml, error_xml, parse_form, unflatten
+from goqueue.doors.sqs.query_protocol import (
+    NAMESPACE,
+    answer_xml,
+    error_xml,
+    parse_form,
+    read_form,
+    unflatten,
+)
 
 
 def unflattened(action: str, form: str) -> dict[str, object]:
@@ -116,3 +124,16 @@ def test_errors() -> None:
     message = root.findtext("q:Error/q:Message", namespaces=names)
     assert message == "The specified queue does not exist for this wsdl version."
     assert root.findtext("q:RequestId", namespaces=names) == "id-1"
+
+
+def test_others_are_served_while_a_large_form_is_read() -> None:
+    async def scenario() -> None:
+        reading = asyncio.create_task(read_form(b"MessageBody=" + b"%25" * 1_000_000))
+        turns = 0
+        while not reading.done():
+            await asyncio.sleep(0.001)
+            turns += 1
+        assert reading.result() == {"MessageBody": "%" * 1_000_000}
+        assert turns > 5
+
+    asyncio.run(scenario())
