@@ -1,6 +1,7 @@
 """Decoding batches into Arrow rows: no broker, no Spark session."""
 
 import contextlib
+import datetime
 import struct
 import uuid
 from typing import Any
@@ -9,6 +10,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+)
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType
 
@@ -27,6 +36,7 @@ from goqueue.model.control import Marker, MarkerType, encode_marker
 from goqueue.model.errors import CorruptBatch
 from goqueue.model.records import NewRecord, Record, decode_records, encode_records
 from goqueue.spark.source.arrow_rows import ROWS_PER_BATCH, RowMaker
+from goqueue.spark.source.filter_bounds import bounds_of
 from goqueue.spark.source.options import COLUMNS
 from goqueue.spark.source.row_schema import row_schema
 
@@ -216,6 +226,42 @@ def test_large_batches_come_in_pieces() -> None:
         assert [len(batch) for batch in batches] == [ROWS_PER_BATCH, ROWS_PER_BATCH, 2]
         rows = pa.Table.from_batches(batches).to_pylist()
         assert [int(row["value"]) for row in rows] == list(range(5, count))
+
+
+def test_filters_choose_records_of_any_order_in_time() -> None:
+    hour = datetime.timedelta(hours=1)
+    noon = datetime.datetime(2026, 1, 31, 12, tzinfo=datetime.UTC)
+    # The last is late; one has no time.
+    moments = [noon, noon + hour, noon + 2 * hour, None, noon - hour]
+    records = [
+        NewRecord(
+            key=b"%d" % number,
+            value=b"",
+            timestamp_ms=-1 if moment is None else int(moment.timestamp() * 1000),
+        )
+        for number, moment in enumerate(moments)
+    ]
+    log = b"".join(bytes(batch_at(number, [each])) for number, each in enumerate(records))
+
+    def kept(*filters: Filter) -> list[int]:
+        wanted = LogRange(topic="t", topic_id=uuid.uuid4(), partition=3, start=0, end=9)
+        located = [LocatedBatch(position, header) for position, header in iterate_batches(log)]
+        maker = RowMaker(SCHEMA, wanted, {}, bounds_of(filters))
+        batches = maker.rows(FetchedBatches(content=log, batches=located))
+        return [row["offset"] for batch in batches for row in batch.to_pylist()]
+
+    assert kept() == [0, 1, 2, 3, 4]
+    assert kept(LessThan(("timestamp",), noon + hour)) == [0, 1, 4]  # Spark drops 1
+    assert kept(LessThanOrEqual(("timestamp",), noon - hour)) == [4]
+    assert kept(GreaterThanOrEqual(("timestamp",), noon)) == [0, 1, 2]
+    assert kept(
+        GreaterThanOrEqual(("timestamp",), noon), LessThan(("timestamp",), noon + hour)
+    ) == [0, 1]
+    assert kept(EqualTo(("key",), b"3")) == [3]
+    assert kept(In(("key",), (bytearray(b"3"), b"0", b"none"))) == [0, 3]
+    assert kept(EqualTo(("key",), "4")) == [4]
+    # Such is no stored key: Spark alone decides.
+    assert kept(EqualTo(("key",), 1.5)) == [0, 1, 2, 3, 4]
 
 
 def test_columns_that_nobody_wants_are_not_made() -> None:

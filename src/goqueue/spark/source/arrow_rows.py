@@ -9,8 +9,10 @@ import pyarrow as pa
 from goqueue.client.log_ranges import LogRange
 from goqueue.client.log_reader import FetchedBatches
 from goqueue.model.errors import CorruptBatch
+from goqueue.model.settings import INT64_MAX
 from goqueue.spark.source import record_scan
 from goqueue.spark.source.batch_sections import Numbers, SectionGroup, section_groups
+from goqueue.spark.source.filter_bounds import NO_BOUNDS, FilterBounds
 
 # About what one fetch holds of small records. With 10,000 Spark spends a fifth more on them.
 ROWS_PER_BATCH: Final = 32_768
@@ -24,15 +26,16 @@ class RowMaker:
     """Makes rows of one partition in the columns of `schema`."""
 
     def __init__(
-        self, schema: pa.Schema, wanted: LogRange, decoders: Mapping[str, FieldDecoder]
+        self,
+        schema: pa.Schema,
+        wanted: LogRange,
+        decoders: Mapping[str, FieldDecoder],
+        bounds: FilterBounds = NO_BOUNDS,
     ) -> None:
         self._schema = schema
         self._wanted = wanted
         self._decoders = decoders
-        self._bounds = np.zeros(record_scan.WANTED_PLACES, np.int64)
-        self._bounds[record_scan.FIRST_OFFSET] = wanted.start
-        self._bounds[record_scan.END_OFFSET] = wanted.end
-        self._bounds[record_scan.ANY_TIME] = 1
+        self._filter = _RecordFilter(wanted, bounds)
         self._topic = pa.repeat(pa.scalar(wanted.topic, pa.string()), ROWS_PER_BATCH)
         self._partition = pa.repeat(pa.scalar(wanted.partition, pa.int32()), ROWS_PER_BATCH)
 
@@ -41,7 +44,7 @@ class RowMaker:
             cursor = np.zeros(record_scan.CURSOR_PLACES, np.int64)
             while cursor[record_scan.CURSOR_BATCH] < len(group.batches):
                 scanned = _ScannedRows(self._schema, group, needs_offsets=bool(self._decoders))
-                broken = scanned.scan(cursor, self._bounds)
+                broken = scanned.scan(cursor, self._filter.table)
                 if broken is not None:
                     raise CorruptBatch(
                         f"{self._wanted.topic}-{self._wanted.partition}: a record in the batch at "
@@ -71,6 +74,25 @@ class RowMaker:
         raw = scanned.contents(field.name, stored)
         decode = self._decoders.get(field.name)
         return raw if decode is None else decode(raw, scanned.offsets())
+
+
+class _RecordFilter:
+    """Which records become rows, as `record_scan` wants to know it."""
+
+    def __init__(self, wanted: LogRange, bounds: FilterBounds) -> None:
+        keys = sorted(bounds.keys or ())
+        # Kept here: the table holds their addresses.
+        self._keys = np.frombuffer(b"".join(keys) or b"\0", np.uint8)
+        self._key_ends = np.cumsum([len(key) for key in keys] or [0], dtype=np.int64)
+        self.table = np.zeros(record_scan.WANTED_PLACES, np.int64)
+        self.table[record_scan.FIRST_OFFSET] = wanted.start
+        self.table[record_scan.END_OFFSET] = wanted.end
+        self.table[record_scan.ANY_TIME] = bounds.since_ms is None and bounds.until_ms is None
+        self.table[record_scan.FIRST_TIME_MS] = _or(bounds.since_ms, -INT64_MAX)
+        self.table[record_scan.END_TIME_MS] = _or(bounds.until_ms, INT64_MAX)
+        self.table[record_scan.KEY_COUNT] = len(keys)
+        self.table[record_scan.KEYS] = self._keys.ctypes.data
+        self.table[record_scan.KEYS_ENDS] = self._key_ends.ctypes.data
 
 
 class _ScannedRows:
@@ -207,6 +229,10 @@ _FIELDS: Final = {
         record_scan.VALUE_NULLS,
     ),
 }
+
+
+def _or(number: int | None, otherwise: int) -> int:
+    return otherwise if number is None else number
 
 
 def _bits(presence: pa.Buffer, count: int) -> pa.Buffer:

@@ -2,7 +2,8 @@
 
 Spark applies every filter again to the rows, so a bound may let through too much, but never too
 little. For that reason no filter ends a range by time: a producer's timestamps need not ascend, and
-a record after the first late one may be early again.
+a record after the first late one may be early again. Tasks hold such a filter, and one of keys,
+against each record before it becomes a row.
 """
 
 import datetime
@@ -25,6 +26,8 @@ from pyspark.sql.datasource import (
 from goqueue.model.settings import INT64_MAX
 
 _PUSHING_WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
+# Keys are compared one by one.
+_MAX_KEYS: Final = 64
 _MILLISECOND: Final = datetime.timedelta(milliseconds=1)
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
@@ -46,6 +49,10 @@ class FilterBounds:
     first_offset: int = 0
     end_offset: int = INT64_MAX
     since_ms: int | None = None
+    # Not included.
+    until_ms: int | None = None
+    # As they are stored.
+    keys: frozenset[bytes] | None = None
     partitions: frozenset[int] | None = None
     topics: frozenset[str] | None = None
 
@@ -82,10 +89,18 @@ def _narrow(
             first = bounds.first_offset if least is None else max(bounds.first_offset, int(least))
             end = bounds.end_offset if most is None else min(bounds.end_offset, int(most) + 1)
             return replace(bounds, first_offset=first, end_offset=end)
-        case "timestamp" if isinstance(least, datetime.datetime):
-            moment = least if least.tzinfo else least.astimezone(datetime.UTC)
-            since_ms = max((moment - _EPOCH) // _MILLISECOND, bounds.since_ms or 0)
-            return replace(bounds, since_ms=since_ms)
+        case "timestamp":
+            if isinstance(least, datetime.datetime):
+                since_ms = max(_milliseconds(least), bounds.since_ms or 0)
+                bounds = replace(bounds, since_ms=since_ms)
+            if isinstance(most, datetime.datetime):
+                # The whole millisecond that the bound lies in.
+                until_ms = min(_milliseconds(most) + 1, bounds.until_ms or INT64_MAX)
+                bounds = replace(bounds, until_ms=until_ms)
+            return bounds
+        case "key" if values is not None and len(values) <= _MAX_KEYS and _are_stored(values):
+            keys = frozenset(_stored(value) for value in values)
+            return replace(bounds, keys=_both(bounds.keys, keys))
         case "partition" if values is not None:
             given = frozenset(int(value) for value in values if value is not None)
             return replace(bounds, partitions=_both(bounds.partitions, given))
@@ -93,6 +108,18 @@ def _narrow(
             names = frozenset(str(value) for value in values if value is not None)
             return replace(bounds, topics=_both(bounds.topics, names))
     return bounds
+
+
+def _milliseconds(moment: datetime.datetime) -> int:
+    return ((moment if moment.tzinfo else moment.astimezone(datetime.UTC)) - _EPOCH) // _MILLISECOND
+
+
+def _are_stored(keys: tuple[Any, ...]) -> bool:
+    return all(isinstance(key, str | bytes | bytearray) for key in keys)
+
+
+def _stored(key: Any) -> bytes:
+    return key.encode() if isinstance(key, str) else bytes(key)
 
 
 def _both(known: frozenset[Any] | None, given: frozenset[Any]) -> frozenset[Any]:

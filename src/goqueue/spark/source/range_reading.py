@@ -12,6 +12,7 @@ from goqueue.client.log_ranges import EARLIEST, LogRange
 from goqueue.client.log_reader import read_range
 from goqueue.model.errors import OffsetOutOfRange, UnknownTopic, UnknownTopicId
 from goqueue.spark.source.field_decoding import FieldPlan
+from goqueue.spark.source.filter_bounds import NO_BOUNDS, FilterBounds
 from goqueue.spark.source.options import SourceOptions
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ class RowReading:
     plans: dict[str, FieldPlan]
 
 
-def read_rows(reading: RowReading, wanted: LogRange) -> "Iterator[pa.RecordBatch]":
+def read_rows(
+    reading: RowReading, wanted: LogRange, bounds: FilterBounds = NO_BOUNDS
+) -> "Iterator[pa.RecordBatch]":
     # Compiled code is loaded where rows are made, not on the driver.
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -40,7 +43,7 @@ def read_rows(reading: RowReading, wanted: LogRange) -> "Iterator[pa.RecordBatch
     options = reading.options
     subject = f"{wanted.topic}-{wanted.partition}"
     decoders = {name: plan.decoder(subject) for name, plan in reading.plans.items()}
-    maker = RowMaker(to_arrow_schema(reading.schema, timezone="UTC"), wanted, decoders)
+    maker = RowMaker(to_arrow_schema(reading.schema, timezone="UTC"), wanted, decoders, bounds)
     with LogCluster(
         options.bootstrap_servers, patience_seconds=options.patience_seconds, was_reached=True
     ) as cluster:

@@ -1,6 +1,7 @@
 """Batch reading: plan ranges on the driver, read one in each task."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
@@ -42,14 +43,17 @@ class BatchReader(DataSourceReader):
         # Spark makes one partition of None where `partitions` returned none.
         if partition.value is None:
             return iter(())
-        return read_rows(self._reading, partition.value)
+        return read_rows(self._reading, partition.value, self._bounds)
 
 
 class FilteringBatchReader(BatchReader):
     """Only for sessions with spark.sql.python.filterPushdown.enabled: others refuse it."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's name)
-        self._bounds = bounds_of(filters)
+        bounds = bounds_of(filters)
+        # A typed key is another value than what is stored.
+        has_stored_keys = not self._options.key.needs_registry
+        self._bounds = bounds if has_stored_keys else replace(bounds, keys=None)
         return filters
 
 
