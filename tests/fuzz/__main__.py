@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from tests.fuzz import corpus, http_api
 from tests.fuzz.catalogue import WATCHED, load_target
-from tests.fuzz.seeds.tables import GENERATED
+from tests.fuzz.seeds.tables import GENERATED, inputs_of
 from tests.fuzz.trimming import lines_covered, trimmed
 
 WORK: Final = Path(".fuzz")
@@ -74,7 +74,7 @@ def _guided(name: str, seconds: int) -> Outcome:
     inputs, findings = WORK / name / "inputs", WORK / name / "findings"
     for folder in (inputs, findings):
         folder.mkdir(parents=True, exist_ok=True)
-    for member, data in corpus.load(name).items():
+    for member, data in inputs_of(name).items():
         (inputs / member.replace("/", "-")).write_bytes(data)
     before = set(findings.iterdir())
     command = [sys.executable, "-m", "tests.fuzz.guided", name, str(inputs)]

@@ -7,9 +7,9 @@ import pytest
 
 from goqueue.doors.kafka.handlers import OPERATIONS
 from goqueue.doors.sqs.actions import ACTIONS
-from tests.access.web_requests import HTTP, REGISTRY
 from tests.fuzz import corpus
 from tests.fuzz.catalogue import WATCHED, load_target
+from tests.fuzz.seeds.tables import inputs_of
 from tests.fuzz.target import INPUT_MAX_BYTES, Target, judge
 
 # Of all targets together: it is cloned by everybody.
@@ -21,7 +21,7 @@ SLOWNESS = 3
 @pytest.mark.parametrize("name", WATCHED)
 def test_promises_are_kept(name: str) -> None:
     target = load_target(name)
-    inputs = corpus.load(name)
+    inputs = inputs_of(name)
     assert inputs
     try:
         for member, data in inputs.items():
@@ -59,30 +59,20 @@ def test_nothing_of_a_machine_is_in_it() -> None:
     assert not found
 
 
-def test_every_web_route_has_a_seed() -> None:
-    members = {member.rpartition("-")[0] for member in corpus.load("web_door")}
-    for table, prefix in ((HTTP, "http"), (REGISTRY, "registry")):
-        for method, route in table:
-            label = f"generated/{prefix} {method} {route.replace('/', '.')}"
-            assert label in members, f"{label}: python -m tests.fuzz --seeds"
-
-
 def test_every_kafka_operation_and_version_has_a_seed() -> None:
     versions = {
         (data[:2], data[2:4])
-        for member, data in corpus.load("kafka_requests").items()
+        for member, data in inputs_of("kafka_requests").items()
         if not member.startswith("found/")
     }
     for operation in OPERATIONS.values():
         for version in range(operation.min_version, operation.max_version + 1):
             head = (operation.api_key.to_bytes(2, "big"), version.to_bytes(2, "big"))
-            assert head in versions, (
-                f"{operation.name} version {version}: python -m tests.fuzz --seeds"
-            )
+            assert head in versions, f"{operation.name} version {version}"
 
 
 def test_every_sqs_action_has_a_seed_in_both_protocols() -> None:
-    inputs = list(corpus.load("sqs_requests").values())
+    inputs = list(inputs_of("sqs_requests").values())
     for action in ACTIONS:
         asked = f"Action={action}&".encode()
         assert any(data.startswith(f"JSON {action}\n".encode()) for data in inputs), action
