@@ -13,6 +13,8 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
         max_session_timeout_ms=config.group_max_session_timeout_ms,
         initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
         classic_max_size=config.group_max_size,
+        classic_member_max_bytes=config.group_member_max_bytes,
+        classic_group_max_bytes=config.group_max_bytes,
         consumer_max_size=config.group_consumer_max_size,
         consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
         consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,

@@ -273,6 +273,23 @@ class BrokerConfig(GroupDefaults, TracingSettings):
         maximum=INT32_MAX,
         doc="Members that a group of the classic protocol may have.",
     )
+    # What members of the classic protocol say and are assigned is opaque, kept in memory, and
+    # written to __consumer_offsets with every rebalance. In Kafka a whole group has to fit into one
+    # message of 1 MB; a subscription to 10,000 topics, under three protocols, takes 2 MB.
+    group_member_max_bytes: int = setting(
+        4 * 1024 * 1024,
+        minimum=1_024,
+        maximum=INT32_MAX,
+        doc="The subscription of a member of the classic protocol, under all its protocols; and "
+        "its assignment.",
+    )
+    # As much as the largest request, which brings the assignments of all members.
+    group_max_bytes: int = setting(
+        16 * 1024 * 1024,
+        minimum=1_024,
+        maximum=INT32_MAX,
+        doc="The subscriptions of all members of a classic group together, and their assignments.",
+    )
     group_consumer_max_size: int = setting(
         10_000,
         minimum=1,

@@ -22,7 +22,8 @@ _NEXT_STEP: Final[Mapping[GroupError, str]] = {
     GroupError.STALE_MEMBER_EPOCH: "the member epoch is not the current one; send a heartbeat",
     GroupError.GROUP_ID_NOT_FOUND: "there is no such group",
     GroupError.NON_EMPTY_GROUP: "the group has members; stop them first",
-    GroupError.GROUP_MAX_SIZE_REACHED: "the group has as many members as it may have",
+    GroupError.GROUP_MAX_SIZE_REACHED: "the group has as many members as it may have, or what "
+    "they subscribe to or are assigned is larger than group.member.max.bytes or group.max.bytes",
     GroupError.INCONSISTENT_GROUP_PROTOCOL: (
         "the other members of the group use none of the assignors offered"
     ),

@@ -20,7 +20,7 @@ from goqueue.model.groups.messages import (
     SyncGroup,
     SyncGroupResult,
 )
-from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember
+from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember, size_bytes
 from goqueue.state.groups.classic_rebalance import ClassicRebalance
 from goqueue.state.groups.records import ClassicGroupKey, ClassicGroupValue, record
 from goqueue.state.groups.refused import Refused
@@ -55,6 +55,7 @@ class ClassicProtocol:
             raise Refused(GroupError.UNKNOWN_MEMBER_ID)
         made = ClassicGroup(request.group_id, state_since_ms=now_ms)
         self._check_protocols(made, request)
+        self._check_bytes(made, request)
         if group is not None:
             out.records += group.tombstones()
         out.records.append(record(ClassicGroupKey(request.group_id), _EMPTY_GROUP))
@@ -74,6 +75,7 @@ class ClassicProtocol:
             self._drop_surplus(group, request.member_id, now_ms, out)
             return
         self._check_protocols(group, request)
+        self._check_bytes(group, request)
         if request.member_id == UNKNOWN_MEMBER_ID:
             self._join_new(group, request, ticket, now_ms, out)
         elif request.member_id in group.pending_members:
@@ -224,6 +226,13 @@ class ClassicProtocol:
         if group.state is ClassicState.PREPARING_REBALANCE:
             self._rebalance.advance(group, now_ms, out)
 
+    def _check_bytes(self, group: ClassicGroup, request: JoinGroup) -> None:
+        known_id = group.static_members.get(request.group_instance_id or "", request.member_id)
+        known = group.members.get(known_id)
+        others = group.subscription_bytes - (size_bytes(known.protocols) if known else 0)
+        if others + size_bytes(request.protocols) > self._settings.classic_group_max_bytes:
+            raise Refused(GroupError.GROUP_MAX_SIZE_REACHED)
+
     def _check_protocols(self, group: ClassicGroup, request: JoinGroup) -> None:
         if not group.supports(request.protocol_type, request.protocols):
             raise Refused(GroupError.INCONSISTENT_GROUP_PROTOCOL)
@@ -258,6 +267,8 @@ class ClassicProtocol:
         if group.state is ClassicState.PREPARING_REBALANCE:
             raise Refused(GroupError.REBALANCE_IN_PROGRESS)
         member = group.members[request.member_id]
+        if group.leader == member.member_id:
+            self._check_assignments(group, request)
         group.pending_sync.discard(member.member_id)
         if not group.pending_sync:
             self._registry.deadlines.cancel(Timer("sync", group.group_id))
@@ -268,6 +279,14 @@ class ClassicProtocol:
         member.sync_ticket = ticket
         if group.leader == member.member_id:
             self._stabilize(group, request, now_ms, out)
+
+    def _check_assignments(self, group: ClassicGroup, request: SyncGroup) -> None:
+        sizes = [len(request.assignments.get(member_id, b"")) for member_id in group.members]
+        if (
+            max(sizes) > self._settings.classic_member_max_bytes
+            or sum(sizes) > self._settings.classic_group_max_bytes
+        ):
+            raise Refused(GroupError.GROUP_MAX_SIZE_REACHED)
 
     def _stabilize(
         self, group: ClassicGroup, request: SyncGroup, now_ms: int, out: Outcome

@@ -57,6 +57,10 @@ class ClassicMember:
         return b""
 
 
+def size_bytes(protocols: tuple[MemberProtocol, ...]) -> int:
+    return sum(len(each.name) + len(each.metadata) for each in protocols)
+
+
 @dataclass(slots=True, eq=False)
 class ClassicGroup:
     group_id: str
@@ -79,6 +83,8 @@ class ClassicGroup:
     # None: the members do not say, or not in a form that can be read.
     subscribed_topics: frozenset[str] | None = None
     durable: ClassicGroupValue | None = None
+    # What all members have said under all their protocols.
+    subscription_bytes: int = 0
     _supporters: Counter[str] = field(default_factory=Counter)
     _awaiting_join: set[str] = field(default_factory=set)
 
@@ -181,6 +187,7 @@ class ClassicGroup:
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
         self._supporters.update({p.name for p in member.protocols})
+        self.subscription_bytes += size_bytes(member.protocols)
         self._note_join(member)
 
     def update(
@@ -192,6 +199,7 @@ class ClassicGroup:
         session_timeout_ms: int,
     ) -> None:
         self._supporters.subtract({p.name for p in member.protocols})
+        self.subscription_bytes += size_bytes(protocols) - size_bytes(member.protocols)
         member.protocols = protocols
         self._supporters.update({p.name for p in protocols})
         member.rebalance_timeout_ms = rebalance_timeout_ms
@@ -213,6 +221,7 @@ class ClassicGroup:
             return
         self._awaiting_join.discard(member_id)
         self._supporters.subtract({p.name for p in member.protocols})
+        self.subscription_bytes -= size_bytes(member.protocols)
         if member.instance_id is not None:
             self.static_members.pop(member.instance_id, None)
         if self.leader == member_id:

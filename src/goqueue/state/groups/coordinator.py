@@ -39,7 +39,7 @@ from goqueue.model.groups.share_messages import (
 )
 from goqueue.state.groups.admin import Administration
 from goqueue.state.groups.classic import ClassicProtocol
-from goqueue.state.groups.classic_group import ClassicGroup
+from goqueue.state.groups.classic_group import ClassicGroup, size_bytes
 from goqueue.state.groups.classic_members import ClassicMembers
 from goqueue.state.groups.classic_rebalance import ClassicRebalance
 from goqueue.state.groups.consumer import ConsumerProtocol
@@ -201,6 +201,8 @@ class GroupMachine:
             low, high = settings.min_session_timeout_ms, settings.max_session_timeout_ms
             if not low <= request.session_timeout_ms <= high:
                 raise Refused(GroupError.INVALID_SESSION_TIMEOUT)
+            if size_bytes(request.protocols) > settings.classic_member_max_bytes:
+                raise Refused(GroupError.GROUP_MAX_SIZE_REACHED)
             group = self._registry.groups.get(request.group_id)
             if isinstance(group, ShareGroup):
                 raise Refused(GroupError.INCONSISTENT_GROUP_PROTOCOL)
