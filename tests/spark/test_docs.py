@@ -16,6 +16,7 @@ from goqueue.cli import pipelines_run
 from goqueue.cli.main import app
 from tests.docs.pages import PAGES, SPARK_PAGES, blocks, name_of
 from tests.docs.reader import Reader
+from tests.spark.conftest import TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,6 +59,8 @@ def shared_session(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(pipelines_run, "_session", session)
 
 
+# A page is several tests' worth of queries.
+@pytest.mark.timeout(3 * TIMEOUT_SECONDS)
 @pytest.mark.usefixtures("shared_session")
 @pytest.mark.parametrize("page", [page for page in PAGES if page.name in SPARK_PAGES], ids=name_of)
 def test_a_reader_can_follow(page: Path, tmp_path: Path) -> None:
