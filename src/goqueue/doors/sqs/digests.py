@@ -29,8 +29,8 @@ def attributes_digest(attributes: Mapping[str, AttributeValue]) -> str | None:
         for text in (name, attribute.data_type or ""):
             data = text.encode()
             digest.update(_length(len(data)) + data)
-        if attribute.binary_value is not None:
-            kind, value = _BINARY, base64.b64decode(attribute.binary_value)
+        if attribute.is_binary:
+            kind, value = _BINARY, base64.b64decode(attribute.binary_value or "")
         else:
             kind, value = _TEXT, (attribute.string_value or "").encode()
         digest.update(kind + _length(len(value)) + value)

@@ -58,8 +58,8 @@ def derived_message_id(topic_id: UUID, partition: int, offset: int) -> str:
 def attribute_headers(attributes: Mapping[str, AttributeValue]) -> Iterator[Header]:
     for name, attribute in attributes.items():
         key = ATTRIBUTE_PREFIX + name if name.startswith(RESERVED_PREFIX) else name
-        if attribute.binary_value is not None:
-            yield key, base64.b64decode(attribute.binary_value)
+        if attribute.is_binary:
+            yield key, base64.b64decode(attribute.binary_value or "")
         else:
             yield key, (attribute.string_value or "").encode()
         if attribute.data_type != "String":

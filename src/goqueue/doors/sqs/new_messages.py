@@ -135,10 +135,10 @@ def attributes_size(attributes: AttributeMap) -> int:
     size = 0
     for name, attribute in attributes.items():
         size += len(name.encode()) + len(attribute.data_type or "")
-        if attribute.string_value is not None:
-            size += len(attribute.string_value.encode())
-        elif attribute.binary_value is not None:
-            size += len(attribute.binary_value) * 3 // 4
+        if attribute.is_binary:
+            size += len(attribute.binary_value or "") * 3 // 4
+        else:
+            size += len((attribute.string_value or "").encode())
     return size
 
 
@@ -232,15 +232,14 @@ def _check_value(name: str, attribute: AttributeValue, owner: str) -> None:
             f"The type of message ({owner}) attribute '{name}' is invalid. You must use only the "
             "following supported type prefixes: Binary, Number, String."
         )
-    is_binary = kind.startswith("Binary")
-    value = attribute.binary_value if is_binary else attribute.string_value
+    value = attribute.binary_value if attribute.is_binary else attribute.string_value
     if not value:
         prefix = kind.partition(".")[0]
         raise invalid_value(
             f"Message ({owner}) attribute '{name}' must contain a non-empty value of type "
             f"'{prefix if prefix != 'Number' else 'String'}'."
         )
-    if is_binary:
+    if attribute.is_binary:
         _check_base64(name, value, owner)
     elif not is_sendable(value):
         raise invalid_value(

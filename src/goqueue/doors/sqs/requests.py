@@ -24,6 +24,11 @@ class AttributeValue(_Request, frozen=True, kw_only=True, rename="pascal", omit_
     string_value: str | None = None
     binary_value: str | None = None
 
+    @property
+    def is_binary(self) -> bool:
+        """The type says which of the two values counts; the other one is not looked at."""
+        return (self.data_type or "").startswith("Binary")
+
 
 AttributeMap = Annotated[dict[str, AttributeValue], _ListMax]
 

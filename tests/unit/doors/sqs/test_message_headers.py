@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goqueue.doors.sqs.digests import attributes_digest
 from goqueue.doors.sqs.message_headers import (
     ATTRIBUTES_MAX,
     attribute_headers,
@@ -50,6 +51,14 @@ def test_attributes_come_back_as_they_were_sent(attributes: dict[str, AttributeV
     stored = record(("sqs-message-id", b"id"), *attribute_headers(attributes))
     assert attributes_of(stored, is_base64=False) == attributes
     assert system_facts(stored.headers).message_id == "id"
+
+
+@pytest.mark.parametrize("other", ["ä", "not base64"])
+def test_the_type_says_which_value_counts(other: str) -> None:
+    text = AttributeValue(data_type="String", string_value="x", binary_value=other)
+    assert list(attribute_headers({"a": text})) == [("a", b"x")]
+    plain = AttributeValue(data_type="String", string_value="x")
+    assert attributes_digest({"a": text}) == attributes_digest({"a": plain})
 
 
 def test_headers_of_other_producers() -> None:
