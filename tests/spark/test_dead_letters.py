@@ -107,14 +107,28 @@ def test_counted_and_sent_back_once(
     assert all(row.redrivenBy.startswith("redrive.") for row in rows)
 
 
-def test_what_the_broker_sent_back_is_known(
+def test_broker_and_pipeline_know_what_the_other_sent_back(
     spark: "SparkSession", broker: ServerProcess, letters: DeadLetters
 ) -> None:
     api = HttpApi(broker.http_url)
-    answer = api.post("topics", letters.topic, "dlq", "redrive", body={"limit": None})
-    assert answer["sentBack"] == 4
-    assert {row.redrivenBy for row in letters.frame(spark).collect()} == {"broker"}
+
+    def sent_by_broker(limit: int | None) -> int:
+        answer = api.post("topics", letters.topic, "dlq", "redrive", body={"limit": limit})
+        return int(answer["sentBack"])
+
+    assert sent_by_broker(1) == 1
+    assert redrive(spark, letters, "exception = 'no stock'") in (1, 2)
+    left = len(api.get("topics", letters.topic, "dlq")["deadLetters"])
+    # What a pipeline sent back does not count, and is not sent again.
+    assert sent_by_broker(left) == left > 0
+    assert api.get("topics", letters.topic, "dlq")["deadLetters"] == []
     assert redrive(spark, letters) == 0
+    by = [row.redrivenBy for row in letters.frame(spark).collect()]
+    assert len(by) == 4
+    assert by.count("broker") == 1 + left
+    assert values_of(letters.bootstrap_servers, letters.topic) == sorted(
+        b"%d" % number for number in [*range(6), *range(4)]
+    )
 
 
 def test_bad_definitions(spark: "SparkSession", letters: DeadLetters, tmp_path: Path) -> None:

@@ -708,6 +708,36 @@ def test_a_redrive_asks_the_schemas_of_the_topic(open_broker: OpenBroker) -> Non
     asyncio.run(scenario())
 
 
+def test_a_redrive_leaves_out_what_has_a_mark(open_broker: OpenBroker) -> None:
+    """Somebody else sent it back, and wrote the mark in the same transaction."""
+
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            topics = BrokerService(broker).topics
+            await topics.create(ANYONE, NewTopic(name="t.dlq", partitions=1))
+            letters = broker.topic("t.dlq")
+            said = (("goqueue-dlq-topic", b"t"),)
+            await store(broker, "t.dlq", [NewRecord(value=v, headers=said) for v in (b"a", b"b")])
+            await topics.create(ANYONE, NewTopic(name="t.dlq.redriven", partitions=1))
+            keys = [
+                f"{letters.id}/0/0",
+                f"{broker.topic('t').id}/0/1",
+                "redrive",
+                f"{letters.id}/0/x",
+            ]
+            marks = [NewRecord(key=key.encode(), value=b"redrive.1") for key in keys]
+            await store(broker, "t.dlq.redriven", marks)
+            listed = await queues(broker).dead_letters(ANYONE, "t", limit=10)
+            assert [each.record.value for each in listed] == [b"b"]
+            assert await queues(broker).redrive(ANYONE, "t", limit=1) == Redriven(1, 0)
+            assert values(await receive(broker)) == [b"b"]
+            assert await queues(broker).dead_letters(ANYONE, "t", limit=10) == []
+            assert broker.partition("t.dlq.redriven", 0).high_watermark == len(keys) + 1
+
+    asyncio.run(scenario())
+
+
 def test_a_redrive_passes_letters_whose_topic_is_gone(open_broker: OpenBroker) -> None:
     async def scenario() -> None:
         async with open_broker() as broker:

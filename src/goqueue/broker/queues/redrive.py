@@ -1,8 +1,8 @@
 """Dead letters: looked at, and sent back to where they came from.
 
-A redrive reads the dead-letter topic as a queue of its own group, so that what was sent back is
-remembered, and an interrupted redrive goes on where it was. A crash between the two steps sends the
-message back once more.
+A redrive reads the dead-letter topic as a queue of its own group, so that an interrupted one goes
+on where it was. A letter with a mark was sent back already, here or by a pipeline on Spark. A crash
+between a message and its mark sends the message back once more.
 """
 
 from collections.abc import AsyncIterator, Callable, Set
@@ -12,6 +12,7 @@ from goqueue.broker.own_grants import OwnWork, own_group
 from goqueue.broker.queues.dead_letters import is_stand_in
 from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.queues.queues import Queues
+from goqueue.broker.queues.redrive_marks import RedriveMarks
 from goqueue.broker.queues.tracing import sending_back
 from goqueue.model.errors import AccessDenied, GoQueueError, UnfitRecord, UnknownTopic
 from goqueue.model.header_names import DEAD_LETTER_PREFIX, DEAD_LETTER_TOPIC
@@ -39,6 +40,7 @@ async def list_dead_letters(
     if letters not in host.image.topics:
         return []
     floors = await queues.registry.floors(_GROUP, letters)
+    marked = await RedriveMarks(host, letters).read(floors)
     found: list[StoredDeadLetter] = []
     for part in host.topic(letters).partitions:
         partition = host.partition(letters, part.index)
@@ -47,7 +49,12 @@ async def list_dead_letters(
             page = await host.log.read_records(
                 letters, part.index, offset, limit=limit - len(found), max_bytes=PAGE_BYTES
             )
-            found += [StoredDeadLetter(part.index, record) for record in page.records]
+            sent_back = marked.get(part.index, frozenset())
+            found += [
+                StoredDeadLetter(part.index, record)
+                for record in page.records
+                if record.offset not in sent_back
+            ]
             if page.next_offset == offset:
                 break
             offset = page.next_offset
@@ -72,7 +79,19 @@ async def redrive(
     """
     sent_back = 0
     gone: list[Delivery] = []
-    async for delivery in _deliveries(host, queues, letters, limit):
+    if letters not in host.image.topics:
+        return Redriven(0, 0)
+    marks = RedriveMarks(host, letters)
+    marked = await marks.read(await queues.registry.floors(_GROUP, letters))
+
+    def wanted() -> int:
+        """How many more."""
+        return BATCH_MESSAGES if limit is None else limit - sent_back - len(gone)
+
+    async for delivery in _deliveries(host, queues, letters, wanted):
+        if delivery.record.offset in marked.get(delivery.partition, ()):
+            await _settle(queues, letters, delivery, AckAction.ACCEPT)
+            continue
         if is_stand_in(delivery.record):
             gone.append(delivery)
             continue
@@ -88,6 +107,7 @@ async def redrive(
         except (UnknownTopic, UnknownOrigin, AccessDenied, UnfitRecord):
             gone.append(delivery)
             continue
+        await marks.add(delivery.partition, delivery.record.offset)
         await _settle(queues, letters, delivery, AckAction.ACCEPT)
         queues.dead_letters.sent_back[delivery.topic] += 1
         sent_back += 1
@@ -104,19 +124,18 @@ async def _settle(
 
 
 async def _deliveries(
-    host: QueueHost, queues: Queues, letters: ReadableTopic, limit: int | None
+    host: QueueHost, queues: Queues, letters: ReadableTopic, wanted: Callable[[], int]
 ) -> AsyncIterator[Delivery]:
-    if letters not in host.image.topics:
-        return
+    """`wanted` is asked before each batch: what is delivered and not handled stays leased."""
     await queues.registry.open(_GROUP, letters, settings=SETTINGS)
     # Dead letters that come while this runs are for the next time.
     left = sum(
         host.partition(letters, part.index).high_watermark
         for part in host.topic(letters).partitions
     )
-    left = left if limit is None else min(left, limit)
-    while left > 0:
-        request = Receive(max_messages=min(left, BATCH_MESSAGES), until_empty=True)
+    while left > 0 and wanted() > 0:
+        most = min(left, wanted(), BATCH_MESSAGES)
+        request = Receive(max_messages=most, until_empty=True)
         found = await queues.receive(_GROUP, letters, request)
         if not found:
             return

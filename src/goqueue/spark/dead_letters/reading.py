@@ -4,41 +4,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from goqueue.client.http_address import find_http_url
-from goqueue.client.http_api import HttpApi
 from goqueue.client.log_cluster import LogCluster
 from goqueue.client.log_ranges import LATEST, READ_COMMITTED
 from goqueue.model.errors import UnknownTopic
 from goqueue.model.header_names import DEAD_LETTER_PREFIX
-from goqueue.model.names import TOPIC_NAME_MAX_LENGTH
+from goqueue.model.queues.dead_letters import dead_letter_topic, marks_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-# The broker's own redrive reads dead letters as a queue of this group.
-BROKER_GROUP: Final = "goqueue.redrive"
 # Headers that programs put the failure into, tried in this order.
 EXCEPTION_HEADERS: Final = ("exception", "error", "goqueue-error", "x-exception-message")
 GROUPS: Final = ("reason", "sourceTopic", "group", "bucket", "exception")
 
-_SUFFIX: Final = ".dlq"
-_MARKS_SUFFIX: Final = ".redriven"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetters:
-    """The dead letters of a topic, and the marks of those that Spark sent back."""
+    """The dead letters of a topic, and the marks of those that were sent back."""
 
     bootstrap_servers: str
     topic: str
 
     @property
     def letters_topic(self) -> str:
-        return _shortened(self.topic, _SUFFIX)
+        return dead_letter_topic(self.topic)
 
     @property
     def marks_topic(self) -> str:
-        return _shortened(self.topic, _SUFFIX + _MARKS_SUFFIX)
+        return marks_topic(self.letters_topic)
 
     def frame(
         self, spark: "SparkSession", *, exception_headers: Sequence[str] = EXCEPTION_HEADERS
@@ -47,7 +40,7 @@ class DeadLetters:
         deliveries, diedAt, exception, redrivenBy, and the record itself.
 
         `redrivenBy` is null where it was not sent back, and else the id of the redrive, or
-        `broker`.
+        `broker` for `goqueue dlq redrive`.
         """
         from pyspark.sql import functions
 
@@ -71,9 +64,7 @@ class DeadLetters:
             found = found.withColumn("redrivenBy", functions.lit(None).cast("string"))
         else:
             found = found.join(functions.broadcast(self.marks(spark)), "place", "left")
-        return found.withColumn(
-            "redrivenBy", functions.coalesce("redrivenBy", self._by_broker())
-        ).drop("place")
+        return found.drop("place")
 
     def letters_id(self) -> str:
         """Of the dead-letter topic: one that is made again begins anew."""
@@ -91,7 +82,7 @@ class DeadLetters:
             return str(topic.id), cluster.offsets({place: LATEST}, isolation=READ_COMMITTED)[place]
 
     def marks(self, spark: "SparkSession") -> "DataFrame":
-        """place (partition/offset of the letter) and redrivenBy, of what Spark sent back."""
+        """place (partition/offset of the letter) and redrivenBy, of what was sent back."""
         from pyspark.sql import functions
 
         found = self._read(spark, self.marks_topic).select(
@@ -99,25 +90,10 @@ class DeadLetters:
             functions.col("value").cast("string").alias("redrivenBy"),
         )
         prefix = f"{self.letters_id()}/"
-        return found.where(functions.col("letter").startswith(prefix)).select(
+        marked = found.where(functions.col("letter").startswith(prefix)).select(
             functions.substr("letter", functions.lit(len(prefix) + 1)).alias("place"), "redrivenBy"
         )
-
-    def _by_broker(self) -> "Column":
-        from pyspark.sql import functions
-
-        queues = HttpApi(find_http_url(self.bootstrap_servers)).get("reliability", "stats")
-        floors = {
-            queue["partition"]: queue["floor"]
-            for queue in queues["queues"]
-            if queue["topic"] == self.letters_topic and queue["group"] == BROKER_GROUP
-        }
-        below = functions.lit(False)
-        for partition, floor in floors.items():
-            below = below | (
-                (functions.col("partition") == partition) & (functions.col("offset") < floor)
-            )
-        return functions.when(below, "broker")
+        return marked.dropDuplicates(["place"])
 
     def _read(self, spark: "SparkSession", topic: str) -> "DataFrame":
         return (
@@ -144,10 +120,6 @@ def report(letters: "DataFrame", *, by: Sequence[str], bucket: str) -> "DataFram
         )
         .orderBy(functions.desc("total"), *by)
     )
-
-
-def _shortened(topic: str, suffix: str) -> str:
-    return topic[: TOPIC_NAME_MAX_LENGTH - len(suffix)] + suffix
 
 
 def _header(name: str) -> "Column":

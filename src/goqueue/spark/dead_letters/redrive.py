@@ -11,16 +11,12 @@ from typing import TYPE_CHECKING, Final
 from goqueue.client.admin import KafkaAdmin
 from goqueue.client.log_cluster import LogCluster
 from goqueue.model.header_names import DEAD_LETTER_PREFIX, DELAY_MS, DELIVER_AT
+from goqueue.model.queues.dead_letters import MARKS_PARTITIONS, MARKS_SETTINGS
 from goqueue.spark.dead_letters.reading import DeadLetters
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_KEPT_FOR_EVER: Final = {
-    "retention.ms": "-1",
-    "retention.bytes": "-1",
-    "cleanup.policy": "delete",
-}
 # They waited already, and transactions take no delays.
 _DELAY_HEADERS: Final = (DELAY_MS, DELIVER_AT)
 
@@ -62,9 +58,9 @@ def waiting(frame: "DataFrame", letters: DeadLetters, where: str | None) -> "Dat
 def _make_marks(letters: DeadLetters) -> tuple[str, int]:
     async def make() -> None:
         async with KafkaAdmin(letters.bootstrap_servers) as admin:
-            # One partition, for its end is part of a redrive's id; and for ever, whatever the
-            # broker's defaults: a letter without its mark would be sent back again.
-            await admin.create_topic(letters.marks_topic, partitions=1, settings=_KEPT_FOR_EVER)
+            await admin.create_topic(
+                letters.marks_topic, partitions=MARKS_PARTITIONS, settings=dict(MARKS_SETTINGS)
+            )
 
     asyncio.run(make())
     made = letters.marks_end()
