@@ -29,7 +29,7 @@ class Contest:
         self._folder = folder
         self._rows = rows
         self._runs = 0
-        self.spark, self.connector = _start_session()
+        self.spark, self.connector = start_session()
 
     def versions(self) -> str:
         connector = self.connector or "none to be had"
@@ -96,7 +96,7 @@ class Contest:
         return rows
 
 
-def _start_session() -> "tuple[SparkSession, str | None]":
+def start_session() -> "tuple[SparkSession, str | None]":
     """With the Kafka connector if it can be had; else without, and None."""
     settings = {"spark.driver.memory": "4g", "spark.log.level": "ERROR"}
     try:

@@ -14,11 +14,14 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from goqueue.spark.plain_errors import plain_errors
+
 if TYPE_CHECKING:
     from goqueue.spark.source.options import SourceOptions
     from goqueue.spark.source.range_reading import RowReading
 
 
+@plain_errors
 class GoQueueSource(DataSource):
     @classmethod
     def name(cls) -> str:

@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from goqueue.spark.archive.delta_files import DataFileWriter, WrittenFiles
 from goqueue.spark.archive.delta_table import BatchMark, TableTarget, commit_files
+from goqueue.spark.plain_errors import plain_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,6 +51,7 @@ class DeltaSink(DataSource):
         return DeltaWriter(pickle.loads(base64.b64decode(self.options[_WRITE])))
 
 
+@plain_errors
 class DeltaWriter(DataSourceArrowWriter):
     def __init__(self, write: TableWrite) -> None:
         self._write = write

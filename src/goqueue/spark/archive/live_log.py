@@ -23,6 +23,7 @@ from goqueue.spark.archive.delta_table import TableTarget
 from goqueue.spark.archive.losses import tell_loss
 from goqueue.spark.archive.rows import with_fields
 from goqueue.spark.archive.table import RECORD_COLUMNS, next_offsets, open_archive
+from goqueue.spark.plain_errors import plain_errors
 from goqueue.spark.source.field_decoding import FieldPlan
 from goqueue.spark.source.filter_bounds import filters_are_pushed
 from goqueue.spark.source.log_position import LogPosition, PositionKind
@@ -96,6 +97,7 @@ def live_frame(spark: "SparkSession", live: LiveLog) -> "DataFrame":
     return spark.read.format(FORMAT).option(_LOG, encoded).load()
 
 
+@plain_errors
 class _LiveReader(BatchReader):
     def __init__(self, live: LiveLog) -> None:
         reading = RowReading(options=live.options, schema=live.record_schema, plans={})

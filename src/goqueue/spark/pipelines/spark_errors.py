@@ -12,7 +12,7 @@ _ERROR_CLASS: Final = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] ?")
 _RAISED: Final = re.compile(
     r"^(?P<type>[A-Za-z_][\w.]*(?:Error|Exception|[a-z]\w*))(?:: (?P<what>.*))?$", re.MULTILINE
 )
-_OURS: Final = re.compile(r"^goqueue\.[\w.]+: (?P<what>.+)$", re.MULTILINE)
+_OURS: Final = re.compile(r"(?:^|: ?)goqueue\.[\w.]+: (?P<what>.+)$", re.MULTILINE)
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _STREAM_FAILED: Final = re.compile(
     r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ", re.DOTALL

@@ -24,6 +24,7 @@ from goqueue.client.transaction_group import TransactionGroup
 from goqueue.model.errors import GoQueueError
 from goqueue.model.transactions.group_names import member_id
 from goqueue.spark.option_names import InvalidOption
+from goqueue.spark.plain_errors import plain_errors
 from goqueue.spark.sink.options import (
     AT_LEAST_ONCE,
     WriterOptions,
@@ -81,6 +82,7 @@ def _parse(
     return parsed
 
 
+@plain_errors
 class GoQueueBatchWriter(DataSourceArrowWriter):
     """Made once on the driver; tasks and the end of the write get copies of it."""
 
@@ -115,6 +117,7 @@ class GoQueueBatchWriter(DataSourceArrowWriter):
         return None if self._options.transaction_id is not None else _ANONYMOUS_KEEP_MS
 
 
+@plain_errors
 class GoQueueStreamWriter(DataSourceStreamArrowWriter):
     """Made anew for every batch and every commit: what it must know comes with the messages."""
 

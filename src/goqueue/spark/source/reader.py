@@ -8,6 +8,7 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from goqueue.client.log_cluster import LogCluster
 from goqueue.client.log_ranges import LogRange
+from goqueue.spark.plain_errors import plain_errors
 from goqueue.spark.source.filter_bounds import NO_BOUNDS, FilterBounds, bounds_of
 from goqueue.spark.source.options import SourceOptions
 from goqueue.spark.source.range_planning import (
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+@plain_errors
 class BatchReader(DataSourceReader):
     def __init__(self, options: SourceOptions, reading: RowReading) -> None:
         self._options = options
@@ -46,6 +48,7 @@ class BatchReader(DataSourceReader):
         return read_rows(self._reading, partition.value, self._bounds)
 
 
+@plain_errors
 class FilteringBatchReader(BatchReader):
     """Only for sessions with spark.sql.python.filterPushdown.enabled: others refuse it."""
 

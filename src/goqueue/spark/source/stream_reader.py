@@ -18,6 +18,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from goqueue.client.log_cluster import LogCluster
+from goqueue.spark.plain_errors import plain_errors
 from goqueue.spark.source.options import SourceOptions
 from goqueue.spark.source.range_reading import RowReading, read_rows
 from goqueue.spark.source.stream_offsets import StreamOffsets
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+@plain_errors
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions, reading: RowReading) -> None:
         self._options = options

@@ -33,6 +33,11 @@ latestOffset: Traceback (most recent call last):
             "there is no topic 'x'; make",
         ),
         (
+            "[PYTHON_DATA_SOURCE_ERROR] Failed to get the schema: "
+            "goqueue.spark.option_names.InvalidOption: there is no option 'x'\n SQLSTATE: 38000",
+            "there is no option 'x'",
+        ),
+        (
             PYTHON.format(raised="ZeroDivisionError: division by zero"),
             "/own/client.py:9: ZeroDivisionError: division by zero",
         ),
