@@ -86,11 +86,15 @@ class FieldPlan:
             schemas,
             skip_undecodable=self.skip_undecodable,
         )
-        if self.format != "avro":
-            return by_row
-        from goqueue.spark.source.columnar.formats import avro_decoder
+        from goqueue.spark.source.columnar.formats import avro_decoder, json_decoder
 
-        return avro_decoder(self.chosen, arrow_type, schemas, by_row)
+        match self.format:
+            case "avro":
+                return avro_decoder(self.chosen, arrow_type, schemas, by_row)
+            # Who stops at newer schemas looks at the schema of each record.
+            case "json" if self.evolution != STOP:
+                return json_decoder(arrow_type, by_row)
+        return by_row
 
     def _reader(self, schemas: WriterSchemas) -> Callable[[bytes, int], Any]:
         match self.format:

@@ -46,17 +46,10 @@ class ColumnDecoder:
 
     def _whole(self, column: "Column") -> "Column | None":
         """None if a record needs the other decoder."""
-        validity, ends, content = column.buffers()
-        if ends is None or content is None:  # a column of nothing
+        if not len(column):
             return None
-        first, last = _bounds(ends, column.offset, len(column))
-        self._column.prepare(len(column), last - first)
-        table = np.zeros(frames.PLACES, np.int64)
-        table[frames.CONTENT] = content.address
-        table[frames.ENDS] = ends.address + column.offset * 4
-        table[frames.VALIDITY] = 0 if validity is None else validity.address
-        table[frames.FIRST_BIT] = column.offset
-        table[frames.ROWS] = len(column)
+        table = frames.payload_table(column)
+        self._column.prepare(len(column), _content_bytes(column))
         table[frames.NULL_COLUMNS] = self._null_columns.ctypes.data
         table[frames.NULL_COUNT] = len(self._null_columns)
         while True:
@@ -91,7 +84,8 @@ class ColumnDecoder:
         return np.array(rows, np.int64).reshape(-1, _NUMBERS_PER_PROGRAM)
 
 
-def _bounds(ends: pa.Buffer, offset: int, count: int) -> tuple[int, int]:
-    """Where the content of the rows begins and ends."""
-    found = np.frombuffer(memoryview(ends), np.int32, offset + count + 1)
-    return int(found[offset]), int(found[offset + count])
+def _content_bytes(column: "Column") -> int:
+    ends = column.buffers()[1]
+    assert ends is not None, "a column with rows has ends"
+    found = np.frombuffer(memoryview(ends), np.int32)
+    return int(found[column.offset + len(column)] - found[column.offset])

@@ -8,11 +8,19 @@ from goqueue.client.registry import RegisteredSchema
 from goqueue.spark.source.avro_fields import parse_avro
 from goqueue.spark.source.columnar.avro_program import AvroProgram
 from goqueue.spark.source.columnar.decoder import ColumnDecoder
+from goqueue.spark.source.columnar.json_decoder import JsonColumnDecoder
 from goqueue.spark.source.columnar.memory import ColumnMemory, NoColumn
 from goqueue.spark.source.writer_schemas import WriterSchemas
 
 if TYPE_CHECKING:
     from goqueue.spark.source.arrow_rows import FieldDecoder
+
+
+def json_decoder(arrow_type: pa.DataType, by_row: "FieldDecoder") -> "FieldDecoder":
+    try:
+        return JsonColumnDecoder(arrow_type, by_row)
+    except NoColumn:
+        return by_row
 
 
 def avro_decoder(

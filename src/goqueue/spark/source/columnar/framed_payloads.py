@@ -3,7 +3,9 @@
 https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/#wire-format
 """
 
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
 
 from goqueue.spark.native_code import native
 from goqueue.spark.native_memory import load8, load32
@@ -41,7 +43,7 @@ _PROGRAM_BYTES: Final = 3 * 8
 
 
 @native
-def _is_null(table: int, row: int) -> bool:
+def is_null(table: int, row: int) -> bool:
     validity = place(table, VALIDITY)
     if validity == 0:
         return False
@@ -77,7 +79,7 @@ def read_avro_rows(table: int) -> int:
     content = place(table, CONTENT)
     while place(table, ROW) < place(table, ROWS):
         row = place(table, ROW)
-        if _is_null(table, row):
+        if is_null(table, row):
             if not append_nulls(place(table, NULL_COLUMNS), place(table, NULL_COUNT)):
                 return BROKEN
         else:
@@ -95,3 +97,15 @@ def read_avro_rows(table: int) -> int:
                 return BROKEN
         put(table, ROW, row + 1)
     return DONE
+
+
+def payload_table(column: Any) -> "np.ndarray[Any, np.dtype[np.int64]]":
+    """What an Arrow column of bytes is to compiled code; keep the column while it is used."""
+    validity, ends, content = column.buffers()
+    table = np.zeros(PLACES, np.int64)
+    table[CONTENT] = 0 if content is None else content.address
+    table[ENDS] = ends.address + column.offset * 4
+    table[VALIDITY] = 0 if validity is None else validity.address
+    table[FIRST_BIT] = column.offset
+    table[ROWS] = len(column)
+    return table
