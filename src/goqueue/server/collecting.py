@@ -5,13 +5,14 @@ circle. A full collection looks at every object and stops the broker meanwhile: 
 thousand partitions and all versions of Kafka's requests in memory, a second with ten thousand
 partitions. So what has outlived a collection of what is new is set apart (`gc.freeze`), and the
 next one does not look at it again. What is set apart and becomes garbage in a circle stays, which
-is bounded: when twice as much is set apart as there was after the last full collection, there is
-another.
+is bounded: when the process has grown by half since the last full collection, there is another.
 """
 
 import asyncio
 import gc
 import logging
+import resource
+import sys
 import time
 from typing import Final
 
@@ -27,10 +28,12 @@ OLDEST: Final = 4
 # What Python itself would wait for before it looks at the oldest.
 NEVER: Final = 2**31 - 1
 INTERVAL_SECONDS: Final = 0.1
-# Counting what is set apart takes a millisecond for each 100,000.
-COUNT_EVERY_SECONDS: Final = 60.0
-# A broker that has just started has few, and what its first clients make it load is no garbage.
-SET_APART_MIN: Final = 500_000
+# The most memory that the process ever took is looked at in place of the number of objects:
+# counting a million takes 100 ms. Below this it is not worth while.
+GROWN_FROM_BYTES: Final = 512 * 1024 * 1024
+GROWTH: Final = 1.5
+# Of `ru_maxrss` (getrusage(2)): kilobytes, but bytes on macOS.
+_MEMORY_UNIT: Final = 1 if sys.platform == "darwin" else 1024
 
 
 class Collecting:
@@ -38,8 +41,7 @@ class Collecting:
 
     def __init__(self) -> None:
         self._timer: asyncio.TimerHandle | None = None
-        self._set_apart = 0
-        self._counted_at = time.monotonic()
+        self._grown_bytes = GROWN_FROM_BYTES
 
     def start(self) -> None:
         # What start-up built stays. It is not looked at now: that would take 30 ms to find some
@@ -47,27 +49,23 @@ class Collecting:
         gc.freeze()
         gc.set_threshold(YOUNGEST, MIDDLE, NEVER)
         gc.enable()
-        self._set_apart = max(gc.get_freeze_count(), SET_APART_MIN)
+        self._grown_bytes = max(_peak_bytes(), GROWN_FROM_BYTES)
         self._timer = asyncio.get_running_loop().call_later(INTERVAL_SECONDS, self.look)
 
     def look(self) -> None:
         if gc.isenabled() and gc.get_count()[2] >= OLDEST:
             gc.collect()
             gc.freeze()
-        now = time.monotonic()
-        if now - self._counted_at > COUNT_EVERY_SECONDS:
-            self._counted_at = now
-            self.look_at_all_when_due()
+        if _peak_bytes() > self._grown_bytes * GROWTH:
+            self.look_at_all()
         self._timer = asyncio.get_running_loop().call_later(INTERVAL_SECONDS, self.look)
 
-    def look_at_all_when_due(self) -> None:
-        if gc.get_freeze_count() < 2 * self._set_apart:
-            return
+    def look_at_all(self) -> None:
         began = time.perf_counter()
         gc.unfreeze()
         found = gc.collect()
         gc.freeze()
-        self._set_apart = max(gc.get_freeze_count(), SET_APART_MIN)
+        self._grown_bytes = _peak_bytes()
         took_ms = (time.perf_counter() - began) * 1000
         log.info("looked for garbage among all objects: %d found in %.0f ms", found, took_ms)
 
@@ -75,3 +73,7 @@ class Collecting:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MEMORY_UNIT

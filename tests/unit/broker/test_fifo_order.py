@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Sequence
 
 from goqueue.broker.node import Node
+from goqueue.broker.queues.receiving import RECEIVE_BYTES
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.messages import AckAction
 from goqueue.model.queues.receiving import Receive
@@ -91,5 +92,27 @@ def test_a_receive_gives_as_many_of_one_group_as_it_can(open_broker: OpenBroker)
             await make_queue(node, *sent)
             assert names(await take(node, 10)) == [f"g0-m{n}" for n in range(10)]
             assert names(await take(node, 10)) == [f"g1-m{n}" for n in range(10)]
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_ends_after_some_megabytes_and_the_rest_comes_next(
+    open_broker: OpenBroker,
+) -> None:
+    large = b"x" * 900_000
+
+    async def scenario() -> None:
+        async with open_broker() as node:
+            await make_queue(node, "g2-m1")
+            await settle(node, await take(node, 1), AckAction.ACCEPT)
+            records = [NewRecord(key=b"g1", value=large + b"%d" % n) for n in range(9)]
+            for record in records:
+                await publish(node, "t", [record])
+            received: list[int] = []
+            while found := await take(node, 9):
+                assert sum(len(each.record.value or b"") for each in found) <= RECEIVE_BYTES
+                received += [int((each.record.value or b"")[len(large) :]) for each in found]
+                await settle(node, found, AckAction.ACCEPT)
+            assert received == list(range(9))
 
     asyncio.run(scenario())

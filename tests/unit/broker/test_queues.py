@@ -774,3 +774,38 @@ def test_others_get_their_turn_while_very_many_queues_are_described(
             assert turns > partitions
 
     asyncio.run(scenario())
+
+
+def test_a_list_of_dead_letters_ends_after_some_megabytes(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            await BrokerService(broker).topics.create(ANYONE, NewTopic(name="t.dlq", partitions=2))
+            for _ in range(12):
+                await store(broker, "t.dlq", [NewRecord(value=b"x" * 900_000)])
+            found = await queues(broker).dead_letters(ANYONE, "t", limit=1_000)
+            listed_bytes = sum(len(letter.record.value or b"") for letter in found)
+            assert 4_000_000 < listed_bytes < 6_000_000
+
+    asyncio.run(scenario())
+
+
+def test_others_get_their_turn_while_a_wide_topic_is_looked_through(
+    open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("goqueue.broker.queues.receiving.SWEEP_SECONDS", 0.0)
+    partitions = 50
+
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker, partitions)
+            await open_queues(broker, "g", "t")
+            receiving = asyncio.create_task(receive(broker))
+            turns = 0
+            while not receiving.done():
+                await asyncio.sleep(0)
+                turns += 1
+            assert receiving.result() == []
+            assert turns > partitions
+
+    asyncio.run(scenario())

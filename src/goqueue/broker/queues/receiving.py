@@ -5,6 +5,8 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
+from time import perf_counter
 from typing import Final
 
 from msgspec import structs
@@ -45,6 +47,8 @@ LOOK_BATCHES: Final = 1_000
 # Keys and values of one answer (one message at least): a few KB of compressed batches may hold
 # hundreds of megabytes.
 RECEIVE_BYTES: Final = 4 * 1024 * 1024
+# Partitions are looked at for this long before others get their turn: a topic may have thousands.
+SWEEP_SECONDS: Final = 0.005
 # Looks of one receive; with this it answers that there is nothing yet, within a second or two, and
 # the next receive goes on from there.
 LOOKS_MAX: Final = 100
@@ -187,7 +191,11 @@ class QueueReceiving:
         first = self._turn % len(queues)
         sweep = _Sweep(work)
         failure: GoQueueError | None = None
+        breathe_at = perf_counter() + SWEEP_SECONDS
         for key, partition in (*queues[first:], *queues[:first]):
+            if perf_counter() > breathe_at:
+                await asyncio.sleep(0)
+                breathe_at = perf_counter() + SWEEP_SECONDS
             wanted = _acquire(key, partition, request, request.max_messages - len(sweep.found))
             try:
                 if request.in_order:
@@ -215,6 +223,7 @@ class QueueReceiving:
                 if not sweep.has_passed_over:
                     sweep.idle.add(wanted.queue)
                 return
+            chosen = _fitting(chosen, RECEIVE_BYTES - sweep.size_bytes)
             only = tuple(OffsetRange(record.offset, record.offset + 1) for record in chosen)
             # Before the lease: a reader that goes away in between must not let others pass.
             order.delivered(chosen)
@@ -240,6 +249,8 @@ class QueueReceiving:
             )
             unread, records_max = ready, wanted.max_messages
             while unread and not choice.is_complete and not sweep.work.is_done:
+                if sum(map(content_bytes, choice.chosen())) >= RECEIVE_BYTES:
+                    break
                 limit = ReadLimit(records_max, LOOK_BYTES, LOOK_BATCHES)
                 messages = await self.reader.read(partition, unread, up_to=limit)
                 choice.offer(await self._pass_over(shard, partition, wanted, messages, sweep))
@@ -391,3 +402,13 @@ def _acquire(key: QueueKey, partition: Partition, request: Receive, size: int) -
         lanes=partition.lanes.index,
         lease_ms=request.lease_ms,
     )
+
+
+def _fitting(records: Sequence[Record], max_bytes: int) -> list[Record]:
+    """The first of them, one at least, that are not larger together."""
+    sizes = accumulate(map(content_bytes, records))
+    return [
+        record
+        for at, (record, size_bytes) in enumerate(zip(records, sizes, strict=True))
+        if at == 0 or size_bytes <= max_bytes
+    ]

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Set
 from typing import Final
 
 from goqueue.broker.own_grants import OwnWork, own_group
+from goqueue.broker.partitions.committed_records import content_bytes
 from goqueue.broker.queues.dead_letters import is_stand_in
 from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.queues.queues import Queues
@@ -31,30 +32,32 @@ _GROUP: Final = own_group(REDRIVE_GROUP, OwnWork.REDRIVE)
 SETTINGS: Final = QueueSettings(max_deliveries=0, has_dead_letters=False, lease_ms=60_000)
 BATCH_MESSAGES: Final = 100
 PAGE_BYTES: Final = 1_048_576
+# Keys and values of one list, and what the page that goes beyond has: a thousand letters may be a
+# gigabyte.
+LIST_BYTES: Final = 4 * 1024 * 1024
 
 
 async def list_dead_letters(
     host: QueueHost, queues: Queues, letters: ReadableTopic, *, limit: int
 ) -> list[StoredDeadLetter]:
-    """The oldest messages of a dead-letter topic that were not sent back."""
+    """The oldest messages of a dead-letter topic that were not sent back, as far as they fit."""
     if letters not in host.image.topics:
         return []
     floors = await queues.registry.floors(_GROUP, letters)
     marked = await RedriveMarks(host, letters).read(floors)
     found: list[StoredDeadLetter] = []
+    left_bytes = LIST_BYTES
     for part in host.topic(letters).partitions:
         partition = host.partition(letters, part.index)
         offset = max(floors.get(part.index, 0), partition.log_start_offset)
-        while len(found) < limit and offset < partition.high_watermark:
+        while len(found) < limit and offset < partition.high_watermark and left_bytes > 0:
             page = await host.log.read_records(
                 letters, part.index, offset, limit=limit - len(found), max_bytes=PAGE_BYTES
             )
             sent_back = marked.get(part.index, frozenset())
-            found += [
-                StoredDeadLetter(part.index, record)
-                for record in page.records
-                if record.offset not in sent_back
-            ]
+            kept = [record for record in page.records if record.offset not in sent_back]
+            found += [StoredDeadLetter(part.index, record) for record in kept]
+            left_bytes -= sum(map(content_bytes, kept))
             if page.next_offset == offset:
                 break
             offset = page.next_offset

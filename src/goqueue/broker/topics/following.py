@@ -80,6 +80,8 @@ class MetadataFollower:
         try:
             async for batch in watch:
                 await self._apply(batch.revision, batch.changes)
+                # Every group may have to look at its topics: one change in a turn of the loop.
+                await asyncio.sleep(0)
         finally:
             await watch.aclose()
         raise MetadataUnavailable("the metadata store was closed")
