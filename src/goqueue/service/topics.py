@@ -1,6 +1,9 @@
 """Topics and their settings: made, listed, described, changed, deleted."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from time import perf_counter
+from typing import Final
 from uuid import UUID
 
 from goqueue.broker.node import Node
@@ -9,6 +12,9 @@ from goqueue.model.configs import ConfigChange, ConfigEntry
 from goqueue.model.rights import CreatableTopic, DescribableTopic, Resource, Verb
 from goqueue.model.topics import NewTopic, TopicDescription, TopicView
 from goqueue.service.access import Access
+
+# Topics are described for this long before others get their turn; there may be thousands.
+DESCRIBING_SECONDS: Final = 0.005
 
 
 class TopicService:
@@ -50,15 +56,17 @@ class TopicService:
         right = self._access.describable_topic(caller, name)
         return self._described(caller, right, self._topics.describe(right))
 
-    def describe_all(self, caller: Caller) -> list[TopicDescription]:
+    async def describe_all(self, caller: Caller) -> AsyncIterator[TopicDescription]:
         """All topics that the caller may know of, by name, without their settings."""
-        views = sorted(self.views(caller), key=lambda topic: topic.name)
-        described = []
-        for topic in views:
-            right = self._access.describable_topic(caller, topic.name)
-            stored = self._log.stored(right, topic)
-            described.append(TopicDescription(topic=topic, partitions=stored, config=None))
-        return described
+        breathe_at = perf_counter() + DESCRIBING_SECONDS
+        for topic in sorted(self.views(caller), key=lambda topic: topic.name):
+            if perf_counter() > breathe_at:
+                await asyncio.sleep(0)
+                breathe_at = perf_counter() + DESCRIBING_SECONDS
+            if topic.id in self._node.image.topics_by_id:
+                right = self._access.describable_topic(caller, topic.name)
+                stored = self._log.stored(right, topic)
+                yield TopicDescription(topic=topic, partitions=stored, config=None)
 
     def _described(
         self, caller: Caller, right: DescribableTopic | CreatableTopic, topic: TopicView

@@ -331,3 +331,28 @@ def test_a_folder_of_a_deleted_topic_that_survived_a_crash_is_removed(
             assert not folder.exists()
 
     asyncio.run(scenario())
+
+
+def test_others_get_their_turn_while_very_many_topics_are_listed(
+    open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("goqueue.service.topics.DESCRIBING_SECONDS", 0.0)
+
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            topics = BrokerService(broker).topics
+            for number in range(20):
+                await topics.create(ANYONE, NewTopic(name=f"t{number}", partitions=1))
+
+            async def names() -> list[str]:
+                return [each.topic.name async for each in topics.describe_all(ANYONE)]
+
+            listing = asyncio.create_task(names())
+            turns = 0
+            while not listing.done():
+                await asyncio.sleep(0)
+                turns += 1
+            assert len(listing.result()) == 20
+            assert turns > 20
+
+    asyncio.run(scenario())

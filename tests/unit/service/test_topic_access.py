@@ -200,7 +200,7 @@ async def test_lists_leave_out_what_others_have(open_broker: OpenBroker) -> None
         await fill(node)
         topics = with_rights(node, topic("mine", Verb.DESCRIBE)).topics
         assert [each.name for each in topics.views(ANYONE)] == ["mine"]
-        assert [each.topic.name for each in topics.describe_all(ANYONE)] == ["mine"]
+        assert [each.topic.name async for each in topics.describe_all(ANYONE)] == ["mine"]
 
 
 async def test_settings_are_told_to_those_who_may_see_them(open_broker: OpenBroker) -> None:

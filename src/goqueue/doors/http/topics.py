@@ -180,7 +180,7 @@ async def list_topics(
     service: NamedDependency[BrokerService], caller: NamedDependency[Caller]
 ) -> TopicList:
     """List all topics."""
-    return TopicList([_summary(topic) for topic in service.topics.describe_all(caller)])
+    return TopicList([_summary(topic) async for topic in service.topics.describe_all(caller)])
 
 
 @get(
