@@ -22,7 +22,7 @@ apt_install = { SUDO=$$([ "$$(id -u)" = 0 ] || echo "sudo -n"); \
 	$$SUDO apt-get install -qq -y $(1) || { $$SUDO apt-get update -qq && $$SUDO apt-get install -qq -y $(1); }; } >/dev/null 2>&1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup hooks run test lint format bench soak soak-spark soak-hostile fuzz demo clean
+.PHONY: help setup hooks run test lint format bench soak soak-damage soak-spark soak-hostile fuzz demo clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -68,6 +68,9 @@ bench: $(INSTALLED) ## Measure beside peers; results in bench/results
 soak: $(INSTALLED) ## Exactly-once under 100 kills, 5,000 partitions with few open files, some minutes
 	$(BIN)/python -m tests.crash.exactly_once --rounds 100
 	$(BIN)/pytest -m slow tests/interop
+
+soak-damage: $(INSTALLED) ## 1,000 damaged data directories, some ten minutes
+	$(BIN)/python -m tests.crash.damages --count 1000
 
 soak-spark: $(INSTALLED) ## Exactly-once through Spark under 60 kills, an hour
 	$(BIN)/pytest -m slow tests/spark

@@ -1,0 +1,81 @@
+"""What can happen to a file while no broker looks."""
+
+import random
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.crash.damage_folders import Folders
+
+WAYS = ("flip", "cut", "zero", "swap", "missing", "garbage", "repeat", "old")
+
+
+class Damage(NamedTuple):
+    """`path` is relative to the data directory."""
+
+    state: str
+    kind: str
+    path: Path
+    way: str
+
+    def __str__(self) -> str:
+        return f"{self.state}: {self.way} {self.path}"
+
+
+def kind_of(path: Path) -> str:
+    """Files of one kind are written and read by the same code."""
+    if path.parts[0] == "metadata":
+        return "metadata " + path.name.partition("-")[0]
+    if path.parts[0] != "logs":
+        return path.suffix if path.parts[0] == "traces" else path.name
+    owner = "internal " if path.parts[1].startswith("_") else ""
+    return owner + (path.suffix if path.stem.isdecimal() else path.name)
+
+
+def stored_files(folder: Path) -> list[Path]:
+    return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+
+
+def inflict(chance: random.Random, folders: Folders, state: str, data: Path) -> Damage:
+    """Damage one file of a copy; every kind of file is as likely as every other."""
+    files = stored_files(data)
+    kind = chance.choice(sorted({kind_of(path) for path in files}))
+    path = chance.choice([path for path in files if kind_of(path) == kind])
+    # Within a folder: a segment of another partition with the same offsets cannot be told apart,
+    # for its batches say nothing of whose they are.
+    alike = [
+        other
+        for other in files
+        if kind_of(other) == kind and other != path and other.parent == path.parent
+    ]
+    earlier = folders.earlier / path
+    ways = [way for way in WAYS if (way != "swap" or alike) and (way != "old" or earlier.exists())]
+    way = chance.choice(ways)
+    content = (data / path).read_bytes()
+    if way == "missing":
+        (data / path).unlink()
+    elif way == "swap":
+        other = data / chance.choice(alike)
+        (data / path).write_bytes(other.read_bytes())
+        other.write_bytes(content)
+    elif way == "old":
+        (data / path).write_bytes(earlier.read_bytes())
+    else:
+        (data / path).write_bytes(_changed(chance, way, content))
+    return Damage(state, kind, path, way)
+
+
+def _changed(chance: random.Random, way: str, content: bytes) -> bytes:
+    at = chance.randrange(len(content)) if content else 0
+    end = min(len(content), at + chance.choice((1, 16, 200, 4096)))
+    match way:
+        case "flip" if content:
+            flipped = content[at] ^ (1 << chance.randrange(8))
+            return content[:at] + bytes([flipped]) + content[at + 1 :]
+        case "cut":
+            return content[:at]
+        case "zero":
+            return content[:at] + bytes(end - at) + content[end:]
+        case "repeat":
+            return content[:end] + content[at:]
+        case _:
+            return content + chance.randbytes(chance.choice((1, 61, 500)))
