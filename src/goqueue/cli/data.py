@@ -40,13 +40,14 @@ def check(
     The broker must be stopped. Ends with status 1 if anything is damaged.
     """
     from goqueue.storage.disk import Disk
-    from goqueue.storage.mending.checking import check_strays
+    from goqueue.storage.mending.checking import check_format, check_strays
     from goqueue.storage.mending.stopped_folder import stopped_folder
 
     disk = Disk()
     with stopped_folder(disk, data_dir) as folder:
         rows: list[dict[str, object]] = []
         if not partitions:
+            rows += [_row(found, data_dir) for found in check_format(disk, data_dir)]
             rows += _metadata_rows(folder)
             rows += [_row(found, data_dir) for found in check_strays(disk, folder.strays)]
         rows += [_row(found, data_dir) for found in _findings(disk, folder, partitions)]

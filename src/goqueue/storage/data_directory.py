@@ -52,7 +52,9 @@ class _Version(msgspec.Struct, frozen=True):
     version: int
 
 
-class _Format(msgspec.Struct, frozen=True, kw_only=True):
+class FolderFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of `format.json`."""
+
     version: int
     cluster_id: str
 
@@ -226,7 +228,7 @@ def _check_format(disk: Disk, path: Path) -> str:
                 f"data directory {path} has format version {found.version}; this release reads "
                 f"version {FORMAT_VERSION}: use the release that wrote it, or another directory"
             )
-        stored = load(disk, path / FORMAT_FILE, _Format)
+        stored = load(disk, path / FORMAT_FILE, FolderFormat)
         assert stored is not None
         return stored.cluster_id
     strangers = sorted(set(disk.listdir(path)) - _HARMLESS)
@@ -236,5 +238,5 @@ def _check_format(disk: Disk, path: Path) -> str:
             "give an empty folder or one that a broker made"
         )
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-    save(disk, path / FORMAT_FILE, _Format(version=FORMAT_VERSION, cluster_id=cluster_id))
+    save(disk, path / FORMAT_FILE, FolderFormat(version=FORMAT_VERSION, cluster_id=cluster_id))
     return cluster_id

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -158,3 +159,37 @@ def test_a_folder_in_use_and_one_of_somebody_else_are_refused(tmp_path: Path) ->
     options = ["--data-dir", str(tmp_path / "data")]
     unknown = CliRunner().invoke(app, ["data", "check", "x-0", *options])
     assert "has no partition 'x-0'" in unknown.stderr
+
+
+def test_files_of_another_partition_and_a_damaged_format_are_found(
+    tmp_path: Path, folder: Path
+) -> None:
+    identity = folder / "partition.json"
+    other = folder.with_name("u-0")
+    shutil.copytree(folder, other)
+    format_file = tmp_path / "data" / "format.json"
+    format_file.write_bytes(format_file.read_bytes() * 2)
+
+    code, rows = _run(tmp_path, "check")
+
+    assert code == 1
+    assert [row["file"] for row in rows] == ["format.json", f"logs/u-0/{identity.name}"]
+    assert rows[1]["problem"] == "it is that of t-0"
+
+
+def test_strays_are_listed_and_removed_when_asked(tmp_path: Path, folder: Path) -> None:
+    stray = tmp_path / "data" / "strays" / "0123-0.1"
+    shutil.copytree(folder, stray)
+
+    code, [row] = _run(tmp_path, "check")
+    assert code == 1
+    assert row["file"] == "strays/0123-0.1"
+    assert row["problem"] == "the metadata did not know t-0"
+
+    arguments = ["data", "remove-strays", "--data-dir", str(tmp_path / "data")]
+    assert CliRunner().invoke(app, arguments).exit_code != 0
+    assert stray.exists()
+    assert CliRunner().invoke(app, [*arguments, "--yes"]).exit_code == 0
+    assert not stray.exists()
+    assert folder.exists()
+    assert _run(tmp_path, "check") == (0, [])

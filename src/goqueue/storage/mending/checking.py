@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from goqueue.storage.clean_stop import CleanStop, LogEnd
 from goqueue.storage.damage import Gap
+from goqueue.storage.data_directory import FORMAT_FILE, FolderFormat
 from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import DamagedFile, load
 from goqueue.storage.epochs import LeaderEpochs
@@ -62,6 +63,13 @@ def stray_folders(disk: Disk, strays: Path) -> list[Path]:
     return [strays / name for name in sorted(disk.listdir(strays))]
 
 
+def check_format(disk: Disk, path: Path) -> Iterator[DamagedSmallFile]:
+    try:
+        load(disk, path / FORMAT_FILE, FolderFormat)
+    except DamagedFile as error:
+        yield DamagedSmallFile(path / FORMAT_FILE, str(error), "restore it from a copy")
+
+
 def check_strays(disk: Disk, strays: Path) -> Iterator[DamagedSmallFile]:
     for path in stray_folders(disk, strays):
         try:
@@ -96,7 +104,18 @@ def check_folder(
 
 
 def _check_small_files(disk: Disk, folder: Path) -> Iterator[DamagedSmallFile]:
-    for name in (IDENTITY_FILE, CHECKPOINT_FILE, EPOCHS_FILE):
+    try:
+        whose = load(disk, folder / IDENTITY_FILE, PartitionIdentity)
+    except DamagedFile as error:
+        yield DamagedSmallFile(folder / IDENTITY_FILE, str(error))
+    else:
+        if whose is not None and f"{whose.topic}-{whose.partition}" != folder.name:
+            yield DamagedSmallFile(
+                folder / IDENTITY_FILE,
+                f"it is that of {whose.topic}-{whose.partition}",
+                "restore it from a copy, or remove it if the other files are those of this one",
+            )
+    for name in (CHECKPOINT_FILE, EPOCHS_FILE):
         try:
             load(disk, folder / name, object)
         except DamagedFile as error:
