@@ -1,7 +1,8 @@
-"""Spark's Kafka connector, fetched by Spark's own resolution (Ivy) into the cache.
+"""Spark's Kafka connector and its Avro functions, fetched by Spark's own resolution (Ivy).
 
-There is none for the Spark that GoQueue runs on: of the connector 4.2.0 is the latest that was
-published, of its token provider 4.0.0. Together they run on Spark 4.3.
+There are none for the Spark that GoQueue runs on: of the connector 4.2.0 is the latest that was
+published, of its token provider 4.0.0, of the Avro functions 4.0.1. They run on Spark 4.3. Of the
+Protobuf functions there is none that does.
 """
 
 import shutil
@@ -18,6 +19,8 @@ from goqueue.spark.java_home import find_java_home
 
 CONNECTOR_VERSION: Final = "4.2.0"
 TOKEN_PROVIDER_VERSION: Final = "4.0.0"
+AVRO_VERSION: Final = "4.0.1"
+_AVRO: Final = "spark-avro_2.13"
 _GROUP: Final = "org.apache.spark"
 _CONNECTOR: Final = "spark-sql-kafka-0-10_2.13"
 _TOKEN_PROVIDER: Final = "spark-token-provider-kafka-0-10_2.13"
@@ -29,6 +32,16 @@ def connector_jars() -> list[Path]:
     folder = CACHE / f"{_CONNECTOR}-{CONNECTOR_VERSION}"
     if not folder.is_dir():
         _fetch(folder)
+    return sorted(folder.glob("*.jar"))
+
+
+def avro_jars() -> list[Path]:
+    folder = CACHE / f"{_AVRO}-{AVRO_VERSION}"
+    if not folder.is_dir():
+        with tempfile.TemporaryDirectory(prefix="bench-spark-jars-") as name:
+            ivy = Path(name) / "ivy"
+            _resolve(ivy, f"{_GROUP}:{_AVRO}:{AVRO_VERSION}", [])
+            _keep([jar for jar in (ivy / "jars").iterdir() if _AVRO in jar.name], folder)
     return sorted(folder.glob("*.jar"))
 
 
@@ -47,12 +60,16 @@ def _fetch(folder: Path) -> None:
         ]
         if len(found) != len(_NEEDED):
             raise Missing(f"the connector came as {sorted(jar.name for jar in found)}")
-        arriving = folder.with_name(f"{folder.name}.arriving")
-        shutil.rmtree(arriving, ignore_errors=True)
-        arriving.mkdir(parents=True)
-        for jar in found:
-            shutil.copy(jar, arriving)
-        arriving.rename(folder)
+        _keep(found, folder)
+
+
+def _keep(jars: list[Path], folder: Path) -> None:
+    arriving = folder.with_name(f"{folder.name}.arriving")
+    shutil.rmtree(arriving, ignore_errors=True)
+    arriving.mkdir(parents=True)
+    for jar in jars:
+        shutil.copy(jar, arriving)
+    arriving.rename(folder)
 
 
 def _resolve(ivy: Path, package: str, excluded: list[str]) -> None:
@@ -75,7 +92,6 @@ def _resolve(ivy: Path, package: str, excluded: list[str]) -> None:
         run_tool([*command, str(program)], env=environment)
     except Missing as error:
         raise Missing(
-            f"{package} cannot be fetched: it needs access to Maven Central, or the jars "
-            f"{', '.join(_NEEDED)} in {(CACHE / _CONNECTOR).relative_to(CACHE.parent.parent)}"
-            f"-{CONNECTOR_VERSION}"
+            f"{package} cannot be fetched: it needs access to Maven Central, or its jars in a "
+            f"folder of its name below {CACHE.relative_to(CACHE.parent.parent)}"
         ) from error

@@ -20,7 +20,12 @@ GOQUEUE_SOURCE: Final = "goqueue"
 PARQUET: Final = "parquet"
 KAFKA_SOURCE: Final = "Spark's Kafka source"
 BATCH: Final = "batch"
+COLUMNS: Final = "key and value"
+COUNT: Final = "count()"
 STREAM: Final = "stream"
+KINDS: Final = (BATCH, COLUMNS, COUNT, STREAM)
+BY_SELECT: Final = "goqueue, by select"
+_WANTED: Final = ("key", "value")
 
 
 class Contest:
@@ -45,7 +50,10 @@ class Contest:
 
     def contestants(self, kind: str) -> dict[str, Callable[[], float]]:
         names = [GOQUEUE_SOURCE, PARQUET, *([KAFKA_SOURCE] if self.connector else [])]
-        run = self._batch if kind == BATCH else self._stream
+        if kind == COLUMNS:
+            names.insert(1, BY_SELECT)
+        runs = {BATCH: self._batch, COLUMNS: self._columns, COUNT: self._count}
+        run = runs.get(kind, self._stream)
         return {name: lambda name=name: run(name) for name in names}  # type: ignore[misc]
 
     @property
@@ -56,6 +64,22 @@ class Contest:
         started = time.perf_counter()
         rows = self._source(name, self.spark.read)
         rows.write.format("noop").mode("overwrite").save()
+        return time.perf_counter() - started
+
+    def _columns(self, name: str) -> float:
+        started = time.perf_counter()
+        if name == GOQUEUE_SOURCE:
+            rows = self._topic("goqueue", self.spark.read, columns=",".join(_WANTED))
+        else:
+            kind = GOQUEUE_SOURCE if name == BY_SELECT else name
+            rows = self._source(kind, self.spark.read).select(*_WANTED)
+        rows.write.format("noop").mode("overwrite").save()
+        return time.perf_counter() - started
+
+    def _count(self, name: str) -> float:
+        started = time.perf_counter()
+        counted = self._source(name, self.spark.read).count()
+        assert counted == self._rows, f"{name} counted {counted} rows of {self._rows}"
         return time.perf_counter() - started
 
     def _stream(self, name: str) -> float:
@@ -84,13 +108,14 @@ class Contest:
             return rows
         return self._topic("kafka", reader)
 
-    def _topic(self, source: str, reader: Any) -> "DataFrame":
+    def _topic(self, source: str, reader: Any, **options: str) -> "DataFrame":
         """Both sources take Kafka's names of options."""
         rows: DataFrame = (
             reader.format(source)
             .option("kafka.bootstrap.servers", self._servers)
             .option("subscribe", TOPIC)
             .option("startingOffsets", "earliest")
+            .options(**options)
             .load()
         )
         return rows
