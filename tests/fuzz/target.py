@@ -42,7 +42,7 @@ class Target:
 
 def judge(target: Target, data: bytes, *, slowness: int = 1) -> Verdict:
     """Run one input; raise whatever is wrong with it. `slowness`: of instrumented code."""
-    first = target.run(data)
+    first = None if target.has_state else target.run(data)
     cpu_ms_max = target.cpu_ms_max * slowness
     for look in range(_LOOKS):
         before_kb = _reset_peak()
