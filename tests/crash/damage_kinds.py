@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from tests.crash.damage_folders import Folders
 
+# How often a log is chosen for each time that another kind of file is: what is lost there is lost.
+LOG_WEIGHT = 3
 WAYS = ("flip", "cut", "zero", "swap", "missing", "garbage", "repeat", "old")
 
 
@@ -27,6 +29,8 @@ def kind_of(path: Path) -> str:
         return "metadata " + path.name.partition("-")[0]
     if path.parts[0] != "logs":
         return path.suffix if path.parts[0] == "traces" else path.name
+    if path.suffix == ".deleted":
+        return path.suffix
     owner = "internal " if path.parts[1].startswith("_") else ""
     return owner + (path.suffix if path.stem.isdecimal() else path.name)
 
@@ -36,9 +40,11 @@ def stored_files(folder: Path) -> list[Path]:
 
 
 def inflict(chance: random.Random, folders: Folders, state: str, data: Path) -> Damage:
-    """Damage one file of a copy; every kind of file is as likely as every other."""
+    """Damage one file of a copy; every kind of file is as likely as every other, logs more so."""
     files = stored_files(data)
-    kind = chance.choice(sorted({kind_of(path) for path in files}))
+    kinds = sorted({kind_of(path) for path in files})
+    logs = [kind for kind in kinds if kind.endswith(".log")]
+    kind = chance.choice(kinds + logs * LOG_WEIGHT)
     path = chance.choice([path for path in files if kind_of(path) == kind])
     # Within a folder: a segment of another partition with the same offsets cannot be told apart,
     # for its batches say nothing of whose they are.

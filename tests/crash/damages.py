@@ -23,6 +23,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from goqueue.cli.data import data as data_command
+from goqueue.model.errors import GoQueueError
 from tests.crash.damage_folders import SETTINGS, Folders, make_folders
 from tests.crash.damage_kinds import Damage, inflict
 from tests.crash.damage_reading import Content, read_all
@@ -125,7 +126,8 @@ class Judge:
 
 
 def _is_crash(error: BaseException | None) -> bool:
-    return error is not None and not isinstance(error, SystemExit)
+    """Other than an end with a status, or with a message."""
+    return error is not None and not isinstance(error, SystemExit | GoQueueError)
 
 
 def _may_be_a_torn_end(damage: Damage) -> bool:
