@@ -14,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import (
 
 from goqueue.doors.http.errors import Answer, answer
 from goqueue.doors.http.reserve import OVERLOADED, RESERVE_HEAD_SECONDS, Reserve
+from goqueue.doors.http.unsent import UnsentAnswers
 from goqueue.doors.web.asgi import Application
 from goqueue.doors.web.bodies import LINGER_MAX_BYTES, LINGER_SECONDS
 
@@ -35,6 +36,7 @@ READER_SILENCE_SECONDS: Final = 30.0
 # Requests that wait for the ones before them. They come in one piece of up to 256 KB, before we can
 # stop reading, and each takes 3 KB however short it is. Clients that pipeline send a dozen.
 PIPELINED_MAX: Final = 256
+PIPELINED_BYTES: Final = 3 * 1024
 
 
 class _Stage(Enum):
@@ -51,12 +53,14 @@ class HttpConnection(HttpToolsProtocol):
         *,
         on_lost: Callable[[], None],
         reserve: Reserve,
+        unsent: UnsentAnswers,
         body_min_bytes_per_second: int,
         **arguments: Any,
     ) -> None:
         super().__init__(**arguments)
         self._on_lost = on_lost
         self._reserve = reserve
+        self._unsent = unsent
         self._body_min_bytes_per_second = body_min_bytes_per_second
         self._stage = _Stage.IDLE
         self._answering: RequestResponseCycle | None = None
@@ -148,9 +152,19 @@ class HttpConnection(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         self._refuse(answer(400, "invalid_http", msg))
 
+    @property
+    def unsent_bytes(self) -> int:
+        """With the requests that wait behind it."""
+        waiting_bytes = len(self.pipeline) * PIPELINED_BYTES
+        return int(self.transport.get_write_buffer_size()) + waiting_bytes
+
+    def hang_up(self) -> None:
+        self.transport.abort()
+
     def pause_writing(self) -> None:
         super().pause_writing()
         self._watch_reader()
+        self._unsent.add(self)
 
     def resume_writing(self) -> None:
         self._forget_reader()
@@ -169,6 +183,7 @@ class HttpConnection(HttpToolsProtocol):
             self._watch_reader()
 
     def _forget_reader(self) -> None:
+        self._unsent.discard(self)
         if self._reader_timer is not None:
             self._reader_timer.cancel()
             self._reader_timer = None

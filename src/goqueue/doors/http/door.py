@@ -16,6 +16,7 @@ from goqueue.doors.http.entry import Entry
 from goqueue.doors.http.readiness import Readiness
 from goqueue.doors.http.reserve import Reserve
 from goqueue.doors.http.traffic import Traffic
+from goqueue.doors.http.unsent import UnsentAnswers
 from goqueue.doors.web.asgi import Application
 from goqueue.doors.web.bodies import BodyReader
 from goqueue.doors.web.late_app import LateApp
@@ -66,6 +67,7 @@ class HttpDoor:
             mounts=mounts,
         )
         self._reserve = Reserve(self._entry)
+        self._unsent = UnsentAnswers()
         self._body_min_bytes_per_second = config.http_request_min_bytes_per_second
         self._uvicorn = Config(
             self._entry,
@@ -151,6 +153,7 @@ class HttpDoor:
         return HttpConnection(
             on_lost=self._lost,
             reserve=self._reserve,
+            unsent=self._unsent,
             body_min_bytes_per_second=self._body_min_bytes_per_second,
             config=self._uvicorn,
             server_state=self._connections,

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from goqueue.doors.http import connection as http_connection
-from goqueue.doors.http import reserve, traffic
+from goqueue.doors.http import reserve, traffic, unsent
 from goqueue.doors.web import bodies
 from tests.unit.doors.http.test_bad_requests import last_error, raw
 
@@ -180,6 +180,31 @@ async def test_an_answer_that_nobody_reads_is_dropped(
     peer.close()
     whole = await client.get("/topics/large/partitions/0/messages")
     assert len(whole.json()["messages"]) > 1
+
+
+async def test_answers_that_nobody_reads_are_bounded_together(
+    address: Address, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unsent, "UNSENT_MAX_BYTES", 10_000_000)
+    large = {"messages": [{"value": "x" * 500_000, "partition": 0}]}
+    for _ in range(8):
+        (await client.post("/topics/large/messages", json=large)).raise_for_status()
+    peers = []
+    for _ in range(12):
+        peer = socket.create_connection(address)
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        path = b"/topics/large/partitions/0/messages"
+        peer.sendall(b"GET %s HTTP/1.1\r\nhost: localhost\r\n\r\n" % path)
+        peers.append(peer)
+    async with asyncio.timeout(60):
+        while True:
+            told = (await client.get("/metrics")).text
+            if any(f"goqueue_http_connections {left}.0" in told for left in (2, 3, 4, 5)):
+                break
+            await asyncio.sleep(0.05)
+    for peer in peers:
+        peer.close()
+    assert (await client.get("/healthz")).status_code == 200
 
 
 async def test_empty_lines_do_not_keep_a_connection(
