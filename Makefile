@@ -72,7 +72,7 @@ soak: $(INSTALLED) ## Exactly-once under 100 kills, 5,000 partitions with few op
 soak-damage: $(INSTALLED) ## 1,000 damaged data directories, some ten minutes
 	$(BIN)/python -m tests.crash.damages --count 1000
 
-soak-spark: $(INSTALLED) ## Exactly-once through Spark under 60 kills, an hour
+soak-spark: $(INSTALLED) ## Clusters, object stores, and exactly-once through Spark under 60 kills
 	$(BIN)/pytest -m slow tests/spark
 	$(BIN)/python -m tests.spark.standalone_cluster
 	$(BIN)/python -m tests.crash.spark_rounds --rounds 20

@@ -1,7 +1,8 @@
 """A pipeline on a real Spark standalone cluster: a master and two workers as processes.
 
-Run with `python -m tests.spark.standalone_cluster`. Records go through a query with a shuffle into
-a topic, exactly once, while one of the workers is killed in the middle.
+Run with `python -m tests.spark.standalone_cluster`. The workers' own Python is another one, which
+has no GoQueue: that is told in a line, and a package helps. Records then go through a query with a
+shuffle into a topic, exactly once, while one of the workers is killed in the middle.
 """
 
 import json
@@ -50,6 +51,10 @@ trigger = "200 ms"
 conf = {{ spark.driver.host = "127.0.0.1", spark.driver.bindAddress = "127.0.0.1", \
 spark.ui.enabled = false, spark.executor.memory = "512m", spark.sql.shuffle.partitions = 4 }}
 """
+PRETENDED_VERSION = """import collections, sys
+names = ("major", "minor", "micro", "releaselevel", "serial")
+sys.version_info = collections.namedtuple("version_info", names)({version}, 0, "final", 0)
+"""
 
 
 class StandaloneCluster:
@@ -88,6 +93,10 @@ class StandaloneCluster:
             found = json.load(answer)
         return [each for each in found["workers"] if each["state"] == "ALIVE"]
 
+    @property
+    def work_folders(self) -> list[Path]:
+        return [self._folder / f"work-{name}" for name in ("one", "two")]
+
     def kill_worker(self) -> None:
         self._processes[-1].kill()
         self._processes[-1].wait(30)
@@ -97,6 +106,8 @@ class StandaloneCluster:
         home = Path(pyspark.__file__).parent
         java_home = find_java_home()
         environment = os.environ | {"SPARK_LOCAL_IP": HOST, "SPARK_HOME": str(home)}
+        # A node of its own does not know where GoQueue is on the driver.
+        environment.pop("PYTHONPATH", None)
         if java_home is not None:
             environment["JAVA_HOME"] = str(java_home)
         command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{main}"]
@@ -130,16 +141,45 @@ def _find(log_path: Path, pattern: str) -> str:
     return found[1]
 
 
-def _goqueue(folder: Path, *arguments: str) -> str:
+def _goqueue(folder: Path, *arguments: str, code: int = 0) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "goqueue", "pipeline", *arguments],
+        cwd=folder,
         env=os.environ | {"GOQUEUE_PIPELINES": str(folder / "state")},
         capture_output=True,
         text=True,
         timeout=2 * WAIT_SECONDS,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def _bare_python(folder: Path, version: str | None = None) -> Path:
+    """A Python at another path that has no packages, and may say that it is another version."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    if version is not None:
+        site = next(folder.glob("lib/python*/site-packages"))
+        (site / "sitecustomize.py").write_text(PRETENDED_VERSION.format(version=version))
+    return folder / "bin" / "python"
+
+
+def _check_refusals(cluster: "StandaloneCluster", folder: Path, definition: str) -> None:
+    """Workers that cannot run GoQueue's tasks: one line says so, and what to do."""
+    bare = _bare_python(folder / "bare")
+    for python, expected in (
+        (folder / "nowhere", f"workers have no Python at {folder / 'nowhere'}"),
+        (
+            bare,
+            f"({bare}) on {os.uname().nodename}: ModuleNotFoundError: No module named 'goqueue'",
+        ),
+        (_bare_python(folder / "newer", "3, 99"), "workers run Python 3.99"),
+    ):
+        conf = f'spark.pyspark.python = "{python}", spark.driver.host'
+        path = write_pipeline(folder / "refused", definition.replace("spark.driver.host", conf))
+        said = _goqueue(folder, "run", "--master", cluster.master_url, str(path), code=1)
+        assert expected in said, said
+        assert "goqueue pipeline package" in said, said
+        assert said.count("\n") == 1, said
 
 
 def _send(bootstrap: str, numbers: range) -> list[bytes]:
@@ -167,14 +207,22 @@ def main() -> None:
         tell(f"cluster at {cluster.master_url} with {len(cluster.workers())} workers")
         admin = AdminClient({"bootstrap.servers": bootstrap})
         admin.create_topics([NewTopic("numbers", 4)])["numbers"].result()
-        path = write_pipeline(folder / "pipeline", DEFINITION.format(bootstrap=bootstrap))
+        definition = DEFINITION.format(bootstrap=bootstrap)
+        _check_refusals(cluster, folder, definition)
+        tell("workers that cannot run GoQueue are told of in a line")
+        tell(
+            _goqueue(folder, "package", "--target", "package.tar.gz").replace("\n", "\n          ")
+        )
+        path = write_pipeline(folder / "pipeline", definition)
         values = _send(bootstrap, range(RECORDS // 2))
-        _goqueue(folder, "run", "--detach", "--master", cluster.master_url, str(path))
+        master = ("--master", cluster.master_url, "--package", "package.tar.gz")
+        _goqueue(folder, "run", "--detach", *master, str(path))
         tell("running")
         wait_for(lambda: len(values_of(bootstrap, "seen")) > 0, "first records")
         busy = [each["coresused"] for each in cluster.workers()]
         tell(f"cores in use by worker: {busy}")
         assert busy == [1, 1], "tasks run on both workers"
+        assert all(any(each.glob("app-*/*/goqueue-env")) for each in cluster.work_folders)
         values += _send(bootstrap, range(RECORDS // 2, RECORDS))
         cluster.kill_worker()
         tell("one worker killed")

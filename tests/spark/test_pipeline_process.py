@@ -42,7 +42,7 @@ def wait_for(is_so: Callable[[], bool], what: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3 * WAIT_SECONDS)
+@pytest.mark.timeout(5 * WAIT_SECONDS)
 def test_a_run_in_the_background(
     bootstrap: str,
     make_topic: MakeTopic,
@@ -71,7 +71,7 @@ master = "local[1]"
 """,
     )
     code, _, err = goqueue(tmp_path, "run", "--master", "spark://127.0.0.1:1", str(path))
-    assert (code, "no Spark master answers at 127.0.0.1:1" in err) == (1, True)
+    assert (code, "no Spark master answers at 127.0.0.1:1" in err) == (4, True)
     code, _, err = goqueue(tmp_path, "check", str(path), JAVA_HOME=str(tmp_path))
     assert (code, "where there is no java; Spark needs Java 17" in err) == (1, True)
     assert folder.status().state is RunState.FAILED
@@ -82,8 +82,8 @@ master = "local[1]"
     assert "copy: running, process" in out
     wait_for(lambda: values_of(bootstrap, sink) == [b"1"], "the first record")
     code, out, err = goqueue(tmp_path, "run", str(path))
-    assert code == 1
-    assert "pipeline 'copy' is running already" in err
+    assert code == 3
+    assert f"pipeline 'copy' is running already (process {folder.status().pid} on " in err
 
     pid = folder.status().pid
     os.kill(pid, signal.SIGKILL)
@@ -93,12 +93,22 @@ master = "local[1]"
     assert f"process {pid} ended without a word" in out
 
     send(source, [b"2"])
-    assert goqueue(tmp_path, "run", "--detach", str(path))[0] == 0
+    assert goqueue(tmp_path, "run", "--detach", "--restart", str(path))[0] == 0
     wait_for(lambda: values_of(bootstrap, sink) == [b"1", b"2"], "the second record")
-    wait_for(lambda: bool(folder.status().progress), "progress")
+
+    killed = folder.status().pid
+    os.kill(killed, signal.SIGKILL)
+    wait_for(lambda: folder.status().state is RunState.WAITING, "its watcher notices")
+    assert "its process ended by signal 9" in (folder.status().error or "")
+    send(source, [b"3"])
+    wait_for(lambda: values_of(bootstrap, sink) == [b"1", b"2", b"3"], "the third record")
+    assert folder.status().restarts == 1
+    assert folder.status().pid != killed
+    assert "begins again in 5 s (restart 1)" in goqueue(tmp_path, "logs", "copy")[1]
+    # A batch that is run again does not know it; the next report does.
+    wait_for(lambda: folder.status().progress.get("copy", {}).get("lag") == 0, "its lag")
     assert goqueue(tmp_path, "stop", "copy") == (0, "copy: stopped\n", "")
     found = folder.status()
     assert found.state is RunState.STOPPED
-    assert found.progress["copy"]["lag"] == 0
     wait_for(lambda: not Path(f"/proc/{found.pid}").exists(), "the process ends")
     assert "stopped" in goqueue(tmp_path, "list")[1]

@@ -32,6 +32,10 @@ class CommandFailed(GoQueueError):
 
     code = "command_failed"
 
+    def __init__(self, message: str, *, exit_code: int = FAILED) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
 
 class CommandGroup(TyperGroup):
     """The root of the command; nothing but what is listed here ends in a traceback."""
@@ -58,4 +62,4 @@ def fail(error: GoQueueError) -> None:
     next_step = _NEXT_STEP.get(error.code) or _NEXT_STEP_OF_REFUSAL.get(refusal)
     line = f"{error.message.rstrip('.')}; {next_step}" if next_step else error.message
     typer.echo(f"goqueue: {line}", err=True)
-    raise typer.Exit(FAILED) from error
+    raise typer.Exit(error.exit_code if isinstance(error, CommandFailed) else FAILED) from error

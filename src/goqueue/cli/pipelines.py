@@ -3,25 +3,35 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
 from goqueue.cli.examples import examples
 from goqueue.cli.failures import CommandFailed
-from goqueue.cli.options import Output, OutputOption, seconds_option_ms
-from goqueue.cli.output import print_document, print_rows
-
-if TYPE_CHECKING:
-    from goqueue.spark.pipelines.run_status import RunStatus
-    from goqueue.spark.pipelines.state_folder import StateFolder
+from goqueue.cli.options import seconds_option_ms
+from goqueue.cli.pipelines_codes import ExitCode
+from goqueue.cli.pipelines_show import (
+    NameArgument,
+    list_pipelines,
+    logs,
+    metrics,
+    state_folder,
+    status,
+)
 
 pipeline = typer.Typer(help="Run data pipelines on Spark.", no_args_is_help=True)
+pipeline.command("list", epilog=examples("goqueue pipeline list"))(list_pipelines)
+pipeline.command("status", epilog=examples("goqueue pipeline status revenue"))(status)
+pipeline.command("logs", epilog=examples("goqueue pipeline logs revenue --follow"))(logs)
+pipeline.command(
+    "metrics",
+    epilog=examples("goqueue pipeline metrics", "goqueue pipeline metrics --listen 127.0.0.1:9464"),
+)(metrics)
 
 FileArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="A definition (.toml, .yaml), or its folder.")
 ]
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The pipeline's name.")]
 MasterOption = Annotated[
     str | None,
     typer.Option(
@@ -31,8 +41,19 @@ MasterOption = Annotated[
         show_default=False,
     ),
 ]
+PackageOption = Annotated[
+    str | None,
+    typer.Option(
+        "--package",
+        metavar="FILE",
+        help="For workers without GoQueue: an archive by `goqueue pipeline package`.",
+        show_default=False,
+    ),
+]
 # The names of `goqueue.spark.pipelines.kinds`, which this module does not import to stay quick.
 _KINDS: Final = "sql, python, replay, archive or dead-letters"
+# With the waits between them about an hour and a quarter; then somebody has to look.
+_MAX_FAILURES: Final = 20
 # A run that was asked to stop finishes its batch; then it is told more firmly.
 _STOP_AFTER: Final = "60s"
 
@@ -83,8 +104,9 @@ def check(
         bool, typer.Option("--offline", help="The file only: no broker, no Spark.")
     ] = False,
     master: MasterOption = None,
+    package: PackageOption = None,
 ) -> None:
-    """Say what is wrong with a pipeline, with the lines; exits with 1 if anything is."""
+    """Say what is wrong with a pipeline, with the lines; exits with 2 if anything is."""
     from goqueue.spark.pipelines.checks import check_broker, check_installed, load_pipeline
 
     with _problems_listed():
@@ -92,9 +114,9 @@ def check(
         if not offline:
             check_installed()
             check_broker(found)
-            from goqueue.cli.pipelines_run import check_with_spark
+            from goqueue.cli.pipelines_run import Place, check_with_spark
 
-            check_with_spark(found, master)
+            check_with_spark(found, Place(found.definition, master, package))
     typer.echo(f"{found.definition.file.path}: pipeline {found.definition.name!r} is sound")
 
 
@@ -111,13 +133,25 @@ def run(
         bool, typer.Option("--detach", "-d", help="In the background; survives this terminal.")
     ] = False,
     master: MasterOption = None,
+    package: PackageOption = None,
     once: Annotated[bool, typer.Option("--once", help="Only what is there now, then end.")] = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Begin again after failures, later and later.")
+    ] = False,
+    max_failures: Annotated[
+        int,
+        typer.Option("--max-failures", min=1, help="In a row, until --restart gives up."),
+    ] = _MAX_FAILURES,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done (replay, dead-letters).")
     ] = False,
 ) -> None:
-    """Check a pipeline and run it, until it is done or stopped."""
-    from goqueue.cli.pipelines_run import run_detached, run_here
+    """Check a pipeline and run it, until it is done or stopped.
+
+    Exits with 0 if it is done or was stopped, 1 if it failed, 2 if the definition or the command is
+    wrong, 3 if it is running already, 4 if broker or cluster do not answer.
+    """
+    from goqueue.cli.pipelines_run import Place, run_detached, run_here, run_on
     from goqueue.spark.pipelines.checks import check_broker, check_installed, load_pipeline
 
     with _problems_listed():
@@ -129,54 +163,52 @@ def run(
         )
     if dry_run and detach:
         raise typer.BadParameter("a dry run is for looking at", param_hint="--detach")
+    if dry_run and restart:
+        raise typer.BadParameter("a dry run is for looking at", param_hint="--restart")
     check_installed()
+    place = Place(found.definition, master, package)
     with _problems_listed():
-        if not detach:
-            run_here(found, master=master, once=once, dry_run=dry_run)
-            return
-        # What is wrong with broker or topics is said here, not in a log.
-        check_broker(found)
-        run_detached(found, master=master, once=once)
+        if detach:
+            # What is wrong with broker or topics is said here, not in a log.
+            check_broker(found)
+            run_detached(found, place, once=once, max_failures=max_failures if restart else None)
+        elif restart:
+            run_on(found, place, once=once, max_failures=max_failures)
+        else:
+            run_here(found, place, once=once, dry_run=dry_run)
 
 
-@pipeline.command("list", epilog=examples("goqueue pipeline list"))
-def list_pipelines(output: OutputOption = Output.TABLE) -> None:
-    """The pipelines that have run from this folder, or from $GOQUEUE_PIPELINES."""
-    from goqueue.spark.pipelines.state_folder import known_pipelines
-
-    rows = [_row(folder.status()) for folder in known_pipelines()]
-    columns = {
-        "name": "Name",
-        "kind": "Kind",
-        "state": "State",
-        "pid": "Process",
-        "batchId": "Batch",
-        "rowsPerSecond": "Rows/s",
-        "lag": "Lag",
-        "watermark": "Watermark",
-    }
-    print_rows(rows, output, columns=columns)
-
-
-@pipeline.command("status", epilog=examples("goqueue pipeline status revenue --log"))
-def status(
-    name: NameArgument,
-    log: Annotated[bool, typer.Option("--log", help="Also the end of its log.")] = False,
-    output: OutputOption = Output.TABLE,
+@pipeline.command("package", epilog=examples("goqueue pipeline package --with pandas"))
+def package(
+    target: Annotated[
+        Path | None,
+        typer.Option(
+            "--target", "-t", metavar="FILE", help="Else a name that says what is in it, here."
+        ),
+    ] = None,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with",
+            metavar="NAME",
+            help="A package installed here that your functions import; may be repeated.",
+        ),
+    ] = None,
 ) -> None:
-    """How a pipeline stands; exits with 1 if it has failed."""
-    from goqueue.spark.pipelines.run_status import RunState
+    """Make an archive of this Python with GoQueue, for clusters whose workers do not have it."""
+    from goqueue.spark.pipelines.checks import check_installed
+    from goqueue.spark.shipping.worker_package import default_name, write_package
 
-    folder = _folder(name)
-    found = folder.status()
-    if output is Output.TABLE:
-        _print_status(found)
-    else:
-        print_document(found.to_json(), output)
-    if log:
-        typer.echo(folder.log_tail().rstrip("\n"))
-    if found.state is RunState.FAILED:
-        raise typer.Exit(1)
+    check_installed()
+    path = target or Path(default_name())
+    facts = write_package(path, also or ())
+    typer.echo(f"wrote {path}, {path.stat().st_size / 1_000_000:.0f} MB")
+    typer.echo(
+        f"  for workers on {facts.platform} with {facts.libc} or later, with or without Python"
+    )
+    versions = ", ".join(f"{name} {version}" for name, version in facts.packages.items())
+    typer.echo(f"  has Python {facts.python}, goqueue {facts.goqueue}, {versions}")
+    typer.echo(f"next: `goqueue pipeline run --master URL --package {path} FILE`")
 
 
 @pipeline.command("stop", epilog=examples("goqueue pipeline stop revenue --timeout 2m"))
@@ -195,7 +227,7 @@ def stop(
     from goqueue.cli.pipelines_run import end_run
 
     timeout_ms = seconds_option_ms(timeout, "--timeout")
-    folder = _folder(name)
+    folder = state_folder(name)
     found = folder.status()
     if found.state.is_over:
         typer.echo(f"{name} is not running ({found.state})")
@@ -208,6 +240,7 @@ def stop(
 def _problems_listed() -> Iterator[None]:
     """Each problem on a line of its own, as editors and compilers have it."""
     from goqueue.spark.pipelines.problems import InvalidPipeline
+    from goqueue.spark.pipelines.run_lock import AlreadyRunning
 
     try:
         yield
@@ -215,46 +248,7 @@ def _problems_listed() -> Iterator[None]:
         typer.echo(error.message, err=True)
         count = len(error.problems)
         what = "1 problem" if count == 1 else f"{count} problems"
-        raise CommandFailed(f"{what}; nothing was started") from error
-
-
-def _folder(name: str) -> "StateFolder":
-    from goqueue.spark.pipelines.definition import is_pipeline_name
-    from goqueue.spark.pipelines.state_folder import StateFolder
-
-    if not is_pipeline_name(name):
-        raise typer.BadParameter(
-            f"{name!r} is no pipeline's name; see `goqueue pipeline list`", param_hint="NAME"
-        )
-    return StateFolder(name)
-
-
-def _row(found: "RunStatus") -> dict[str, Any]:
-    """One line of a pipeline: of several queries, the one that reported last."""
-    latest = max(found.progress.values(), key=lambda each: each["atMs"], default={})
-    speed = latest.get("rowsPerSecond")
-    return {
-        "name": found.name,
-        "kind": found.kind,
-        "state": str(found.state),
-        "pid": None if found.state.is_over else found.pid,
-        "batchId": latest.get("batchId"),
-        "rowsPerSecond": None if speed is None else round(speed),
-        "lag": latest.get("lag"),
-        "watermark": latest.get("watermark"),
-        "error": found.error,
-    }
-
-
-def _print_status(found: "RunStatus") -> None:
-    from goqueue.spark.pipelines.progress import Progress
-
-    typer.echo(f"{found.name} ({found.kind}): {found.state}")
-    typer.echo(f"  definition  {found.definition}")
-    typer.echo(f"  master      {found.master}")
-    ended = f", ended {found.ended_at}" if found.ended_at else f", updated {found.updated_at}"
-    typer.echo(f"  started     {found.started_at}{ended}, process {found.pid}")
-    for progress in found.progress.values():
-        typer.echo(f"  {Progress.from_json(progress)}")
-    if found.error:
-        typer.echo(f"  error       {found.error}")
+        code = ExitCode.NO_ANSWER if error.is_broker_away else ExitCode.WRONG
+        raise CommandFailed(f"{what}; nothing was started", exit_code=code) from error
+    except AlreadyRunning as error:
+        raise CommandFailed(error.message, exit_code=ExitCode.RUNNING_ALREADY) from error

@@ -16,15 +16,18 @@ from typing import IO, TYPE_CHECKING, Final
 import typer
 
 from goqueue.cli.failures import CommandFailed
+from goqueue.cli.pipelines_codes import ExitCode
 from goqueue.cli.pipelines_view import on_screen
 from goqueue.model.errors import GoQueueError
 from goqueue.spark.java_home import find_java_home
 from goqueue.spark.pipelines.checks import Pipeline, check_spark
-from goqueue.spark.pipelines.definition import AVAILABLE_NOW
+from goqueue.spark.pipelines.definition import AVAILABLE_NOW, PipelineDefinition
+from goqueue.spark.pipelines.run_lock import LOCK_VARIABLE
 from goqueue.spark.pipelines.run_status import RunState
 from goqueue.spark.pipelines.runner import PipelineRunner, RunOptions, StopRequest
 from goqueue.spark.pipelines.spark_errors import plain_reason
 from goqueue.spark.pipelines.state_folder import StateFolder
+from goqueue.spark.pipelines.supervision import Restarts, Supervisor
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,42 +46,57 @@ NOISY_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _DETACHED: Final = "GOQUEUE_PIPELINE_DETACHED"
 
 
-def check_with_spark(pipeline: Pipeline, master: str | None) -> None:
-    with (
-        open(os.devnull, "w") as log,
-        _session(pipeline, _master(pipeline, master), log) as spark,
-    ):
+class Place:
+    """Where a run's tasks run: what the command line says, else the definition."""
+
+    def __init__(
+        self, definition: PipelineDefinition, master: str | None, package: str | None
+    ) -> None:
+        run = definition.run
+        self._given = (("--master", master), ("--package", package))
+        self.master = master or run.master or _LOCAL
+        self.package = package or (definition.path_text(run.package) if run.package else None)
+
+    @property
+    def arguments(self) -> list[str]:
+        """The same for the command of another process."""
+        return [part for name, value in self._given if value for part in (name, value)]
+
+
+def check_with_spark(pipeline: Pipeline, place: Place) -> None:
+    with open(os.devnull, "w") as log, _session(pipeline, place, log) as spark:
         check_spark(spark, pipeline)
 
 
-def run_here(pipeline: Pipeline, *, master: str | None, once: bool, dry_run: bool) -> None:
+def run_here(pipeline: Pipeline, place: Place, *, once: bool, dry_run: bool) -> None:
     """Until it ends, is stopped, or somebody presses Ctrl-C."""
     handlers = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
     try:
-        _run(pipeline, master=master, once=once, dry_run=dry_run)
+        _run(pipeline, place, once=once, dry_run=dry_run)
     finally:
         for each, handler in handlers.items():
             signal.signal(each, handler)
 
 
-def _run(pipeline: Pipeline, *, master: str | None, once: bool, dry_run: bool) -> None:
+def _run(pipeline: Pipeline, place: Place, *, once: bool, dry_run: bool) -> None:
     definition = pipeline.definition
     folder = StateFolder(definition.name)
     stop = StopRequest(folder)
     options = RunOptions(
-        master=_master(pipeline, master),
+        master=place.master,
         trigger=AVAILABLE_NOW if once else definition.run.trigger,
     )
-    # A run in the background has its log as standard error already.
-    is_detached = bool(os.environ.get(_DETACHED))
+    # A run in the background has its log as standard error already; one that is begun again adds
+    # to what the failed one wrote.
+    is_appended = bool(os.environ.get(_DETACHED) or os.environ.get(LOCK_VARIABLE))
 
     @contextmanager
     def open_session() -> "Iterator[SparkSession]":
         watcher.say(f"{definition.name}: starting Spark on {options.master}")
         log_path = Path(os.devnull) if dry_run else folder.log_path
         with (
-            log_path.open("a" if is_detached else "w") as log,
-            _session(pipeline, options.master, log) as spark,
+            log_path.open("a" if is_appended else "w") as log,
+            _session(pipeline, place, log) as spark,
         ):
             _on_signals(stop)
             yield spark
@@ -95,15 +113,46 @@ def _run(pipeline: Pipeline, *, master: str | None, once: bool, dry_run: bool) -
     typer.echo(f"{definition.name}: {state}")
 
 
-def run_detached(pipeline: Pipeline, *, master: str | None, once: bool) -> None:
-    """Start a process of its own, and wait until it runs or has failed."""
+def run_on(pipeline: Pipeline, place: Place, *, once: bool, max_failures: int) -> None:
+    """Watch a process of its own, and begin it again when it fails."""
+    folder = StateFolder(pipeline.definition.name)
+    handlers = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
+    for each in handlers:
+        # The run may have the same signal: the file says it once to both.
+        signal.signal(each, lambda *_: folder.request_stop())
+    supervisor = Supervisor(
+        folder,
+        Restarts(max_failures=max_failures),
+        say=lambda line: typer.echo(line, err=True),
+        stays_failed=(ExitCode.WRONG, ExitCode.RUNNING_ALREADY),
+    )
+    try:
+        code = supervisor.run(_command(pipeline, place, once=once))
+    finally:
+        for each, handler in handlers.items():
+            signal.signal(each, handler)
+    if code:
+        raise typer.Exit(code)
+
+
+def _command(pipeline: Pipeline, place: Place, *, once: bool) -> list[str]:
+    path = str(pipeline.definition.file.path)
+    command = [sys.executable, "-m", "goqueue", "pipeline", "run", path, *place.arguments]
+    return [*command, "--once"] if once else command
+
+
+def run_detached(pipeline: Pipeline, place: Place, *, once: bool, max_failures: int | None) -> None:
+    """Start a process of its own, and wait until it runs or has failed.
+
+    With `max_failures` it is one that watches the run and begins it again.
+    """
     definition = pipeline.definition
     folder = StateFolder(definition.name)
     with folder.locked():  # refuse a second run before anything is touched
-        folder.status_path.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "goqueue", "pipeline", "run", str(definition.file.path)]
-    command += ["--master", master] if master else []
-    command += ["--once"] if once else []
+        before = folder.written_ns
+    command = _command(pipeline, place, once=once)
+    if max_failures is not None:
+        command += ["--restart", "--max-failures", str(max_failures)]
     with folder.log_path.open("w") as log:
         process = subprocess.Popen(
             command,
@@ -115,7 +164,8 @@ def run_detached(pipeline: Pipeline, *, master: str | None, once: bool) -> None:
         )
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline:
-        state = folder.status().state if folder.status_path.exists() else RunState.STARTING
+        is_new = folder.written_ns != before
+        state = folder.status().state if is_new else RunState.STARTING
         if state is not RunState.STARTING or process.poll() is not None:
             break
         time.sleep(_LOOK_SECONDS)
@@ -124,7 +174,7 @@ def run_detached(pipeline: Pipeline, *, master: str | None, once: bool) -> None:
         raise CommandFailed(
             f"{definition.name} did not start within {_START_SECONDS} s; see {folder.log_path}"
         )
-    if not folder.status_path.exists():
+    if folder.written_ns == before:
         raise CommandFailed(f"{definition.name} did not start: {folder.log_tail().strip()}")
     status = folder.status()
     if status.state is RunState.FAILED:
@@ -157,23 +207,23 @@ def _wait_until(is_so: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
-def _master(pipeline: Pipeline, given: str | None) -> str:
-    return given or pipeline.definition.run.master or _LOCAL
-
-
 @contextmanager
-def _session(pipeline: Pipeline, master: str, log: IO[str]) -> "Iterator[SparkSession]":
+def _session(pipeline: Pipeline, place: Place, log: IO[str]) -> "Iterator[SparkSession]":
     """A session whose Java writes to the log, not into what the user reads."""
-    from goqueue.spark import session
+    from goqueue.spark.spark_session import NoConnect, session
 
     find_java_home()  # its error belongs to the user, not to the log
+    master = place.master
     _check_master(master)
     for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     conf = {"spark.log.level": "WARN", **pipeline.definition.run.conf}
     try:
         with _standard_error_to(log):
-            spark = session(f"goqueue-{pipeline.definition.name}", master, **conf)
+            name = f"goqueue-{pipeline.definition.name}"
+            spark = session(name, master, package=place.package, **conf)
+    except NoConnect as error:
+        raise CommandFailed(error.message, exit_code=ExitCode.NO_ANSWER) from error
     except GoQueueError:
         raise
     except Exception as error:
@@ -199,7 +249,8 @@ def _check_master(master: str) -> None:
             return
     raise CommandFailed(
         f"no Spark master answers at {', '.join(reasons)}; start it, name another with "
-        "--master, or leave that out to run on this machine"
+        "--master, or leave that out to run on this machine",
+        exit_code=ExitCode.NO_ANSWER,
     )
 
 

@@ -3,13 +3,17 @@
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 from goqueue.model.errors import GoQueueError
+from goqueue.spark.archive.object_store import spark_settings
 from goqueue.spark.java_home import find_java_home
+from goqueue.spark.shipping.worker_package import FOLDER, WORKER_PYTHON, check_package
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,6 +33,8 @@ _LOCAL: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
 }
+
+_WORKER_PYTHON_SETTING: Final = "spark.sql.execution.pyspark.python"
 
 # What Spark's client for Connect imports.
 _CONNECT_NEEDS: Final = ("pandas", "grpc", "grpc_status", "zstandard")
@@ -51,23 +57,32 @@ def session(
     master: str | None = None,
     *,
     remote: str | None = None,
+    package: str | os.PathLike[str] | None = None,
     **conf: object,
 ) -> "SparkSession":
     """A SparkSession that knows `format("goqueue")`.
 
     Runs on this machine unless `master` names a cluster, or `remote` (or a master that begins with
-    sc://) a Spark Connect server. Further settings are given with underscores for dots
+    sc://) a Spark Connect server. `package` is an archive by `goqueue pipeline package`, for
+    workers whose Python has no GoQueue. Further settings are given with underscores for dots
     (`spark_executor_memory="2g"`), or as they are: `**{"spark.executor.memory": "2g"}`.
     """
     from pyspark.sql import SparkSession
 
     from goqueue.spark.query_lag import LagPublisher
+    from goqueue.spark.shipping.worker_check import check_workers
 
     settings = {_setting_name(name): _setting_text(value) for name, value in conf.items()}
+    shipped = None if package is None else _usable_package(os.fspath(package))
     if remote is None and master is not None and master.startswith(_CONNECT_SCHEME):
         master, remote = None, master
     builder = SparkSession.Builder().appName(app_name)
     if remote is not None:
+        if shipped is not None:
+            raise NoConnect(
+                "a Spark Connect server takes no package from a program: it is started with one; "
+                "see docs/spark-clusters.md"
+            )
         _check_connect_installed()
         if remote.startswith("local"):  # Spark starts a server for it here
             _prepare_environment(is_local=True)
@@ -78,8 +93,9 @@ def session(
     else:
         master = master or settings.pop("spark.master", "local[*]")
         builder = builder.master(master)
-        defaults = _EVERYWHERE | (_LOCAL if master.startswith("local") else {})
-        _prepare_environment(is_local=master.startswith("local"))
+        defaults = _EVERYWHERE | (_LOCAL if _is_local(master) else {})
+        _prepare_environment(is_local=_is_local(master))
+        defaults |= _worker_python(settings, shipped) | spark_settings(settings)
     for name, text in (defaults | settings).items():
         builder = builder.config(name, text)
     # Spark finds the source by the package `pyspark_goqueue`.
@@ -88,9 +104,53 @@ def session(
         _publishing_lag.add(spark)
         if remote is None:
             spark.streams.addListener(LagPublisher())
+            if not _is_local(spark.sparkContext.master or ""):
+                _stop_unless_fit(spark, check_workers)
         else:
             _add_connect_listener(spark, LagPublisher())
     return spark
+
+
+def _is_local(master: str) -> bool:
+    """Tasks run in the driver; not so with local-cluster, which starts workers."""
+    return master == "local" or master.startswith("local[")
+
+
+def _stop_unless_fit(spark: "SparkSession", check: "Callable[[SparkSession], None]") -> None:
+    try:
+        check(spark)
+    except BaseException:
+        spark.stop()
+        raise
+
+
+def _usable_package(path: str) -> str:
+    """An address that is not on this machine is looked at by the workers only."""
+    if "://" in path:
+        return path
+    check_package(Path(path))
+    return str(Path(path).absolute())
+
+
+def _worker_python(settings: dict[str, str], package: str | None) -> dict[str, str]:
+    """What makes the workers run their own Python, while the driver's plans with this one.
+
+    Spark itself looks at spark.pyspark.python only in `spark-submit`, and hands PYSPARK_PYTHON to
+    workers and to the driver's helpers alike. Its setting for SQL goes to the workers alone, and
+    everything that GoQueue does there is SQL to it.
+    """
+    given = settings.pop("spark.pyspark.python", None)
+    planning = settings.pop("spark.pyspark.driver.python", None)
+    if planning is not None:
+        os.environ["PYSPARK_DRIVER_PYTHON"] = planning
+    if package is not None:
+        archives = [
+            each for each in (settings.pop("spark.archives", ""), f"{package}#{FOLDER}") if each
+        ]
+        return {_WORKER_PYTHON_SETTING: WORKER_PYTHON, "spark.archives": ",".join(archives)}
+    if given is None and "PYSPARK_DRIVER_PYTHON" in os.environ:
+        given = os.environ["PYSPARK_PYTHON"]
+    return {} if given is None else {_WORKER_PYTHON_SETTING: given}
 
 
 def _add_connect_listener(spark: "SparkSession", listener: "StreamingQueryListener") -> None:

@@ -18,12 +18,16 @@ from goqueue.spark.pipelines.definition_file import read_definition_file
 from goqueue.spark.pipelines.field_lines import FieldPath
 from goqueue.spark.pipelines.kinds import SECTIONS, find_kind
 from goqueue.spark.pipelines.kinds.kind import Kind
-from goqueue.spark.pipelines.problems import Problems
+from goqueue.spark.pipelines.problems import InvalidPipeline, Problems
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NEEDED: Final = ("pyspark", "pyarrow", "numba", "deltalake")
+
+
+class BrokerAway(InvalidPipeline):
+    is_broker_away = True
 
 
 class SparkNotInstalled(GoQueueError):
@@ -85,6 +89,7 @@ def check_broker(pipeline: Pipeline) -> None:
             f"{error.message}; start one with `goqueue serve`, or name another here or with "
             "$GOQUEUE_BOOTSTRAP",
         )
+        raise BrokerAway(problems) from None
     problems.raise_any()
 
 

@@ -30,6 +30,8 @@ class RunSettings:
     # None: below the state folder.
     checkpoint: str | None
     master: str | None
+    # An archive by `goqueue pipeline package`, for workers whose Python has no GoQueue.
+    package: str | None
     conf: dict[str, str]
 
 
@@ -106,6 +108,7 @@ def _read_run(fields: Fields) -> RunSettings:
         trigger=_read_trigger(table),
         checkpoint=table.text("checkpoint") or None,
         master=table.text("master") or None,
+        package=table.text("package") or None,
         conf=table.settings("conf"),
     )
     for name in settings.conf:

@@ -25,6 +25,8 @@ class InvalidPipeline(InvalidRequest):
     """A pipeline that cannot run as it is written."""
 
     code = "invalid_pipeline"
+    # Whether it may run as it is when the broker answers.
+    is_broker_away = False
 
     def __init__(self, problems: "Problems") -> None:
         super().__init__("\n".join(map(str, problems)))

@@ -1,6 +1,7 @@
 """How a run stands, as its process writes it and everybody else reads it."""
 
 import datetime
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -10,6 +11,8 @@ from typing import Any
 class RunState(StrEnum):
     STARTING = "starting"
     RUNNING = "running"
+    # It failed, and begins again in a while.
+    WAITING = "waiting"
     # Everything that was there when it began is done.
     FINISHED = "finished"
     # Somebody asked for it.
@@ -18,7 +21,7 @@ class RunState(StrEnum):
 
     @property
     def is_over(self) -> bool:
-        return self not in (RunState.STARTING, RunState.RUNNING)
+        return self not in (RunState.STARTING, RunState.RUNNING, RunState.WAITING)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,6 +33,12 @@ class RunStatus:
     definition: str
     master: str
     started_at: str
+    host: str = field(default_factory=socket.gethostname)
+    # How often it was begun again after a failure, by `run --restart`, and when next.
+    restarts: int = 0
+    next_start_at: str | None = None
+    # When it last did all there was, or was stopped; kept over runs.
+    succeeded_at: str | None = None
     updated_at: str = ""
     ended_at: str | None = None
     error: str | None = None
@@ -45,6 +54,10 @@ class RunStatus:
             "definition": self.definition,
             "master": self.master,
             "startedAt": self.started_at,
+            "host": self.host,
+            "restarts": self.restarts,
+            "nextStartAt": self.next_start_at,
+            "succeededAt": self.succeeded_at,
             "updatedAt": self.updated_at,
             "endedAt": self.ended_at,
             "error": self.error,
@@ -61,6 +74,11 @@ class RunStatus:
             definition=written["definition"],
             master=written["master"],
             started_at=written["startedAt"],
+            # Runs of earlier versions did not note these.
+            host=written.get("host", ""),
+            restarts=int(written.get("restarts", 0)),
+            next_start_at=written.get("nextStartAt"),
+            succeeded_at=written.get("succeededAt"),
             updated_at=written["updatedAt"],
             ended_at=written["endedAt"],
             error=written["error"],
@@ -68,5 +86,6 @@ class RunStatus:
         )
 
 
-def now_text() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+def now_text(*, in_seconds: float = 0) -> str:
+    moment = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=in_seconds)
+    return moment.isoformat(timespec="seconds")

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from goqueue.model.errors import GoQueueError
+from goqueue.spark.archive.object_store import spark_uri
 from goqueue.spark.pipelines.checks import Pipeline, check_broker, check_spark, make_sink_topic
 from goqueue.spark.pipelines.kinds.kind import Run, RunContext
 from goqueue.spark.pipelines.progress import Progress, batch_progress
 from goqueue.spark.pipelines.run_status import RunState, RunStatus, now_text
 from goqueue.spark.pipelines.spark_errors import plain_reason
 from goqueue.spark.pipelines.state_folder import StateFolder
+from goqueue.spark.pipelines.supervision import RESTARTS_VARIABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,11 +103,14 @@ class PipelineRunner:
             definition=str(definition.file.path.absolute()),
             master=options.master,
             started_at=now_text(),
+            restarts=int(os.environ.get(RESTARTS_VARIABLE, "0")),
         )
 
     def run(self) -> RunState:
         """An error says why it could not start or go on; the status says the same."""
         with self._folder.locked():
+            before = self._folder.last_written()
+            self._status.succeeded_at = None if before is None else before.succeeded_at
             self._folder.keep_definition(self._pipeline.definition)
             self._folder.write(self._status)
             try:
@@ -166,7 +171,9 @@ class PipelineRunner:
         given = definition.run.checkpoint
         return RunContext(
             definition=definition,
-            checkpoint=definition.path_text(given) if given else str(self._folder.checkpoint_path),
+            checkpoint=spark_uri(definition.path_text(given))
+            if given
+            else str(self._folder.checkpoint_path),
             state_folder=self._folder.path,
             trigger=self._options.trigger,
             is_dry_run=is_dry_run,
@@ -203,6 +210,8 @@ class PipelineRunner:
     def _end(self, state: RunState, error: str | None = None) -> None:
         self._status.state, self._status.error = state, error
         self._status.ended_at = now_text()
+        if state is not RunState.FAILED:
+            self._status.succeeded_at = self._status.ended_at
         self._folder.write(self._status)
 
 

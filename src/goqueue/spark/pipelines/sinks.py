@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, Final
 
+from goqueue.spark.archive.object_store import spark_uri
 from goqueue.spark.option_names import InvalidOption
 from goqueue.spark.pipelines.definition import PipelineDefinition
 from goqueue.spark.pipelines.kinds.kind import Run, RunContext
@@ -89,7 +90,7 @@ def write_once(frame: "DataFrame", definition: PipelineDefinition, context: RunC
         append_delta(frame, _table_path(definition), partition_by=sink.partition_by)
     else:
         writer = frame.write.options(**sink.options).partitionBy(*sink.partition_by)
-        writer.mode("append").parquet(_table_path(definition))
+        writer.mode("append").parquet(spark_uri(_table_path(definition)))
     context.say(f"{definition.name}: written")
 
 
@@ -116,7 +117,9 @@ def _to_table(frame: "DataFrame", definition: PipelineDefinition) -> "DataStream
         return delta_writer(
             frame, path, partition_by=sink.partition_by, is_complete=sink.mode == _COMPLETE
         )
-    writer = frame.writeStream.format("parquet").options(**sink.options).option("path", path)
+    writer = (
+        frame.writeStream.format("parquet").options(**sink.options).option("path", spark_uri(path))
+    )
     return writer.partitionBy(*sink.partition_by) if sink.partition_by else writer
 
 

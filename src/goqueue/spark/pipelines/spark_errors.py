@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from goqueue.model.errors import GoQueueError
+from goqueue.spark.shipping.worker_check import unfit_reason
 
 _SQL_PLACE: Final = re.compile(r"line (\d+),? pos(?:ition)? (\d+)")
 _SQL_STATE: Final = re.compile(r"\.?\s*SQLSTATE: \w+.*", re.DOTALL)
@@ -34,6 +35,9 @@ def plain_reason(error: BaseException) -> str:
     if ours:
         # The first failure is the cause; later ones are what became of it.
         return _short(ours[0])
+    unfit = unfit_reason(text)
+    if unfit is not None:
+        return _short(unfit)
     text = _STREAM_FAILED.sub("", text)
     if _TRACEBACK in text:
         return _short(_python_reason(text))

@@ -1,30 +1,32 @@
 """What is kept of each pipeline on this machine, in a folder of its name.
 
-The process that runs a pipeline holds a lock on the folder, which the kernel takes away when the
-process ends, however it ends: so nobody is misled by the number of a process that is gone.
+The process that runs a pipeline holds the folder's lock: a run that is not over and holds no lock
+has died.
 """
 
-import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from goqueue.model.errors import GoQueueError
 from goqueue.spark.pipelines.definition import PipelineDefinition
+from goqueue.spark.pipelines.run_lock import LOCK_VARIABLE, RunLock
 from goqueue.spark.pipelines.run_status import RunState, RunStatus, now_text
 
 _VARIABLE: Final = "GOQUEUE_PIPELINES"
 _DEFAULT_ROOT: Final = Path(".goqueue") / "pipelines"
-# As much of a log as helps to see why a process died.
+# As much of a log as helps to see why a process died, or is shown unless more is asked for.
 _LOG_TAIL_BYTES: Final = 16 * 1024
 
 
-class AlreadyRunning(GoQueueError):
-    code = "already_running"
+# How soon a reader of the log sees a line.
+_FOLLOW_SECONDS: Final = 0.3
 
 
 class UnknownPipeline(GoQueueError):
@@ -52,26 +54,21 @@ class StateFolder:
         self.log_path = self.path / "log"
         self.checkpoint_path = self.path / "checkpoint"
         self._stop_path = self.path / "stop"
-        self._lock_path = self.path / "lock"
+        self._lock = RunLock(self.path / "lock", name)
 
     # --- for the process that runs it -----------------------------------------------------
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """One run at a time; the second is refused."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with self._lock_path.open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                status = self._read()
-                process = f" (process {status.pid})" if status else ""
-                raise AlreadyRunning(
-                    f"pipeline {self.name!r} is running already{process}; see `goqueue pipeline "
-                    f"status {self.name}`, or end it with `goqueue pipeline stop {self.name}`"
-                ) from None
+    def locked(self) -> Iterator[int]:
+        """One run at a time; the second is refused. Yields what is handed on with the lock."""
+        handed_on = os.environ.get(LOCK_VARIABLE)
+        if handed_on:
+            # Who watches this run has the lock, and so have we; requests to stop are for both.
+            yield int(handed_on)
+            return
+        with self._lock.held(now_text()) as lock:
             self._stop_path.unlink(missing_ok=True)
-            yield
+            yield lock
 
     def keep_definition(self, definition: PipelineDefinition) -> None:
         """A copy, to see later what ran."""
@@ -85,6 +82,13 @@ class StateFolder:
         draft.write_text(json.dumps(status.to_json(), indent=2) + "\n", encoding="utf-8")
         draft.replace(self.status_path)
 
+    def change(self, how: Callable[[RunStatus], None]) -> None:
+        """For the holder of the lock, who is the only one that writes."""
+        status = self.last_written()
+        if status is not None:
+            how(status)
+            self.write(status)
+
     @property
     def stop_requested(self) -> bool:
         return self._stop_path.exists()
@@ -92,7 +96,7 @@ class StateFolder:
     # --- for everybody else ---------------------------------------------------------------
 
     def status(self) -> RunStatus:
-        status = self._read()
+        status = self.last_written()
         if status is None:
             known = ", ".join(each.name for each in known_pipelines()) or "none"
             raise UnknownPipeline(
@@ -100,7 +104,7 @@ class StateFolder:
             )
         if not status.state.is_over and not self.is_locked():
             # It may have ended between the two looks.
-            status = self._read() or status
+            status = self.last_written() or status
             if not status.state.is_over and self.stop_requested:
                 # It did not end soon enough, and was ended by force.
                 status.state = RunState.STOPPED
@@ -112,15 +116,13 @@ class StateFolder:
                 )
         return status
 
+    @property
+    def written_ns(self) -> int:
+        """When a run last wrote its status; 0 if none did."""
+        return self.status_path.stat().st_mtime_ns if self.status_path.exists() else 0
+
     def is_locked(self) -> bool:
-        try:
-            with self._lock_path.open("r") as lock:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except FileNotFoundError:
-            return False
-        return False
+        return self._lock.is_held()
 
     def request_stop(self) -> None:
         self._stop_path.touch()
@@ -133,6 +135,32 @@ class StateFolder:
         except FileNotFoundError:
             return ""
 
+    def last_lines(self, count: int) -> tuple[list[str], int]:
+        """Of the log, and the place after them."""
+        try:
+            with self.log_path.open("rb") as log:
+                lines = deque(log, maxlen=count)
+                return [line.decode(errors="replace").rstrip("\n") for line in lines], log.tell()
+        except FileNotFoundError:
+            return [], 0
+
+    def follow_log(self, place: int) -> Iterator[str]:
+        """What is written after a place, until the run is over; a log may begin anew."""
+        is_over = False
+        while True:
+            size = self.log_path.stat().st_size if self.log_path.exists() else 0
+            place = 0 if size < place else place
+            if size > place:
+                with self.log_path.open("rb") as log:
+                    log.seek(place)
+                    news = log.read()
+                place += len(news)
+                yield news.decode(errors="replace")
+            elif is_over:
+                return
+            is_over = not self.is_locked()
+            time.sleep(_FOLLOW_SECONDS)
+
     def _last_words(self) -> str:
         errors = [
             line for line in self.log_tail().splitlines() if "ERROR" in line or "Error" in line
@@ -140,7 +168,8 @@ class StateFolder:
         last = f"; last error in the log: {errors[-1].strip()[:300]}" if errors else ""
         return f"{last}; the log is {self.log_path}"
 
-    def _read(self) -> RunStatus | None:
+    def last_written(self) -> RunStatus | None:
+        """As its process left it; `status` also knows when that is gone."""
         try:
             return RunStatus.from_json(json.loads(self.status_path.read_text(encoding="utf-8")))
         except (FileNotFoundError, ValueError, KeyError, TypeError):

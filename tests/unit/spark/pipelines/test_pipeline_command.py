@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import time
@@ -11,6 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from goqueue.cli.main import app
+from goqueue.spark.pipelines import checks
+from goqueue.spark.pipelines.checks import load_pipeline
 from goqueue.spark.pipelines.kinds import NAMES
 from goqueue.spark.pipelines.run_status import RunState
 from goqueue.spark.pipelines.state_folder import StateFolder
@@ -49,7 +52,7 @@ def test_wrong_usage(arguments: tuple[str, ...]) -> None:
 def test_problems_are_listed() -> None:
     Path("p.toml").write_text(SOUND.replace('"5s"', '"soon"').replace("json", "jsn"))
     code, out, err = run("run", "p.toml")
-    assert (code, out) == (1, "")
+    assert (code, out) == (2, "")
     lines = err.splitlines()
     assert lines[0].startswith("p.toml:7: source[1].format: 'jsn' is not one of")
     assert lines[1].startswith("p.toml:14: run.trigger: ")
@@ -62,7 +65,7 @@ def test_no_broker_is_said_at_once(how: tuple[str, ...]) -> None:
     Path("p.toml").write_text(SOUND.replace("9092", "1"))
     started = time.monotonic()
     code, _, err = run(*how, "p.toml")
-    assert code == 1
+    assert code == 4
     assert err.startswith("p.toml:3: bootstrap.servers: no broker answers at 127.0.0.1:1: ")
     assert time.monotonic() - started < 5
     assert run("list")[1].count("running") == 0
@@ -100,6 +103,23 @@ def test_status_list_and_stop_of_what_ended() -> None:
     assert (code, json.loads(out)["state"]) == (1, "failed")
     assert run("stop", "p") == (0, "p is not running (failed)\n", "")
     assert run("stop", "../p")[0] == 2
+    folder.log_path.write_text("one\ntwo\n")
+    assert run("logs", "p", "-n", "1") == (0, "two\n", "")
+    assert run("logs", "q")[0] == 1
+    code, out, _ = run("metrics")
+    assert 'goqueue_pipeline_state{kind="sql",pipeline="p",state="failed"} 1.0' in out
+    assert run("metrics", "--listen", "9464")[0] == 2
+
+
+def test_a_second_run_is_told_who_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("p.toml").write_text(SOUND)
+    monkeypatch.setattr(checks, "check_broker", lambda pipeline: None)
+    name = load_pipeline(Path("p.toml")).definition.name
+    with StateFolder(name).locked():
+        for how in ((), ("--detach",), ("--restart",)):
+            code, _, err = run("run", *how, "p.toml")
+            assert code == 3, how
+            assert f"is running already (process {os.getpid()} on " in err, how
 
 
 def test_the_command_does_not_import_spark() -> None:

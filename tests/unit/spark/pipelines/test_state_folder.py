@@ -2,19 +2,18 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from goqueue.spark.pipelines.progress import Progress, batch_progress
+from goqueue.spark.pipelines.run_lock import LOCK_VARIABLE, AlreadyRunning
 from goqueue.spark.pipelines.run_status import RunState, RunStatus, now_text
 from goqueue.spark.pipelines.runner import StopRequest
-from goqueue.spark.pipelines.state_folder import (
-    AlreadyRunning,
-    StateFolder,
-    UnknownPipeline,
-    known_pipelines,
-)
+from goqueue.spark.pipelines.state_folder import StateFolder, UnknownPipeline, known_pipelines
 
 
 @pytest.fixture
@@ -47,7 +46,8 @@ def test_a_status_is_read_as_it_was_written(folder: StateFolder) -> None:
         assert Progress.from_json(folder.status().progress["q"]) == progress
         assert [each.name for each in known_pipelines()] == ["p"]
         assert folder.is_locked()
-        with pytest.raises(AlreadyRunning, match=rf"process {os.getpid()}.*pipeline stop p"):
+        who = rf"\(process {os.getpid()} on \S+, since 20\S+\).*pipeline stop p"
+        with pytest.raises(AlreadyRunning, match=who):
             folder.locked().__enter__()
     assert not folder.is_locked()
 
@@ -65,6 +65,55 @@ def test_a_process_that_is_gone_has_failed(folder: StateFolder) -> None:
     with folder.locked():
         folder.write(status(RunState.FINISHED))
     assert folder.status().state is RunState.FINISHED
+
+
+def test_a_lock_that_is_handed_on_is_not_asked_for_again(
+    folder: StateFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with folder.locked() as lock:
+        folder.request_stop()
+        monkeypatch.setenv(LOCK_VARIABLE, str(lock))
+        with folder.locked():
+            assert folder.stop_requested, "a request to the watcher is one to its run"
+        assert folder.is_locked()
+
+
+def test_the_lock_of_a_killed_process_is_taken_over(folder: StateFolder) -> None:
+    program = (
+        "import os, signal\n"
+        "from goqueue.spark.pipelines.state_folder import StateFolder\n"
+        "StateFolder('p').locked().__enter__()\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    assert (folder.path / "lock").read_text(), "it tells of the dead process"
+    with folder.locked():
+        assert str(os.getpid()) in (folder.path / "lock").read_text()
+
+
+def test_a_status_of_an_earlier_version_is_read(folder: StateFolder) -> None:
+    with folder.locked():
+        folder.write(status(RunState.FINISHED))
+    written = json.loads(folder.status_path.read_text())
+    for name in ("host", "restarts", "nextStartAt", "succeededAt"):
+        del written[name]
+    folder.status_path.write_text(json.dumps(written))
+    assert folder.status().state is RunState.FINISHED
+
+
+def test_a_log_is_followed_until_the_run_ends(folder: StateFolder) -> None:
+    with folder.locked():
+        folder.log_path.write_text("one\ntwo\nthree\n")
+        lines, place = folder.last_lines(2)
+        assert lines == ["two", "three"]
+        news = folder.follow_log(place)
+        with folder.log_path.open("a") as log:
+            log.write("four\n")
+        assert next(news) == "four\n"
+        folder.log_path.write_text("anew\n")
+        assert next(news) == "anew\n"
+    assert list(news) == []
 
 
 def test_stops_are_asked_for_by_file(folder: StateFolder) -> None:
