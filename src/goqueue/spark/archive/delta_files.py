@@ -18,10 +18,10 @@ from urllib.parse import quote
 import msgspec
 
 from goqueue.spark.archive.delta_schema import TableMismatch, stored_schema
+from goqueue.spark.archive.object_store import file_system
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.fs
     import pyarrow.parquet as pq
 
 # Delta's own files of a null, as Hive named them.
@@ -130,21 +130,18 @@ class _OpenFile:
 class TableFolder:
     """Where a table's files are: a path, or a URI of a file system that Arrow knows."""
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, storage_options: Mapping[str, str]) -> None:
         from pyarrow import fs
 
-        self._files: fs.FileSystem
-        if "://" in uri or uri.startswith("file:"):
-            self._files, self._root = fs.FileSystem.from_uri(uri)
-        else:
-            self._files, self._root = fs.LocalFileSystem(), str(Path(uri).absolute())
+        self._files, self._root = file_system(uri, storage_options)
         self._is_local = isinstance(self._files, fs.LocalFileSystem)
         self._made: set[str] = set()
 
     def open(self, path: str) -> "pa.NativeFile":
         full = f"{self._root}/{path}"
         folder = full.rpartition("/")[0]
-        if folder not in self._made:
+        # Object stores have no folders, and would keep an empty object for each.
+        if self._is_local and folder not in self._made:
             self._files.create_dir(folder, recursive=True)
             self._made.add(folder)
         return self._files.open_output_stream(full)
@@ -171,8 +168,13 @@ class TableFolder:
 class DataFileWriter:
     """Writes the rows of one task, a file or more for each combination of partition columns."""
 
-    def __init__(self, table_uri: str, partition_by: Sequence[str]) -> None:
-        self._table = TableFolder(table_uri)
+    def __init__(
+        self,
+        table_uri: str,
+        partition_by: Sequence[str],
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        self._table = TableFolder(table_uri, storage_options or {})
         self._partition_by = list(partition_by)
         self._schema: pa.Schema | None = None
         self._open: dict[str, _OpenFile] = {}

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from goqueue.spark.archive.delta_table import RowStep
 
 _FORMAT: Final = "goqueue-delta"
-_WRITE: Final = "write"
+# Holds what opens the object store: by this name Spark hides it from plans and its web page.
+_WRITE: Final = "write.secret"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,7 @@ class DeltaWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[Any]) -> FilesWritten:
         target, step = self._write.target, self._write.step
-        writer = DataFileWriter(target.uri, target.partition_by)
+        writer = DataFileWriter(target.uri, target.partition_by, target.storage_options)
         for batch in iterator if step is None else step(iterator):
             writer.write(batch)
         return FilesWritten(writer.finish())

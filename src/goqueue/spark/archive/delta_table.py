@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from goqueue.model.errors import GoQueueError
 from goqueue.spark.archive.delta_files import TableFolder, WrittenFiles
 from goqueue.spark.archive.delta_schema import TableMismatch, merge_schemas, stored_schema
+from goqueue.spark.archive.object_store import spark_uri, storage_options, table_uri
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,6 +64,15 @@ class BatchMark:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
+def table_target(uri: str, partition_by: Sequence[str] = ()) -> TableTarget:
+    """A table at a path or an address, with what the session or the environment knows of it."""
+    return TableTarget(
+        uri=table_uri(uri),
+        partition_by=tuple(partition_by),
+        storage_options=storage_options(uri),
+    )
+
+
 def open_table(target: TableTarget) -> "DeltaTable | None":
     """The newest state of a table, or None where there is none."""
     from deltalake import DeltaTable
@@ -94,7 +104,7 @@ def read_delta(
     """
     from pyspark.sql.types import StructType
 
-    table = open_table(TableTarget(uri=path)) if table is None else table
+    table = open_table(table_target(path)) if table is None else table
     if table is None:
         raise TableMismatch(f"there is no Delta table at {path}; see that the path is right")
     features = set(table.protocol().reader_features or ()) - _FEATURES_READ
@@ -104,10 +114,11 @@ def read_delta(
             "with Delta's own library, or rewrite it without"
         )
     schema = StructType.fromJson(json.loads(table.schema().to_json()))
-    files = table.file_uris(file_pruning_predicate=only_files)
+    files = [spark_uri(each) for each in table.file_uris(file_pruning_predicate=only_files)]
     if not files:
         return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).option("basePath", table.table_uri).parquet(*files)
+    base = spark_uri(table.table_uri)
+    return spark.read.schema(schema).option("basePath", base).parquet(*files)
 
 
 def write_batch(
@@ -140,14 +151,14 @@ def write_batch(
 
 def append_delta(frame: "DataFrame", path: str, *, partition_by: Sequence[str] = ()) -> None:
     """Write a frame that no mark makes known: a second call writes it again."""
-    write_batch(frame, TableTarget(uri=path, partition_by=tuple(partition_by)), None)
+    write_batch(frame, table_target(path, partition_by), None)
 
 
 def delta_writer(
     frame: "DataFrame", path: str, *, partition_by: Sequence[str] = (), is_complete: bool = False
 ) -> "DataStreamWriter":
     """A stream into a table, each batch once; for output mode complete, which replaces the rows."""
-    target = TableTarget(uri=path, partition_by=tuple(partition_by))
+    target = table_target(path, partition_by)
 
     def write(batch: "DataFrame", batch_id: int) -> None:
         mark = BatchMark(app_id=stream_app_id(batch), version=batch_id)
@@ -189,7 +200,8 @@ def commit_files(
             continue
         break
     table.update_incremental()
-    TableFolder(target.uri).make_durable(f"_delta_log/{table.version():020d}.json")
+    folder = TableFolder(target.uri, target.storage_options)
+    folder.make_durable(f"_delta_log/{table.version():020d}.json")
 
 
 def _commit(

@@ -40,7 +40,8 @@ log = logging.getLogger(__name__)
 
 FORMAT: Final = "goqueue-live-log"
 TOPIC: Final = "topic"
-_LOG: Final = "log"
+# Holds what opens the table's store: by this name Spark hides it from plans and its web page.
+_LOG: Final = "log.secret"
 # Retention deletes now and then; it does not outrun planning all day.
 _PLAN_ATTEMPTS: Final = 5
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from goqueue.model.errors import InvalidRequest
-from goqueue.spark.archive.delta_table import TableTarget, create_table, open_table
+from goqueue.spark.archive.delta_table import TableTarget, create_table, open_table, table_target
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +44,7 @@ class NotThisArchive(InvalidRequest):
 
 
 def archive_target(uri: str) -> TableTarget:
-    return TableTarget(uri=uri, partition_by=PARTITION_BY)
+    return table_target(uri, PARTITION_BY)
 
 
 def archive_schema() -> "pa.Schema":
