@@ -51,6 +51,9 @@ _GLIBC: Final = re.compile(r"(linux-vdso|ld-linux|lib(c|m|dl|pthread|rt|util|res
 _LDD_LINE: Final = re.compile(r"^\s*(?P<name>\S+) => (?P<path>/\S+)", re.MULTILINE)
 _LDD_SECONDS: Final = 60
 
+_CACHE: Final = "__pycache__"
+_COMPILED: Final = (".nbi", ".nbc")
+
 BIN: Final = "bin"
 PACKAGES: Final = "packages"
 LIBRARIES: Final = "libraries"
@@ -116,13 +119,17 @@ def package_files(names: Iterable[str]) -> Iterator[PackedFile]:
 
 
 def own_files() -> Iterator[PackedFile]:
-    """GoQueue's own modules, also from a checkout, and its entry for Spark."""
+    """GoQueue's own modules, also from a checkout, and its entry for Spark.
+
+    What numba has compiled of them here goes along: a worker with such a processor need not compile
+    it again, which would take some ten seconds on each.
+    """
     import goqueue
     import pyspark_goqueue
 
     for module in (goqueue, pyspark_goqueue):
         folder = Path(module.__path__[0])
-        for file in _files_below(folder, lambda path: _is_package_part(path.parts)):
+        for file in _files_below(folder, _is_own_part):
             yield PackedFile(file, f"{PACKAGES}/{folder.name}/{file.relative_to(folder)}")
 
 
@@ -170,6 +177,12 @@ def _is_stdlib_wanted(path: Path) -> bool:
         not _STDLIB_LEFT_OUT.intersection(path.parts)
         and _STDLIB_NAMES_LEFT_OUT.fullmatch(path.name) is None
     )
+
+
+def _is_own_part(path: Path) -> bool:
+    if path.parent.name == _CACHE:
+        return path.suffix in _COMPILED
+    return path.name == _CACHE or _is_package_part(path.parts)
 
 
 def _is_package_part(parts: tuple[str, ...]) -> bool:
