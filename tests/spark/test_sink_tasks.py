@@ -169,13 +169,36 @@ def test_large_records_have_their_own_batch(bootstrap: str, make_topic: Callable
         ({"priority": [9]}, "priority: it is 9 in a row"),
         ({"partition": [5]}, "it is 5 in a row, but topic"),
         ({"partition": [-2]}, "partition: it is negative"),
-        ({"delay": [1]}, "delivery.guarantee=at-least-once"),
         ({"headers": [[{"key": None, "value": b""}]]}, "headers: a header has no key"),
     ],
 )
 def test_bad_rows_are_named(query: Query, columns: dict[str, Any], expected: str) -> None:
     with pytest.raises(InvalidRow, match=expected):
         query.task(0, batch(value=["a"], **columns))
+
+
+def test_delays_and_priorities_come_with_the_commit(
+    query: Query, written: Callable[[], list[bytes]]
+) -> None:
+    """Of two attempts of a task one counts, and of an aborted batch nothing."""
+    api = HttpApi(find_http_url(query.options.bootstrap_servers))
+
+    def waiting() -> list[str]:
+        found = api.get("topics", query.options.topic or "", "delayed")["messages"]
+        return sorted(each["value"] for each in found)
+
+    rows = batch(value=["now", "later"], delay=[None, 3_600_000], priority=[0, 4])
+    query.task(0, rows)
+    query.driver.abort([None], 0)
+    parts = [query.task(0, rows), query.task(1, batch(value=["much later"], delay=[7_200_000]))]
+    query.task(1, batch(value=["much later"], delay=[7_200_000]), attempt=1)
+    assert waiting() == []
+    query.driver.commit([*parts], 0)
+    query.driver.commit([*parts], 0)
+    assert waiting() == ["later", "much later"]
+    assert written() == [b"now"]
+    found = read_committed(query.options.bootstrap_servers, query.options.topic or "")
+    assert found[0].headers() == [("goqueue-priority", b"0")]
 
 
 def test_a_transaction_must_not_be_open_for_too_long(bootstrap: str, query: Query) -> None:

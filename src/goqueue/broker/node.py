@@ -102,10 +102,12 @@ class Node:
             max_groups=config.max_groups,
         )
         producer_ids = ProducerIdSource(store)
+        self.delays = Delays(self, producer_ids, partitions=config.delayed_topic_num_partitions)
         self.transactions = Transactions(
             self,
             self.groups,
             producer_ids,
+            self.delays,
             partitions=config.transaction_state_log_num_partitions,
             settings=transaction_settings(config),
             max_ids=config.max_transactional_ids,
@@ -114,7 +116,6 @@ class Node:
         self.queues = Queues(
             self, partitions=config.queue_state_num_partitions, max_queues=config.max_queues
         )
-        self.delays = Delays(self, producer_ids, partitions=config.delayed_topic_num_partitions)
         sqs_entries = SqsEntries(store, self._follower, changes)
         self.sqs_catalogue = SqsCatalogue(self, self.queues, self.delays, sqs_entries)
         self.moves = MoveTaskRunner(self, self.queues, self.sqs_catalogue, sqs_entries)

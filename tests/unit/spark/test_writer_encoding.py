@@ -104,7 +104,6 @@ def test_columns_of_nothing_are_like_none() -> None:
     names = ("key", "headers", "timestamp", "priority", "delay", "deliverAt", "partition")
     rows = Rows(pa.RecordBatch.from_pydict({"value": ["a"], **dict.fromkeys(names, pa.nulls(1))}))
     assert rows.partitions().tolist() == [-1]
-    assert not rows.has_delays()
     (found,) = encode(rows, 1, 1_000)
     assert (found.key, found.value, found.headers) == (None, b"a", ())
 

@@ -43,6 +43,7 @@ from goqueue.model.errors import (
     UnknownDelayedMessage,
     UnknownTopic,
 )
+from goqueue.model.names import TopicPartition
 from goqueue.model.records import NewRecord
 from goqueue.model.rights import (
     DeletableTopic,
@@ -240,10 +241,38 @@ class Delays:
         origin = None
         if header.has_producer:
             origin = Origin(key, header.producer_id, header.producer_epoch, header.base_sequence)
-        if origin is None or not shard.machine.is_known(origin):
+        if origin is not None and header.is_transactional:
+            if not shard.machine.held.is_known(*origin):
+                shard.hold(origin, delayed.messages)
+        elif origin is None or not shard.machine.is_known(origin):
             numbers = shard.schedule(key, delayed.messages, origin)
             note_scheduled(partition.trace, shard.number, numbers, delayed.messages)
             running.delivery.wake(min(due_ms for _, due_ms in delayed.messages))
+        flushed = partition.config.fsync_policy == "always"
+        await shard.log.committed(shard.log.end_offset, flushed=flushed)
+
+    async def end_transaction(
+        self, place: TopicPartition, producer_id: int, *, commit: bool
+    ) -> None:
+        """Schedule what a producer's transaction delayed in a partition, or forget it.
+
+        With the partition's marker; repeated until both are known to be done.
+        """
+        await self.start()
+        if not self._shard_count:
+            return
+        key = self._key(*place)
+        running = self._running(self._shard_number(key))
+        shard = running.shard
+        parts = shard.machine.held.of(key, producer_id)
+        if not parts:
+            return
+        partition = self._host.partition(*place)
+        for part in parts:
+            numbers, messages = await shard.release(key, producer_id, part, commit=commit)
+            if messages:
+                note_scheduled(partition.trace, shard.number, numbers, messages)
+                running.delivery.wake(min(due_ms for _, due_ms in messages))
         flushed = partition.config.fsync_policy == "always"
         await shard.log.committed(shard.log.end_offset, flushed=flushed)
 

@@ -4,7 +4,7 @@ Their delayed records go to `__delayed`; the others stay in the batch, which kee
 the partition still sees every sequence of an idempotent producer, and recognises a repeated batch
 before anything of it is scheduled. The delayed records are safe before their batch is appended. A
 crash between the two leaves them without their batch: it is known by its origin when the producer
-sends it again.
+sends it again. Those of a transaction are held until it ends in this partition.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,6 @@ from goqueue.broker.partitions.intake import Admitted, PlacedBatch
 from goqueue.model.batch import BatchHeader, read_header
 from goqueue.model.batch_editing import with_records, without_records
 from goqueue.model.decoding_bounds import DecodingBounds
-from goqueue.model.errors import InvalidRecord
 from goqueue.model.header_names import DELAY_MS, DELIVER_AT
 from goqueue.model.records import Header, NewRecord, Record, decode_records
 
@@ -44,7 +43,6 @@ def take_delayed(admitted: Admitted, bounds: DecodingBounds) -> DelayedPart | No
         records = decode_records(batch, bounds)
         due_times_ms = [_due_ms(record, at, admitted.now_ms) for at, record in enumerate(records)]
         if any(due_times_ms):
-            _refuse_in_transaction(header, due_times_ms)
             delayed += [
                 (_waiting(record, due_ms), due_ms)
                 for record, due_ms in zip(records, due_times_ms, strict=True)
@@ -64,16 +62,6 @@ def _due_ms(record: Record, index: int, now_ms: int) -> int:
     features = features_of(record.headers, now_ms=now_ms, record_index=index)
     due_ms = features.deliver_at_ms or 0
     return due_ms if due_ms > now_ms else 0
-
-
-def _refuse_in_transaction(header: BatchHeader, due_times_ms: Sequence[int]) -> None:
-    if header.is_transactional:
-        index = next(at for at, due_ms in enumerate(due_times_ms) if due_ms)
-        raise InvalidRecord(
-            f"headers {DELAY_MS} and {DELIVER_AT} do not go with transactions: a delayed record "
-            "would not be part of one",
-            index,
-        )
 
 
 def _without_delayed(

@@ -13,6 +13,7 @@ from goqueue.model.log import Isolation
 from goqueue.model.records import NewRecord, StoredRecord, encode_records, open_records
 from goqueue.state.delays.pending import Entry
 from goqueue.state.delays.records import (
+    Held,
     Note,
     Scheduled,
     note_record,
@@ -38,6 +39,11 @@ class StoredMessage(NamedTuple):
     address: Scheduled
     offset: int
     size_bytes: int
+
+
+class StoredHeld(NamedTuple):
+    note: Held
+    offset: int
 
 
 class DelayLog:
@@ -129,7 +135,26 @@ class DelayLog:
             _pick(part.data, numbers, found)
             offset = part.next_offset
 
-    def replay_part(self, offset: int, up_to: int) -> tuple[list[StoredMessage | Note], int]:
+    async def read_held(self, offset: int, size_bytes: int) -> list[tuple[NewRecord, int]]:
+        """The messages that stand there for a transaction, with their due times."""
+        await self.partition.wait_committed(offset + 1, COMMIT_TIMEOUT_MS)
+        part = await self.partition.read(
+            offset,
+            size_bytes + BATCH_BYTES_MIN,
+            isolation=Isolation.READ_UNCOMMITTED,
+            at_least_one=True,
+        )
+        with making_sense():
+            for record in _records(part.data, {offset: 0}):
+                if record.offset == offset:
+                    note = parse_note(record.value or b"")
+                    if isinstance(note, Held):
+                        return note.messages()
+            raise ValueError(f"no messages of a transaction stand at offset {offset}")
+
+    def replay_part(
+        self, offset: int, up_to: int
+    ) -> tuple[list[StoredMessage | StoredHeld | Note], int]:
         """Blocking: a part of the log from `offset` on, and where the next begins."""
         log = self.partition.log
         part = log.read(offset, REPLAY_BYTES, up_to=up_to, at_least_one=True, may_block=True)
@@ -138,10 +163,11 @@ class DelayLog:
         return found, part.next_offset
 
 
-def _stored(record: StoredRecord) -> StoredMessage | Note:
+def _stored(record: StoredRecord) -> StoredMessage | StoredHeld | Note:
     address = parse_address(record.headers)
     if address is None:
-        return parse_note(record.value or b"")
+        note = parse_note(record.value or b"")
+        return StoredHeld(note, record.offset) if isinstance(note, Held) else note
     size = stored_size_bytes(record.key, record.value, record.headers[1:])
     return StoredMessage(address, record.offset, size)
 

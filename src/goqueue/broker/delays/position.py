@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 
+from goqueue.state.delays.held import HeldPart
 from goqueue.state.delays.machine import Claim, DelayMachine, Target
 from goqueue.state.delays.records import TargetKey
 
@@ -31,6 +32,13 @@ class StoredOrigin(msgspec.Struct, frozen=True, array_like=True):
     known: list[tuple[int, int]]
 
 
+class StoredHeld(msgspec.Struct, frozen=True, array_like=True):
+    topic_id: UUID
+    partition: int
+    producer_id: int
+    parts: list[HeldPart]
+
+
 class IndexPosition(msgspec.Struct, frozen=True, kw_only=True):
     format: int = FORMAT
     next_offset: int
@@ -39,6 +47,7 @@ class IndexPosition(msgspec.Struct, frozen=True, kw_only=True):
     producer_id: int | None
     targets: list[StoredTarget]
     origins: list[StoredOrigin]
+    held: list[StoredHeld] = []
 
 
 def position_of(machine: DelayMachine, next_offset: int) -> IndexPosition:
@@ -49,6 +58,7 @@ def position_of(machine: DelayMachine, next_offset: int) -> IndexPosition:
         producer_id=machine.producer_id,
         targets=[_stored_target(target) for target in machine.targets],
         origins=[StoredOrigin(*key, producer, known) for key, producer, known in machine.origins()],
+        held=[StoredHeld(*key, producer, parts) for key, producer, parts in machine.held],
     )
 
 
@@ -62,6 +72,11 @@ def restored(position: IndexPosition, *, now_ms: int, hot_until_ms: int) -> Dela
         origins=[
             (TargetKey(stored.topic_id, stored.partition), stored.producer_id, stored.known)
             for stored in position.origins
+        ],
+        held=[
+            (TargetKey(stored.topic_id, stored.partition), stored.producer_id, part)
+            for stored in position.held
+            for part in stored.parts
         ],
     )
     return machine

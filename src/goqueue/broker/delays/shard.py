@@ -14,23 +14,27 @@ from uuid import UUID
 
 from goqueue.broker.delays.figures import DelayFigures
 from goqueue.broker.delays.index import DelayIndex, IndexUnusable
-from goqueue.broker.delays.log import DelayLog, StoredMessage
+from goqueue.broker.delays.log import DelayLog, StoredHeld, StoredMessage
 from goqueue.broker.delays.position import IndexPosition, position_of, restored
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.producer_ids import ProducerIdSource
 from goqueue.broker.runtime.stored_records import making_sense
 from goqueue.model.errors import Conflict, GoQueueError
 from goqueue.model.records import NewRecord
+from goqueue.state.delays.held import HeldPart
 from goqueue.state.delays.machine import DelayMachine, Origin, Unindexed
 from goqueue.state.delays.pending import Entry
 from goqueue.state.delays.records import (
     Cancelled,
+    Held,
+    HeldEnded,
     Note,
     Originated,
     ProducerTaken,
     Scheduled,
     TargetKey,
     note_record,
+    pack_messages,
 )
 
 logger = logging.getLogger(__name__)
@@ -119,10 +123,12 @@ class DelayShard:
             # Without an index the last sequence may be unknown: a new producer begins at 0.
             await self.take_producer_id()
 
-    def _replay(self, part: Iterable[StoredMessage | Note]) -> None:
+    def _replay(self, part: Iterable[StoredMessage | StoredHeld | Note]) -> None:
         for item in part:
             if isinstance(item, StoredMessage):
                 self.machine.replay_scheduled(*item)
+            elif isinstance(item, StoredHeld):
+                self.machine.replay_held(*item)
             else:
                 self.machine.replay(item)
 
@@ -185,6 +191,28 @@ class DelayShard:
         for message in stored:
             self.machine.replay_scheduled(*message)
         return range(first, first + len(messages))
+
+    def hold(self, origin: Origin, messages: Sequence[tuple[NewRecord, int]]) -> None:
+        """Append what the end of a transaction decides about."""
+        note = Held(*origin.target, *origin[1:], pack_messages(messages))
+        offset = self.log.append([note_record(note)], self.clock_ms())
+        self.machine.replay_held(note, offset)
+
+    async def release(
+        self, target: TargetKey, producer_id: int, part: HeldPart, *, commit: bool
+    ) -> tuple[range, list[tuple[NewRecord, int]]]:
+        """Schedule what was held, or forget it; returns what was scheduled, with its numbers.
+
+        A crash between the two steps leaves it scheduled and held: its origin tells, as each part
+        is ended before the next one is scheduled.
+        """
+        numbers, messages = range(0), []
+        origin = Origin(target, producer_id, part.producer_epoch, part.base_sequence)
+        if commit and not self.machine.is_known(origin):
+            messages = await self.log.read_held(part.offset, part.size_bytes)
+            numbers = self.schedule(target, messages, origin)
+        self.note(HeldEnded(*target, producer_id, part.base_sequence))
+        return numbers, messages
 
     def cancel(self, entry: Entry) -> int:
         """Cancel a message that is pending; returns the end of the log."""
@@ -331,7 +359,8 @@ class DelayShard:
         async with self._index_lock:
             first = await self._run(self._index.first_offset)
             end = self._indexed_offset
-        floor = end if first is None else min(first, end)
+        held = self.machine.held.first_offset()
+        floor = min(each for each in (first, held, end) if each is not None)
         if floor > log.log_start_offset:
             log.advance_start(floor)
 

@@ -33,10 +33,19 @@ class PendingOffsets(Protocol):
     ) -> None: ...
 
 
+class HeldMessages(Protocol):
+    """Delayed messages that wait for the end of a transaction."""
+
+    async def end_transaction(
+        self, place: TopicPartition, producer_id: int, *, commit: bool
+    ) -> None: ...
+
+
 class MarkerWriter:
-    def __init__(self, host: ShardHost, groups: PendingOffsets) -> None:
+    def __init__(self, host: ShardHost, groups: PendingOffsets, delays: HeldMessages) -> None:
         self._host = host
         self._groups = groups
+        self._delays = delays
 
     async def write(
         self,
@@ -49,14 +58,16 @@ class MarkerWriter:
         bumps_epoch: bool = False,
     ) -> None:
         """End a transaction in one partition, and wait until that is committed there."""
+        is_commit = marker.type is MarkerType.COMMIT
         if place.topic == OFFSETS_TOPIC:
-            is_commit = marker.type is MarkerType.COMMIT
             await self._groups.end_transaction(place, producer_id, producer_epoch, commit=is_commit)
             return
         partition = self._host.partition(*place)
         end_offset = partition.append_marker(
             marker, producer_id=producer_id, producer_epoch=producer_epoch, bumps_epoch=bumps_epoch
         )
+        # After a crash in between, the coordinator has the marker written again, and this with it.
+        await self._delays.end_transaction(place, producer_id, commit=is_commit)
         await partition.wait_committed(end_offset, MARKER_TIMEOUT_MS)
 
     async def write_all(self, effect: WriteMarkers) -> MarkersWritten:

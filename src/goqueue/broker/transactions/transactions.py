@@ -10,7 +10,7 @@ from goqueue.broker.runtime.producer_ids import ProducerIdSource
 from goqueue.broker.runtime.shard import timed, untimed
 from goqueue.broker.runtime.topic import ShardHost, StateTopic
 from goqueue.broker.transactions.endings import Endings
-from goqueue.broker.transactions.markers import MarkerWriter, PendingOffsets
+from goqueue.broker.transactions.markers import HeldMessages, MarkerWriter, PendingOffsets
 from goqueue.model.batch import Buffer, check_produced
 from goqueue.model.control import MarkerType
 from goqueue.model.errors import PolicyViolation
@@ -79,6 +79,7 @@ class Transactions:
         host: ShardHost,
         groups: GroupOffsets,
         producer_ids: ProducerIdSource,
+        delays: HeldMessages,
         *,
         partitions: int,
         settings: TransactionSettings,
@@ -91,7 +92,7 @@ class Transactions:
         self._settings = settings
         self._writing: set[asyncio.Task[None]] = set()
         self._endings = Endings()
-        self.markers = MarkerWriter(host, groups)
+        self.markers = MarkerWriter(host, groups, delays)
         # How transactions ended since the start.
         self.ended: Counter[MarkerType] = Counter()
         self.state = StateTopic(

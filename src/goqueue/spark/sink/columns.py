@@ -25,7 +25,6 @@ _MARKS: Final[Mapping[str, str]] = {
     "deliverat": DELIVER_AT,
 }
 _Number = TypeVar("_Number", np.int64, np.uint8)
-_DELAYS: Final = ("delay", "deliverat")
 
 
 class InvalidRow(InvalidRequest):
@@ -54,10 +53,6 @@ class Rows:
             str(name): everything[codes == code]
             for code, name in enumerate(encoded.dictionary.to_pylist())
         }
-
-    def has_delays(self) -> bool:
-        found = (self._columns.get(name) for name in _DELAYS)
-        return any(column is not None and column.null_count < self.count for column in found)
 
     def has_own_headers(self) -> bool:
         """Whether a header among the rows' may ask GoQueue for something."""

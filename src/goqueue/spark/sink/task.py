@@ -18,7 +18,7 @@ from goqueue.spark.sink.encoding import (
     encode_records,
     group_by_partition,
 )
-from goqueue.spark.sink.options import AT_LEAST_ONCE, WriterOptions
+from goqueue.spark.sink.options import WriterOptions
 
 # Spark hands over some 10,000 rows at a time; small ones are joined up to this size, so that each
 # partition gets batches worth sending.
@@ -43,11 +43,6 @@ class TaskWriter:
     def write(self, batches: Iterable[pa.RecordBatch]) -> None:
         for batch in _joined(batches):
             rows = Rows(batch)
-            if self._options.is_exactly_once and rows.has_delays():
-                raise InvalidRow(
-                    "delay, deliverAt: a delayed record cannot be part of a transaction; write "
-                    f"these rows with the option delivery.guarantee={AT_LEAST_ONCE}"
-                )
             self._write_rows(rows)
             self.row_count += rows.count
         self._writer.flush()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from goqueue.state.delays.held import HeldMessages, HeldPart
 from goqueue.state.delays.pending import Entry, PendingTable
 from goqueue.state.delays.records import (
     Abandoned,
@@ -19,6 +20,8 @@ from goqueue.state.delays.records import (
     Claimed,
     Delivered,
     Dropped,
+    Held,
+    HeldEnded,
     Note,
     Originated,
     ProducerTaken,
@@ -90,6 +93,7 @@ class DelayMachine:
         self.live_bytes = 0
         self.hot_until_ms = hot_until_ms
         self._target_numbers: dict[TargetKey, int] = {}
+        self.held = HeldMessages()
         self._origins: dict[tuple[TargetKey, int], list[tuple[int, int]]] = {}
         # The last group, while its end was not seen.
         self._open_group: list[int] = []
@@ -141,8 +145,20 @@ class DelayMachine:
             return True
         return False
 
+    def replay_held(self, note: Held, offset: int) -> None:
+        """Its messages stay in the log, at `offset`."""
+        size_bytes = len(note.packed_messages)
+        part = HeldPart(note.producer_epoch, note.base_sequence, offset, size_bytes)
+        target = TargetKey(note.topic_id, note.partition)
+        self.target_number(target)  # known, and so dropped with its topic
+        self.held.add(target, note.producer_id, part)
+        self.live_bytes += size_bytes
+
     def replay(self, note: Note) -> None:
         match note:
+            case HeldEnded():
+                target = TargetKey(note.topic_id, note.partition)
+                self.live_bytes -= self.held.end(target, note.producer_id, note.base_sequence)
             case Claimed():
                 self._replay_claimed(note)
             case Delivered():
@@ -228,6 +244,7 @@ class DelayMachine:
             self._dropped.append(number)
         for key in [key for key in self._origins if key[0].topic_id == topic_id]:
             del self._origins[key]
+        self.live_bytes -= self.held.drop(topic_id)
 
     def _replay_restarted(self, note: Restarted) -> None:
         target = self.targets[self.target_number(TargetKey(note.topic_id, note.partition))]
@@ -376,6 +393,7 @@ class DelayMachine:
         producer_id: int | None,
         targets: Iterable[Target],
         origins: Iterable[tuple[TargetKey, int, list[tuple[int, int]]]],
+        held: Iterable[tuple[TargetKey, int, HeldPart]] = (),
     ) -> None:
         """Begin where an index stands; its messages follow."""
         self.next_number = self._indexed_below = self._unindexed_from = next_number
@@ -385,6 +403,9 @@ class DelayMachine:
             self.targets.append(target)
         for key, producer, known in origins:
             self._origins[key, producer] = known
+        for key, producer, part in held:
+            self.held.add(key, producer, part)
+            self.live_bytes += part.size_bytes
         self._claimed_before = {
             number for target in self.targets for taken in target.claims for number in taken.numbers
         }

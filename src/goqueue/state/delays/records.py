@@ -116,8 +116,52 @@ class Restarted(_Note, frozen=True, tag=8):
     producer_id: int
 
 
+class Held(_Note, frozen=True, tag=9):
+    """Messages of a batch of a transactional producer: for its transaction to decide about.
+
+    One record for all of them, so that they are stored together or not at all.
+    """
+
+    topic_id: UUID
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    packed_messages: bytes
+
+    def messages(self) -> list[tuple[NewRecord, int]]:
+        """With their due times, without timestamps."""
+        return [
+            (NewRecord(key=key, value=value, headers=tuple(headers)), due_ms)
+            for due_ms, key, value, headers in _messages_decoder.decode(self.packed_messages)
+        ]
+
+
+class HeldEnded(_Note, frozen=True, tag=10):
+    """The transaction of what was held has ended; what it committed is scheduled before this."""
+
+    topic_id: UUID
+    partition: int
+    producer_id: int
+    base_sequence: int
+
+
 Note = (
-    ProducerTaken | Originated | Claimed | Delivered | Cancelled | Dropped | Abandoned | Restarted
+    ProducerTaken
+    | Originated
+    | Claimed
+    | Delivered
+    | Cancelled
+    | Dropped
+    | Abandoned
+    | Restarted
+    | Held
+    | HeldEnded
+)
+
+_Message = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
+_messages_decoder: Final[msgspec.msgpack.Decoder[list[_Message]]] = msgspec.msgpack.Decoder(
+    list[_Message]
 )
 
 _decoder: Final[msgspec.msgpack.Decoder[Note]] = msgspec.msgpack.Decoder(Note)
@@ -126,6 +170,10 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 def note_record(note: Note) -> NewRecord:
     return NewRecord(value=_encode(note))
+
+
+def pack_messages(messages: Iterable[tuple[NewRecord, int]]) -> bytes:
+    return _encode([(due_ms, m.key, m.value, list(m.headers)) for m, due_ms in messages])
 
 
 def parse_note(value: bytes) -> Note:

@@ -1,0 +1,63 @@
+"""Delayed messages of transactions that have not ended: nobody has them scheduled yet.
+
+They came with batches of a transactional producer and are kept until the partition's marker: then
+they are scheduled, or forgotten. Memory has only where they stand in the log.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+from uuid import UUID
+
+from goqueue.state.delays.records import TargetKey
+
+
+class HeldPart(NamedTuple):
+    """What one batch brought."""
+
+    producer_epoch: int
+    base_sequence: int
+    offset: int
+    size_bytes: int
+
+
+class HeldMessages:
+    def __init__(self) -> None:
+        self._parts: dict[tuple[TargetKey, int], list[HeldPart]] = {}
+
+    def add(self, target: TargetKey, producer_id: int, part: HeldPart) -> None:
+        self._parts.setdefault((target, producer_id), []).append(part)
+
+    def end(self, target: TargetKey, producer_id: int, base_sequence: int) -> int:
+        """Forget the part with this sequence, and return its bytes."""
+        key = (target, producer_id)
+        parts = self._parts.get(key, [])
+        ended = [part for part in parts if part.base_sequence == base_sequence]
+        left = [part for part in parts if part.base_sequence != base_sequence]
+        if left:
+            self._parts[key] = left
+        else:
+            self._parts.pop(key, None)
+        return sum(part.size_bytes for part in ended)
+
+    def drop(self, topic_id: UUID) -> int:
+        """Forget what waits for a topic, and return its bytes."""
+        gone = [key for key in self._parts if key[0].topic_id == topic_id]
+        return sum(part.size_bytes for key in gone for part in self._parts.pop(key))
+
+    def of(self, target: TargetKey, producer_id: int) -> list[HeldPart]:
+        """In the order of the log."""
+        return list(self._parts.get((target, producer_id), ()))
+
+    def is_known(
+        self, target: TargetKey, producer_id: int, producer_epoch: int, base_sequence: int
+    ) -> bool:
+        known = self._parts.get((target, producer_id), ())
+        return any(part[:2] == (producer_epoch, base_sequence) for part in known)
+
+    def first_offset(self) -> int | None:
+        """The log must be kept from here on."""
+        offsets = [part.offset for parts in self._parts.values() for part in parts]
+        return min(offsets, default=None)
+
+    def __iter__(self) -> Iterator[tuple[TargetKey, int, list[HeldPart]]]:
+        return ((target, producer, parts) for (target, producer), parts in self._parts.items())

@@ -1,0 +1,220 @@
+"""Delays within transactions: scheduled when they commit, all or none."""
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from goqueue.broker.delays import delivery as delay_delivery
+from goqueue.broker.node import Node
+from goqueue.model.names import topic_partition
+from goqueue.model.records import NewRecord, encode_records
+from goqueue.model.transactions.errors import TransactionError
+from goqueue.model.transactions.messages import AddPartitions, EndTransaction, InitProducerId
+from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
+from tests.unit.broker.delay_bench import (
+    START_MS,
+    TOPIC,
+    Clock,
+    advance,
+    list_pending,
+    running,
+    shards,
+    stats,
+    stored,
+    until,
+    with_topic,
+)
+from tests.unit.broker.test_delay_crashes import HOUR_MS, Crash, Witness, _is_settled
+
+ID = "copier"
+DUE = b"%d" % (START_MS + 2_000)
+DELAYED = frozenset({b"d0", b"d1", b"d2"})
+SETTINGS = {"delayed__topic__num__partitions": "1"}
+
+
+class Producer(NamedTuple):
+    id: int
+    epoch: int
+
+
+@pytest.fixture(autouse=True)
+def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delay_delivery, "FLUSH_PATIENCE_MS", 0)
+    monkeypatch.setattr(delay_delivery, "SETTLE_MS", 1)
+
+
+async def begin(broker: Node) -> Producer:
+    transactions = BrokerService(broker).transactions
+    init = InitProducerId(transactional_id=ID, timeout_ms=60_000)
+    taken = await transactions.init_producer_id(ANYONE, init)
+    assert taken.error is TransactionError.NONE
+    producer = Producer(taken.producer_id, taken.producer_epoch)
+    add = AddPartitions(
+        transactional_id=ID,
+        producer_id=producer.id,
+        producer_epoch=producer.epoch,
+        partitions=frozenset({topic_partition(TOPIC, 0)}),
+    )
+    answer = await transactions.add_partitions(ANYONE, add)
+    assert set(answer.errors.values()) == {TransactionError.NONE}
+    return producer
+
+
+async def write(broker: Node, producer: Producer, sequence: int, *values: bytes) -> None:
+    """Values that begin with d are delayed."""
+    headers = (("goqueue-deliver-at", DUE), ("h", b"1"))
+    records = [
+        NewRecord(value=value, key=b"k", headers=headers if value.startswith(b"d") else ())
+        for value in values
+    ]
+    data = encode_records(
+        records,
+        now_ms=START_MS,
+        producer_id=producer.id,
+        producer_epoch=producer.epoch,
+        base_sequence=sequence,
+        is_transactional=True,
+    )
+    await broker.appending.append(broker.partition(TOPIC, 0), bytes(data))
+
+
+async def end(broker: Node, producer: Producer, *, commit: bool) -> None:
+    request = EndTransaction(
+        transactional_id=ID,
+        producer_id=producer.id,
+        producer_epoch=producer.epoch,
+        commit=commit,
+        bumps_epoch=False,
+    )
+    answer = await BrokerService(broker).transactions.end(ANYONE, request)
+    assert answer.error is TransactionError.NONE
+    assert await broker.transactions.settled(ID)
+
+
+async def delayed_values(broker: Node) -> list[bytes]:
+    values = [record.value or b"" for record in await stored(broker)]
+    return sorted(value for value in values if value.startswith(b"d"))
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_transaction_decides_about_its_delays(
+    tmp_path: Path, commit: bool, restarts: bool
+) -> None:
+    async def scenario() -> None:
+        clock = Clock()
+        async with running(tmp_path, clock, **SETTINGS) as broker:
+            await with_topic(broker)
+            producer = await begin(broker)
+            await write(broker, producer, 0, b"now", b"d0")
+            await write(broker, producer, 0, b"now", b"d0")  # sent again: known
+            await write(broker, producer, 2, b"d1", b"d2")
+            assert stats(broker).pending == 0
+            if not restarts:
+                await finish(broker, clock, producer)
+        if restarts:
+            async with running(tmp_path, clock, **SETTINGS) as broker:
+                await finish(broker, clock, producer)
+
+    async def finish(broker: Node, clock: Clock, producer: Producer) -> None:
+        await advance(broker, clock, 1_000)
+        await end(broker, producer, commit=commit)
+        page = await list_pending(broker, TOPIC)
+        assert len(page.messages) == stats(broker).pending == (3 if commit else 0)
+        await advance(broker, clock, 5_000)
+        await until(lambda: not stats(broker).pending)
+        expected = sorted(DELAYED) if commit else []
+        await until(lambda: not any(shard.machine.claimed for shard in shards(broker)))
+        assert await delayed_values(broker) == expected
+        found = [r for r in await stored(broker) if r.value == b"d1"]
+        assert [(r.key, dict(r.headers)["h"]) for r in found] == [(b"k", b"1")] * commit
+        assert not any(list(shard.machine.held) for shard in shards(broker))
+
+    asyncio.run(scenario())
+
+
+def test_the_log_is_kept_for_what_is_held(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        clock = Clock()
+        async with running(tmp_path, clock, **SETTINGS) as broker:
+            await with_topic(broker)
+            producer = await begin(broker)
+            await write(broker, producer, 0, b"d0", b"d1", b"d2")
+            [shard] = shards(broker)
+            live_bytes = shard.machine.live_bytes
+            assert live_bytes > 0
+            await shard.clean()
+            shard.machine.next_number += 1  # something changed: the index is written
+            await shard.update_index()
+            await shard._trim()
+        async with running(tmp_path, clock, **SETTINGS) as broker:
+            [shard] = shards(broker)
+            assert shard.machine.live_bytes == live_bytes
+            await end(broker, producer, commit=True)
+            await advance(broker, clock, 3_000)
+            await until(lambda: not stats(broker).pending)
+            assert await delayed_values(broker) == sorted(DELAYED)
+
+    asyncio.run(scenario())
+
+
+def test_a_deleted_topic_takes_what_is_held_along(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        clock = Clock()
+        async with running(tmp_path, clock, **SETTINGS) as broker:
+            await with_topic(broker)
+            producer = await begin(broker)
+            await write(broker, producer, 0, b"d0")
+            await BrokerService(broker).topics.delete(ANYONE, TOPIC)
+            await until(lambda: not any(list(shard.machine.held) for shard in shards(broker)))
+            assert [shard.machine.live_bytes for shard in shards(broker)] == [0]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_all_or_none_whatever_write_was_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commit: bool
+) -> None:
+    async def scenario() -> None:
+        clock = Clock()
+        witness = Witness(tmp_path / "data", tmp_path / "copies")
+        async with running(tmp_path / "data", clock, **SETTINGS) as broker:
+            await with_topic(broker)
+            await broker.delays.open()
+            producer = await begin(broker)
+            with witness.watching(monkeypatch):
+                await write(broker, producer, 0, b"now", b"d0")
+                await write(broker, producer, 2, b"d1", b"d2")
+                await end(broker, producer, commit=commit)
+                if commit:
+                    witness.acknowledged |= DELAYED
+                await advance(broker, clock, 3_000)
+                await until(lambda: not stats(broker).pending)
+        assert len(witness.crashes) > 10
+        outcomes = {await after(crash) for crash in witness.crashes}
+        assert outcomes == ({0, len(DELAYED)} if commit else {0})
+
+    async def after(crash: Crash) -> int:
+        """Long after all is due, and after the transaction's time-out."""
+        clock = Clock(START_MS + 2 * HOUR_MS)
+        async with running(crash.folder, clock, **SETTINGS) as broker:
+            await until(lambda: _is_ended(broker))
+            await until(lambda: _is_settled(broker, clock))
+            counts = Counter(await delayed_values(broker))
+        assert set(counts) in (set(), DELAYED)
+        assert all(count == 1 for count in counts.values())
+        assert crash.acknowledged <= counts.keys()
+        return len(counts)
+
+    def _is_ended(broker: Node) -> bool:
+        partition = broker.partition(TOPIC, 0)
+        return partition.last_stable_offset == partition.high_watermark and not any(
+            list(shard.machine.held) for shard in shards(broker)
+        )
+
+    asyncio.run(scenario())
