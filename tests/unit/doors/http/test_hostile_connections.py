@@ -186,6 +186,7 @@ async def test_answers_that_nobody_reads_are_bounded_together(
     address: Address, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unsent, "UNSENT_MAX_BYTES", 10_000_000)
+    monkeypatch.setattr(http_connection, "READER_SILENCE_SECONDS", 600)
     large = {"messages": [{"value": "x" * 500_000, "partition": 0}]}
     for _ in range(8):
         (await client.post("/topics/large/messages", json=large)).raise_for_status()
