@@ -12,6 +12,7 @@ from goqueue.model.errors import CorruptBatch
 from goqueue.model.settings import INT64_MAX
 from goqueue.spark.source import record_scan
 from goqueue.spark.source.batch_sections import Numbers, SectionGroup, section_groups
+from goqueue.spark.source.columnar.memory import bits_of
 from goqueue.spark.source.filter_bounds import NO_BOUNDS, FilterBounds
 
 # About what one fetch holds of small records. With 10,000 Spark spends a fifth more on them.
@@ -194,7 +195,7 @@ class _ScannedRows:
             values.address,
             presence.address,
         )
-        validity = _bits(presence, count) if nulls else None
+        validity = bits_of(presence, count) if nulls else None
         pairs = pa.StructArray.from_arrays(
             [
                 pa.Array.from_buffers(pa.string(), count, [None, key_ends, keys], 0),
@@ -209,7 +210,7 @@ class _ScannedRows:
         self._memory[place] = pa.allocate_buffer(width * count)
 
     def _validity(self, place: int, nulls: int) -> pa.Buffer | None:
-        return _bits(self._memory[place], self.count) if nulls else None
+        return bits_of(self._memory[place], self.count) if nulls else None
 
 
 # Of keys and values: ends, presence, content; where their bytes and nulls are counted.
@@ -233,8 +234,3 @@ _FIELDS: Final = {
 
 def _or(number: int | None, otherwise: int) -> int:
     return otherwise if number is None else number
-
-
-def _bits(presence: pa.Buffer, count: int) -> pa.Buffer:
-    present = np.frombuffer(memoryview(presence), np.uint8, count)
-    return pa.py_buffer(np.packbits(present, bitorder="little").data)

@@ -1,4 +1,4 @@
-"""Types that contain themselves: repeated so many times, as columns have an end."""
+"""Types that contain themselves: a column repeats them up to a depth, for columns have an end."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -6,8 +6,8 @@ from typing import Final
 from goqueue.spark.option_names import InvalidOption
 
 DEPTH_OPTION: Final = "recursiveFieldMaxDepth"
-# Enough for comments on comments; a type that contains itself in k places has k to the power of the
-# depth of them.
+# Enough for comments on comments. A type that contains itself in two places has twice as many
+# fields at each further depth.
 DEPTH_DEFAULT: Final = 5
 DEPTH_MAX: Final = 15
 # Spark plans for minutes with more.

@@ -9,11 +9,22 @@ Arguments are addresses of tables of 64-bit numbers, whose places are named belo
 from typing import Final
 
 from goqueue.model import header_names
+from goqueue.model.batch import NO_TIMESTAMP
 from goqueue.model.settings import INT64_MAX
 from goqueue.spark.native_code import native
-from goqueue.spark.native_memory import copy_bytes, load8, load64, store8, store32, store64
-
-WORD_BYTES: Final = 8
+from goqueue.spark.native_memory import (
+    WORD_BYTES,
+    add_to_word,
+    copy_bytes,
+    load8,
+    load64,
+    put_word,
+    same_bytes,
+    store8,
+    store32,
+    store64,
+    word_at,
+)
 
 # What is known of a batch: a row each in the table of batches.
 SECTION_START: Final = 0
@@ -76,7 +87,6 @@ COUNT_PLACES: Final = 8
 # length, attributes, timestamp, offset, key length, value length, header count: a byte each
 MIN_RECORD_BYTES: Final = 7
 
-NO_TIMESTAMP: Final = -1
 US_PER_MS: Final = 1000
 # What 64 bits of microseconds hold; others would turn into another time without a word.
 LAST_TIME_MS: Final = INT64_MAX // US_PER_MS
@@ -90,16 +100,6 @@ assert len(_PRIORITY_NAME) == 2 * WORD_BYTES
 _PRIORITY_NAME_BYTES: Final = 2 * WORD_BYTES
 _PRIORITY_NAME_BEGIN: Final = int.from_bytes(_PRIORITY_NAME[:WORD_BYTES], "little", signed=True)
 _PRIORITY_NAME_REST: Final = int.from_bytes(_PRIORITY_NAME[WORD_BYTES:], "little", signed=True)
-
-
-@native
-def _place(table: int, place: int) -> int:
-    return load64(table + place * WORD_BYTES)
-
-
-@native
-def _add(table: int, place: int, number: int) -> None:
-    store64(table + place * WORD_BYTES, load64(table + place * WORD_BYTES) + number)
 
 
 @native
@@ -189,21 +189,13 @@ def _scan_headers(position: int, end: int, count: int) -> int:
 
 
 @native
-def _same_bytes(first: int, second: int, length: int) -> bool:
-    differing = 0
-    for index in range(length):
-        differing |= load8(first + index) ^ load8(second + index)
-    return differing == 0
-
-
-@native
 def _is_wanted_key(wanted: int, start: int, length: int) -> bool:
-    keys = _place(wanted, KEYS)
-    ends = _place(wanted, KEYS_ENDS)
+    keys = word_at(wanted, KEYS)
+    ends = word_at(wanted, KEYS_ENDS)
     begin = 0
-    for index in range(_place(wanted, KEY_COUNT)):
-        end = _place(ends, index)
-        if end - begin == length and _same_bytes(keys + begin, start, length):
+    for index in range(word_at(wanted, KEY_COUNT)):
+        end = word_at(ends, index)
+        if end - begin == length and same_bytes(keys + begin, start, length):
             return True
         begin = end
     return False
@@ -243,26 +235,26 @@ def _record(position: int, section_end: int) -> tuple[int, int, int, int, int, i
 
 @native
 def _is_wanted(wanted: int, offset: int, time: int, key: int, key_length: int) -> bool:
-    if offset < _place(wanted, FIRST_OFFSET) or offset >= _place(wanted, END_OFFSET):
+    if offset < word_at(wanted, FIRST_OFFSET) or offset >= word_at(wanted, END_OFFSET):
         return False
-    if not _place(wanted, ANY_TIME):
+    if not word_at(wanted, ANY_TIME):
         if time == NO_TIMESTAMP:
             return False
-        if time < _place(wanted, FIRST_TIME_MS) or time >= _place(wanted, END_TIME_MS):
+        if time < word_at(wanted, FIRST_TIME_MS) or time >= word_at(wanted, END_TIME_MS):
             return False
-    return _place(wanted, KEY_COUNT) == 0 or _is_wanted_key(wanted, key, key_length)
+    return word_at(wanted, KEY_COUNT) == 0 or _is_wanted_key(wanted, key, key_length)
 
 
 @native
 def _write_time(columns: int, counts: int, row: int, time: int, is_append_time: int) -> None:
-    times = _place(columns, TIMES_US)
+    times = word_at(columns, TIMES_US)
     if times:
         held = min(max(time, FIRST_TIME_HELD_MS), LAST_TIME_MS)
         is_there = int(time != NO_TIMESTAMP)
         store64(times + row * 8, held * US_PER_MS)
-        store8(_place(columns, TIME_PRESENCE) + row, is_there)
-        _add(counts, TIME_NULLS, 1 - is_there)
-    types = _place(columns, TIME_TYPES)
+        store8(word_at(columns, TIME_PRESENCE) + row, is_there)
+        add_to_word(counts, TIME_NULLS, 1 - is_there)
+    types = word_at(columns, TIME_TYPES)
     if types:
         store32(types + row * 4, is_append_time)
 
@@ -272,16 +264,16 @@ def _write_field(
     columns: int, ends_place: int, counts: int, bytes_place: int, row: int, start: int, length: int
 ) -> None:
     """The places of presence and content follow that of the ends; nulls that of the bytes."""
-    ends = _place(columns, ends_place)
+    ends = word_at(columns, ends_place)
     if ends:
-        position = _place(counts, bytes_place)
-        store8(_place(columns, ends_place + 1) + row, int(length >= 0))
+        position = word_at(counts, bytes_place)
+        store8(word_at(columns, ends_place + 1) + row, int(length >= 0))
         if length >= 0:
-            copy_bytes(_place(columns, ends_place + 2) + position, start, length)
+            copy_bytes(word_at(columns, ends_place + 2) + position, start, length)
             position += length
-            store64(counts + bytes_place * WORD_BYTES, position)
+            put_word(counts, bytes_place, position)
         else:
-            _add(counts, bytes_place + 1, 1)
+            add_to_word(counts, bytes_place + 1, 1)
         store32(ends + row * 4 + 4, position)
 
 
@@ -290,8 +282,8 @@ def _write_headers(
     columns: int, counts: int, row: int, data: int, start: int, end: int, count: int
 ) -> bool:
     """Priority and the place of the headers; False if they are broken."""
-    priorities = _place(columns, PRIORITIES)
-    starts = _place(columns, HEADER_STARTS)
+    priorities = word_at(columns, PRIORITIES)
+    starts = word_at(columns, HEADER_STARTS)
     priority = DEFAULT_PRIORITY
     if count and (priorities or starts):
         priority = _scan_headers(start, end, count)
@@ -301,9 +293,9 @@ def _write_headers(
         store32(priorities + row * 4, priority)
     if starts:
         store64(starts + row * 8, start - data)
-        store64(_place(columns, HEADER_COUNTS) + row * 8, count)
-        _add(counts, HEADERS, count)
-        _add(counts, HEADERS_BYTES, end - start)
+        store64(word_at(columns, HEADER_COUNTS) + row * 8, count)
+        add_to_word(counts, HEADERS, count)
+        add_to_word(counts, HEADERS_BYTES, end - start)
     return True
 
 
@@ -315,17 +307,17 @@ def _scan_batch(
 
     The cursor stands at the batch's next record. Rows are counted among the counts.
     """
-    record = _place(cursor, CURSOR_RECORD)
-    position = _place(cursor, CURSOR_POSITION)
+    record = word_at(cursor, CURSOR_RECORD)
+    position = word_at(cursor, CURSOR_POSITION)
     if record == 0:
-        position = data + _place(batch, SECTION_START)
-    section_end = data + _place(batch, SECTION_END)
-    base_offset = _place(batch, BASE_OFFSET)
-    base_time = _place(batch, BASE_TIMESTAMP_MS)
-    append_time = _place(batch, APPEND_TIMESTAMP_MS)
+        position = data + word_at(batch, SECTION_START)
+    section_end = data + word_at(batch, SECTION_END)
+    base_offset = word_at(batch, BASE_OFFSET)
+    base_time = word_at(batch, BASE_TIMESTAMP_MS)
+    append_time = word_at(batch, APPEND_TIMESTAMP_MS)
     is_append_time = int(append_time != NO_APPEND_TIME)
-    record_count = _place(batch, RECORD_COUNT)
-    row = _place(counts, ROWS)
+    record_count = word_at(batch, RECORD_COUNT)
+    row = word_at(counts, ROWS)
     while record < record_count and row < room:
         record += 1
         position, time, offset, key, key_length, value, value_length, headers, header_count = (
@@ -339,19 +331,19 @@ def _scan_batch(
             continue
         if not _write_headers(columns, counts, row, data, headers, position, header_count):
             return False
-        offsets = _place(columns, OFFSETS)
+        offsets = word_at(columns, OFFSETS)
         if offsets:
             store64(offsets + row * 8, offset)
         _write_time(columns, counts, row, time, is_append_time)
         _write_field(columns, KEY_ENDS, counts, KEY_BYTES, row, key, key_length)
         _write_field(columns, VALUE_ENDS, counts, VALUE_BYTES, row, value, value_length)
         row += 1
-    store64(counts + ROWS * WORD_BYTES, row)
+    put_word(counts, ROWS, row)
     if record == record_count:
-        _add(cursor, CURSOR_BATCH, 1)
+        add_to_word(cursor, CURSOR_BATCH, 1)
         record = 0
-    store64(cursor + CURSOR_RECORD * WORD_BYTES, record)
-    store64(cursor + CURSOR_POSITION * WORD_BYTES, position)
+    put_word(cursor, CURSOR_RECORD, record)
+    put_word(cursor, CURSOR_POSITION, position)
     return True
 
 
@@ -371,15 +363,16 @@ def scan_records(
     Returns the rows made, or -1 less the index of a batch that is broken. The columns of content
     have room for all bytes of the batches' sections; the counts are all 0.
     """
-    for place in (KEY_ENDS, VALUE_ENDS):
-        if _place(columns, place):
-            store32(_place(columns, place), 0)
-    while _place(cursor, CURSOR_BATCH) < batch_count and _place(counts, ROWS) < room:
-        index = _place(cursor, CURSOR_BATCH)
+    for ends_place in (KEY_ENDS, VALUE_ENDS):
+        ends = word_at(columns, ends_place)
+        if ends:
+            store32(ends, 0)
+    while word_at(cursor, CURSOR_BATCH) < batch_count and word_at(counts, ROWS) < room:
+        index = word_at(cursor, CURSOR_BATCH)
         batch = batches + index * (BATCH_COLUMNS * WORD_BYTES)
         if not _scan_batch(data, batch, cursor, wanted, columns, counts, room):
             return -1 - index
-    return _place(counts, ROWS)
+    return word_at(counts, ROWS)
 
 
 @native

@@ -1,32 +1,38 @@
 """Appends to columns, in machine code. Each answers whether there was room and the value fits.
 
-A column is a table of 64-bit numbers, whose places are named below; 0 is a column that nobody
-wants, and takes everything.
+A column is the address of a table of 64-bit words, whose places are named below. The address 0 is a
+column that nobody wants, and takes everything.
 """
 
 from typing import Final
 
 from goqueue.model.settings import INT32_MAX
 from goqueue.spark.native_code import native
-from goqueue.spark.native_memory import copy_bytes, load8, load32, load64, store8, store32, store64
-
-WORD_BYTES: Final = 8
+from goqueue.spark.native_memory import (
+    copy_bytes,
+    load32,
+    load64,
+    put_word,
+    same_bytes,
+    store8,
+    store32,
+    store64,
+    word_at,
+)
 
 KIND: Final = 0
 # Addresses. Presence and truth have a byte per value; ends begin with a 0.
 VALUES: Final = 1
 ENDS: Final = 2
 PRESENCE: Final = 3
-CHILDREN: Final = 4
-CHILD_COUNT: Final = 5
-COUNT: Final = 6
-NULLS: Final = 7
+COUNT: Final = 4
+NULLS: Final = 5
 # Of content: bytes that are there, or for lists and maps, items.
-LENGTH: Final = 8
+LENGTH: Final = 6
 # How many values, and how many bytes of content, there is room for.
-ROOM: Final = 9
-LENGTH_ROOM: Final = 10
-COLUMN_PLACES: Final = 11
+ROOM: Final = 7
+LENGTH_ROOM: Final = 8
+COLUMN_PLACES: Final = 9
 
 # Kinds of columns.
 TRUTH: Final = 1
@@ -39,33 +45,15 @@ LIST: Final = 7
 
 
 @native
-def place(table: int, number: int) -> int:
-    return load64(table + number * WORD_BYTES)
-
-
-@native
-def put(table: int, number: int, value: int) -> None:
-    store64(table + number * WORD_BYTES, value)
-
-
-@native
-def same_bytes(first: int, second: int, length: int) -> bool:
-    differing = 0
-    for index in range(length):
-        differing |= load8(first + index) ^ load8(second + index)
-    return differing == 0
-
-
-@native
 def _begin(column: int, is_there: int) -> int:
     """The index of the value that begins, counted and marked as there or not; -1 without room."""
-    index = place(column, COUNT)
-    if index >= place(column, ROOM):
+    index = word_at(column, COUNT)
+    if index >= word_at(column, ROOM):
         return -1
-    put(column, COUNT, index + 1)
-    store8(place(column, PRESENCE) + index, is_there)
+    put_word(column, COUNT, index + 1)
+    store8(word_at(column, PRESENCE) + index, is_there)
     if not is_there:
-        put(column, NULLS, place(column, NULLS) + 1)
+        put_word(column, NULLS, word_at(column, NULLS) + 1)
     return index
 
 
@@ -77,8 +65,8 @@ def append_null(column: int) -> bool:
     index = _begin(column, 0)
     if index < 0:
         return False
-    kind = place(column, KIND)
-    values = place(column, VALUES)
+    kind = word_at(column, KIND)
+    values = word_at(column, VALUES)
     if kind == TRUTH:
         store8(values + index, 0)
     elif kind == NUMBER32:
@@ -89,7 +77,7 @@ def append_null(column: int) -> bool:
         store64(values + index * 16, 0)
         store64(values + index * 16 + 8, 0)
     elif kind != STRUCT:
-        store32(place(column, ENDS) + index * 4 + 4, place(column, LENGTH))
+        store32(word_at(column, ENDS) + index * 4 + 4, word_at(column, LENGTH))
     return True
 
 
@@ -98,7 +86,7 @@ def append_nulls(columns: int, count: int) -> bool:
     """To a struct and all that is as long as it is, for example."""
     has_room = True
     for index in range(count):
-        has_room &= append_null(place(columns, index))
+        has_room &= append_null(word_at(columns, index))
     return has_room
 
 
@@ -109,7 +97,7 @@ def append_truth(column: int, value: int) -> bool:
     index = _begin(column, 1)
     if index < 0:
         return False
-    store8(place(column, VALUES) + index, value)
+    store8(word_at(column, VALUES) + index, value)
     return True
 
 
@@ -118,13 +106,13 @@ def append_number(column: int, value: int) -> bool:
     """A whole number, into a column of 32, 64 or 128 bits."""
     if column == 0:
         return True
-    kind = place(column, KIND)
+    kind = word_at(column, KIND)
     if kind == NUMBER32 and (value > INT32_MAX or value < -INT32_MAX - 1):
         return False
     index = _begin(column, 1)
     if index < 0:
         return False
-    values = place(column, VALUES)
+    values = word_at(column, VALUES)
     if kind == NUMBER32:
         store32(values + index * 4, value)
     elif kind == NUMBER64:
@@ -143,10 +131,10 @@ def append_raw(column: int, address: int) -> bool:
     index = _begin(column, 1)
     if index < 0:
         return False
-    if place(column, KIND) == NUMBER32:
-        store32(place(column, VALUES) + index * 4, load32(address))
+    if word_at(column, KIND) == NUMBER32:
+        store32(word_at(column, VALUES) + index * 4, load32(address))
     else:
-        store64(place(column, VALUES) + index * 8, load64(address))
+        store64(word_at(column, VALUES) + index * 8, load64(address))
     return True
 
 
@@ -154,15 +142,15 @@ def append_raw(column: int, address: int) -> bool:
 def append_content(column: int, start: int, length: int) -> bool:
     if column == 0:
         return True
-    used = place(column, LENGTH)
-    if length > place(column, LENGTH_ROOM) - used:
+    used = word_at(column, LENGTH)
+    if length > word_at(column, LENGTH_ROOM) - used:
         return False
     index = _begin(column, 1)
     if index < 0:
         return False
-    copy_bytes(place(column, VALUES) + used, start, length)
-    put(column, LENGTH, used + length)
-    store32(place(column, ENDS) + index * 4 + 4, used + length)
+    copy_bytes(word_at(column, VALUES) + used, start, length)
+    put_word(column, LENGTH, used + length)
+    store32(word_at(column, ENDS) + index * 4 + 4, used + length)
     return True
 
 
@@ -175,8 +163,8 @@ def append_struct(column: int) -> bool:
 @native
 def has_distinct_values(column: int, count: int) -> bool:
     """Whether the last values of a column of content differ from each other."""
-    last = place(column, COUNT)
-    ends, values = place(column, ENDS), place(column, VALUES)
+    last = word_at(column, COUNT)
+    ends, values = word_at(column, ENDS), word_at(column, VALUES)
     for first in range(last - count, last):
         start = load32(ends + first * 4)
         length = load32(ends + first * 4 + 4) - start
@@ -197,7 +185,7 @@ def append_items(column: int, count: int) -> bool:
     index = _begin(column, 1)
     if index < 0:
         return False
-    length = place(column, LENGTH) + count
-    put(column, LENGTH, length)
-    store32(place(column, ENDS) + index * 4 + 4, length)
+    length = word_at(column, LENGTH) + count
+    put_word(column, LENGTH, length)
+    store32(word_at(column, ENDS) + index * 4 + 4, length)
     return True

@@ -8,9 +8,8 @@ a position of -1.
 from typing import Final
 
 from goqueue.spark.native_code import native
-from goqueue.spark.native_memory import load8
+from goqueue.spark.native_memory import WORD_BYTES, load8, put_word, word_at
 from goqueue.spark.source.columnar.appending import (
-    WORD_BYTES,
     append_content,
     append_items,
     append_nulls,
@@ -19,8 +18,6 @@ from goqueue.spark.source.columnar.appending import (
     append_struct,
     append_truth,
     has_distinct_values,
-    place,
-    put,
 )
 from goqueue.spark.source.record_scan import varint
 
@@ -80,7 +77,7 @@ def read_avro(program: int, step_count: int, position: int, end: int) -> int:
     number = 0
     while number < step_count and position >= 0:
         step = program + number * _STEP_BYTES
-        operation = place(step, OPERATION)
+        operation = word_at(step, OPERATION)
         if operation <= MICROSECONDS:
             position = _read_whole(step, operation, position, end)
             number += 1
@@ -107,25 +104,25 @@ def _read_whole(step: int, operation: int, position: int, end: int) -> int:
         value *= _US_PER_MS
     elif operation == MICROSECONDS and (value < _FIRST_US or value > _LAST_US):
         return -1
-    return position if append_number(place(step, COLUMN), value) else -1
+    return position if append_number(word_at(step, COLUMN), value) else -1
 
 
 @native
 def _read_plain(step: int, operation: int, position: int, end: int) -> int:
     if CONTENT <= operation <= DECIMAL:
         return _read_content(step, operation, position, end)
-    column = place(step, COLUMN)
+    column = word_at(step, COLUMN)
     fits = False
     size = 0
     if operation == STRUCT:
         fits = append_struct(column)
     elif operation == NULLS:
-        fits = append_nulls(place(step, NULL_COLUMNS), place(step, NULL_COUNT))
+        fits = append_nulls(word_at(step, NULL_COLUMNS), word_at(step, NULL_COUNT))
     elif operation == ENUM:
         symbol, position = varint(position, end)
-        if position >= 0 and 0 <= symbol < place(step, SIZE):
-            pair = place(step, DETAIL) + symbol * (2 * WORD_BYTES)
-            fits = append_content(column, place(pair, 0), place(pair, 1))
+        if position >= 0 and 0 <= symbol < word_at(step, SIZE):
+            pair = word_at(step, DETAIL) + symbol * (2 * WORD_BYTES)
+            fits = append_content(column, word_at(pair, 0), word_at(pair, 1))
     elif operation == BOOLEAN:
         size = 1
         fits = position < end and load8(position) <= 1 and append_truth(column, load8(position))
@@ -137,7 +134,7 @@ def _read_plain(step: int, operation: int, position: int, end: int) -> int:
 
 @native
 def _read_content(step: int, operation: int, position: int, end: int) -> int:
-    length = place(step, SIZE)
+    length = word_at(step, SIZE)
     if length < 0:
         length, position = varint(position, end)
     if position < 0 or length < 0 or length > end - position:
@@ -145,7 +142,7 @@ def _read_content(step: int, operation: int, position: int, end: int) -> int:
     if operation == DECIMAL:
         fits = _append_decimal(step, position, length)
     else:
-        fits = append_content(place(step, COLUMN), position, length)
+        fits = append_content(word_at(step, COLUMN), position, length)
     return position + length if fits else -1
 
 
@@ -157,51 +154,51 @@ def _append_decimal(step: int, start: int, length: int) -> bool:
     value = -1 if load8(start) >= 0x80 else 0
     for index in range(length):
         value = (value << 8) | load8(start + index)
-    limit = place(step, DETAIL)
-    return -limit < value < limit and append_number(place(step, COLUMN), value)
+    limit = word_at(step, DETAIL)
+    return -limit < value < limit and append_number(word_at(step, COLUMN), value)
 
 
 @native
 def _read_branch(step: int, number: int, position: int, end: int) -> tuple[int, int]:
     branch, position = varint(position, end)
-    null_branch = place(step, DETAIL)
+    null_branch = word_at(step, DETAIL)
     if position < 0 or branch < 0 or branch > 1:
         return -1, number
     if branch != null_branch:
         return position, number + 1
-    if not append_nulls(place(step, NULL_COLUMNS), place(step, NULL_COUNT)):
+    if not append_nulls(word_at(step, NULL_COLUMNS), word_at(step, NULL_COUNT)):
         return -1, number
-    return position, place(step, JUMP)
+    return position, word_at(step, JUMP)
 
 
 @native
 def _read_items(program: int, step: int, number: int, position: int, end: int) -> tuple[int, int]:
     """Blocks of items, until one of none; a negative count stands before the block's size."""
     head = step
-    if place(step, OPERATION) == ITEMS_END:
-        number = place(step, JUMP)
+    if word_at(step, OPERATION) == ITEMS_END:
+        number = word_at(step, JUMP)
         head = program + number * _STEP_BYTES
-        remaining = place(head, REMAINING) - 1
-        put(head, REMAINING, remaining)
+        remaining = word_at(head, REMAINING) - 1
+        put_word(head, REMAINING, remaining)
         if remaining:
             return position, number + 1
     else:
-        put(head, TOTAL, 0)
+        put_word(head, TOTAL, 0)
     count, position = varint(position, end)
     if position >= 0 and count < 0:
         count = -count
         _, position = varint(position, end)
-    total = place(head, TOTAL)
+    total = word_at(head, TOTAL)
     if position < 0 or count < 0 or count > end - position:
         return -1, number
     if count:
-        put(head, REMAINING, count)
-        put(head, TOTAL, total + count)
+        put_word(head, REMAINING, count)
+        put_word(head, TOTAL, total + count)
         return position, number + 1
-    keys = place(head, DETAIL)
+    keys = word_at(head, DETAIL)
     # Who repeats a key means the last one.
     if keys and (total > _MAX_PAIRS or not has_distinct_values(keys, total)):
         return -1, number
-    if not append_items(place(head, COLUMN), total):
+    if not append_items(word_at(head, COLUMN), total):
         return -1, number
-    return position, place(head, JUMP)
+    return position, word_at(head, JUMP)

@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from goqueue.spark.native_code import native
-from goqueue.spark.native_memory import load8, load32
-from goqueue.spark.source.columnar.appending import append_nulls, place, put
+from goqueue.spark.native_memory import WORD_BYTES, load8, load32, put_word, word_at
+from goqueue.spark.source.columnar.appending import append_nulls
 from goqueue.spark.source.columnar.avro_values import read_avro
 
 FRAME_BYTES: Final = 5
@@ -39,25 +39,25 @@ NO_PROGRAM: Final = 1
 # The next row is broken, or too much for its columns.
 BROKEN: Final = 2
 
-_PROGRAM_BYTES: Final = 3 * 8
+_PROGRAM_BYTES: Final = 3 * WORD_BYTES
 
 
 @native
 def is_null(table: int, row: int) -> bool:
-    validity = place(table, VALIDITY)
+    validity = word_at(table, VALIDITY)
     if validity == 0:
         return False
-    bit = place(table, FIRST_BIT) + row
+    bit = word_at(table, FIRST_BIT) + row
     return (load8(validity + (bit >> 3)) >> (bit & 7)) & 1 == 0
 
 
 @native
 def _program_of(table: int, schema_id: int) -> int:
     """Its address in the table of programs, or 0."""
-    programs = place(table, PROGRAMS)
-    for index in range(place(table, PROGRAM_COUNT)):
+    programs = word_at(table, PROGRAMS)
+    for index in range(word_at(table, PROGRAM_COUNT)):
         program = programs + index * _PROGRAM_BYTES
-        if place(program, 0) == schema_id:
+        if word_at(program, 0) == schema_id:
             return program
     return 0
 
@@ -75,12 +75,12 @@ def _schema_id(start: int) -> int:
 @native
 def read_avro_rows(table: int) -> int:
     """Append rows to their columns until the end, or until one that needs help."""
-    ends = place(table, ENDS)
-    content = place(table, CONTENT)
-    while place(table, ROW) < place(table, ROWS):
-        row = place(table, ROW)
+    ends = word_at(table, ENDS)
+    content = word_at(table, CONTENT)
+    while word_at(table, ROW) < word_at(table, ROWS):
+        row = word_at(table, ROW)
         if is_null(table, row):
-            if not append_nulls(place(table, NULL_COLUMNS), place(table, NULL_COUNT)):
+            if not append_nulls(word_at(table, NULL_COLUMNS), word_at(table, NULL_COUNT)):
                 return BROKEN
         else:
             position = content + load32(ends + row * 4)
@@ -90,12 +90,13 @@ def read_avro_rows(table: int) -> int:
             schema_id = _schema_id(position)
             program = _program_of(table, schema_id)
             if program == 0:
-                put(table, SCHEMA_ID, schema_id)
+                put_word(table, SCHEMA_ID, schema_id)
                 return NO_PROGRAM
-            reached = read_avro(place(program, 1), place(program, 2), position + FRAME_BYTES, end)
+            steps, step_count = word_at(program, 1), word_at(program, 2)
+            reached = read_avro(steps, step_count, position + FRAME_BYTES, end)
             if reached != end:
                 return BROKEN
-        put(table, ROW, row + 1)
+        put_word(table, ROW, row + 1)
     return DONE
 
 

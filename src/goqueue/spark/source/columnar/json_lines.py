@@ -3,8 +3,7 @@
 from typing import Final
 
 from goqueue.spark.native_code import native
-from goqueue.spark.native_memory import copy_bytes, load8, load32, store8
-from goqueue.spark.source.columnar.appending import place, put
+from goqueue.spark.native_memory import copy_bytes, load8, load32, put_word, store8, word_at
 from goqueue.spark.source.columnar.framed_payloads import (
     CONTENT,
     ENDS,
@@ -17,6 +16,8 @@ _NEWLINE: Final = 10
 _SPACE: Final = 32
 _OPEN: Final = 123
 _CLOSE: Final = 125
+_NAN: Final = tuple(b"NaN")
+_INFINITY: Final = tuple(b"Inf")
 
 # What a column of lines was found to be.
 LENGTH: Final = 0
@@ -28,9 +29,9 @@ PLACES: Final = 3
 @native
 def room_for_lines(table: int) -> int:
     """Every payload loses its frame and gets a newline; a null becomes an empty object."""
-    first = load32(place(table, ENDS))
-    last = load32(place(table, ENDS) + place(table, ROWS) * 4)
-    return last - first + 3 * place(table, ROWS)
+    first = load32(word_at(table, ENDS))
+    last = load32(word_at(table, ENDS) + word_at(table, ROWS) * 4)
+    return last - first + 3 * word_at(table, ROWS)
 
 
 @native
@@ -42,13 +43,15 @@ def _has_newline(start: int, end: int) -> bool:
 
 
 @native
-def _has_no_number(start: int, end: int) -> bool:
-    """Whether NaN or Inf stands somewhere: Arrow's parser takes them for numbers, JSON does not."""
+def _has_nan_or_infinity(start: int, end: int) -> bool:
+    """Arrow's parser takes the words for numbers, JSON does not. They may stand in a text, too."""
     found = 0
     for position in range(start, end - 2):
         first, second, third = load8(position), load8(position + 1), load8(position + 2)
-        found |= int(first == 78) & int(second == 97) & int(third == 78)
-        found |= int(first == 73) & int(second == 110) & int(third == 102)
+        found |= int(first == _NAN[0]) & int(second == _NAN[1]) & int(third == _NAN[2])
+        found |= (
+            int(first == _INFINITY[0]) & int(second == _INFINITY[1]) & int(third == _INFINITY[2])
+        )
     return found != 0
 
 
@@ -59,15 +62,15 @@ def write_lines(table: int, lines: int, is_there: int, found: int) -> bool:
     As each payload begins with a brace and ends with one, and nothing but space stands between two,
     a parser that finds as many objects as there are rows has found each in its row.
     """
-    content, ends = place(table, CONTENT), place(table, ENDS)
+    content, ends = word_at(table, CONTENT), word_at(table, ENDS)
     target = lines
-    for row in range(place(table, ROWS)):
+    for row in range(word_at(table, ROWS)):
         if is_null(table, row):
             store8(is_there + row, 0)
             store8(target, _OPEN)
             store8(target + 1, _CLOSE)
             target += 2
-            put(found, NULLS, place(found, NULLS) + 1)
+            put_word(found, NULLS, word_at(found, NULLS) + 1)
         else:
             store8(is_there + row, 1)
             start = content + load32(ends + row * 4)
@@ -79,13 +82,13 @@ def write_lines(table: int, lines: int, is_there: int, found: int) -> bool:
                 end -= 1
             if end - start < 2 or load8(start) != _OPEN or load8(end - 1) != _CLOSE:
                 return False
-            if _has_no_number(start, end):
+            if _has_nan_or_infinity(start, end):
                 return False
             if _has_newline(start, end):
-                put(found, HAS_NEWLINES, 1)
+                put_word(found, HAS_NEWLINES, 1)
             copy_bytes(target, start, end - start)
             target += end - start
         store8(target, _NEWLINE)
         target += 1
-    put(found, LENGTH, target - lines)
+    put_word(found, LENGTH, target - lines)
     return True

@@ -77,11 +77,11 @@ class ColumnMemory:
     def _array(self) -> "pa.Array[Any]":
         table = self._table
         count, nulls = int(table[appending.COUNT]), int(table[appending.NULLS])
-        validity = _bits(self._buffers[appending.PRESENCE], count) if nulls else None
+        validity = bits_of(self._buffers[appending.PRESENCE], count) if nulls else None
         buffers: list[pa.Buffer | None] = [validity]
         match self._kind:
             case appending.TRUTH:
-                buffers.append(_bits(self._buffers[appending.VALUES], count))
+                buffers.append(bits_of(self._buffers[appending.VALUES], count))
             case appending.CONTENT:
                 content = self._buffers[appending.VALUES].slice(0, int(table[appending.LENGTH]))
                 buffers += [self._buffers[appending.ENDS], content]
@@ -127,6 +127,7 @@ def _child_types(kind: pa.DataType) -> list[pa.DataType]:
     return []
 
 
-def _bits(marks: pa.Buffer, count: int) -> pa.Buffer:
+def bits_of(marks: pa.Buffer, count: int) -> pa.Buffer:
+    """Arrow's bits, of a byte for each value."""
     one_each = np.frombuffer(memoryview(marks), np.uint8, count)
     return pa.py_buffer(np.packbits(one_each, bitorder="little").data)
