@@ -1,24 +1,16 @@
-"""Whether a payload is a message of its schema.
-
-In Confluent's wire format the message stands behind its indexes: how many there are, then the place
-of the message in the file, of the nested one in that, and so on, all as zigzag varints; a single
-zero byte is short for the first message.
-"""
+"""Whether a payload is a message of its schema."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from goqueue.model.schemas.formats import InvalidContent, SchemaSource
+from goqueue.model.schemas.message_indexes import read_message_indexes
 from goqueue.schema_formats.protobuf.loading import load_descriptors
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor
     from google.protobuf.message import Message
 
-# protoc allows 32 nested messages; a longer list of indexes points nowhere.
-_MAX_INDEXES: Final = 32
-# Five bytes hold the 32 bits of an index.
-_MAX_VARINT_BYTES: Final = 5
 _MAX_NAMED_FIELDS: Final = 5
 
 
@@ -42,7 +34,10 @@ class PayloadValidator:
 
     def __call__(self, payload: bytes) -> None:
         payload = bytes(payload)
-        indexes, start = _read_indexes(payload)
+        try:
+            indexes, start = read_message_indexes(payload)
+        except ValueError as error:
+            raise InvalidContent(str(error)) from None
         classes = self._classes.get(indexes)
         if classes is None:
             classes = self._classes_at(indexes)
@@ -129,32 +124,6 @@ def _parts(field: "FieldDescriptor", value: Any) -> "Iterable[Message]":
         return cast("Iterable[Message]", value)
     is_message = message_type.fields_by_name["value"].message_type is not None
     return cast("Iterable[Message]", value.values()) if is_message else ()
-
-
-def _read_indexes(payload: bytes) -> tuple[tuple[int, ...], int]:
-    if not payload:
-        raise InvalidContent("the payload is empty: message indexes are expected first")
-    if payload[0] == 0:
-        return (0,), 1
-    count, at = _read_varint(payload, 0)
-    if not 0 < count <= _MAX_INDEXES:
-        raise InvalidContent(f"{count} message indexes: between 1 and {_MAX_INDEXES} are possible")
-    indexes = []
-    for _ in range(count):
-        index, at = _read_varint(payload, at)
-        if index < 0:
-            raise InvalidContent(f"message index {index} is below 0")
-        indexes.append(index)
-    return tuple(indexes), at
-
-
-def _read_varint(payload: bytes, at: int) -> tuple[int, int]:
-    value = 0
-    for shift, byte in enumerate(payload[at : at + _MAX_VARINT_BYTES]):
-        value |= (byte & 0x7F) << (7 * shift)
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at + shift + 1
-    raise InvalidContent("the message indexes at the payload's start are cut off or too long")
 
 
 def _nowhere(indexes: tuple[int, ...]) -> str:

@@ -5,7 +5,7 @@ Protobuf reader gives it. Unsigned numbers have a type that holds all of them.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, cast
@@ -33,6 +33,7 @@ from pyspark.sql.types import (
 )
 
 from goqueue.client.registry import RegisteredSchema
+from goqueue.model.schemas.message_indexes import read_message_indexes
 from goqueue.spark.source.nesting import Nesting, nothing_left, too_deep
 from goqueue.spark.source.protobuf_files import messages_at, named_message, protobuf_file
 
@@ -52,10 +53,6 @@ _PLAIN: Final[dict[int, DataType]] = {
     FieldDescriptor.CPPTYPE_UINT32: LongType(),
     FieldDescriptor.CPPTYPE_UINT64: DecimalType(_UINT64_DIGITS, 0),
 }
-# protoc allows 32 nested messages; a longer list of indexes points nowhere.
-_MAX_INDEXES: Final = 32
-# Five bytes hold the 32 bits of an index.
-_MAX_VARINT_BYTES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +88,7 @@ def protobuf_reader(
         return messages_at(written_with(schema_id), indexes)
 
     def read(payload: bytes, schema_id: int) -> Any:
-        indexes, start = _read_indexes(payload)
+        indexes, start = read_message_indexes(payload)
         names = names_at(schema_id, indexes)
         if message.full_name not in names:
             found = ", ".join(names) or f"nothing that stands at {list(indexes)}"
@@ -210,33 +207,3 @@ _WELL_KNOWN: Final = {
     "google.protobuf.Value": ProtobufColumn(StringType(), _json_text),
     "google.protobuf.ListValue": ProtobufColumn(StringType(), _json_text),
 }
-
-
-def _read_indexes(payload: bytes) -> tuple[tuple[int, ...], int]:
-    """(indexes, where the message begins); one zero byte is short for the first message.
-
-    https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/#wire-format
-    """
-    if not payload:
-        raise ValueError("it is too short for message indexes")
-    if payload[0] == 0:
-        return (0,), 1
-    count, at = _read_varint(payload, 0)
-    if not 0 < count <= _MAX_INDEXES:
-        raise ValueError(f"{count} message indexes are not possible")
-    indexes = []
-    for _ in range(count):
-        index, at = _read_varint(payload, at)
-        if index < 0:
-            raise ValueError(f"message index {index} is below 0")
-        indexes.append(index)
-    return tuple(indexes), at
-
-
-def _read_varint(payload: Sequence[int], at: int) -> tuple[int, int]:
-    value = 0
-    for shift, byte in enumerate(payload[at : at + _MAX_VARINT_BYTES]):
-        value |= (byte & 0x7F) << (7 * shift)
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at + shift + 1
-    raise ValueError("its message indexes are cut off or too long")
