@@ -1,20 +1,15 @@
 """Topics and their settings: made, listed, described, changed, deleted."""
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
-from time import perf_counter
-from typing import Final
 from uuid import UUID
 
 from goqueue.broker.node import Node
+from goqueue.broker.pace import Pace
 from goqueue.model.caller import Caller
 from goqueue.model.configs import ConfigChange, ConfigEntry
 from goqueue.model.rights import CreatableTopic, DescribableTopic, Resource, Verb
 from goqueue.model.topics import NewTopic, TopicDescription, TopicView
 from goqueue.service.access import Access
-
-# Topics are described for this long before others get their turn; there may be thousands.
-DESCRIBING_SECONDS: Final = 0.005
 
 
 class TopicService:
@@ -58,11 +53,10 @@ class TopicService:
 
     async def describe_all(self, caller: Caller) -> AsyncIterator[TopicDescription]:
         """All topics that the caller may know of, by name, without their settings."""
-        breathe_at = perf_counter() + DESCRIBING_SECONDS
+        pace = Pace()  # there may be thousands
         for topic in sorted(self.views(caller), key=lambda topic: topic.name):
-            if perf_counter() > breathe_at:
-                await asyncio.sleep(0)
-                breathe_at = perf_counter() + DESCRIBING_SECONDS
+            if pace.is_over:
+                await pace.rest()
             if topic.id in self._node.image.topics_by_id:
                 right = self._access.describable_topic(caller, topic.name)
                 stored = self._log.stored(right, topic)

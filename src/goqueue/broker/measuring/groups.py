@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from goqueue.broker.groups.groups import Groups
 from goqueue.broker.measuring.ages import Ages, StoredAt
-from goqueue.broker.measuring.pace import Pace
+from goqueue.broker.pace import Pace
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.broker.partitions.partition import Partition
 from goqueue.model.groups.rebalances import RebalanceReason

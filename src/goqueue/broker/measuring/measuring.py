@@ -4,11 +4,11 @@ import asyncio
 
 from goqueue.broker.measuring.ages import Ages
 from goqueue.broker.measuring.groups import read_groups
-from goqueue.broker.measuring.pace import Pace
 from goqueue.broker.measuring.partitions import read_partitions
 from goqueue.broker.measuring.queues import read_queues
 from goqueue.broker.measuring.transactions import read_producers, read_transactions
 from goqueue.broker.node import Node
+from goqueue.broker.pace import Pace
 from goqueue.broker.schemas.reading import subject_counts, type_counts
 from goqueue.model.errors import NotLeader
 from goqueue.model.measuring.figures import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from goqueue.broker.measuring.ages import Ages, StoredAt
-from goqueue.broker.measuring.pace import Pace
+from goqueue.broker.pace import Pace
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues.host import QueueHost

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from goqueue.broker.measuring.pace import Pace
+from goqueue.broker.pace import Pace
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.transactions.transactions import Transactions
 from goqueue.model.measuring.figures import ProducerFigures, TransactionFigures

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from time import perf_counter
 from typing import Final
 
 from msgspec import structs
 
+from goqueue.broker.pace import Pace
 from goqueue.broker.partitions.committed_records import content_bytes
 from goqueue.broker.partitions.feature_headers import features_of
 from goqueue.broker.partitions.partition import Partition
@@ -47,8 +47,6 @@ LOOK_BATCHES: Final = 1_000
 # Keys and values of one answer (one message at least): a few KB of compressed batches may hold
 # hundreds of megabytes.
 RECEIVE_BYTES: Final = 4 * 1024 * 1024
-# Partitions are looked at for this long before others get their turn: a topic may have thousands.
-SWEEP_SECONDS: Final = 0.005
 # Looks of one receive; with this it answers that there is nothing yet, within a second or two, and
 # the next receive goes on from there.
 LOOKS_MAX: Final = 100
@@ -191,11 +189,10 @@ class QueueReceiving:
         first = self._turn % len(queues)
         sweep = _Sweep(work)
         failure: GoQueueError | None = None
-        breathe_at = perf_counter() + SWEEP_SECONDS
+        pace = Pace()  # a topic may have thousands of partitions
         for key, partition in (*queues[first:], *queues[:first]):
-            if perf_counter() > breathe_at:
-                await asyncio.sleep(0)
-                breathe_at = perf_counter() + SWEEP_SECONDS
+            if pace.is_over:
+                await pace.rest()
             wanted = _acquire(key, partition, request, request.max_messages - len(sweep.found))
             try:
                 if request.in_order:
@@ -405,7 +402,7 @@ def _acquire(key: QueueKey, partition: Partition, request: Receive, size: int) -
 
 
 def _fitting(records: Sequence[Record], max_bytes: int) -> list[Record]:
-    """The first of them, one at least, that are not larger together."""
+    """As many of the first ones as fit into `max_bytes` together; one at least."""
     sizes = accumulate(map(content_bytes, records))
     return [
         record

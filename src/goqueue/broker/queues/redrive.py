@@ -32,7 +32,7 @@ _GROUP: Final = own_group(REDRIVE_GROUP, OwnWork.REDRIVE)
 SETTINGS: Final = QueueSettings(max_deliveries=0, has_dead_letters=False, lease_ms=60_000)
 BATCH_MESSAGES: Final = 100
 PAGE_BYTES: Final = 1_048_576
-# Keys and values of one list, and what the page that goes beyond has: a thousand letters may be a
+# Keys and values of one list; it ends with the page that goes beyond. A thousand letters may be a
 # gigabyte.
 LIST_BYTES: Final = 4 * 1024 * 1024
 

@@ -3,9 +3,9 @@
 import asyncio
 import secrets
 from collections.abc import Callable, Coroutine, Sequence
-from time import perf_counter
 from typing import Any, Final
 
+from goqueue.broker.pace import Pace
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues.gaps import LOOK_BYTES, QueueGaps
 from goqueue.broker.queues.host import QueueHost
@@ -35,8 +35,6 @@ from goqueue.state.queues.range_set import RangeSet
 
 STATE_TOPIC: Final = "__queue_state"
 LEASE_ID_BITS: Final = 63
-# Queues are described for this long before others get their turn.
-DESCRIBING_SECONDS: Final = 0.005
 
 
 class QueueRegistry:
@@ -55,7 +53,8 @@ class QueueRegistry:
         self._work: set[asyncio.Task[Any]] = set()
         self._gaps = QueueGaps()
         self._is_looking = False
-        self._breathe_at_seconds = 0.0
+        # There may be thousands of queues, of all groups that somebody asks for.
+        self._describing_pace = Pace()
         # Share groups that get messages of aborted transactions, too; as far as they have read.
         self.reads_uncommitted: set[str] = set()
         self.state = StateTopic(
@@ -152,10 +151,8 @@ class QueueRegistry:
             gaps = await self._look_for_gaps(key, partition)
             command = _describe(key, readable, partition.lanes.index, gaps)
             described.append(await shard.execute(command))
-            if perf_counter() > self._breathe_at_seconds:
-                # There may be thousands, of all groups that somebody asks for: others get a turn.
-                await asyncio.sleep(0)
-                self._breathe_at_seconds = perf_counter() + DESCRIBING_SECONDS
+            if self._describing_pace.is_over:
+                await self._describing_pace.rest()
         return described
 
     async def _look_for_gaps(self, key: QueueKey, partition: Partition) -> RangeSet | None:
