@@ -1,6 +1,11 @@
 """What a hostile client sends in one go, and how the answers to it are counted."""
 
-from typing import NamedTuple, Protocol
+import random
+from collections.abc import Iterator, Sequence
+from itertools import cycle
+from typing import NamedTuple, Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 class Burst(NamedTuple):
@@ -14,6 +19,11 @@ class Frames(Protocol):
 
     def costly(self) -> Burst:
         """What takes the broker long, in turn."""
+
+
+def in_turn(chance: random.Random, items: Sequence[T]) -> Iterator[T]:
+    """All of them in some order, again and again."""
+    return cycle(chance.sample(items, len(items)))
 
 
 class KafkaAnswers:

@@ -5,7 +5,7 @@ import random
 from typing import Any, Final
 
 from goqueue.doors.http.app import ROUTES
-from tests.hostile.bursts import Burst
+from tests.hostile.bursts import Burst, in_turn
 from tests.hostile.web_requests import HOSTS, burst_of, deep, request
 
 TOPIC: Final = "hostile-0"
@@ -89,15 +89,13 @@ class HttpFrames:
             for method in methods
             for _ in range(4)
         ]
-        self._costly = list(_COSTLY)
-        chance.shuffle(self._costly)
+        self._costly = in_turn(chance, _COSTLY)
 
     def burst(self) -> Burst:
         return burst_of(self._chance, self._requests)
 
     def costly(self) -> Burst:
-        self._costly.append(self._costly.pop(0))
-        return Burst(self._costly[-1], 1)
+        return Burst(next(self._costly), 1)
 
     def _filled(self, method: str, path: str) -> bytes:
         chance = self._chance

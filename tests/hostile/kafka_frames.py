@@ -8,7 +8,7 @@ from typing import Final
 
 from goqueue.doors.kafka.handlers import OPERATIONS
 from goqueue.doors.kafka.operation import Operation
-from tests.hostile.bursts import Burst
+from tests.hostile.bursts import Burst, in_turn
 from tests.hostile.kafka_requests import arrays_of, frame, small_frames
 from tests.hostile.mutations import mutated
 from tests.hostile_batches import batch, many_tiny_records, one_huge_record, record
@@ -33,8 +33,7 @@ class KafkaFrames:
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
         self._small = small_frames()
-        self._costly = costly_makers()
-        chance.shuffle(self._costly)
+        self._costly = in_turn(chance, costly_makers())
         self._api_versions = frame(_BY_NAME["ApiVersions"], 0, {})
 
     def burst(self) -> Burst:
@@ -56,9 +55,7 @@ class KafkaFrames:
         return _LENGTH.pack(len(body)) + body
 
     def costly(self) -> Burst:
-        maker = self._costly.pop(0)
-        self._costly.append(maker)
-        return Burst(maker(), 1)
+        return Burst(next(self._costly)(), 1)
 
 
 def costly_makers() -> list[Callable[[], bytes]]:

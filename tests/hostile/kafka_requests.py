@@ -18,7 +18,7 @@ from goqueue.doors.kafka.operation import Operation
 from goqueue.doors.kafka.wire.fields import Field, fields_of
 from goqueue.model.records import NewRecord, encode_records
 
-# Topics that are there are called so, with a number behind it; see `set_up.py`.
+# Topics that are there have this name and a number behind it; see `set_up` in `soak.py`.
 NAME: Final = "hostile"
 # Topics that requests make and delete.
 FLEETING: Final = "fleeting"

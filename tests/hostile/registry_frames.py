@@ -5,7 +5,7 @@ import random
 from typing import Any, Final
 
 from goqueue.doors.registry.routing import ROUTES
-from tests.hostile.bursts import Burst
+from tests.hostile.bursts import Burst, in_turn
 from tests.hostile.web_requests import burst_of, deep, request
 
 _KIND: Final = "application/vnd.schemaregistry.v1+json"
@@ -37,20 +37,19 @@ class RegistryFrames:
             for method in methods
             for _ in range(8)
         ]
-        self._costly = [_registered(kind, text) for kind, text in hostile_schemas()]
-        self._costly += [
+        costly = [_registered(kind, text) for kind, text in hostile_schemas()]
+        costly += [
             request("POST", "/subjects/hostile/versions", deep(100_000), _KIND),
             request("GET", "/schemas?latestOnly=false"),
             request("GET", "/subjects?deleted=true"),
         ]
-        chance.shuffle(self._costly)
+        self._costly = in_turn(chance, costly)
 
     def burst(self) -> Burst:
         return burst_of(self._chance, self._requests)
 
     def costly(self) -> Burst:
-        self._costly.append(self._costly.pop(0))
-        return Burst(self._costly[-1], 1)
+        return Burst(next(self._costly), 1)
 
     def _filled(self, method: str, path: str) -> bytes:
         chance = self._chance

@@ -6,7 +6,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from goqueue.doors.sqs.actions import ACTIONS
-from tests.hostile.bursts import Burst
+from tests.hostile.bursts import Burst, in_turn
 from tests.hostile.web_requests import burst_of, deep, request
 
 QUEUE: Final = "hostile-sqs"
@@ -54,15 +54,13 @@ class SqsFrames:
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
         self._requests = [self._one(action) for action in ACTIONS for _ in range(12)]
-        self._costly = _costly()
-        chance.shuffle(self._costly)
+        self._costly = in_turn(chance, _costly())
 
     def burst(self) -> Burst:
         return burst_of(self._chance, self._requests)
 
     def costly(self) -> Burst:
-        self._costly.append(self._costly.pop(0))
-        return Burst(self._costly[-1], 1)
+        return Burst(next(self._costly), 1)
 
     def _one(self, action: str) -> bytes:
         chance = self._chance
