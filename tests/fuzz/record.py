@@ -15,6 +15,7 @@ from typing import Final
 
 from tests.fuzz import corpus
 from tests.fuzz.__main__ import save
+from tests.fuzz.recorded import names_this_machine
 from tests.fuzz.seeds.doors import stream_of
 
 _TESTS: Final = Path(__file__).parents[1] / "interop"
@@ -50,7 +51,11 @@ def main() -> None:
 
 def _read(folder: Path) -> Iterator[tuple[str, bytes]]:
     for path in sorted(folder.iterdir()):
-        yield path.name.rpartition("-")[0], path.read_bytes()
+        data = path.read_bytes()
+        if names_this_machine(data):
+            print(f"left out, for it names this machine: {path.name}")
+        else:
+            yield path.name.rpartition("-")[0], data
 
 
 def _replace(target: str, inputs: list[tuple[str, bytes]]) -> None:

@@ -5,6 +5,7 @@ kernels are not.
 """
 
 import re
+import socket
 import struct
 from collections.abc import Iterator
 from typing import Final
@@ -29,9 +30,22 @@ _REPLACED: Final = (
     (re.compile(rb"(\r\nuser-agent: [a-z0-9-]*)[^\r]*", re.I), rb"\1"),
     (re.compile(rb"127\.0\.0\.1(:|%3A)\d+"), rb"localhost"),
 )
+_FOLDER: Final = re.compile(rb"/(home|root|tmp|work|Users)/")
+# What every request may hold.
+_ANY_HOST: Final = b"localhost"
 _TARGET: Final = re.compile(rb"\r\nx-amz-target: AmazonSQS\.(\w+)", re.I)
 _ACTION: Final = re.compile(rb"Action=(\w+)")
 _WEB_ROUTES: Final = [route for _, route in HTTP] + [f"/{route}" for route in ROUTES]
+
+
+def names_a_folder(data: bytes) -> bool:
+    """Whether it holds a path of the machine it was recorded on."""
+    return _FOLDER.search(data) is not None
+
+
+def names_this_machine(data: bytes) -> bool:
+    host = socket.gethostname().encode()
+    return names_a_folder(data) or (host != _ANY_HOST and host in data)
 
 
 def frames_in(stream: bytes) -> Iterator[tuple[str, bytes]]:
