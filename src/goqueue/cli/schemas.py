@@ -49,7 +49,7 @@ ContextOption = Annotated[
     str | None,
     typer.Option(
         "--context",
-        help="Where subjects and ids are that name no context, as :.staging:orders-value does.",
+        help="Context of subjects and ids; :.staging:orders-value names its own.",
         show_default=False,
     ),
 ]

@@ -82,6 +82,7 @@ class BrokerConfig(GroupDefaults, TracingSettings):
         doc="The partitions that all topics may have together; further ones are refused.",
     )
     # An open file costs the kernel about a kilobyte. Beyond this many, the disk is the bottleneck.
+    # With fewer than the minimum, hardly any partition could be written to while others are read.
     max_open_log_files: int = setting(
         10_000,
         minimum=80,

@@ -6,7 +6,7 @@ any length, and `int` refuses those of more than 4,300 digits.
 
 from typing import Final
 
-# Every number of so many digits fits 64 bits.
+# Every number of at most 18 digits fits into 64 bits.
 DIGITS_MAX: Final = 18
 
 

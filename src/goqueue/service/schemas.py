@@ -74,8 +74,8 @@ class SchemaService:
         deleted: bool = False,
         text_format: str | None = None,
     ) -> ShownVersion:
-        """With None as number, the latest. What the default context has not is looked for in the
-        others, as Confluent's registry does.
+        """With None as number, the latest. What is not in the default context is looked for in
+        the others, as in Confluent's registry.
         """
         readable = await self._readable(caller, subject)
         try:
@@ -295,8 +295,8 @@ class SchemaService:
         return ask(caller, await self._reading.unaliased(ask(caller, subject)))
 
     def _asked(self, caller: Caller, subject: str, new: NewSchema) -> NewSchema:
-        """The schema with who sent it, who must be able to read all that it refers to: there and
-        in the context of the subject, if no other is named.
+        """The schema with who sent it, who must be able to read all that it refers to. What names
+        no context is in that of the subject.
         """
         for reference in new.references:
             name = qualified(context_of(subject), reference.subject)

@@ -37,8 +37,6 @@ WRITERS_MIN: Final = 16
 _WORRY_FROM: Final = 7 / 8
 # Writers looked at by an append in search of one that can be closed at once, some 0.2 µs each.
 _LOOKS_MAX: Final = 64
-
-
 # Syncs that run at once share commits of the file system's journal.
 SYNC_THREADS: Final = 4
 
@@ -187,7 +185,8 @@ class OpenSegments:
     """The open files of all logs of a data directory."""
 
     def __init__(self, limit: int = OPEN_FILES_MAX) -> None:
-        files = min(limit, _room_for_logs())
+        room = _room_for_logs()
+        files = limit if room is None else min(limit, room)
         self.readers = SegmentReaders()
         self.writers = SegmentWriters(max(files - READERS_MAX, WRITERS_MIN))
 
@@ -202,9 +201,9 @@ class OpenSegments:
         self.writers.close()
 
 
-def _room_for_logs() -> int:
-    """Half of what the process may open, so that as many connections find room."""
+def _room_for_logs() -> int | None:
+    """Half of what the process may open, so that as many connections find room; None: no limit."""
     soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft_limit == resource.RLIM_INFINITY:
-        return OPEN_FILES_MAX
+        return None
     return (soft_limit - OTHER_FILES) // 2

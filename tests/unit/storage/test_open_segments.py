@@ -2,6 +2,7 @@
 
 import errno
 import random
+import resource
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -250,3 +251,12 @@ def test_random_access_by_threads_while_files_come_and_go(tmp_path: Path, seed: 
     closed = {path.parent for path in disk.closed_unsynced}
     assert closed.isdisjoint(logs[number].path for number in alive)
     assert disk.most_open <= files.limit + IN_HAND
+
+
+def test_half_of_what_the_process_may_open_is_for_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_open = 1_192
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (may_open, may_open))
+    assert OpenSegments(400).limit == 400
+    assert OpenSegments(5_000).limit == 500
+    may_open = resource.RLIM_INFINITY
+    assert OpenSegments(50_000).limit == 50_000

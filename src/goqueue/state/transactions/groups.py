@@ -29,9 +29,9 @@ from goqueue.state.transactions.transaction import Transaction
 # group may have thousands.
 MEMBER_EXPIRATION_MS: Final = 3_600_000
 
-# A time-out begins anew when this part of it is over: so a group of many members that come one
+# A time-out begins anew only when a quarter of it is over: so a group of many members that come one
 # after another writes few records for each.
-RENEWED_AFTER: Final = 4
+RENEWALS_PER_TIMEOUT: Final = 4
 
 # The sequence of a group that was closed without a commit.
 NOTHING_COMMITTED: Final = -1
@@ -133,7 +133,7 @@ class TransactionGroups:
             each.moved(TransactionState.ONGOING, updated_ms=now_ms)
             for each in self._members_of(group_id)
             if each.state is TransactionState.ONGOING
-            and now_ms - each.updated_ms >= each.timeout_ms // RENEWED_AFTER
+            and now_ms - each.updated_ms >= each.timeout_ms // RENEWALS_PER_TIMEOUT
         ]
 
     def open_count(self, group_id: str) -> int:

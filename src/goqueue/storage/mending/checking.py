@@ -44,7 +44,7 @@ class DamagedLog(NamedTuple):
 
 
 class DamagedSmallFile(NamedTuple):
-    """Anything else; a start makes most of these files anew."""
+    """Anything else, also a folder that was set aside; a start makes most of these files anew."""
 
     path: Path
     reason: str
@@ -76,10 +76,10 @@ def check_strays(disk: Disk, strays: Path) -> Iterator[DamagedSmallFile]:
             whose = load(disk, path / IDENTITY_FILE, PartitionIdentity)
         except DamagedFile:
             whose = None
-        name = "whose it is" if whose is None else f"{whose.topic}-{whose.partition}"
+        name = "a partition" if whose is None else f"{whose.topic}-{whose.partition}"
         yield DamagedSmallFile(
             path,
-            f"the metadata did not know {name}",
+            f"holds {name}, which the metadata did not know",
             "kept; `goqueue data remove-strays` deletes it",
         )
 
