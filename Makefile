@@ -22,7 +22,7 @@ apt_install = { SUDO=$$([ "$$(id -u)" = 0 ] || echo "sudo -n"); \
 	$$SUDO apt-get install -qq -y $(1) || { $$SUDO apt-get update -qq && $$SUDO apt-get install -qq -y $(1); }; } >/dev/null 2>&1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup hooks run test lint format bench soak soak-damage soak-spark soak-hostile fuzz demo clean
+.PHONY: help setup hooks run test lint format bench soak soak-damage soak-spark soak-hostile fuzz demo clean sim
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,7 +46,7 @@ $(INSTALLED): $(READY)
 run: $(READY) ## Start a broker (Kafka on 9092, HTTP on 8080, data in ./data)
 	@$(BIN)/goqueue serve $(ARGS)
 
-test: lint kcat jq prometheus ## Lint, types, import contracts and all tests
+test: lint kcat jq prometheus etcd ## Lint, types, import contracts and all tests
 	$(BIN)/pytest $(PYTEST_ARGS)
 
 lint: $(INSTALLED) ## ruff, mypy --strict, import-linter
@@ -64,6 +64,9 @@ format: $(INSTALLED) ## Format the source
 
 bench: $(INSTALLED) ## Measure beside peers; results in bench/results
 	$(BIN)/python -m bench $(ARGS)
+
+sim: $(INSTALLED) ## A million simulated clusters that fail in every way, an hour
+	$(BIN)/python -m tests.sim.replication --seeds 1000000
 
 soak: $(INSTALLED) ## Exactly-once under 100 kills, 5,000 partitions with few open files, some minutes
 	$(BIN)/python -m tests.crash.exactly_once --rounds 100
@@ -115,3 +118,10 @@ prometheus:
 	@command -v prometheus promtool >/dev/null || { echo "installing Prometheus, which the tests run"; \
 		$(call apt_install,prometheus); } \
 		|| { echo "install Prometheus first (Debian: apt-get install prometheus, macOS: brew install prometheus)"; exit 1; }
+
+# The metadata of a cluster lives in a real etcd.
+.PHONY: etcd
+etcd:
+	@command -v etcd >/dev/null || { echo "installing etcd, which the tests run"; \
+		$(call apt_install,etcd-server); } \
+		|| { echo "install etcd first (Debian: apt-get install etcd-server, macOS: brew install etcd)"; exit 1; }

@@ -1,0 +1,71 @@
+"""Who leads one partition: from the in-sync set, else from the eligible, else nobody yet."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from goqueue.model.names import NodeId
+from goqueue.state.replication.in_sync import gone, leaderless, led_by, taken_over_by, without
+from goqueue.state.replication.partition_state import Member, PartitionState
+
+
+class LogEnd(NamedTuple):
+    """How far a log goes; the later epoch counts first."""
+
+    last_epoch: int
+    end_offset: int
+
+
+class Election(NamedTuple):
+    """The state to set. `relies_on` must not have restarted since; `ask` must tell the ends of
+    their logs before anyone can lead."""
+
+    state: PartitionState
+    relies_on: tuple[Member, ...] = ()
+    ask: tuple[Member, ...] = ()
+
+
+def elect(
+    state: PartitionState,
+    present: Mapping[NodeId, int],
+    admitted: Mapping[NodeId, int],
+    log_ends: Mapping[Member, LogEnd],
+) -> Election:
+    """`present` are registered brokers with their epochs, `admitted` those of them that may lead.
+
+    `log_ends` is what they said when they were asked.
+    """
+    dead = gone(state, present)
+    if state.has_leader and state.leader not in dead and _is_admitted(state, admitted):
+        return Election(without(state, dead) if dead else state)
+    candidates = [Member(node, admitted[node]) for node in state.replicas if node in admitted]
+    for members in (state.in_sync, state.eligible):
+        for candidate in candidates:
+            if candidate in members:
+                return Election(led_by(state, candidate, present), (candidate,))
+    settled = leaderless(state, present) if state.has_leader or dead else state
+    if state.in_sync or state.eligible or not state.doubtful:
+        return Election(settled)
+    return _longest_log(settled, candidates, log_ends)
+
+
+def _is_admitted(state: PartitionState, admitted: Mapping[NodeId, int]) -> bool:
+    """Whether the leader is the broker that was elected, and not the same node restarted."""
+    return Member(state.leader, admitted.get(state.leader, -1)) in state.in_sync
+
+
+def _longest_log(
+    state: PartitionState, candidates: list[Member], log_ends: Mapping[Member, LogEnd]
+) -> Election:
+    """Everyone who had all that was committed lost some of it. With all of them back, the
+    longest log holds everything that is left; with one missing it might be the missing one's.
+
+    Others have no say, however long their logs: the last record of a leader that was deposed can
+    be of a later epoch than anything that was committed after it.
+    """
+    doubtful = tuple(member for member in candidates if member.node in state.doubtful)
+    if len(doubtful) < len(state.doubtful):
+        return Election(state)
+    if any(member not in log_ends for member in doubtful):
+        return Election(state, ask=doubtful)
+    best = max(doubtful, key=lambda member: log_ends[member])
+    return Election(taken_over_by(state, best), doubtful)

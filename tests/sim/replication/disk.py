@@ -1,0 +1,86 @@
+"""One broker's data folder: what survives a killed process, and what survives a power cut."""
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from goqueue.state.controller.elections import LogEnd
+from goqueue.state.membership.identity import NodeIdentity
+from goqueue.state.replication.following import NO_EPOCH
+
+Record = tuple[int, int]
+"""The leader epoch under which a value was written, and the value."""
+
+
+class SimLog:
+    """One partition's log with one record for each batch; also its history of epochs."""
+
+    __slots__ = ("epochs", "flushed", "records", "watermark")
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        # First offset of each epoch, as `storage.epochs` keeps it.
+        self.epochs: list[tuple[int, int]] = []
+        self.flushed = 0
+        self.watermark = 0
+
+    @property
+    def end(self) -> int:
+        return len(self.records)
+
+    @property
+    def latest(self) -> int:
+        return self.epochs[-1][0] if self.epochs else NO_EPOCH
+
+    def end_offset_for(self, epoch: int, log_end: int) -> tuple[int, int]:
+        if epoch == NO_EPOCH or epoch > self.latest:
+            return NO_EPOCH, -1
+        if epoch == self.latest:
+            return epoch, log_end
+        following = next(i for i, (known, _) in enumerate(self.epochs) if known > epoch)
+        return self.epochs[following - 1][0] if following else epoch, self.epochs[following][1]
+
+    def assign(self, epoch: int) -> None:
+        if epoch > self.latest:
+            self.epochs = [entry for entry in self.epochs if entry[1] < self.end]
+            self.epochs.append((epoch, self.end))
+
+    def append(self, record: Record) -> None:
+        if record[0] != self.latest:
+            self.assign(record[0])
+        self.records.append(record)
+
+    def truncate(self, end: int) -> None:
+        del self.records[end:]
+        self.epochs = [entry for entry in self.epochs if entry[1] < end]
+        self.flushed = min(self.flushed, end)
+
+    def flush(self, watermark: int) -> None:
+        self.flushed = self.end
+        self.watermark = watermark
+
+    def log_end(self) -> LogEnd:
+        return LogEnd(self.records[-1][0] if self.records else NO_EPOCH, self.end)
+
+    def copy(self) -> "SimLog":
+        twin = SimLog()
+        twin.records, twin.epochs = list(self.records), list(self.epochs)
+        twin.flushed, twin.watermark = self.flushed, self.watermark
+        return twin
+
+
+@dataclass(slots=True)
+class Disk:
+    directory: UUID
+    logs: list[SimLog]
+    boot: int = 0
+    # Recovery found less than the log once had: set by a power cut that took something.
+    has_lost: bool = False
+    identity: NodeIdentity = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.identity = NodeIdentity(directory=self.directory)
+
+    def copy(self) -> "Disk":
+        twin = Disk(self.directory, [log.copy() for log in self.logs], self.boot)
+        twin.identity = self.identity
+        return twin
