@@ -274,22 +274,29 @@ class BrokerConfig(GroupDefaults, TracingSettings):
         maximum=INT32_MAX,
         doc="Members that a group of the classic protocol may have.",
     )
-    # What members of the classic protocol say and are assigned is opaque, kept in memory, and
-    # written to __consumer_offsets with every rebalance. In Kafka a whole group has to fit into one
-    # message of 1 MB; a subscription to 10,000 topics, under three protocols, takes 2 MB.
+    # What members say and are assigned is kept in memory, and written to __consumer_offsets with
+    # every rebalance; in the classic protocol it is opaque. In Kafka a whole group has to fit into
+    # one message of 1 MB; a subscription to 10,000 topics, under three protocols, takes 2 MB.
     group_member_max_bytes: int = setting(
         4 * 1024 * 1024,
         minimum=1_024,
         maximum=INT32_MAX,
-        doc="The subscription of a member of the classic protocol, under all its protocols; and "
-        "its assignment.",
+        doc="The subscription of a member of a group, under all its protocols; and the assignment "
+        "that a classic group's leader gives it.",
     )
     # As much as the largest request, which brings the assignments of all members.
     group_max_bytes: int = setting(
         16 * 1024 * 1024,
         minimum=1_024,
         maximum=INT32_MAX,
-        doc="The subscriptions of all members of a classic group together, and their assignments.",
+        doc="The subscriptions of all members of a group together, and their assignments.",
+    )
+    # 600,000 offsets, or a few thousand large groups. It takes up to twice as much memory.
+    groups_max_bytes: int = setting(
+        256 * 1024 * 1024,
+        minimum=65_536,
+        doc="Subscriptions, assignments and committed offsets of all groups together; beyond, what "
+        "makes them larger is refused, and groups go on with what they have.",
     )
     group_consumer_max_size: int = setting(
         10_000,

@@ -71,10 +71,17 @@ ENDED_TRANSACTIONS_MAX: Final = 10_000
 
 class Groups:
     def __init__(
-        self, host: ShardHost, *, partitions: int, settings: GroupSettings, max_groups: int
+        self,
+        host: ShardHost,
+        *,
+        partitions: int,
+        settings: GroupSettings,
+        max_groups: int,
+        max_bytes: int,
     ) -> None:
         self._host = host
         self._max_groups = max_groups
+        self._max_bytes = max_bytes
         self._settings = settings
         # Producers and the epochs with which their last transactions ended, oldest first.
         self._ended: dict[int, int] = {}
@@ -97,12 +104,18 @@ class Groups:
         machine = WatchedGroupMachine(
             settings=self._settings,
             new_id=lambda: secrets.token_hex(MEMBER_ID_BYTES),
+            spare_bytes=self._spare_bytes,
             stats=self.rebalances,
             clock_ms=self._host.clock_ms,
         )
         machine.on_topics_changed(topics_of(self._host.image))
         machine.on_group_settings_changed(self.overrides())
         return machine
+
+    def _spare_bytes(self) -> int:
+        return self._max_bytes - sum(
+            shard.machine.held_bytes for shard in self.state.loaded_shards()
+        )
 
     def _catch_up(self, shard: StateShard[WatchedGroupMachine]) -> None:
         shard.machine.on_group_settings_changed(self.overrides())

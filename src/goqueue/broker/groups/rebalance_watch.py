@@ -43,11 +43,12 @@ class WatchedGroupMachine(GroupMachine):
         self,
         settings: GroupSettings,
         new_id: Callable[[], str],
+        spare_bytes: Callable[[], int],
         *,
         stats: RebalanceStats,
         clock_ms: Callable[[], int],
     ) -> None:
-        super().__init__(settings=settings, new_id=new_id)
+        super().__init__(settings, new_id, spare_bytes)
         self._stats = stats
         self._clock_ms = clock_ms
         # Members that said good-bye, until their group's next generation.

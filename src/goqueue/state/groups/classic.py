@@ -229,9 +229,11 @@ class ClassicProtocol:
     def _check_bytes(self, group: ClassicGroup, request: JoinGroup) -> None:
         known_id = group.static_members.get(request.group_instance_id or "", request.member_id)
         known = group.members.get(known_id)
-        others = group.subscription_bytes - (size_bytes(known.protocols) if known else 0)
-        if others + size_bytes(request.protocols) > self._settings.classic_group_max_bytes:
-            raise Refused(GroupError.GROUP_MAX_SIZE_REACHED)
+        self._registry.check_said(
+            group.subscription_bytes,
+            None if known is None else size_bytes(known.protocols),
+            size_bytes(request.protocols),
+        )
 
     def _check_protocols(self, group: ClassicGroup, request: JoinGroup) -> None:
         if not group.supports(request.protocol_type, request.protocols):
@@ -281,10 +283,12 @@ class ClassicProtocol:
             self._stabilize(group, request, now_ms, out)
 
     def _check_assignments(self, group: ClassicGroup, request: SyncGroup) -> None:
+        before = sum(len(member.assignment) for member in group.members.values())
         sizes = [len(request.assignments.get(member_id, b"")) for member_id in group.members]
         if (
-            max(sizes) > self._settings.classic_member_max_bytes
-            or sum(sizes) > self._settings.classic_group_max_bytes
+            max(sizes) > self._settings.member_max_bytes
+            or sum(sizes) > self._settings.group_max_bytes
+            or sum(sizes) - before > max(0, self._registry.spare_bytes())
         ):
             raise Refused(GroupError.GROUP_MAX_SIZE_REACHED)
 

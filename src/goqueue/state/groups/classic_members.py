@@ -27,7 +27,7 @@ from goqueue.model.groups.messages import (
 )
 from goqueue.state.groups import migration
 from goqueue.state.groups.consumer import ConsumerProtocol, check_static, taken_over
-from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember
+from goqueue.state.groups.consumer_group import ConsumerGroup, ConsumerMember, said_bytes
 from goqueue.state.groups.records import ClassicProtocols, ConsumerMemberValue
 from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.registry import Registry, Timer, TimerKind
@@ -72,6 +72,12 @@ class ClassicMembers:
             member = taken_over(known, member_id) if known else ConsumerMember(member_id)
         replaced = known if known is not None and known.member_id != member_id else None
         said = _said(member.said, request, subscription)
+        is_known = member.member_id in group.members or replaced is not None
+        self._registry.check_said(
+            group.subscription_bytes,
+            said_bytes(member.said) if is_known else None,
+            said_bytes(said),
+        )
         if replaced is not None and self._may_downgrade(group, replaced, said):
             updated = self._downgrade(group, replaced, member, said, now_ms, out)
         else:

@@ -21,6 +21,7 @@ from goqueue.state.groups.consumer_group import (
     ConsumerGroup,
     ConsumerMember,
     digest_of,
+    said_bytes,
 )
 from goqueue.state.groups.consumer_requests import (
     check_epoch,
@@ -29,6 +30,7 @@ from goqueue.state.groups.consumer_requests import (
     said_by,
     says_nothing_new,
 )
+from goqueue.state.groups.group import Group
 from goqueue.state.groups.reconciliation import reconcile
 from goqueue.state.groups.records import ConsumerMemberValue
 from goqueue.state.groups.refused import Refused
@@ -64,7 +66,23 @@ class ConsumerProtocol:
         if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
             self._leave(request, ticket, now_ms, out)
         else:
+            self._check_said(group, request)
             self._regular(request, ticket, now_ms, out)
+
+    def _check_said(self, found: Group | None, request: ConsumerGroupHeartbeat) -> None:
+        group = found if isinstance(found, ConsumerGroup) else None
+        known = None
+        if group is not None:
+            known = group.static_member(request.instance_id) or group.members.get(request.member_id)
+        says_topics = request.subscribed_topics is not None or request.subscribed_regex is not None
+        if known is not None and not says_topics:
+            return
+        before = ConsumerMemberValue() if known is None else known.said
+        self._registry.check_said(
+            0 if group is None else group.subscription_bytes,
+            None if known is None else said_bytes(before),
+            said_bytes(said_by(before, request)),
+        )
 
     def _regular(
         self,

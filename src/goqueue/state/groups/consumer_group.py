@@ -32,6 +32,7 @@ from goqueue.state.groups.records import (
     tombstone,
 )
 from goqueue.state.groups.refused import Refused
+from goqueue.state.groups.room import names_bytes
 from goqueue.state.groups.states import ConsumerState, MemberState
 from goqueue.state.groups.topic_regex import RegexCache
 from goqueue.state.groups.topics import Topics
@@ -101,6 +102,8 @@ class ConsumerGroup:
     owners: dict[UUID, dict[int, str]] = field(default_factory=dict)
     topic_subscribers: Counter[str] = field(default_factory=Counter)
     regex_subscribers: Counter[str] = field(default_factory=Counter)
+    # What all members subscribe to.
+    subscription_bytes: int = 0
     # Volatile: topics changed since the epoch was last compared with them.
     topics_changed: bool = True
 
@@ -298,6 +301,7 @@ class ConsumerGroup:
                     self.owners.pop(topic_id, None)
 
     def _count(self, said: ConsumerMemberValue, step: int) -> None:
+        self.subscription_bytes += step * said_bytes(said)
         for topic in said.topics:
             self.topic_subscribers[topic] += step
             if not self.topic_subscribers[topic]:
@@ -306,6 +310,13 @@ class ConsumerGroup:
             self.regex_subscribers[said.regex] += step
             if not self.regex_subscribers[said.regex]:
                 del self.regex_subscribers[said.regex]
+
+
+def said_bytes(said: ConsumerMemberValue) -> int:
+    protocols = () if said.classic is None else said.classic.protocols
+    return names_bytes((*said.topics, said.regex)) + sum(
+        len(name) + len(metadata) for name, metadata in protocols
+    )
 
 
 def digest_of(names: Iterable[str], topics: Topics) -> int:

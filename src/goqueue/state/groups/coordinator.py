@@ -37,9 +37,10 @@ from goqueue.model.groups.share_messages import (
     ShareGroupHeartbeat,
     ShareGroupHeartbeatResult,
 )
+from goqueue.model.settings import INT32_MAX
 from goqueue.state.groups.admin import Administration
 from goqueue.state.groups.classic import ClassicProtocol
-from goqueue.state.groups.classic_group import ClassicGroup, size_bytes
+from goqueue.state.groups.classic_group import ClassicGroup
 from goqueue.state.groups.classic_members import ClassicMembers
 from goqueue.state.groups.classic_rebalance import ClassicRebalance
 from goqueue.state.groups.consumer import ConsumerProtocol
@@ -50,6 +51,7 @@ from goqueue.state.groups.records import CommittedOffset, decode_key
 from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.registry import Registry, Timer
 from goqueue.state.groups.replay import replayers
+from goqueue.state.groups.room import OBJECT_BYTES, StoredBytes
 from goqueue.state.groups.settings import GroupOverrides, GroupSettings
 from goqueue.state.groups.share import ShareProtocol
 from goqueue.state.groups.share_group import ShareGroup
@@ -75,8 +77,14 @@ R = TypeVar("R")
 class GroupMachine:
     """All groups of one partition of the offsets topic."""
 
-    def __init__(self, settings: GroupSettings, new_id: Callable[[], str]) -> None:
-        self._registry = Registry(settings, new_id)
+    def __init__(
+        self,
+        settings: GroupSettings,
+        new_id: Callable[[], str],
+        spare_bytes: Callable[[], int] = lambda: INT32_MAX,
+    ) -> None:
+        self._registry = Registry(settings, new_id, spare_bytes)
+        self._stored = StoredBytes()
         self._table = OffsetTable()
         self._rebalance = ClassicRebalance(self._registry)
         self._classic = ClassicProtocol(self._registry, self._rebalance)
@@ -95,11 +103,22 @@ class GroupMachine:
     def has_group(self, group_id: str) -> bool:
         return group_id in self._registry.groups or group_id in self._table.by_group
 
+    @property
+    def held_bytes(self) -> int:
+        """What is stored, and what members of the classic protocol said: that is stored only when
+        their rebalance is over, and kept in memory apart from it."""
+        return self._stored.total + sum(
+            group.subscription_bytes + OBJECT_BYTES * len(group.members)
+            for group in self._registry.groups.values()
+            if isinstance(group, ClassicGroup)
+        )
+
     # --- the machine ----------------------------------------------------------------------
 
     def replay(self, record: StateRecord) -> None:
         key = decode_key(record.key)
         self._replayers[type(key)](key, record.value)
+        self._stored.replayed(record)
 
     def loaded(self, now_ms: int) -> Outcome:
         out = Outcome()
@@ -201,8 +220,6 @@ class GroupMachine:
             low, high = settings.min_session_timeout_ms, settings.max_session_timeout_ms
             if not low <= request.session_timeout_ms <= high:
                 raise Refused(GroupError.INVALID_SESSION_TIMEOUT)
-            if size_bytes(request.protocols) > settings.classic_member_max_bytes:
-                raise Refused(GroupError.GROUP_MAX_SIZE_REACHED)
             group = self._registry.groups.get(request.group_id)
             if isinstance(group, ShareGroup):
                 raise Refused(GroupError.INCONSISTENT_GROUP_PROTOCOL)

@@ -40,6 +40,7 @@ from goqueue.state.groups.records import (
 )
 from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.registry import Registry, Timer
+from goqueue.state.groups.room import OBJECT_BYTES
 from goqueue.state.groups.share_group import ShareGroup
 from goqueue.state.groups.states import ClassicState
 from goqueue.state.machine import Outcome, Ticket
@@ -93,7 +94,7 @@ class Offsets:
         ) -> tuple[RecordKey, RecordValue]:
             return OffsetKey(request.group_id, wanted.topic, wanted.partition), committed
 
-        self._commit(request.offsets, entry, expire_ms, ticket, now_ms, out)
+        self._commit(request, entry, expire_ms, ticket, now_ms, out)
 
     def commit_in_transaction(
         self,
@@ -116,11 +117,11 @@ class Offsets:
             )
             return key, PendingOffset(request.producer_epoch, committed)
 
-        self._commit(request.offsets, entry, -1, ticket, now_ms, out)
+        self._commit(request, entry, -1, ticket, now_ms, out)
 
     def _commit(
         self,
-        offsets: Sequence[OffsetToCommit],
+        request: OffsetCommit | TxnOffsetCommit,
         entry: Entry,
         expire_ms: int,
         ticket: Ticket[OffsetCommitResult],
@@ -129,8 +130,16 @@ class Offsets:
     ) -> None:
         sequence = self._table.sequence + 1
         results = []
-        for wanted in offsets:
+        spare_bytes: int | None = None
+        for wanted in request.offsets:
             error = self._check_offset(wanted)
+            if error is GroupError.NONE and self._takes_more(request, wanted):
+                # Asked for only now: who commits on and on takes no more than before.
+                if spare_bytes is None:
+                    spare_bytes = self._registry.spare_bytes()
+                spare_bytes -= OBJECT_BYTES + len(wanted.topic) + len(wanted.metadata)
+                if spare_bytes < 0:
+                    error = GroupError.GROUP_MAX_SIZE_REACHED
             results.append(
                 CommittedPartition(topic=wanted.topic, partition=wanted.partition, error=error)
             )
@@ -145,6 +154,14 @@ class Offsets:
                 )
                 out.records.append(record(*entry(wanted, committed)))
         out.reply(ticket, OffsetCommitResult(partitions=tuple(results)))
+
+    def _takes_more(self, request: OffsetCommit | TxnOffsetCommit, wanted: OffsetToCommit) -> bool:
+        """Whether the offset is new here, has a longer note, or stands beside a pending one."""
+        where = (request.group_id, wanted.topic, wanted.partition)
+        before = self._table.get(*where)
+        if before is None or len(before.metadata) < len(wanted.metadata):
+            return True
+        return isinstance(request, TxnOffsetCommit) and self._table.is_pending(*where)
 
     def _check_offset(self, wanted: OffsetToCommit) -> GroupError:
         if wanted.offset < 0 or wanted.partition < 0:

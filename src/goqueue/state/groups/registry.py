@@ -4,9 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
+from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import GroupKind
 from goqueue.state.groups.classic_group import ClassicGroup
 from goqueue.state.groups.consumer_group import ConsumerGroup
+from goqueue.state.groups.refused import Refused
+from goqueue.state.groups.room import OBJECT_BYTES
 from goqueue.state.groups.settings import GroupOverrides, GroupSettings, MemberTimes
 from goqueue.state.groups.share_group import ShareGroup
 from goqueue.state.groups.topic_regex import RegexCache
@@ -44,6 +47,8 @@ class Registry:
     settings: GroupSettings
     # Makes the unguessable part of a new member's id.
     new_id: Callable[[], str]
+    # What all groups of the broker may still take.
+    spare_bytes: Callable[[], int]
     topics: Topics = field(default_factory=Topics)
     groups: dict[str, ClassicGroup | ConsumerGroup | ShareGroup] = field(default_factory=dict)
     deadlines: Deadlines[Timer] = field(default_factory=Deadlines)
@@ -77,6 +82,23 @@ class Registry:
         # Every member has a session deadline here, and few have another one.
         affordable_ms = len(self.deadlines) * 1_000 // HEARTBEATS_PER_SECOND
         return min(max(least_ms, affordable_ms), usual_ms)
+
+    def check_said(self, group_bytes: int, before_bytes: int | None, after_bytes: int) -> None:
+        """Refuse a member that says more than there is room for; None: it is new. What does not
+        grow is never refused: a full broker goes on with the groups it has."""
+        grown = after_bytes - (before_bytes or 0)
+        if before_bytes is not None and grown <= 0:
+            return
+        settings = self.settings
+        if after_bytes > settings.member_max_bytes:
+            limit = "group.member.max.bytes"
+        elif group_bytes + grown > settings.group_max_bytes:
+            limit = "group.max.bytes"
+        elif grown + OBJECT_BYTES > self.spare_bytes():
+            limit = "groups.max.bytes"
+        else:
+            return
+        raise Refused(GroupError.GROUP_MAX_SIZE_REACHED, f"subscription: beyond {limit}")
 
     def start_session(self, group_id: str, member_id: str, timeout_ms: int, now_ms: int) -> None:
         self.deadlines.set(Timer("session", group_id, member_id), now_ms + timeout_ms)

@@ -53,8 +53,8 @@ class GroupSettings:
     # its session is this long instead; Kafka's figure.
     new_member_join_timeout_ms: int = 300_000
     classic_max_size: int = _BROKER.group_max_size
-    classic_member_max_bytes: int = _BROKER.group_member_max_bytes
-    classic_group_max_bytes: int = _BROKER.group_max_bytes
+    member_max_bytes: int = _BROKER.group_member_max_bytes
+    group_max_bytes: int = _BROKER.group_max_bytes
     consumer_max_size: int = _BROKER.group_consumer_max_size
     consumer_session_timeout_ms: int = _BROKER.group_consumer_session_timeout_ms
     consumer_heartbeat_interval_ms: int = _BROKER.group_consumer_heartbeat_interval_ms

@@ -26,6 +26,7 @@ from goqueue.state.groups.group import Group
 from goqueue.state.groups.records import ShareMemberValue
 from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.registry import Registry
+from goqueue.state.groups.room import names_bytes
 from goqueue.state.groups.share_assignor import ShareMemberSpec, simple
 from goqueue.state.groups.share_group import ShareGroup, ShareMember
 from goqueue.state.machine import Outcome, Ticket
@@ -56,7 +57,19 @@ class ShareProtocol:
         if request.member_epoch == LEAVE_EPOCH:
             self._leave(request, ticket, out)
         else:
+            self._check_said(group, request)
             self._regular(request, ticket, now_ms, out)
+
+    def _check_said(self, found: Group | None, request: ShareGroupHeartbeat) -> None:
+        group = found if isinstance(found, ShareGroup) else ShareGroup(request.group_id)
+        known = group.members.get(request.member_id)
+        before = None if known is None else names_bytes(known.said.topics)
+        topics = request.subscribed_topics
+        self._registry.check_said(
+            group.subscription_bytes,
+            before,
+            before or 0 if topics is None else names_bytes(set(topics)),
+        )
 
     def _regular(
         self,

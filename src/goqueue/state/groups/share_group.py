@@ -23,6 +23,7 @@ from goqueue.state.groups.records import (
     tombstone,
 )
 from goqueue.state.groups.refused import Refused
+from goqueue.state.groups.room import names_bytes
 from goqueue.state.groups.states import ShareState
 from goqueue.state.machine import StateRecord
 
@@ -47,6 +48,8 @@ class ShareGroup:
     members: dict[str, ShareMember] = field(default_factory=dict)
     targets: dict[str, Assignment] = field(default_factory=dict)
     topic_subscribers: Counter[str] = field(default_factory=Counter)
+    # What all members subscribe to.
+    subscription_bytes: int = 0
     # Volatile: topics changed since the epoch was last compared with them.
     topics_changed: bool = True
 
@@ -143,6 +146,7 @@ class ShareGroup:
             self._count(member.said, -1)
 
     def _count(self, said: ShareMemberValue, step: int) -> None:
+        self.subscription_bytes += step * names_bytes(said.topics)
         for topic in said.topics:
             self.topic_subscribers[topic] += step
             if not self.topic_subscribers[topic]:
