@@ -19,7 +19,6 @@ from goqueue.client.log_cluster import LEADER_ERRORS, LogCluster
 from goqueue.client.log_ranges import DEFAULT_FETCH_BYTES, READ_COMMITTED, LogRange
 from goqueue.model.aborted import AbortedBatches, AbortedTransaction
 from goqueue.model.batch import BatchHeader, Buffer, check_batch
-from goqueue.model.control import MarkerType, decode_marker
 from goqueue.model.errors import CorruptBatch, OffsetOutOfRange, UnknownTopicId
 from goqueue.model.settings import INT64_MAX
 
@@ -197,6 +196,9 @@ def without_aborted(
 
     A fetch does not tell where they end: each does with its producer's next abort marker (KIP-98).
     """
+    # Needs a decoder of records, which takes longer to load than most tasks to start.
+    from goqueue.model.control import MarkerType, decode_marker
+
     markers: dict[int, list[int]] = {}
     for position, header in located:
         if header.is_control:

@@ -36,9 +36,12 @@ def read_rows(
     # Compiled code is loaded where rows are made, not on the driver.
     from pyspark.sql.pandas.types import to_arrow_schema
 
+    from goqueue.spark.native_code import load_compiled
+    from goqueue.spark.source import record_scan
     from goqueue.spark.source.arrow_rows import RowMaker
     from goqueue.spark.worker_memory import spare_loaded_code
 
+    load_compiled(record_scan.__file__, record_scan.load_scan)
     spare_loaded_code()
     options = reading.options
     subject = f"{wanted.topic}-{wanted.partition}"

@@ -8,6 +8,8 @@ Arguments are addresses of tables of 64-bit numbers, whose places are named belo
 
 from typing import Final
 
+import numpy as np
+
 from goqueue.model import header_names
 from goqueue.model.batch import NO_TIMESTAMP
 from goqueue.model.settings import INT64_MAX
@@ -415,3 +417,10 @@ def copy_headers(
             store32(value_ends + header * 4, value_bytes)
         store32(list_ends + row * 4 + 4, header)
     return nulls
+
+
+def load_scan() -> None:
+    """Compile what reads records, or load it, without a record."""
+    places = np.zeros((4, COLUMN_PLACES), np.int64)
+    cursor, wanted, columns, counts = (int(row.ctypes.data) for row in places)
+    scan_records(0, 0, 0, cursor, wanted, columns, counts, 0)

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from goqueue.client.registry import RegisteredSchema
+from goqueue.spark.native_code import load_compiled
 from goqueue.spark.source.avro_fields import parse_avro
+from goqueue.spark.source.columnar import framed_payloads
 from goqueue.spark.source.columnar.avro_program import AvroProgram
 from goqueue.spark.source.columnar.decoder import ColumnDecoder
 from goqueue.spark.source.columnar.json_decoder import JsonColumnDecoder
@@ -36,6 +38,8 @@ def avro_decoder(
         AvroProgram(reader, reader, column)
     except NoColumn:
         return by_row
+
+    load_compiled(framed_payloads.__file__, framed_payloads.load_avro)
 
     def program_of(schema_id: int) -> AvroProgram:
         return AvroProgram(parse_avro(schemas.of(schema_id)), reader, column)

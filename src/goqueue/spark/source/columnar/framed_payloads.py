@@ -110,3 +110,9 @@ def payload_table(column: Any) -> "np.ndarray[Any, np.dtype[np.int64]]":
     table[FIRST_BIT] = column.offset
     table[ROWS] = len(column)
     return table
+
+
+def load_avro() -> None:
+    """Compile what reads Avro, or load it, without a row."""
+    table = np.zeros(PLACES, np.int64)
+    read_avro_rows(table.ctypes.data)
