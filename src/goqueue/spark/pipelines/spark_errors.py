@@ -22,6 +22,11 @@ _STREAM_FAILED: Final = re.compile(
 _PLAN: Final = re.compile(r"\n=== Streaming Query ===")
 _USER_FRAME: Final = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _NOT_THE_USERS: Final = ("site-packages", "pyspark.zip", "<frozen")
+_NO_S3_CLIENT: Final = re.compile(r'S3AFileSystem not found|No FileSystem for scheme "?s3a')
+_NO_S3_REASON: Final = (
+    "Spark has no client for S3: set spark.jars.packages to org.apache.hadoop:hadoop-aws and the "
+    "version of its Hadoop (3.5.0 for PySpark 4.3); see docs/spark-clusters.md"
+)
 # A reason is for one look; the whole of it is in the log.
 _MAX_LENGTH: Final = 600
 
@@ -38,6 +43,8 @@ def plain_reason(error: BaseException) -> str:
     unfit = unfit_reason(text)
     if unfit is not None:
         return _short(unfit)
+    if _NO_S3_CLIENT.search(text):
+        return _NO_S3_REASON
     text = _STREAM_FAILED.sub("", text)
     if _TRACEBACK in text:
         return _short(_python_reason(text))

@@ -69,3 +69,11 @@ def test_ours_are_taken_as_they_are_and_long_ones_are_cut() -> None:
 )
 def test_lines_of_queries(text: str, line: int | None) -> None:
     assert sql_line(RuntimeError(text)) == line
+
+
+def test_a_missing_client_for_s3_is_named() -> None:
+    error = RuntimeError(
+        "java.lang.RuntimeException: java.lang.ClassNotFoundException: Class "
+        "org.apache.hadoop.fs.s3a.S3AFileSystem not found\n\tat org.apache.hadoop.conf…"
+    )
+    assert plain_reason(error).startswith("Spark has no client for S3: set spark.jars.packages to")
