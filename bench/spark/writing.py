@@ -58,7 +58,11 @@ class WritingContest:
     def _make_rows(self) -> "DataFrame":
         """Values that do not compress, as those that are read elsewhere."""
         path = str(self._folder / "rows")
-        noise = "substr(concat(" + ", ".join(f"sha2(id + {n}, 256)" for n in (0, 1)) + "), 1, 100)"
+        noise = (
+            "substr(concat("
+            + ", ".join(f"sha2(CAST(id + {n} AS STRING), 256)" for n in (0, 1))
+            + "), 1, 100)"
+        )
         rows = self.spark.range(0, self._expected, 1, PARTITIONS).selectExpr(
             "CAST(lpad(id, 8, '0') AS BINARY) AS key", f"CAST({noise} AS BINARY) AS value"
         )
