@@ -5,10 +5,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
+from goqueue.spark.archive.delta_table import create_table, open_table, table_target
 from goqueue.spark.archive.table import archive_target, next_offsets, open_archive
 from tests.busy_machine import stretched
 from tests.spark.committed_reading import values_of
@@ -109,3 +113,27 @@ def test_an_archive_in_an_object_store(
     found = sorted(json.loads(done.stdout.splitlines()[-1]))
     assert found == sorted(each.decode() for each in [*values, b"live"])
     assert len(values_of(bootstrap, topic)) == len(found)
+
+
+@pytest.mark.slow
+def test_of_two_writers_of_a_commit_the_store_refuses_one(
+    minio: MinioServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in minio.variables.items():
+        monkeypatch.setenv(name, value)
+    target = table_target("s3://streams/shared")
+    rows = pa.table({"number": [1]})
+    create_table(target, rows.schema)
+
+    def append(_number: int) -> None:
+        write_deltalake(
+            target.uri, rows, mode="append", storage_options=dict(target.storage_options)
+        )
+
+    with ThreadPoolExecutor(4) as writers:
+        list(writers.map(append, range(40)))
+    table = open_table(target)
+    assert table is not None
+    # A commit that replaced another's would be missing here.
+    assert table.version() == 40
+    assert table.to_pyarrow_table().num_rows == 40
