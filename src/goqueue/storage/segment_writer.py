@@ -138,7 +138,8 @@ class SegmentWriter:
     def _sync(self) -> None:
         if self._sync_failure is not None:
             raise self._sync_failure
-        reader, writes = self.reader, self._writes
+        with self._holding:  # else `park` may have it out of sight, to put it back
+            reader, writes = self.reader, self._writes
         if writes == self._synced_writes or reader is None:
             return
         try:

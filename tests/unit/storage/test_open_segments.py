@@ -20,6 +20,7 @@ from goqueue.model.topic_config import topic_config
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import PartitionLog
 from goqueue.storage.open_segments import READERS_MAX, WRITERS_MIN, OpenSegments
+from goqueue.storage.segment_writer import SegmentWriter
 from goqueue.testing.faulty_disk import FaultyDisk
 from tests.busy_machine import stretched
 from tests.unit.storage.stored_log import NOW_MS, append, make_batch, read_values
@@ -118,6 +119,41 @@ def test_a_failed_sync_is_not_lost_when_a_file_makes_room(tmp_path: Path) -> Non
             append(first, b"more")
         assert all(log.offline_reason is None for log in others)
         assert disk.closed_unsynced == []
+
+
+def test_a_sync_covers_what_was_written_while_the_file_was_parked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sync that finds the file out of sight for a moment must not pass for one that was done."""
+    disk = WatchfulDisk()
+    syncs: list[threading.Thread] = []
+    on_disk_after: list[bool] = []
+
+    def sync_meanwhile(writer: SegmentWriter) -> None:
+        def sync() -> None:
+            writer.sync()
+            on_disk_after.append(writer.is_on_disk)
+
+        syncs.append(threading.Thread(target=sync))
+        syncs[0].start()
+        syncs[0].join(0.2)  # it waits for whoever parks the file
+
+    def write_late(fd: int) -> None:
+        monkeypatch.undo()
+        disk.fdatasync(fd)
+        append(log, b"late")
+        monkeypatch.setattr(files.writers, "discard", sync_meanwhile)
+
+    with few_files() as files:
+        writers: list[SegmentWriter] = []
+        monkeypatch.setattr(files.writers, "added", writers.append)
+        [log] = open_logs(tmp_path, disk, files, 1)
+        append(log, b"early")
+        monkeypatch.setattr(disk, "fdatasync", write_late)
+        assert not writers[0].park()
+        syncs[0].join()
+        assert on_disk_after == [True]
+        assert read_values(log) == [b"early", b"late"]
 
 
 def test_a_rolled_segment_keeps_its_file_until_it_is_on_disk(tmp_path: Path) -> None:
