@@ -114,9 +114,9 @@ def check(
         if not offline:
             check_installed()
             check_broker(found)
-            from goqueue.cli.pipelines_run import Place, check_with_spark
+            from goqueue.cli.pipelines_run import SparkTarget, check_with_spark
 
-            check_with_spark(found, Place(found.definition, master, package))
+            check_with_spark(found, SparkTarget(found.definition, master, package))
     typer.echo(f"{found.definition.file.path}: pipeline {found.definition.name!r} is sound")
 
 
@@ -151,7 +151,7 @@ def run(
     Exits with 0 if it is done or was stopped, 1 if it failed, 2 if the definition or the command is
     wrong, 3 if it is running already, 4 if broker or cluster do not answer.
     """
-    from goqueue.cli.pipelines_run import Place, run_detached, run_here, run_on
+    from goqueue.cli.pipelines_run import SparkTarget, run_and_restart, run_detached, run_here
     from goqueue.spark.pipelines.checks import check_broker, check_installed, load_pipeline
 
     with _problems_listed():
@@ -166,16 +166,18 @@ def run(
     if dry_run and restart:
         raise typer.BadParameter("a dry run is for looking at", param_hint="--restart")
     check_installed()
-    place = Place(found.definition, master, package)
+    spark_target = SparkTarget(found.definition, master, package)
     with _problems_listed():
         if detach:
             # What is wrong with broker or topics is said here, not in a log.
             check_broker(found)
-            run_detached(found, place, once=once, max_failures=max_failures if restart else None)
+            run_detached(
+                found, spark_target, once=once, max_failures=max_failures if restart else None
+            )
         elif restart:
-            run_on(found, place, once=once, max_failures=max_failures)
+            run_and_restart(found, spark_target, once=once, max_failures=max_failures)
         else:
-            run_here(found, place, once=once, dry_run=dry_run)
+            run_here(found, spark_target, once=once, dry_run=dry_run)
 
 
 @pipeline.command("package", epilog=examples("goqueue pipeline package --with pandas"))

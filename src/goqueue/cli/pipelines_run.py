@@ -46,8 +46,10 @@ NOISY_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _DETACHED: Final = "GOQUEUE_PIPELINE_DETACHED"
 
 
-class Place:
-    """Where a run's tasks run: what the command line says, else the definition."""
+class SparkTarget:
+    """The cluster that a run is for, and what its workers get: by the command line, else by the
+    definition.
+    """
 
     def __init__(
         self, definition: PipelineDefinition, master: str | None, package: str | None
@@ -63,27 +65,27 @@ class Place:
         return [part for name, value in self._given if value for part in (name, value)]
 
 
-def check_with_spark(pipeline: Pipeline, place: Place) -> None:
-    with open(os.devnull, "w") as log, _session(pipeline, place, log) as spark:
+def check_with_spark(pipeline: Pipeline, target: SparkTarget) -> None:
+    with open(os.devnull, "w") as log, _session(pipeline, target, log) as spark:
         check_spark(spark, pipeline)
 
 
-def run_here(pipeline: Pipeline, place: Place, *, once: bool, dry_run: bool) -> None:
+def run_here(pipeline: Pipeline, target: SparkTarget, *, once: bool, dry_run: bool) -> None:
     """Until it ends, is stopped, or somebody presses Ctrl-C."""
     handlers = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
     try:
-        _run(pipeline, place, once=once, dry_run=dry_run)
+        _run(pipeline, target, once=once, dry_run=dry_run)
     finally:
         for each, handler in handlers.items():
             signal.signal(each, handler)
 
 
-def _run(pipeline: Pipeline, place: Place, *, once: bool, dry_run: bool) -> None:
+def _run(pipeline: Pipeline, target: SparkTarget, *, once: bool, dry_run: bool) -> None:
     definition = pipeline.definition
     folder = StateFolder(definition.name)
     stop = StopRequest(folder)
     options = RunOptions(
-        master=place.master,
+        master=target.master,
         trigger=AVAILABLE_NOW if once else definition.run.trigger,
     )
     # A run in the background has its log as standard error already; one that is begun again adds
@@ -96,7 +98,7 @@ def _run(pipeline: Pipeline, place: Place, *, once: bool, dry_run: bool) -> None
         log_path = Path(os.devnull) if dry_run else folder.log_path
         with (
             log_path.open("a" if is_appended else "w") as log,
-            _session(pipeline, place, log) as spark,
+            _session(pipeline, target, log) as spark,
         ):
             _on_signals(stop)
             yield spark
@@ -113,7 +115,9 @@ def _run(pipeline: Pipeline, place: Place, *, once: bool, dry_run: bool) -> None
     typer.echo(f"{definition.name}: {state}")
 
 
-def run_on(pipeline: Pipeline, place: Place, *, once: bool, max_failures: int) -> None:
+def run_and_restart(
+    pipeline: Pipeline, target: SparkTarget, *, once: bool, max_failures: int
+) -> None:
     """Watch a process of its own, and begin it again when it fails."""
     folder = StateFolder(pipeline.definition.name)
     handlers = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
@@ -127,7 +131,7 @@ def run_on(pipeline: Pipeline, place: Place, *, once: bool, max_failures: int) -
         stays_failed=(ExitCode.WRONG, ExitCode.RUNNING_ALREADY),
     )
     try:
-        code = supervisor.run(_command(pipeline, place, once=once))
+        code = supervisor.run(_command(pipeline, target, once=once))
     finally:
         for each, handler in handlers.items():
             signal.signal(each, handler)
@@ -135,13 +139,15 @@ def run_on(pipeline: Pipeline, place: Place, *, once: bool, max_failures: int) -
         raise typer.Exit(code)
 
 
-def _command(pipeline: Pipeline, place: Place, *, once: bool) -> list[str]:
+def _command(pipeline: Pipeline, target: SparkTarget, *, once: bool) -> list[str]:
     path = str(pipeline.definition.file.path)
-    command = [sys.executable, "-m", "goqueue", "pipeline", "run", path, *place.arguments]
+    command = [sys.executable, "-m", "goqueue", "pipeline", "run", path, *target.arguments]
     return [*command, "--once"] if once else command
 
 
-def run_detached(pipeline: Pipeline, place: Place, *, once: bool, max_failures: int | None) -> None:
+def run_detached(
+    pipeline: Pipeline, target: SparkTarget, *, once: bool, max_failures: int | None
+) -> None:
     """Start a process of its own, and wait until it runs or has failed.
 
     With `max_failures` it is one that watches the run and begins it again.
@@ -150,7 +156,7 @@ def run_detached(pipeline: Pipeline, place: Place, *, once: bool, max_failures: 
     folder = StateFolder(definition.name)
     with folder.locked():  # refuse a second run before anything is touched
         before = folder.written_ns
-    command = _command(pipeline, place, once=once)
+    command = _command(pipeline, target, once=once)
     if max_failures is not None:
         command += ["--restart", "--max-failures", str(max_failures)]
     with folder.log_path.open("w") as log:
@@ -208,12 +214,12 @@ def _wait_until(is_so: Callable[[], bool], seconds: float) -> bool:
 
 
 @contextmanager
-def _session(pipeline: Pipeline, place: Place, log: IO[str]) -> "Iterator[SparkSession]":
+def _session(pipeline: Pipeline, target: SparkTarget, log: IO[str]) -> "Iterator[SparkSession]":
     """A session whose Java writes to the log, not into what the user reads."""
     from goqueue.spark.spark_session import NoConnect, session
 
     find_java_home()  # its error belongs to the user, not to the log
-    master = place.master
+    master = target.master
     _check_master(master)
     for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -221,7 +227,7 @@ def _session(pipeline: Pipeline, place: Place, log: IO[str]) -> "Iterator[SparkS
     try:
         with _standard_error_to(log):
             name = f"goqueue-{pipeline.definition.name}"
-            spark = session(name, master, package=place.package, **conf)
+            spark = session(name, master, package=target.package, **conf)
     except NoConnect as error:
         raise CommandFailed(error.message, exit_code=ExitCode.NO_ANSWER) from error
     except GoQueueError:

@@ -41,7 +41,7 @@ class StoredMessage(NamedTuple):
     size_bytes: int
 
 
-class StoredHeld(NamedTuple):
+class LocatedHeld(NamedTuple):
     note: Held
     offset: int
 
@@ -154,7 +154,7 @@ class DelayLog:
 
     def replay_part(
         self, offset: int, up_to: int
-    ) -> tuple[list[StoredMessage | StoredHeld | Note], int]:
+    ) -> tuple[list[StoredMessage | LocatedHeld | Note], int]:
         """Blocking: a part of the log from `offset` on, and where the next begins."""
         log = self.partition.log
         part = log.read(offset, REPLAY_BYTES, up_to=up_to, at_least_one=True, may_block=True)
@@ -163,11 +163,11 @@ class DelayLog:
         return found, part.next_offset
 
 
-def _stored(record: StoredRecord) -> StoredMessage | StoredHeld | Note:
+def _stored(record: StoredRecord) -> StoredMessage | LocatedHeld | Note:
     address = parse_address(record.headers)
     if address is None:
         note = parse_note(record.value or b"")
-        return StoredHeld(note, record.offset) if isinstance(note, Held) else note
+        return LocatedHeld(note, record.offset) if isinstance(note, Held) else note
     size = stored_size_bytes(record.key, record.value, record.headers[1:])
     return StoredMessage(address, record.offset, size)
 

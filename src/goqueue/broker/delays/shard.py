@@ -14,7 +14,7 @@ from uuid import UUID
 
 from goqueue.broker.delays.figures import DelayFigures
 from goqueue.broker.delays.index import DelayIndex, IndexUnusable
-from goqueue.broker.delays.log import DelayLog, StoredHeld, StoredMessage
+from goqueue.broker.delays.log import DelayLog, LocatedHeld, StoredMessage
 from goqueue.broker.delays.position import IndexPosition, position_of, restored
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.producer_ids import ProducerIdSource
@@ -123,11 +123,11 @@ class DelayShard:
             # Without an index the last sequence may be unknown: a new producer begins at 0.
             await self.take_producer_id()
 
-    def _replay(self, part: Iterable[StoredMessage | StoredHeld | Note]) -> None:
+    def _replay(self, part: Iterable[StoredMessage | LocatedHeld | Note]) -> None:
         for item in part:
             if isinstance(item, StoredMessage):
                 self.machine.replay_scheduled(*item)
-            elif isinstance(item, StoredHeld):
+            elif isinstance(item, LocatedHeld):
                 self.machine.replay_held(*item)
             else:
                 self.machine.replay(item)

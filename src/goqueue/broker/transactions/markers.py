@@ -33,7 +33,7 @@ class PendingOffsets(Protocol):
     ) -> None: ...
 
 
-class HeldMessages(Protocol):
+class PendingDelays(Protocol):
     """Delayed messages that wait for the end of a transaction."""
 
     async def end_transaction(
@@ -42,7 +42,7 @@ class HeldMessages(Protocol):
 
 
 class MarkerWriter:
-    def __init__(self, host: ShardHost, groups: PendingOffsets, delays: HeldMessages) -> None:
+    def __init__(self, host: ShardHost, groups: PendingOffsets, delays: PendingDelays) -> None:
         self._host = host
         self._groups = groups
         self._delays = delays

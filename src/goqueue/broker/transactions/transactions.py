@@ -10,7 +10,7 @@ from goqueue.broker.runtime.producer_ids import ProducerIdSource
 from goqueue.broker.runtime.shard import timed, untimed
 from goqueue.broker.runtime.topic import ShardHost, StateTopic
 from goqueue.broker.transactions.endings import Endings
-from goqueue.broker.transactions.markers import HeldMessages, MarkerWriter, PendingOffsets
+from goqueue.broker.transactions.markers import MarkerWriter, PendingDelays, PendingOffsets
 from goqueue.model.batch import Buffer, check_produced
 from goqueue.model.control import MarkerType
 from goqueue.model.errors import PolicyViolation
@@ -79,7 +79,7 @@ class Transactions:
         host: ShardHost,
         groups: GroupOffsets,
         producer_ids: ProducerIdSource,
-        delays: HeldMessages,
+        delays: PendingDelays,
         *,
         partitions: int,
         settings: TransactionSettings,

@@ -21,10 +21,8 @@ from goqueue.spark.pipelines.run_status import RunState, RunStatus, now_text
 
 _VARIABLE: Final = "GOQUEUE_PIPELINES"
 _DEFAULT_ROOT: Final = Path(".goqueue") / "pipelines"
-# As much of a log as helps to see why a process died, or is shown unless more is asked for.
+# As much of a log as helps to see why a process died.
 _LOG_TAIL_BYTES: Final = 16 * 1024
-
-
 # How soon a reader of the log sees a line.
 _FOLLOW_SECONDS: Final = 0.3
 
