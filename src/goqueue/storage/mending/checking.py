@@ -76,10 +76,10 @@ def check_strays(disk: Disk, strays: Path) -> Iterator[DamagedSmallFile]:
             whose = load(disk, path / IDENTITY_FILE, PartitionIdentity)
         except DamagedFile:
             whose = None
-        name = "a partition" if whose is None else f"{whose.topic}-{whose.partition}"
+        name = "it" if whose is None else f"{whose.topic}-{whose.partition}"
         yield DamagedSmallFile(
             path,
-            f"holds {name}, which the metadata did not know",
+            f"the metadata did not know {name}",
             "kept; `goqueue data remove-strays` deletes it",
         )
 
