@@ -112,6 +112,8 @@ class Node:
             partitions=config.transaction_state_log_num_partitions,
             settings=transaction_settings(config),
             max_ids=config.max_transactional_ids,
+            id_max_bytes=config.transactional_id_max_bytes,
+            max_partitions=config.max_transaction_partitions,
         )
         self.compactor = Compactor(self.hosted, clock_ms=clock_ms)
         self.queues = Queues(

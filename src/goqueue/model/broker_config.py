@@ -368,6 +368,21 @@ class BrokerConfig(GroupDefaults, TracingSettings):
         maximum=10_000_000,
         doc="Transactional ids that are remembered; further ones are refused.",
     )
+    # They are kept in memory and in every snapshot: 50 MB for as many as there may be.
+    transactional_id_max_bytes: int = setting(
+        1_024,
+        minimum=64,
+        maximum=32_767,
+        doc="The longest transactional id.",
+    )
+    # Some 200 bytes each. A hundred transactions over 2,000 partitions each.
+    max_transaction_partitions: int = setting(
+        200_000,
+        minimum=100,
+        maximum=100_000_000,
+        doc="Partitions in all open transactions together; beyond, a transaction of more than ten "
+        "is refused.",
+    )
     # Half a kilobyte each. A producer that is forgotten may go on; what it sent before is no
     # longer told from what it sends again.
     max_producer_ids_per_partition: int = setting(

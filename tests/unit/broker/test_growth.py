@@ -5,9 +5,11 @@ import pytest
 from goqueue.broker.topics.growth import CreationPace
 from goqueue.model.errors import PolicyViolation, TooManyGroups, UnknownTopic
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
+from goqueue.model.names import topic_partition
 from goqueue.model.queues.receiving import Receive
 from goqueue.model.topics import NewTopic
-from goqueue.model.transactions.messages import InitProducerId
+from goqueue.model.transactions.errors import TransactionError
+from goqueue.model.transactions.messages import AddPartitions, EndTransaction, InitProducerId
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
 from tests.unit.broker.conftest import OpenBroker
@@ -85,6 +87,50 @@ async def test_a_broker_has_so_many_transactional_ids(open_broker: OpenBroker) -
             await producers.init(ANYONE, InitProducerId(transactional_id=name, timeout_ms=1_000))
         with pytest.raises(PolicyViolation, match=r"max\.transactional\.ids is 2"):
             await producers.init(ANYONE, InitProducerId(transactional_id="c", timeout_ms=1_000))
+
+
+async def test_transactional_ids_are_so_long(open_broker: OpenBroker) -> None:
+    async with open_broker(transactional__id__max__bytes="64") as broker:
+        producers = BrokerService(broker).producers
+        await producers.init(ANYONE, InitProducerId(transactional_id="a" * 64, timeout_ms=1_000))
+        with pytest.raises(PolicyViolation, match=r"transactional\.id\.max\.bytes is 64"):
+            await producers.init(ANYONE, InitProducerId(transactional_id="é" * 33, timeout_ms=1))
+
+
+async def test_open_transactions_have_so_many_partitions(open_broker: OpenBroker) -> None:
+    """Small ones are taken always, and what ends makes room."""
+    async with open_broker(max__transaction__partitions="100") as broker:
+        service = BrokerService(broker)
+        await service.topics.create(ANYONE, NewTopic(name="t", partitions=60))
+
+        async def begin(name: str, partitions: int) -> EndTransaction:
+            wanted = InitProducerId(transactional_id=name, timeout_ms=60_000)
+            producer = await service.producers.init(ANYONE, wanted)
+            places = frozenset(topic_partition("t", number) for number in range(partitions))
+            request = AddPartitions(
+                transactional_id=name,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                partitions=places,
+            )
+            answer = await service.transactions.add_partitions(ANYONE, request)
+            assert set(answer.errors.values()) == {TransactionError.NONE}
+            return EndTransaction(
+                transactional_id=name,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                commit=False,
+                bumps_epoch=False,
+            )
+
+        first = await begin("a", 60)
+        with pytest.raises(PolicyViolation, match=r"max\.transaction\.partitions is 100"):
+            await begin("b", 41)
+        for number in range(6):
+            await begin(f"small-{number}", 10)
+        await service.transactions.end(ANYONE, first)
+        assert await broker.transactions.settled("a")
+        await begin("b", 40)
 
 
 async def test_a_broker_has_so_many_queues(open_broker: OpenBroker) -> None:

@@ -62,6 +62,9 @@ STATE_TOPIC: Final = "__transaction_state"
 # what it wrote. They take milliseconds, unless a partition is offline.
 END_WAIT_SECONDS: Final = 10.0
 
+# A transaction of no more partitions is let in though others have taken all there are.
+ALWAYS_TAKEN_PARTITIONS: Final = 10
+
 
 class GroupOffsets(PendingOffsets, Protocol):
     """Where groups keep their offsets, some of which wait for the end of a transaction."""
@@ -84,8 +87,12 @@ class Transactions:
         partitions: int,
         settings: TransactionSettings,
         max_ids: int,
+        id_max_bytes: int,
+        max_partitions: int,
     ) -> None:
         self._max_ids = max_ids
+        self._id_max_bytes = id_max_bytes
+        self._max_partitions = max_partitions
         self._host = host
         self._groups = groups
         self._producer_ids = producer_ids
@@ -119,10 +126,16 @@ class Transactions:
             )
         shard = await self.state.shard_for(request.transactional_id)
         if request.transactional_id not in shard.machine.transactions:
-            self._check_room()
+            self._check_new(request.transactional_id)
         return await shard.execute(timed(TransactionMachine.init_producer_id, request))
 
-    def _check_room(self) -> None:
+    def _check_new(self, transactional_id: str) -> None:
+        size_bytes = len(transactional_id.encode())
+        if size_bytes > self._id_max_bytes:
+            raise PolicyViolation(
+                f"transactional id of {size_bytes} bytes; transactional.id.max.bytes is "
+                f"{self._id_max_bytes}"
+            )
         known = sum(len(shard.machine.transactions) for shard in self.state.loaded_shards())
         if known >= self._max_ids:
             raise PolicyViolation(
@@ -189,7 +202,22 @@ class Transactions:
 
     async def _add_partitions(self, request: AddPartitions) -> AddPartitionsAnswer:
         shard = await self.state.shard_for(request.transactional_id)
+        if not request.verify_only:
+            self._check_partitions(shard.machine, request)
         return await shard.execute(timed(TransactionMachine.add_partitions, request))
+
+    def _check_partitions(self, machine: TransactionMachine, request: AddPartitions) -> None:
+        known = machine.transactions.get(request.transactional_id)
+        partitions = request.partitions if known is None else request.partitions | known.partitions
+        if len(partitions) <= ALWAYS_TAKEN_PARTITIONS:
+            return
+        taken = sum(shard.machine.partition_count for shard in self.state.loaded_shards())
+        taken += len(partitions) - (0 if known is None else len(known.partitions))
+        if taken > self._max_partitions:
+            raise PolicyViolation(
+                f"open transactions would have {taken} partitions; max.transaction.partitions is "
+                f"{self._max_partitions}"
+            )
 
     async def add_offsets(
         self, transactional_id: WritableTransactionalId, _group: ReadableGroup, request: AddOffsets

@@ -91,6 +91,8 @@ class TransactionMachine:
         self._deadlines: Deadlines[str] = Deadlines()
         self._pending: dict[str, PendingMarkers] = {}
         self._groups = TransactionGroups(self._transactions)
+        # In all transactions that are not over.
+        self.partition_count = 0
 
     @property
     def transactions(self) -> Mapping[str, Transaction]:
@@ -372,11 +374,14 @@ class TransactionMachine:
         group_id = group_of(transactional_id)
         if group_id is not None:
             self._groups.note_member(group_id, transactional_id, is_known=transaction is not None)
+        before = self._transactions.get(transactional_id)
+        self.partition_count -= 0 if before is None else len(before.partitions)
         if transaction is None:
             self._transactions.pop(transactional_id, None)
             self._deadlines.cancel(transactional_id)
             return
         self._transactions[transactional_id] = transaction
+        self.partition_count += len(transaction.partitions)
         if transaction.state is TransactionState.ONGOING:
             # Of a group's members the last sign of life counts, of others the start.
             since_ms = transaction.start_ms if group_id is None else transaction.updated_ms
