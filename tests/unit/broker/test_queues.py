@@ -27,6 +27,7 @@ from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
 from goqueue.service.queues import QueueService
 from tests.callers import ANYONE
+from tests.loop_turns import result_and_turns
 from tests.publishing import publish as store
 from tests.queues import open_queues
 from tests.stored_records import read_records
@@ -765,12 +766,8 @@ def test_others_get_their_turn_while_very_many_queues_are_described(
         async with open_broker() as broker:
             await make_topic(broker, partitions)
             await open_queues(broker, "g", "t")
-            describing = asyncio.create_task(queues(broker).describe_all(ANYONE))
-            turns = 0
-            while not describing.done():
-                await asyncio.sleep(0)
-                turns += 1
-            assert len(describing.result()) == partitions
+            described, turns = await result_and_turns(queues(broker).describe_all(ANYONE))
+            assert len(described) == partitions
             assert turns > partitions
 
     asyncio.run(scenario())
@@ -800,12 +797,8 @@ def test_others_get_their_turn_while_a_wide_topic_is_looked_through(
         async with open_broker() as broker:
             await make_topic(broker, partitions)
             await open_queues(broker, "g", "t")
-            receiving = asyncio.create_task(receive(broker))
-            turns = 0
-            while not receiving.done():
-                await asyncio.sleep(0)
-                turns += 1
-            assert receiving.result() == []
+            received, turns = await result_and_turns(receive(broker))
+            assert received == []
             assert turns > partitions
 
     asyncio.run(scenario())

@@ -32,6 +32,7 @@ from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
 from goqueue.storage.disk import Disk
 from tests.callers import ANYONE
+from tests.loop_turns import result_and_turns
 from tests.publishing import publish
 from tests.unit.broker.conftest import OpenBroker
 
@@ -347,12 +348,8 @@ def test_others_get_their_turn_while_very_many_topics_are_listed(
             async def names() -> list[str]:
                 return [each.topic.name async for each in topics.describe_all(ANYONE)]
 
-            listing = asyncio.create_task(names())
-            turns = 0
-            while not listing.done():
-                await asyncio.sleep(0)
-                turns += 1
-            assert len(listing.result()) == 20
+            listed, turns = await result_and_turns(names())
+            assert len(listed) == 20
             assert turns > 20
 
     asyncio.run(scenario())
