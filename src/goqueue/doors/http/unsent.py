@@ -14,11 +14,12 @@ class Sending(Protocol):
 
 
 class UnsentAnswers:
-    """Who has more to send than the client takes. When that is too much, who has stood so for
-    longest is hung up on."""
+    """Connections with more to send than their clients take. When that is too much in all, those
+    that have waited for longest are hung up on.
+    """
 
     def __init__(self) -> None:
-        # In the order of their coming, with what they had to send when it was last looked at.
+        # Those that have waited for longest first, with their unsent bytes at the last look.
         self._held: dict[Sending, int] = {}
         self._total_bytes = 0
 
