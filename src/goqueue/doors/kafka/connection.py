@@ -218,13 +218,16 @@ class Connection(asyncio.BufferedProtocol):
     def _read(self, exchange: Exchange) -> None:
         try:
             exchange.read(self._limits)
-        except TooManyElements as error:
-            name = self._limits.elements_setting(exchange.operation)
-            exchange.failure = f"{exchange.operation.name}: {error} ({name})"
         except Malformed as error:
-            exchange.failure = f"{exchange.operation.name}: {error}"
+            exchange.failure = self._refusal(exchange, error)
         except Exception:
             exchange.failure = self._internal_error(exchange)
+
+    def _refusal(self, exchange: Exchange, error: Exception) -> str:
+        told = f"{exchange.operation.name}: {error}"
+        if isinstance(error, TooManyElements):
+            told += f" ({self._limits.elements_setting(exchange.operation)})"
+        return told
 
     def start_requests(self) -> None:
         if self._unanswered and self._unanswered[0].is_done:
@@ -263,15 +266,19 @@ class Connection(asyncio.BufferedProtocol):
         context = RequestContext(
             self._services, exchange.version, header.correlation_id, caller, self
         )
-        request, exchange.request = exchange.request, None
         try:
-            if exchange.elements > LARGE_ELEMENTS:
+            if not exchange.is_decoded:
+                # One at a time: decoded they take many times their bytes.
+                async with self._services.large_requests:
+                    await next_slice()
+                    await exchange.decode_in_slices(self._limits)
                 await next_slice()
+            request, exchange.request = exchange.request, None
             exchange.message = await operation.handle(context, request)
             if exchange.has_large_answer:
                 await exchange.encode_in_slices()
         except (Malformed, CloseConnection) as error:
-            exchange.failure = f"{operation.name}: {error}"
+            exchange.failure = self._refusal(exchange, error)
         except asyncio.CancelledError:
             # The client is gone or the broker is going: no use in waiting on.
             exchange.failure = CANCELLED

@@ -7,6 +7,7 @@ from typing import Any
 from goqueue.doors.kafka.operation import Operation
 from goqueue.doors.kafka.request_limits import RequestLimits
 from goqueue.doors.kafka.slices import LARGE_ELEMENTS, SLICE_SECONDS, next_slice
+from goqueue.doors.kafka.wire.reading import TooManyElements
 from goqueue.doors.kafka.wire.request_header import RequestHeader
 from goqueue.doors.kafka.wire.schema import Schema, load_schema
 from goqueue.doors.kafka.wire.writing import Chunks, Message, framed, join_small
@@ -21,6 +22,7 @@ class Exchange:
         "elements",
         "failure",
         "header",
+        "is_decoded",
         "is_done",
         "is_read",
         "message",
@@ -42,6 +44,8 @@ class Exchange:
         self._schema: Schema | None = None
         self.version = 0
         self.is_read = False
+        # Not yet if it has very many elements: see `decode_in_slices`.
+        self.is_decoded = False
         self.elements = 0
         self.overlaps = operation.overlaps
         self.request: Any = None
@@ -53,10 +57,9 @@ class Exchange:
         self.is_done = False
 
     def read(self, limits: RequestLimits) -> None:
-        """Decode the request, or raise `Malformed`."""
+        """Decode the request unless it is large, or raise `Malformed`."""
         self.is_read = True
         header, operation, frame = self.header, self.operation, self._frame
-        self._frame = None
         assert frame is not None
         # A client that is newer than us is told so in version 0, and its request is not read.
         is_known = header.version <= operation.max_version
@@ -65,11 +68,39 @@ class Exchange:
         self._schema = schema
         if is_known:
             position = header.body_position(frame, schema.has_tagged_request_header)
-            self.request, self.elements = schema.read_request(
-                frame, position, limits.elements_of(operation)
-            )
-            if self.elements > LARGE_ELEMENTS:
+            try:
+                self.request, self.elements = schema.read_request(
+                    frame, position, limits.elements_at_once(operation)
+                )
+            except TooManyElements:
+                if limits.elements_of(operation) <= LARGE_ELEMENTS:
+                    raise
+                self.elements = LARGE_ELEMENTS + 1
                 self.overlaps = False
+                return
+        self._frame = None
+        self.is_decoded = True
+
+    async def decode_in_slices(self, limits: RequestLimits) -> None:
+        """Decode a large request; twenty thousand elements take 50 ms. May raise `Malformed`."""
+        frame, schema = self._frame, self._schema
+        self._frame = None
+        assert frame is not None
+        assert schema is not None
+        position = self.header.body_position(frame, schema.has_tagged_request_header)
+        limit = limits.elements_of(self.operation)
+        steps = schema.read_request_stepwise(frame, position, limit)
+        stop_at = perf_counter() + SLICE_SECONDS
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                self.request, self.elements = done.value
+                self.is_decoded = True
+                return
+            if perf_counter() > stop_at:
+                await next_slice()
+                stop_at = perf_counter() + SLICE_SECONDS
 
     @property
     def has_large_answer(self) -> bool:

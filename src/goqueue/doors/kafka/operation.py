@@ -1,5 +1,6 @@
 """What one operation of the protocol is to this door, and what its handler gets to see."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
@@ -40,6 +41,8 @@ class DoorServices:
     limits: "RequestLimits"
     memory: RequestMemory
     traffic: KafkaTraffic = field(default_factory=KafkaTraffic)
+    # Held by the request of very many elements that is being decoded.
+    large_requests: asyncio.Lock = field(default_factory=asyncio.Lock)
     lines: ClosingLines = field(default_factory=lambda: ClosingLines(log))
 
 

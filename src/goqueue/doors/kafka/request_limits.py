@@ -7,6 +7,7 @@ elements costs a hundred times its bytes in objects.
 from collections.abc import Mapping
 
 from goqueue.doors.kafka.operation import Operation
+from goqueue.doors.kafka.slices import LARGE_ELEMENTS
 from goqueue.model.broker_config import BrokerConfig
 
 
@@ -14,6 +15,8 @@ class RequestLimits:
     def __init__(self, config: BrokerConfig, operations: Mapping[int, Operation]) -> None:
         self._elements = config.request_max_elements
         self._resources = config.request_max_resources
+        self._elements_at_once = min(self._elements, LARGE_ELEMENTS)
+        self._resources_at_once = min(self._resources, LARGE_ELEMENTS)
         self.largest_bytes = config.socket_request_max_bytes
         # No operation has a lower limit.
         self.smallest_bytes = min(config.request_max_bytes, self.largest_bytes)
@@ -24,6 +27,10 @@ class RequestLimits:
 
     def elements_of(self, operation: Operation) -> int:
         return self._resources if operation.names_resources else self._elements
+
+    def elements_at_once(self, operation: Operation) -> int:
+        """With more of them, a request is decoded in slices."""
+        return self._resources_at_once if operation.names_resources else self._elements_at_once
 
     @staticmethod
     def elements_setting(operation: Operation) -> str:

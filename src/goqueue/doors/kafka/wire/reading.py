@@ -6,13 +6,15 @@ default. Nothing is reserved or built on the word of a length that the bytes can
 
 import struct
 from collections import namedtuple
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import cache, partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from goqueue.doors.kafka.wire.fields import FIXED, Field, fields_of
 
 Read = Callable[[memoryview, int], tuple[Any, int]]
+# The same in steps, one for each element of an array.
+ReadStepwise = Callable[[memoryview, int], Generator[None, None, tuple[Any, int]]]
 
 # What a message may have where nobody says otherwise: more elements than any sane one has.
 MAX_ELEMENTS: Final = 1_000_000
@@ -23,6 +25,8 @@ STRING_MAX_BYTES: Final = 0x7FFF
 
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
+# What readers raise over bytes that are not a message.
+_BAD_BYTES: Final = (struct.error, IndexError, ValueError, OverflowError)
 
 
 class Malformed(Exception):
@@ -36,7 +40,7 @@ class TooManyElements(Malformed):
 class _Elements:
     """How many elements the message that is being read may still have, over all its arrays.
 
-    Reading a message waits for nothing, so that there is one at a time.
+    A message, or a step of one, is read without waiting, so that there is one at a time.
     """
 
     __slots__ = ("left",)
@@ -70,13 +74,54 @@ def decode(
         message, _ = reader(buffer, position)
     except TooManyElements:
         raise TooManyElements(f"more than {max_elements} elements") from None
-    except (struct.error, IndexError, ValueError, OverflowError) as error:
+    except _BAD_BYTES as error:
         raise Malformed(str(error)) from error
     return message, max_elements - _elements.left
 
 
-def compile_reader(entity: Any, newest: Any) -> Read:
-    """A reader for `entity` whose result also has the fields that only `newest` has."""
+def decode_stepwise(
+    reader: ReadStepwise, buffer: memoryview, position: int, max_elements: int = MAX_ELEMENTS
+) -> Generator[None, None, Decoded]:
+    """As `decode`, in as many steps as the message has elements. Other messages may be read between
+    two steps."""
+    left = max_elements
+    steps = reader(buffer, position)
+    try:
+        while True:
+            _elements.left = left
+            next(steps)
+            left = _elements.left
+            yield
+    except StopIteration as done:
+        message, _ = done.value
+    except TooManyElements:
+        raise TooManyElements(f"more than {max_elements} elements") from None
+    except _BAD_BYTES as error:
+        raise Malformed(str(error)) from error
+    return message, max_elements - _elements.left
+
+
+class _Layout(NamedTuple):
+    """What the readers of one entity have in common."""
+
+    make: Callable[[list[Any]], Any]
+    plain: list[Field]
+    newest_fields: dict[str, Field]
+    # Of fields that follow the plain ones: the defaults, and how tagged ones are read.
+    rest: list[Any]
+    tag_readers: dict[int | None, tuple[int, Read]]
+    flexible: bool
+
+    def finish(self, values: list[Any], buffer: memoryview, position: int) -> tuple[Any, int]:
+        """The entity, with its tagged fields."""
+        count, position = read_uvarint(buffer, position)
+        _elements.take(count)
+        extra = self.rest.copy()
+        position = _read_tags(buffer, position, count, self.tag_readers, extra)
+        return self.make(values + extra), position
+
+
+def _layout(entity: Any, newest: Any) -> _Layout:
     fields = fields_of(entity)
     flexible = bool(entity.__flexible__)
     newest_fields = {field.name: field for field in fields_of(newest)} if newest else {}
@@ -87,12 +132,19 @@ def compile_reader(entity: Any, newest: Any) -> Read:
     ]
     names = [field.name for field in (*plain, *tagged, *absent)]
     make = partial(tuple.__new__, shape(entity.__name__, tuple(names)))
-    steps = _read_steps(plain, newest_fields, flexible=flexible)
     rest = [field.default for field in (*tagged, *absent)]
     tag_readers = {
         field.tag: (index, _field_reader(field, newest_fields.get(field.name), flexible=True))
         for index, field in enumerate(tagged)
     }
+    return _Layout(make, plain, newest_fields, rest, tag_readers, flexible)
+
+
+def compile_reader(entity: Any, newest: Any) -> Read:
+    """A reader for `entity` whose result also has the fields that only `newest` has."""
+    layout = _layout(entity, newest)
+    make, rest, flexible, finish = layout.make, layout.rest, layout.flexible, layout.finish
+    steps = _read_steps(layout.plain, layout.newest_fields, flexible=flexible)
 
     def read(buffer: memoryview, position: int) -> tuple[Any, int]:
         values: list[Any] = []
@@ -108,11 +160,70 @@ def compile_reader(entity: Any, newest: Any) -> Read:
             return make(values + rest), position
         if buffer[position] == 0:
             return make(values + rest), position + 1
-        count, position = read_uvarint(buffer, position)
-        _elements.take(count)
-        extra = rest.copy()
-        position = _read_tags(buffer, position, count, tag_readers, extra)
-        return make(values + extra), position
+        return finish(values, buffer, position)
+
+    return read
+
+
+def compile_stepwise_reader(entity: Any, newest: Any) -> ReadStepwise:
+    """For messages of very many elements, which take long to read. An array of numbers is one
+    step, for it is quick. So are tagged fields and structures outside of arrays: no request has an
+    array in one."""
+    layout = _layout(entity, newest)
+    flexible = layout.flexible
+    readers = [
+        (
+            _field_reader(field, layout.newest_fields.get(field.name), flexible=flexible),
+            _stepwise_array_reader(field, layout.newest_fields.get(field.name), flexible=flexible)
+            if _takes_steps(field)
+            else None,
+        )
+        for field in layout.plain
+    ]
+
+    def read(buffer: memoryview, position: int) -> Generator[None, None, tuple[Any, int]]:
+        values: list[Any] = []
+        for whole, stepwise in readers:
+            if stepwise is None:
+                value, position = whole(buffer, position)
+            else:
+                value, position = yield from stepwise(buffer, position)
+            values.append(value)
+        if not flexible:
+            return layout.make(values + layout.rest), position
+        return layout.finish(values, buffer, position)
+
+    return read
+
+
+def _takes_steps(field: Field) -> bool:
+    if not field.is_array:
+        return False
+    _, convert = FIXED.get(field.kafka_type or "", ("", str))
+    return convert is not None
+
+
+def _stepwise_array_reader(field: Field, newest: Field | None, *, flexible: bool) -> ReadStepwise:
+    one = _element_reader(field, newest, flexible=flexible)
+    has_arrays = field.entity is not None and any(map(_takes_steps, fields_of(field.entity)))
+    newest_entity = newest.entity if newest else None
+    inner = compile_stepwise_reader(field.entity, newest_entity) if has_arrays else None
+
+    def read(buffer: memoryview, position: int) -> Generator[None, None, tuple[Any, int]]:
+        length, position = _array_length(
+            buffer, position, flexible=flexible, nullable=field.is_nullable
+        )
+        if length < 0:
+            return None, position
+        items = []
+        for _ in range(length):
+            if inner is None:
+                item, position = one(buffer, position)
+            else:
+                item, position = yield from inner(buffer, position)
+            items.append(item)
+            yield
+        return tuple(items), position
 
     return read
 
@@ -185,22 +296,24 @@ def _converter(converters: Sequence[Any]) -> Callable[[Any], list[Any]] | None:
 
 
 def _field_reader(field: Field, newest: Field | None, *, flexible: bool) -> Read:
-    if field.entity is not None:
-        newest_entity = newest.entity if newest else None
-        one = compile_reader(field.entity, newest_entity)
-        if field.is_nullable and not field.is_array:
-            return _nullable_entity_reader(one)
-    elif field.kafka_type in FIXED:
-        if field.is_array:
-            return _fixed_array_reader(field, flexible=flexible)
-        one = _fixed_reader(field.kafka_type or "")
-    else:
-        # A tagged field is optional by being left out, never by being null.
-        nullable = field.is_nullable and not field.is_array and field.tag is None
-        one = _sized_reader(field.kafka_type or "", flexible=flexible, nullable=nullable)
     if field.is_array:
+        if field.kafka_type in FIXED and field.entity is None:
+            return _fixed_array_reader(field, flexible=flexible)
+        one = _element_reader(field, newest, flexible=flexible)
         return _array_reader(one, flexible=flexible, nullable=field.is_nullable)
-    return one
+    one = _element_reader(field, newest, flexible=flexible)
+    return _nullable_entity_reader(one) if field.entity and field.is_nullable else one
+
+
+def _element_reader(field: Field, newest: Field | None, *, flexible: bool) -> Read:
+    """Of the field, or of one element of its array."""
+    if field.entity is not None:
+        return compile_reader(field.entity, newest.entity if newest else None)
+    if field.kafka_type in FIXED:
+        return _fixed_reader(field.kafka_type or "")
+    # A tagged field is optional by being left out, never by being null.
+    nullable = field.is_nullable and not field.is_array and field.tag is None
+    return _sized_reader(field.kafka_type or "", flexible=flexible, nullable=nullable)
 
 
 def _fixed_reader(kafka_type: str) -> Read:

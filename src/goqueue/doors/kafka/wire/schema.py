@@ -1,6 +1,6 @@
 """The compiled readers and writers of one operation at one version, made on first use."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -8,7 +8,16 @@ from kio.index import load_request_schema, load_response_schema
 
 from goqueue.doors.kafka.wire import single_produce
 from goqueue.doors.kafka.wire.fields import Buffer
-from goqueue.doors.kafka.wire.reading import MAX_ELEMENTS, Decoded, Read, compile_reader, decode
+from goqueue.doors.kafka.wire.reading import (
+    MAX_ELEMENTS,
+    Decoded,
+    Read,
+    ReadStepwise,
+    compile_reader,
+    compile_stepwise_reader,
+    decode,
+    decode_stepwise,
+)
 from goqueue.doors.kafka.wire.writing import (
     Chunks,
     Message,
@@ -28,12 +37,20 @@ class Schema(NamedTuple):
     write: Write
     api_key: int
     version: int
+    newest_version: int
 
     def read_request(
         self, buffer: memoryview, position: int, max_elements: int = MAX_ELEMENTS
     ) -> Decoded:
         """Decode the request body that starts at `position`, or raise `Malformed`."""
         return decode(self.read, buffer, position, max_elements)
+
+    def read_request_stepwise(
+        self, buffer: memoryview, position: int, max_elements: int = MAX_ELEMENTS
+    ) -> Generator[None, None, Decoded]:
+        """The same, in as many steps as it has elements."""
+        read = _load_stepwise_reader(self.api_key, self.version, self.newest_version)
+        return decode_stepwise(read, buffer, position, max_elements)
 
     def write_response(self, correlation_id: int, message: Message) -> Chunks:
         """The whole response, without the frame length before it."""
@@ -70,9 +87,16 @@ def load_schema(api_key: int, version: int, newest_version: int) -> Schema:
         write=write,
         api_key=api_key,
         version=version,
+        newest_version=newest_version,
     )
 
 
 @cache
 def _load_stepwise_writer(api_key: int, version: int) -> WriteStepwise:
     return compile_stepwise_writer(load_response_schema(api_key, version))
+
+
+@cache
+def _load_stepwise_reader(api_key: int, version: int, newest_version: int) -> ReadStepwise:
+    newest = load_request_schema(api_key, newest_version)
+    return compile_stepwise_reader(load_request_schema(api_key, version), newest)
