@@ -159,13 +159,15 @@ class BrokerConfig(GroupDefaults, TracingSettings):
         doc="Partitions, topics … that one Kafka request may name in all its arrays; more close "
         "the connection.",
     )
-    # Hundreds of topics with ten settings each.
+    # Hundreds of topics with ten settings each. A producer adds the partitions that it newly writes
+    # to, and the offsets of what it has just polled (500 records by default), to its transaction:
+    # hundreds. The coordinator takes all of them in one step, of up to 20 ms for this many.
     request_max_resources: int = setting(
         5_000,
         minimum=100,
         maximum=1_000_000,
         doc="As request.max.elements, for requests that create, change, delete or describe "
-        "topics, groups, settings and transactions.",
+        "topics, groups, settings and transactions, or add to a transaction.",
     )
     max_requests_in_flight_per_connection: int = setting(
         64,

@@ -11,6 +11,7 @@ from typing import Final
 
 import goqueue
 from goqueue.broker.schemas.jobs import JOB_ANSWER, READY, SIZE_BYTES, Job, JobAnswer, encode
+from goqueue.broker.schemas.spawned_process import SpawnedProcess
 from goqueue.model.schemas.errors import RefusalKind, RegistryRefusal
 
 # The process and its first library take half a second; on a busy machine, more.
@@ -36,9 +37,10 @@ class WorkerProcess:
     def __init__(self, *, memory_max_bytes: int, idle_seconds: float = IDLE_SECONDS) -> None:
         self._memory_max_bytes = memory_max_bytes
         self._idle_seconds = idle_seconds
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: SpawnedProcess | None = None
         self._turn = asyncio.Lock()
         self._idle: asyncio.TimerHandle | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._is_closed = False
         self.starts = 0
 
@@ -62,6 +64,8 @@ class WorkerProcess:
         self._is_closed = True
         self._rest(None)
         await self._end()
+        if self._ending is not None:
+            await self._ending
 
     async def _ask(self, message: bytes, seconds_max: float) -> JobAnswer:
         try:
@@ -84,33 +88,25 @@ class WorkerProcess:
                 await self._end()
         raise JobEndedProcess
 
-    async def _running(self, seconds_max: float) -> asyncio.subprocess.Process | None:
+    async def _running(self, seconds_max: float) -> SpawnedProcess | None:
         """None when it is gone before it is ready."""
         if self._is_closed:
             raise RegistryRefusal(RefusalKind.WORKER_FAILED, "the broker is closing")
-        if self._process is None or self._process.returncode is not None:
+        if self._process is None or not self._process.is_running:
+            await self._end()
             self._process = await self._start()
             self.starts += 1
-            assert self._process.stdout is not None
             async with asyncio.timeout(seconds_max):
-                if await self._process.stdout.read(len(READY)) != READY:
+                if not await _is_ready(self._process):
                     return None
         return self._process
 
-    async def _start(self) -> asyncio.subprocess.Process:
+    async def _start(self) -> SpawnedProcess:
+        module = "goqueue.broker.schemas.process"
+        numbers = os.getpid(), self._memory_max_bytes
+        command = [sys.executable, "-P", "-m", module, *map(str, numbers)]
         try:
-            return await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-P",
-                "-m",
-                "goqueue.broker.schemas.process",
-                str(os.getpid()),
-                str(self._memory_max_bytes),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
-                env=_environment(),
-            )
+            return await SpawnedProcess.start(command, _environment())
         except OSError as error:
             raise RegistryRefusal(
                 RefusalKind.WORKER_FAILED,
@@ -122,29 +118,39 @@ class WorkerProcess:
             self._idle.cancel()
             self._idle = None
         if seconds is not None and not self._is_closed:
-            self._idle = asyncio.get_running_loop().call_later(seconds, self._kill)
+            self._idle = asyncio.get_running_loop().call_later(seconds, self._end_soon)
 
-    def _kill(self) -> None:
-        if self._process is not None and self._process.returncode is None:
-            self._process.kill()
+    def _end_soon(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            self._ending = asyncio.get_running_loop().create_task(_end(process))
 
     async def _end(self) -> None:
         process, self._process = self._process, None
-        if process is not None and process.returncode is None:
-            process.kill()
-            await process.wait()
+        if process is not None:
+            await _end(process)
 
 
-async def _exchange(process: asyncio.subprocess.Process, message: bytes) -> JobAnswer | None:
-    """None when the process is gone before it has answered."""
-    assert process.stdin is not None
-    assert process.stdout is not None
+async def _end(process: SpawnedProcess) -> None:
+    process.kill()
+    await process.wait()
+
+
+async def _is_ready(process: SpawnedProcess) -> bool:
     try:
-        process.stdin.write(len(message).to_bytes(SIZE_BYTES, "big"))
-        process.stdin.write(message)
-        await process.stdin.drain()
-        size = int.from_bytes(await process.stdout.readexactly(SIZE_BYTES), "big")
-        return JOB_ANSWER.decode(await process.stdout.readexactly(size))
+        return await process.reader.readexactly(len(READY)) == READY
+    except (OSError, asyncio.IncompleteReadError):
+        return False
+
+
+async def _exchange(process: SpawnedProcess, message: bytes) -> JobAnswer | None:
+    """None when the process is gone before it has answered."""
+    try:
+        process.writer.write(len(message).to_bytes(SIZE_BYTES, "big"))
+        process.writer.write(message)
+        await process.writer.drain()
+        size = int.from_bytes(await process.reader.readexactly(SIZE_BYTES), "big")
+        return JOB_ANSWER.decode(await process.reader.readexactly(size))
     except (OSError, asyncio.IncompleteReadError):
         return None
 

@@ -107,8 +107,9 @@ class Operation:
     starts_at_once: bool = False
     # Its frame may be as large as `socket.request.max.bytes`; others are held to less.
     carries_records: bool = False
-    # Its elements are topics, groups, … to be made, changed or described, and parts of them: they
-    # cost more than partitions, and are bounded by `request.max.resources`.
+    # Its elements are topics, groups, … to be made, changed or described, and parts of them, or
+    # what a transaction takes in: they cost more than partitions, and are bounded by
+    # `request.max.resources`.
     names_resources: bool = False
     # Tells whether an answer to a small request is large, which is then written in slices. None:
     # it never is.

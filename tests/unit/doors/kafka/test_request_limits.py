@@ -63,6 +63,26 @@ async def test_things_to_describe_are_bounded_by_themselves(
     assert "DescribeGroups: more than 5000 elements (request.max.resources)" in caplog.text
 
 
+async def test_what_a_transaction_takes_in_at_once_is_bounded(
+    door: KafkaDoor, caplog: pytest.LogCaptureFixture
+) -> None:
+    """20,000 partitions were a step of 75 ms in the coordinator."""
+    parts = [{"partition_index": n, "committed_offset": 1} for n in range(5_000)]
+    offsets = {"group_id": "g", "topics": [{"name": "a", "partitions": parts}]}
+    added = {"v3_and_below_topics": [{"name": "a", "partitions": list(range(5_000))}]}
+    with caplog.at_level(logging.INFO):
+        for name, version, fields in (
+            ("txn_offset_commit", 3, offsets),
+            ("add_partitions_to_txn", 3, added),
+        ):
+            client = await WireClient.connect(*door.address)
+            client.send(name, version, **fields)
+            assert await client.is_closed_by_broker()
+            client.close()
+    for told in ("TxnOffsetCommit", "AddPartitionsToTxn"):
+        assert f"{told}: more than 5000 elements (request.max.resources)" in caplog.text
+
+
 async def test_the_same_thing_is_described_once(client: WireClient) -> None:
     resource = {"resource_type": 4, "resource_name": "0", "configuration_keys": None}
     answer = await client.call("describe_configs", 4, resources=[resource] * 1_000)

@@ -98,6 +98,7 @@ OPERATION = Operation(
     min_version=0,
     max_version=5,
     handle=handle,
+    names_resources=True,
     needs=(
         Need(
             Resource.TRANSACTIONAL_ID,

@@ -72,6 +72,7 @@ OPERATION = Operation(
     min_version=0,
     max_version=5,
     handle=handle,
+    names_resources=True,
     needs=(
         Need(Resource.TRANSACTIONAL_ID, Verb.WRITE, names="transactional_id", refused=Refused.EACH),
         Need(Resource.GROUP, Verb.READ, names="group_id", refused=Refused.EACH),
