@@ -9,15 +9,18 @@ from tests.crash.damage_folders import Folders
 # How often a log is chosen for each time that another kind of file is: what is lost there is lost.
 LOG_WEIGHT = 3
 WAYS = ("flip", "cut", "zero", "swap", "missing", "garbage", "repeat", "old")
+# Files that say whose they are, or of which another file says it.
+_TOLD_APART = (".log", ".index", ".timeindex")
 
 
 class Damage(NamedTuple):
-    """`path` is relative to the data directory."""
+    """`path` is relative to the data directory. `is_active`: the segment that took appends last."""
 
     state: str
     kind: str
     path: Path
     way: str
+    is_active: bool
 
     def __str__(self) -> str:
         return f"{self.state}: {self.way} {self.path}"
@@ -46,13 +49,17 @@ def inflict(chance: random.Random, folders: Folders, state: str, data: Path) -> 
     logs = [kind for kind in kinds if kind.endswith(".log")]
     kind = chance.choice(kinds + logs * LOG_WEIGHT)
     path = chance.choice([path for path in files if kind_of(path) == kind])
-    # Within a folder: a segment of another partition with the same offsets cannot be told apart,
-    # for its batches say nothing of whose they are.
     alike = [
         other
         for other in files
-        if kind_of(other) == kind and other != path and other.parent == path.parent
+        if kind_of(other) == kind
+        and other != path
+        and (path.suffix in _TOLD_APART or other.parent == path.parent)
     ]
+    same_name = [other for other in alike if other.name == path.name]
+    if same_name and chance.random() < 0.5:
+        # A segment of another partition with the same offsets.
+        alike = same_name
     earlier = folders.earlier / path
     ways = [way for way in WAYS if (way != "swap" or alike) and (way != "old" or earlier.exists())]
     way = chance.choice(ways)
@@ -67,7 +74,9 @@ def inflict(chance: random.Random, folders: Folders, state: str, data: Path) -> 
         (data / path).write_bytes(earlier.read_bytes())
     else:
         (data / path).write_bytes(_changed(chance, way, content))
-    return Damage(state, kind, path, way)
+    segments = [other for other in files if other.parent == path.parent and other.suffix == ".log"]
+    is_active = path.suffix == ".log" and path == max(segments)
+    return Damage(state, kind, path, way, is_active)
 
 
 def _changed(chance: random.Random, way: str, content: bytes) -> bytes:

@@ -7,7 +7,8 @@ it is two files of fixed-size big-endian entries, written whole when the segment
     .timeindex  16 bytes: largest timestamp before that offset, offset; one more entry at the
                 end holds the segment's largest timestamp and its next offset
 
-The last entry of each file is a seal with a checksum that also covers the size of the log file. A
+Behind the entries of `.index` stands which log file it was made for (`origin`). The last entry of
+each file is a seal with a checksum that also covers the size of the log file. A
 file without a valid seal is thrown away and rebuilt from the log, so a crash cannot leave an index
 that lies, and index files need no fsync.
 """
@@ -20,6 +21,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from crc32c import crc32c
+
+from goqueue.storage.origin import ORIGIN_BYTES, Origin, decode_origin
 
 OFFSET_ENTRY_BYTES: Final = 8
 TIME_ENTRY_BYTES: Final = 16
@@ -76,7 +79,9 @@ class SealedIndex:
     next_offset: int
 
 
-def encode_index(sealed: SealedIndex, base_offset: int, log_size: int) -> tuple[bytes, bytes]:
+def encode_index(
+    sealed: SealedIndex, base_offset: int, log_size: int, origin: Origin | None
+) -> tuple[bytes, bytes]:
     """The contents of the `.index` and `.timeindex` files."""
     places, times = sealed.index._places, sealed.index._times
     timed = array("q", bytes(TIME_ENTRY_BYTES * len(times)))
@@ -84,7 +89,11 @@ def encode_index(sealed: SealedIndex, base_offset: int, log_size: int) -> tuple[
     timed[1::2] = array("q", [base_offset + (place >> 32) for place in places])
     timed.extend((sealed.max_timestamp_ms, sealed.next_offset))
     return (
-        _seal(_swapped(places).tobytes(), OFFSET_ENTRY_BYTES, log_size),
+        _seal(
+            _swapped(places).tobytes() + (b"" if origin is None else origin.encode()),
+            OFFSET_ENTRY_BYTES,
+            log_size,
+        ),
         _seal(_swapped(timed).tobytes(), TIME_ENTRY_BYTES, log_size),
     )
 
@@ -95,6 +104,8 @@ def decode_index(by_offset: bytes, by_time: bytes, log_size: int) -> SealedIndex
     timed_bytes = _unseal(by_time, TIME_ENTRY_BYTES, log_size)
     if place_bytes is None or timed_bytes is None:
         return None
+    if stored_origin(by_offset) is not None:
+        place_bytes = place_bytes[:-ORIGIN_BYTES]
     index = SegmentIndex()
     index._places = _swapped(array("Q", place_bytes))
     timed = _swapped(array("q", timed_bytes))
@@ -102,6 +113,19 @@ def decode_index(by_offset: bytes, by_time: bytes, log_size: int) -> SealedIndex
         return None
     index._times = timed[:-2:2]
     return SealedIndex(index, max_timestamp_ms=timed[-2], next_offset=timed[-1])
+
+
+def encode_open_index(origin: Origin) -> bytes:
+    """The `.index` file of a segment that takes appends: no entries, no valid seal."""
+    return origin.encode().ljust(ORIGIN_BYTES + OFFSET_ENTRY_BYTES, b"\0")
+
+
+def stored_origin(by_offset: bytes) -> Origin | None:
+    """Which log file this `.index` was made for; it is checked apart from the entries.
+
+    None in files of earlier releases, which did not note it.
+    """
+    return decode_origin(by_offset[-ORIGIN_BYTES - OFFSET_ENTRY_BYTES : -OFFSET_ENTRY_BYTES])
 
 
 def _swapped(values: "array[int]") -> "array[int]":

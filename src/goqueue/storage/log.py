@@ -325,13 +325,18 @@ class PartitionLog:
         dropped the bytes and would report success on a second try.
         """
         with self._flush_lock:
-            self._health.check()
-            end = self._log_end_offset
-            try:
-                self._flush(end)
-            except OSError as error:
-                raise self._health.broken(f"fsync failed: {error}") from error
+            end = self._flush_all()
+            self._segments.active.note_origin()
             return end
+
+    def _flush_all(self) -> int:
+        self._health.check()
+        end = self._log_end_offset
+        try:
+            self._flush(end)
+        except OSError as error:
+            raise self._health.broken(f"fsync failed: {error}") from error
+        return end
 
     def _flush(self, end: int) -> None:
         if self._folder_changed:
@@ -404,6 +409,10 @@ class PartitionLog:
     def purge_deleted(self, now_ms: int) -> None:
         """Delete the files of removed segments whose delay is over. May run in a worker thread."""
         try:
+            first_offset = self._segments.all[0].base_offset
+            if self._segments.has_removed and self._checkpoint.first_offset != first_offset:
+                # Else a start would miss what was deleted here.
+                self._checkpoint.save(first_offset=first_offset)
             self._segments.purge(now_ms)
         except OSError as error:
             logger.warning("%s: a removed segment stays until the next try: %s", self.name, error)
@@ -430,6 +439,7 @@ class PartitionLog:
         self._checkpoint.save(
             log_start_offset=start,
             recovery_offset=min(self._checkpoint.recovery_offset, base_offset),
+            first_offset=None,
         )
         self._log_end_offset = offset
         self._segments.truncate(offset, start=start)
@@ -444,7 +454,8 @@ class PartitionLog:
         """Make everything durable and let go of the files. `PartitionOffline` if that failed,
         now or before: then the next start must not take the log for cleanly closed."""
         try:
-            self.flush()
+            with self._flush_lock:
+                self._flush_all()
             self._segments.active.close_for_appends()
         finally:
             self.let_go()

@@ -22,7 +22,7 @@ from goqueue.storage.partition_files import (
     IDENTITY_FILE,
     PartitionIdentity,
 )
-from goqueue.storage.recovery import recover_segments
+from goqueue.storage.recovery import Leftovers, find_leftovers, recover_segments
 from goqueue.storage.segment import Segment, SegmentHome
 from goqueue.storage.survey import OnBatch
 
@@ -62,6 +62,8 @@ def open_partition(
     epochs = known_epochs or LeaderEpochs(disk, path / EPOCHS_FILE)
     home = SegmentHome(path, name, epochs, disk, LogHealth(name), open_segments)
     compactions = settle(disk, path)
+    leftovers = find_leftovers(disk, path)
+    _drop_orphans(disk, leftovers, name)
     segments = recover_segments(
         home,
         clean=clean,
@@ -71,28 +73,47 @@ def open_partition(
     )
     if not segments and not is_new and closed is None:
         logger.error("%s: its folder is there without a segment: what it held is gone", name)
-    if closed is not None:
-        _compare(checkpoint, segments, closed, name)
+    known = closed or _had_at_least(checkpoint, segments, leftovers)
+    _compare(checkpoint, segments, known, name)
     if segments and segments[-1].next_offset < checkpoint.log_start_offset:
         logger.warning("%s: all that is left lies below the log's start and is removed", name)
         for segment in segments:
             segment.remove()
         segments = []
-    if closed is not None and segments and segments[-1].next_offset < closed.end:
-        _leave_gap(segments[-1], closed.end)
-        segments.append(Segment(home, closed.end, index_interval_bytes=index_interval_bytes))
+    if segments and (segments[-1].next_offset < known.end or segments[-1].is_foreign):
+        end = known.end if closed is not None else max(known.end, segments[-1].next_offset)
+        _leave_gap(segments[-1], end)
+        segments.append(Segment(home, end, index_interval_bytes=index_interval_bytes))
         segments[-1].create(now_ms)
     if not segments:
-        first_offset = max(checkpoint.log_start_offset, 0 if closed is None else closed.end)
+        first_offset = max(checkpoint.log_start_offset, known.end)
         segment = Segment(home, first_offset, index_interval_bytes=index_interval_bytes)
         segment.create(now_ms)
         segments = [segment]
+    checkpoint.note_first_offset(segments[0].base_offset)
     if known_epochs is None:
         _rebuild_epochs(epochs, segments)
     else:
         # An epoch that starts at the end may be assigned before its first append.
         epochs.truncate_end(segments[-1].next_offset + 1)
     return OpenedPartition(home, segments, checkpoint, compactions, is_new)
+
+
+def _drop_orphans(disk: Disk, leftovers: Leftovers, name: TopicPartition) -> None:
+    for lost in leftovers.lost:
+        logger.error("%s: the segment with offset %d is gone", name, lost.base_offset)
+    for file in leftovers.orphans:
+        disk.unlink(file)
+
+
+def _had_at_least(checkpoint: Checkpoint, segments: list[Segment], leftovers: Leftovers) -> LogEnd:
+    """What a log had that was not closed in order, as far as that is known."""
+    end = max([checkpoint.recovery_offset, *(lost.next_offset for lost in leftovers.lost)])
+    first_offset = segments[0].base_offset if segments else end
+    start = checkpoint.first_offset
+    if start is None or leftovers.has_removed:
+        start = first_offset
+    return LogEnd(max(min(start, first_offset), checkpoint.log_start_offset), end)
 
 
 def _compare(

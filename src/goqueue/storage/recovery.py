@@ -2,12 +2,38 @@
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import TEMPORARY_SUFFIX
 from goqueue.storage.segment import Segment, SegmentHome
-from goqueue.storage.segment_files import DELETED_SUFFIX, LOG_SUFFIX, SUFFIXES, file_name
+from goqueue.storage.segment_files import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    SegmentFiles,
+    file_name,
+)
 from goqueue.storage.survey import OnBatch
+
+_INDEX_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+
+
+class LostSegment(NamedTuple):
+    """`next_offset` is where it ended at least."""
+
+    base_offset: int
+    next_offset: int
+
+
+class Leftovers(NamedTuple):
+    """Files beside the segments. `orphans`: index files without a log file."""
+
+    orphans: list[Path]
+    lost: list[LostSegment]
+    # Whether there are segments that retention was about to delete.
+    has_removed: bool
 
 
 def recover_segments(
@@ -42,7 +68,13 @@ def recover_segments(
                 segment.recover_closed(on_batch)
     segments[-1].recover_last(on_batch)
     # A crash right after a roll can tear the tail of the segment before the one just begun.
-    while len(segments) > 1 and segments[-1].size_bytes == 0 and segments[-2].has_bad_tail:
+    while (
+        len(segments) > 1
+        and segments[-1].size_bytes == 0
+        and segments[-2].has_bad_tail
+        and segments[-2].next_offset > recovery_offset
+        and not segments[-2].is_foreign
+    ):
         segments.pop().remove()
         segments[-1].recover_last()
     return segments
@@ -58,6 +90,23 @@ def _base_offsets(disk: Disk, folder: Path) -> list[int]:
             disk.unlink(folder / name)
         elif dot + suffix == LOG_SUFFIX and stem.isdecimal():
             base_offsets.append(int(stem))
-        elif dot + suffix in SUFFIXES and stem + LOG_SUFFIX not in names:
-            disk.unlink(folder / name)
     return sorted(base_offsets)
+
+
+def find_leftovers(disk: Disk, folder: Path) -> Leftovers:
+    """To be called before `recover_segments`, which removes some of them.
+
+    A log file is made after its index files and removed after them: if they say which log file is
+    theirs, it was there and has been lost.
+    """
+    names = set(disk.listdir(folder))
+    orphans, lost = [], []
+    for name in sorted(names):
+        stem, dot, suffix = name.partition(".")
+        if dot + suffix in _INDEX_SUFFIXES and stem.isdecimal() and stem + LOG_SUFFIX not in names:
+            orphans.append(folder / name)
+            noted = SegmentFiles(disk, folder, int(stem)).noted_origin()
+            if noted is not None and dot + suffix == INDEX_SUFFIX:
+                lost.append(LostSegment(int(stem), noted.next_offset))
+    has_removed = any(name.endswith(LOG_SUFFIX + DELETED_SUFFIX) for name in names)
+    return Leftovers(orphans, lost, has_removed)

@@ -30,7 +30,7 @@ from goqueue.storage.open_segments import OpenSegments, SegmentReader
 from goqueue.storage.scan import follows_on, scan
 from goqueue.storage.segment_files import DELETED_SUFFIX, SegmentFiles
 from goqueue.storage.segment_writer import SegmentWriter
-from goqueue.storage.survey import OnBatch, Survey, survey
+from goqueue.storage.survey import OnBatch, Survey, nothing_of, survey
 
 logger = logging.getLogger(__name__)
 
@@ -84,6 +84,9 @@ class Segment:
         self.is_appendable = False
         # Whether a clean stop says that what was found in the file is on disk.
         self._is_trusted = size_bytes == 0
+        # Whether the file was found not to be the one that was written here.
+        self.is_foreign = False
+        self._is_origin_noted = False
         self._max_timestamp_ms: int | None = NO_TIMESTAMP if size_bytes == 0 else None
         self._bytes_since_entry = 0
         # Lets one thread open or rebuild what others are about to want too.
@@ -187,6 +190,16 @@ class Segment:
             self._readers.put(self, reader)
         self._writer = None
 
+    def note_origin(self) -> None:
+        """Note which file this is, once, as soon as something in it is on disk."""
+        if self._is_origin_noted or not self.is_appendable or not self.size_bytes:
+            return
+        self._is_origin_noted = True
+        try:
+            self.files.note_origin(self.next_offset, is_wanted=lambda: self.is_appendable)
+        except OSError as error:
+            logger.info("%s: not noted which file is its own: %s", self._name, error)
+
     def sync(self) -> None:
         """Make everything appended so far durable."""
         if self._writer is not None:
@@ -220,8 +233,8 @@ class Segment:
             reader = self._readers.get(self)
             if reader is None:
                 file = self.files.open_log()
-                sealed = self.files.load_index(self.size_bytes)
-                if sealed is None:
+                sealed = self._load_index(file)
+                if sealed is None or sealed.next_offset != self.next_offset:
                     index = self._rebuild(file)
                 else:
                     index = sealed.index
@@ -341,7 +354,9 @@ class Segment:
         """Verify every batch, cut a torn tail off, rebuild the index and find the log's end."""
         with self.files.open_log(os.O_RDWR) as file:
             found = self._survey(file, self.size_bytes, None, on_batch)
-            if found.tail is not None:
+            if self.is_foreign:
+                self.next_offset = self._end_of_both(file)
+            elif found.tail is not None:
                 logger.warning(
                     "%s: cut %d bytes off %s at byte %d (log end offset %d): %s",
                     self._name,
@@ -351,10 +366,13 @@ class Segment:
                     found.next_offset,
                     found.tail.reason,
                 )
+                if found.tail.position == 0:
+                    self.files.forget_origin()
                 file.truncate(found.tail.position)
                 self.size_bytes = found.tail.position
                 found = replace(found, tail=None)
-        self.next_offset = found.next_offset
+        if not self.is_foreign:
+            self.next_offset = found.next_offset
         gaps = found.all_gaps(self.size_bytes, self.next_offset)
         self._gaps.replace(gaps, self.files.path())
         self._adopt(found.index, found.max_timestamp_ms)
@@ -365,6 +383,8 @@ class Segment:
         self.sync()  # what it says is lost with the descriptor
         gap = self._gaps.holding(offset)
         position = self.locate(offset)[0] if gap is None else gap.position
+        if position == 0:
+            self.files.forget_origin()
         with self.files.open_log(os.O_RDWR) as file:
             file.truncate(position)
         self.size_bytes = position
@@ -373,7 +393,8 @@ class Segment:
 
     def trust(self) -> bool:
         """Take the log's end from the sealed index; False when there is none to be trusted."""
-        sealed = self.files.load_index(self.size_bytes)
+        with self.files.open_log() as file:
+            sealed = self._load_index(file)
         if sealed is None:
             return False
         self._max_timestamp_ms = sealed.max_timestamp_ms
@@ -381,7 +402,36 @@ class Segment:
         self._is_trusted = True
         return True
 
+    def _load_index(self, file: OpenFile) -> SealedIndex | None:
+        sealed = self.files.load_index(self.size_bytes)
+        if sealed is None or self.files.why_foreign(file, self.size_bytes) is not None:
+            return None
+        return sealed
+
+    def _end_of_both(self, foreign: OpenFile) -> int:
+        """Where the log may have ended: as far as was noted, or as the file that is here says."""
+        noted = self.files.noted_origin()
+        found = self._scan(foreign, self.size_bytes, None)
+        return max(found.next_offset, self.base_offset if noted is None else noted.next_offset)
+
     def _survey(
+        self,
+        file: OpenFile,
+        size: int,
+        end_offset: int | None,
+        on_batch: OnBatch | None = None,
+    ) -> Survey:
+        """What is in the file; nothing if it is not the one that was written here."""
+        reason = self.files.why_foreign(file, size)
+        if reason is None:
+            found = self._scan(file, size, end_offset, on_batch)
+            reason = self.files.why_another_version(found, size)
+        self.is_foreign = reason is not None
+        if reason is not None:
+            return nothing_of(self.base_offset, reason)
+        return found
+
+    def _scan(
         self,
         file: OpenFile,
         size: int,
@@ -406,7 +456,8 @@ class Segment:
 
     def _adopt(self, index: SegmentIndex, max_timestamp_ms: int) -> None:
         self._max_timestamp_ms = max_timestamp_ms
-        self._save_index(index)
+        if not self.is_foreign:
+            self._save_index(index)
 
     # --- files ------------------------------------------------------------------------
 

@@ -37,6 +37,11 @@ class SegmentRow:
     def damage(self) -> tuple[Damage, ...]:
         return tuple(damage for segment in self.all for damage in segment.damage)
 
+    @property
+    def has_removed(self) -> bool:
+        """Whether `purge` has something to delete, now or later."""
+        return bool(self._removed)
+
     def find(self, offset: int) -> Segment | None:
         """The segment that has this offset or would; None below the first."""
         segments = self.all

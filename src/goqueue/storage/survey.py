@@ -31,6 +31,12 @@ class Survey:
         return self.gaps
 
 
+def nothing_of(base_offset: int, reason: str) -> Survey:
+    """Of a file that is not to be used at all."""
+    lost = Lost(0, base_offset, reason)
+    return Survey(SegmentIndex(), NO_TIMESTAMP, base_offset, (), lost)
+
+
 def survey(
     items: Iterator[Scanned],
     base_offset: int,

@@ -10,6 +10,7 @@ from typing import Final
 from goqueue.model.batch import iterate_batches
 from goqueue.model.records import Record, decode_records
 from goqueue.storage.index import SealedIndex, SegmentIndex, encode_index
+from goqueue.storage.origin import Origin
 from tests.access.canaries import canary_world
 from tests.fuzz.targets.stored_state import SEALED
 
@@ -89,6 +90,8 @@ def _made() -> Iterator[tuple[str, bytes]]:
     index = SegmentIndex()
     for number in range(5):
         index.add(number * 10, number * 4_096, number)
-    places, times = encode_index(SealedIndex(index, max_timestamp_ms=9, next_offset=50), 0, 1_000)
+    places, times = encode_index(
+        SealedIndex(index, max_timestamp_ms=9, next_offset=50), 0, 1_000, Origin(1, 2, 1_000, 50)
+    )
     yield "index", bytes([_INDEX]) + places + b"----" + times
     yield "state", bytes([_STATE_SNAPSHOT | SEALED]) + b"GQSTATE1" + bytes(7) + b"\x05" + bytes(4)

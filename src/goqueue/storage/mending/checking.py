@@ -1,16 +1,17 @@
 """What is wrong with a data directory: every batch of every log is verified."""
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from goqueue.storage.clean_stop import CleanStop, LogEnd
+from goqueue.storage.checkpoint import Checkpoint
+from goqueue.storage.clean_stop import CleanStop
 from goqueue.storage.damage import Gap
 from goqueue.storage.data_directory import FORMAT_FILE, FolderFormat
 from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import DamagedFile, load
 from goqueue.storage.epochs import LeaderEpochs
-from goqueue.storage.open_file import OpenFile
 from goqueue.storage.partition_files import (
     CHECKPOINT_FILE,
     DELETED_FOLDER_SUFFIX,
@@ -18,9 +19,10 @@ from goqueue.storage.partition_files import (
     IDENTITY_FILE,
     PartitionIdentity,
 )
+from goqueue.storage.recovery import find_leftovers
 from goqueue.storage.scan import scan
-from goqueue.storage.segment_files import LOG_SUFFIX
-from goqueue.storage.survey import survey
+from goqueue.storage.segment_files import LOG_SUFFIX, SegmentFiles, file_name
+from goqueue.storage.survey import nothing_of, survey
 
 # Only the offsets matter here; an index is not kept.
 _INDEX_INTERVAL_BYTES: Final = 1 << 30
@@ -90,8 +92,29 @@ def check_folder(
     """What is wrong with one partition."""
     yield from _check_small_files(disk, folder)
     closed = None if stop is None else stop.end_of(folder.name)
+    checkpoint = _read_checkpoint(disk, folder)
+    leftovers = find_leftovers(disk, folder)
+    for lost in leftovers.lost:
+        yield DamagedSmallFile(
+            folder / file_name(lost.base_offset, LOG_SUFFIX),
+            "it is gone; its index is there",
+            "restore it from a copy, or the next start leaves its offsets out",
+        )
+    base_offsets = _base_offsets(disk, folder)
+    start = checkpoint.first_offset if closed is None else closed.start
+    if start is not None and base_offsets and not leftovers.has_removed:
+        start = max(start, checkpoint.log_start_offset)
+        if start < base_offsets[0]:
+            yield DamagedSmallFile(
+                folder,
+                f"offsets {start} to {base_offsets[0] - 1} are gone",
+                "restore them from a copy, or the next start leaves them out",
+            )
     found_any = False
-    for damaged in _check_segments(disk, folder, closed):
+    end = checkpoint.recovery_offset if closed is None else closed.end
+    for damaged in _check_segments(
+        disk, folder, base_offsets, end, is_end_known=closed is not None
+    ):
         found_any = True
         if damaged.gaps:
             yield damaged
@@ -122,16 +145,28 @@ def _check_small_files(disk: Disk, folder: Path) -> Iterator[DamagedSmallFile]:
             yield DamagedSmallFile(folder / name, str(error))
 
 
-def _check_segments(disk: Disk, folder: Path, closed: LogEnd | None) -> Iterator[DamagedLog]:
-    """All segments, those without gaps among them."""
-    epochs = read_epochs(disk, folder)
-    base_offsets = sorted(
+def _read_checkpoint(disk: Disk, folder: Path) -> Checkpoint:
+    checkpoint = Checkpoint(disk, folder / CHECKPOINT_FILE)
+    with contextlib.suppress(DamagedFile):
+        checkpoint.load()
+    return checkpoint
+
+
+def _base_offsets(disk: Disk, folder: Path) -> list[int]:
+    return sorted(
         int(name.removesuffix(LOG_SUFFIX))
         for name in disk.listdir(folder)
         if name.endswith(LOG_SUFFIX) and name.removesuffix(LOG_SUFFIX).isdecimal()
     )
+
+
+def _check_segments(
+    disk: Disk, folder: Path, base_offsets: list[int], end: int, *, is_end_known: bool
+) -> Iterator[DamagedLog]:
+    """All segments, those without gaps among them. `end` is where the log ended, at least."""
+    epochs = read_epochs(disk, folder)
     ends: list[int | None] = [*base_offsets[1:]]
-    ends.append(None if closed is None else closed.end)
+    ends.append(end if is_end_known or (base_offsets and end > base_offsets[-1]) else None)
     for base_offset, next_offset in zip(base_offsets, ends, strict=False):
         yield _check_segment(disk, folder, base_offset, next_offset, epochs)
 
@@ -139,14 +174,20 @@ def _check_segments(disk: Disk, folder: Path, closed: LogEnd | None) -> Iterator
 def _check_segment(
     disk: Disk, folder: Path, base_offset: int, next_offset: int | None, epochs: LeaderEpochs
 ) -> DamagedLog:
-    path = folder / f"{base_offset:020d}{LOG_SUFFIX}"
-    size = disk.stat(path).st_size
-    with OpenFile(disk, path) as file:
+    files = SegmentFiles(disk, folder, base_offset)
+    size = disk.stat(files.path()).st_size
+    with files.open_log() as file:
         batches = scan(
             file, size, base_offset, expected_epoch=epochs.covering, end_offset=next_offset
         )
         found = survey(batches, base_offset, _INDEX_INTERVAL_BYTES)
+        foreign = files.why_foreign(file, size) or files.why_another_version(found, size)
     end = found.next_offset if next_offset is None else next_offset
+    if foreign is not None:
+        if next_offset is None:
+            noted = files.noted_origin()
+            end = next_offset = max(end, base_offset if noted is None else noted.next_offset)
+        found = nothing_of(base_offset, foreign)
     return DamagedLog(folder, base_offset, next_offset, found.all_gaps(size, max(end, base_offset)))
 
 
