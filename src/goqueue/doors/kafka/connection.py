@@ -115,6 +115,9 @@ class Connection(asyncio.BufferedProtocol):
         self._count_unsent(0)
         self._frames.drop()
         self._drop_queued()
+        self._services.lost.add(self._end_waiting)
+
+    def _end_waiting(self) -> None:
         self._cancel_waiting()
         # After cancelling: a share fetch that was waiting acquires nothing any more.
         ended = self._services.share_sessions.connection_lost(self)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from goqueue.doors.kafka.closing_lines import ClosingLines
 from goqueue.doors.kafka.fetch_sessions import FetchSessions
+from goqueue.doors.kafka.lost_connections import LostConnections
 from goqueue.doors.kafka.request_memory import RequestMemory
 from goqueue.doors.kafka.share_sessions import ShareSessions
 from goqueue.doors.kafka.slices import LARGE_ELEMENTS
@@ -43,6 +44,7 @@ class DoorServices:
     traffic: KafkaTraffic = field(default_factory=KafkaTraffic)
     # Held by the request of very many elements that is being decoded.
     large_requests: asyncio.Lock = field(default_factory=asyncio.Lock)
+    lost: LostConnections = field(default_factory=LostConnections)
     lines: ClosingLines = field(default_factory=lambda: ClosingLines(log))
 
 
