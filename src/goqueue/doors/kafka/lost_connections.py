@@ -17,20 +17,25 @@ class LostConnections:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Callable[[], None]] = deque()
+        self._ended_in_turn = 0
 
     def add(self, end: Callable[[], None]) -> None:
-        """Call `end` soon; one after the other, in order."""
-        if not self._waiting:
-            self._loop.call_soon(self._end_some)
-        self._waiting.append(end)
+        """Call `end`: now, or in one of the next turns if this one has had enough."""
+        if not self._ended_in_turn:
+            self._loop.call_soon(self._next_turn)
+        if self._ended_in_turn < ENDED_PER_TURN:
+            self._ended_in_turn += 1
+            end()
+        else:
+            self._waiting.append(end)
 
-    def _end_some(self) -> None:
-        some = [self._waiting.popleft() for _ in range(min(ENDED_PER_TURN, len(self._waiting)))]
-        if self._waiting:
-            self._loop.call_soon(self._end_some)
-        for end in some:
+    def _next_turn(self) -> None:
+        self._ended_in_turn = min(ENDED_PER_TURN, len(self._waiting))
+        if self._ended_in_turn:
+            self._loop.call_soon(self._next_turn)
+        for _ in range(self._ended_in_turn):
             try:
-                end()
+                self._waiting.popleft()()
             except Exception as error:
                 # Nobody else's end is left out over it.
                 self._loop.call_exception_handler(
