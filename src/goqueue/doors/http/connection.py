@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import (
@@ -74,6 +74,8 @@ class HttpConnection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._written = _Written(transport)
+        self.transport = cast(asyncio.Transport, self._written)
         self.flow = _Flow(transport, self._start_measuring)
         if len(self.connections) > CONNECTIONS_MAX:
             self.app = self._reserve
@@ -156,7 +158,7 @@ class HttpConnection(HttpToolsProtocol):
     def unsent_bytes(self) -> int:
         """With the requests that wait behind it."""
         waiting_bytes = len(self.pipeline) * PIPELINED_BYTES
-        return int(self.transport.get_write_buffer_size()) + waiting_bytes
+        return self._written.held_bytes + waiting_bytes
 
     def hang_up(self) -> None:
         self.transport.abort()
@@ -253,6 +255,29 @@ class HttpConnection(HttpToolsProtocol):
                 + refusal.body
             )
         self.transport.close()
+
+
+class _Written:
+    """A transport that knows what its unsent bytes hold in memory.
+
+    An answer that was sent but for its last byte is still there as a whole, and megabytes of it
+    may wait in the kernel's buffers: the size of the write buffer says little.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._bytes_since_empty = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    @property
+    def held_bytes(self) -> int:
+        return self._bytes_since_empty if self._transport.get_write_buffer_size() else 0
+
+    def write(self, data: bytes) -> None:
+        self._bytes_since_empty = self.held_bytes + len(data)
+        self._transport.write(data)
 
 
 class _Flow(FlowControl):
