@@ -14,6 +14,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from goqueue.model.errors import GoQueueError
 from goqueue.spark.plain_errors import plain_errors
 
 if TYPE_CHECKING:
@@ -43,9 +44,13 @@ class GoQueueSource(DataSource):
         return kind(*self._reading(schema, streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's)
+        from goqueue.spark.source.refused_stream import RefusedStream
         from goqueue.spark.source.stream_reader import StreamReader
 
-        return StreamReader(*self._reading(schema, streaming=True))
+        try:
+            return StreamReader(*self._reading(schema, streaming=True))
+        except GoQueueError as error:
+            return RefusedStream(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from goqueue.spark.sink.writer import batch_writer
