@@ -1,7 +1,9 @@
 """The group coordinator on this broker: groups, their members and their offsets."""
 
+import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -9,6 +11,7 @@ from msgspec import structs
 
 from goqueue.broker.groups.rebalance_stats import RebalanceStats
 from goqueue.broker.groups.rebalance_watch import WatchedGroupMachine
+from goqueue.broker.pace import Pace
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.shard import Command, StateShard, timed, untimed
 from goqueue.broker.runtime.topic import ShardHost, StateTopic
@@ -56,6 +59,7 @@ from goqueue.model.rights import (
 from goqueue.model.topics import OFFSETS_TOPIC, TopicView
 from goqueue.state.groups.coordinator import GroupMachine
 from goqueue.state.groups.settings import GroupOverrides, GroupSettings
+from goqueue.state.groups.topic_regex import InvalidRegex
 from goqueue.state.groups.topics import TopicInfo, Topics
 from goqueue.state.machine import Outcome, Ticket
 from goqueue.state.metadata_image import MetadataImage
@@ -85,6 +89,8 @@ class Groups:
         self._settings = settings
         # Producers and the epochs with which their last transactions ended, oldest first.
         self._ended: dict[int, int] = {}
+        # Held by the request whose regular expression is held against the topics.
+        self._matching = asyncio.Lock()
         # Set by those who keep what share groups acknowledge, and the settings of single groups.
         self.share_member_left: Callable[[str, str], None] | None = None
         self.before_delete: Callable[[DeletableGroup], Awaitable[None]] | None = None
@@ -144,7 +150,20 @@ class Groups:
     async def consumer_heartbeat(
         self, group: ReadableGroup, request: ConsumerGroupHeartbeat
     ) -> ConsumerGroupHeartbeatResult:
+        if request.subscribed_regex:
+            await self._match_topics(group, request.subscribed_regex)
         return await self.ask_new(group, timed(GroupMachine.consumer_heartbeat, request))
+
+    async def _match_topics(self, group: str, regex: str) -> None:
+        """In slices, one pattern at a time."""
+        shard = await self.state.shard_for(group)
+        # The machine refuses it with the reason.
+        with suppress(InvalidRegex):
+            async with self._matching:
+                pace = Pace()
+                for _ in shard.machine.match_topics(regex):
+                    if pace.is_over:
+                        await pace.rest()
 
     # --- offsets --------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ Kafka matches with RE2/J, which has the same syntax: no backreferences, no look-
 the whole name must match.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import re2
@@ -17,6 +17,9 @@ PATTERN_MAX_BYTES: Final = 256 * 1024
 # new state for each character, at up to 50 ns for a step; others need a nanosecond. `orders-.*` has
 # 19 instructions and may be held against 17,000 names of 30 characters.
 STEPS_MAX: Final = 10_000_000
+# Patterns of requests on their way to their group. Some are refused there for other reasons, and
+# nobody says so here.
+READY_MAX: Final = 16
 
 
 class InvalidRegex(ValueError):
@@ -85,6 +88,28 @@ class RegexCache:
         self._names_length = 0
         self._compiled: dict[str, TopicRegex] = {}
         self._matched: dict[str, frozenset[str]] = {}
+        # Those of the patterns that nobody has asked for yet, oldest first.
+        self._ready: dict[str, None] = {}
+
+    def match_stepwise(self, pattern: str) -> Iterator[None]:
+        """Hold a new pattern against the names, one in each step, so that `topics` has the answer
+        at hand. Names may come and go between two steps. Raises `InvalidRegex`."""
+        if pattern in self._matched:
+            return
+        regex = TopicRegex(pattern)
+        regex.check_work(self._names_length)
+        names = self._names
+        found = set()
+        for name in names:
+            if regex.matches(name):
+                found.add(name)
+            yield
+        found = {name for name in self._names - names if regex.matches(name)} | found & self._names
+        self._compiled[pattern] = regex
+        self._matched[pattern] = frozenset(found)
+        self._ready[pattern] = None
+        if len(self._ready) > READY_MAX:
+            self._forget(next(iter(self._ready)))
 
     def check(self, pattern: str) -> None:
         """Raise `InvalidRegex` unless the pattern can be used."""
@@ -92,6 +117,7 @@ class RegexCache:
             TopicRegex(pattern).check_work(self._names_length)
 
     def topics(self, pattern: str) -> frozenset[str]:
+        self._ready.pop(pattern, None)
         if pattern not in self._matched:
             regex = self._compiled[pattern] = _known(pattern)
             self._matched[pattern] = frozenset(filter(regex.matches, self._names))
@@ -107,5 +133,9 @@ class RegexCache:
 
     def keep_only(self, patterns: Iterable[str]) -> None:
         """Forget patterns that no group uses any more."""
-        for pattern in self._compiled.keys() - set(patterns):
-            del self._compiled[pattern], self._matched[pattern]
+        for pattern in self._compiled.keys() - self._ready.keys() - set(patterns):
+            self._forget(pattern)
+
+    def _forget(self, pattern: str) -> None:
+        self._ready.pop(pattern, None)
+        del self._compiled[pattern], self._matched[pattern]

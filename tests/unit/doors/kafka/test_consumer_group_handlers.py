@@ -7,8 +7,10 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from goqueue.broker.node import Node
+from goqueue.broker.pace import Pace
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
+from goqueue.state.groups.topic_regex import TopicRegex
 from tests.callers import ANYONE
 from tests.unit.doors.kafka.group_member import until
 from tests.unit.doors.kafka.wire_client import WireClient
@@ -140,6 +142,34 @@ async def test_new_partitions_and_topics_reach_members(client: WireClient, broke
         return sorted(partitions(answer).values()) == [(0,), (0, 1, 2, 3, 4)]
 
     await until(has_all)
+
+
+async def test_a_pattern_is_held_against_topics_in_slices(
+    client: WireClient, broker: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each name is a slice here: nothing is left for the machine's own step."""
+    for name in ("ab", "ac", "b"):
+        await BrokerService(broker).topics.create(ANYONE, NewTopic(name=name, partitions=1))
+    monkeypatch.setattr(Pace, "is_over", True)
+    rests: list[int] = []
+    matched: list[str] = []
+    rest, matches = Pace.rest, TopicRegex.matches
+
+    async def rested(pace: Pace) -> None:
+        rests.append(len(matched))
+        await rest(pace)
+
+    def counted(regex: TopicRegex, name: str) -> bool:
+        matched.append(name)
+        return matches(regex, name)
+
+    monkeypatch.setattr(Pace, "rest", rested)
+    monkeypatch.setattr(TopicRegex, "matches", counted)
+    subscribed = {"subscribed_topic_names": None, "subscribed_topic_regex": "a.*"}
+    answer = await beat(client, **joining("me", **subscribed))
+    assert sorted(partitions(answer).values()) == [(0,), (0,), (0, 1, 2, 3)]
+    assert sorted(matched) == ["a", "ab", "ac", "b"]
+    assert [number for number in rests if number] == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("version", [0, 1])

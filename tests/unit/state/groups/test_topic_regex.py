@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from goqueue.state.groups.topic_regex import (
     PATTERN_MAX_LENGTH,
+    READY_MAX,
     InvalidRegex,
     RegexCache,
     TopicRegex,
@@ -93,6 +94,38 @@ def test_patterns_are_held_against_the_names_there_are() -> None:
     cache.check("orders-.*")
     cache.set_names(frozenset())
     cache.check(costly)
+
+
+def test_a_pattern_is_held_against_names_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one step 10,000 names could take a tenth of a second."""
+    cache = RegexCache()
+    cache.set_names(frozenset(f"a{number}" for number in range(100)))
+    steps = cache.match_stepwise("a.*[05]")
+    for _ in range(50):
+        next(steps)
+    cache.set_names(frozenset(f"a{number}" for number in range(50, 150)))
+    assert sum(1 for _ in steps) == 50
+    monkeypatch.setattr(TopicRegex, "matches", None)
+    assert cache.topics("a.*[05]") == {f"a{number}" for number in range(50, 150, 5)}
+    assert not list(cache.match_stepwise("a.*[05]"))
+
+
+def test_patterns_that_nobody_asks_for_are_forgotten() -> None:
+    cache = RegexCache()
+    cache.set_names(frozenset({"a"}))
+    for number in range(3 * READY_MAX):
+        list(cache.match_stepwise(f"a{{0,{number}}}"))
+    cache.keep_only([])
+    assert len(cache._compiled) == len(cache._matched) == READY_MAX
+    assert cache.topics("a{0,5}") == {"a"}
+    assert cache.topics(f"a{{0,{3 * READY_MAX - 1}}}") == {"a"}
+    cache.keep_only([])
+    assert len(cache._compiled) == READY_MAX - 1
+
+
+def test_a_pattern_that_is_refused_is_refused_before_the_first_step() -> None:
+    with pytest.raises(InvalidRegex):
+        next(RegexCache().match_stepwise("("))
 
 
 Atoms = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", r"\d", r"\w", "-", "^", "$"])
