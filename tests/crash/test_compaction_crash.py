@@ -71,7 +71,7 @@ def run(folder: Path, disk: Disk) -> PartitionLog:
 def test_a_power_cut_at_any_step_leaves_the_log_as_before_or_as_after(
     tmp_path: Path, is_forgetful: bool
 ) -> None:
-    original = tmp_path / "original"
+    original = tmp_path / "p"
     build(original)
     before = read_bytes(open_log(original, **SETTINGS))
     work = tmp_path / "work"
@@ -113,7 +113,7 @@ def test_a_power_cut_at_any_step_leaves_the_log_as_before_or_as_after(
 def test_a_power_cut_while_a_start_completes_a_swap_is_made_up_for_by_the_next(
     tmp_path: Path, is_forgetful: bool
 ) -> None:
-    original = tmp_path / "original"
+    original = tmp_path / "p"
     build(original)
     log = open_log(original, **SETTINGS)
     plan = make_plan(log)

@@ -94,13 +94,15 @@ def check_folder(
     closed = None if stop is None else stop.end_of(folder.name)
     checkpoint = _read_checkpoint(disk, folder)
     leftovers = find_leftovers(disk, folder)
+    base_offsets = _base_offsets(disk, folder)
     for lost in leftovers.lost:
+        if base_offsets and base_offsets[0] < lost.base_offset:
+            continue  # listed as what the segment before it should have reached
         yield DamagedSmallFile(
             folder / file_name(lost.base_offset, LOG_SUFFIX),
             "it is gone; its index is there",
             "restore it from a copy, or the next start leaves its offsets out",
         )
-    base_offsets = _base_offsets(disk, folder)
     start = checkpoint.first_offset if closed is None else closed.start
     if start is not None and base_offsets and not leftovers.has_removed:
         start = max(start, checkpoint.log_start_offset)
@@ -111,7 +113,8 @@ def check_folder(
                 "restore them from a copy, or the next start leaves them out",
             )
     found_any = False
-    end = checkpoint.recovery_offset if closed is None else closed.end
+    end = max([checkpoint.recovery_offset, *(lost.next_offset for lost in leftovers.lost)])
+    end = end if closed is None else closed.end
     for damaged in _check_segments(
         disk, folder, base_offsets, end, is_end_known=closed is not None
     ):
