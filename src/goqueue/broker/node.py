@@ -292,6 +292,7 @@ class Node:
 
     def _react(self, changes: ImageChanges, image: MetadataImage) -> None:
         for topic in changes.topics_deleted:
+            self.hosted.dropped(topic)
             self.queues.topic_deleted(topic)
             self.delays.topic_deleted(topic.id)
         all_concerned = bool(changes.broker_configs_changed)

@@ -61,6 +61,7 @@ class HostedPartitions:
         self.readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="goqueue-read")
         self.decoder = BatchDecoder(self.readers)
         self.open_segments = OpenSegments(max_open_log_files)
+        self._dropping: set[str] = set()
         self._directory = directory
         self._node_id = node_id
         self._disk = disk
@@ -152,6 +153,8 @@ class HostedPartitions:
                 partition.trace = self._make_trace(topic, partition, config)
 
     async def drop(self, topic: TopicView) -> None:
+        """Before the image loses the topic; `dropped` when it has."""
+        self._dropping.add(topic.name)
         async with self._changing:
             for view in topic.partitions:
                 key = (topic.name, view.index)
@@ -159,6 +162,13 @@ class HostedPartitions:
                 partition = self._partitions.pop(key, None)
                 if partition is not None:
                     await _delete(partition)
+
+    def dropped(self, topic: TopicView) -> None:
+        self._dropping.discard(topic.name)
+
+    def is_dropping(self, topic: str) -> bool:
+        """Whether it is being deleted although the image still has it."""
+        return topic in self._dropping
 
     async def close(self) -> dict[str, LogEnd]:
         """Flush and close all; returns where those ended that are on disk, by folder."""

@@ -24,7 +24,7 @@ class LedPartitions:
             return partition
         self._hosted.check_opened(topic, index)
         view = self._image().topics.get(topic)
-        if view is None:
+        if view is None or self._hosted.is_dropping(topic):
             raise UnknownTopic(f"there is no topic {topic!r}")
         if not 0 <= index < len(view.partitions):
             raise UnknownPartition(
