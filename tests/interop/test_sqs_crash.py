@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
 from goqueue.testing import ServerProcess
 from tests.interop.sqs_api import attribute, connect, eventually, new_queue, receive
@@ -116,6 +116,9 @@ class FifoLoad:
             MessageGroupId=f"g{self._next % self.GROUPS}",
             MessageDeduplicationId=f"id-{self._next}",
         )
+        if answer.keys() <= {"ResponseMetadata", "message"}:
+            # What botocore makes of an answer that was cut off.
+            raise HTTPClientError(error=answer)
         self.numbers.append(answer["SequenceNumber"])
         self._next += 1
 

@@ -1,5 +1,6 @@
 """A Kafka frame: header and body of any operation in any version served."""
 
+import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import cache
@@ -31,6 +32,8 @@ def run(data: bytes) -> Verdict:
             return "not served"
         exchange = Exchange(header, operation, frame)
         exchange.read(LIMITS)
+        if not exchange.is_decoded:
+            asyncio.run(exchange.decode_in_slices(LIMITS))
     except Malformed as error:
         return "malformed", str(error)
     _check_round_trip(operation, exchange.version, exchange.request)
