@@ -90,8 +90,10 @@ class SegmentWriter:
         self._writes += 1
         if self.reader is not reader:
             # Parked while it was written to. `park` looks at the two in the opposite order, so that
-            # one of both notices.
+            # one of both notices. It may have been opened again and synced since, through another
+            # descriptor: counted twice, the write is synced through this one as well.
             with self._holding:
+                self._writes += 1
                 self._keep(reader)
 
     def cut_back(self, size: int) -> None:
