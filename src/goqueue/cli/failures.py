@@ -10,7 +10,6 @@ from typer.core import TyperGroup
 from goqueue.model.errors import GoQueueError
 
 FAILED: Final = 1
-WRONG_USAGE: Final = 2
 
 # What to do next, by the error's stable code.
 _NEXT_STEP: Final = {

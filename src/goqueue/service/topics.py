@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator, Sequence
 from uuid import UUID
 
 from goqueue.broker.node import Node
-from goqueue.broker.pace import Pace
 from goqueue.model.caller import Caller
 from goqueue.model.configs import ConfigChange, ConfigEntry
 from goqueue.model.rights import CreatableTopic, DescribableTopic, Resource, Verb
 from goqueue.model.topics import NewTopic, TopicDescription, TopicView
+from goqueue.pace import Pace
 from goqueue.service.access import Access
 
 

@@ -759,7 +759,7 @@ def test_a_redrive_passes_letters_whose_topic_is_gone(open_broker: OpenBroker) -
 def test_others_get_their_turn_while_very_many_queues_are_described(
     open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("goqueue.broker.pace.SLICE_SECONDS", 0.0)
+    monkeypatch.setattr("goqueue.pace.SLICE_SECONDS", 0.0)
     partitions = 50
 
     async def scenario() -> None:
@@ -790,7 +790,7 @@ def test_a_list_of_dead_letters_ends_after_some_megabytes(open_broker: OpenBroke
 def test_others_get_their_turn_while_a_wide_topic_is_looked_through(
     open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("goqueue.broker.pace.SLICE_SECONDS", 0.0)
+    monkeypatch.setattr("goqueue.pace.SLICE_SECONDS", 0.0)
     partitions = 50
 
     async def scenario() -> None:

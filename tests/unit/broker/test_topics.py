@@ -337,7 +337,7 @@ def test_a_folder_of_a_deleted_topic_that_survived_a_crash_is_removed(
 def test_others_get_their_turn_while_very_many_topics_are_listed(
     open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("goqueue.broker.pace.SLICE_SECONDS", 0.0)
+    monkeypatch.setattr("goqueue.pace.SLICE_SECONDS", 0.0)
 
     async def scenario() -> None:
         async with open_broker() as broker:

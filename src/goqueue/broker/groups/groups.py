@@ -11,7 +11,6 @@ from msgspec import structs
 
 from goqueue.broker.groups.rebalance_stats import RebalanceStats
 from goqueue.broker.groups.rebalance_watch import WatchedGroupMachine
-from goqueue.broker.pace import Pace
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.shard import Command, StateShard, timed, untimed
 from goqueue.broker.runtime.topic import ShardHost, StateTopic
@@ -57,6 +56,7 @@ from goqueue.model.rights import (
     ReadableTransactionCommit,
 )
 from goqueue.model.topics import OFFSETS_TOPIC, TopicView
+from goqueue.pace import Pace
 from goqueue.state.groups.coordinator import GroupMachine
 from goqueue.state.groups.settings import GroupOverrides, GroupSettings
 from goqueue.state.groups.topic_regex import InvalidRegex

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from goqueue.broker.groups.groups import Groups
 from goqueue.broker.measuring.ages import Ages, StoredAt
-from goqueue.broker.pace import Pace
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.broker.partitions.partition import Partition
 from goqueue.model.groups.rebalances import RebalanceReason
@@ -16,6 +15,7 @@ from goqueue.model.measuring.figures import (
     PartitionLag,
     RebalanceFigures,
 )
+from goqueue.pace import Pace
 
 
 class _Behind(NamedTuple):

@@ -8,7 +8,6 @@ from goqueue.broker.measuring.partitions import read_partitions
 from goqueue.broker.measuring.queues import read_queues
 from goqueue.broker.measuring.transactions import read_producers, read_transactions
 from goqueue.broker.node import Node
-from goqueue.broker.pace import Pace
 from goqueue.broker.schemas.reading import subject_counts, type_counts
 from goqueue.model.errors import NotLeader
 from goqueue.model.measuring.figures import (
@@ -19,6 +18,7 @@ from goqueue.model.measuring.figures import (
 )
 from goqueue.model.names import NO_LEADER
 from goqueue.model.rights import DescribableCluster
+from goqueue.pace import Pace
 from goqueue.state.metadata_image import MetadataImage
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from goqueue.broker.measuring.ages import Ages, StoredAt
-from goqueue.broker.pace import Pace
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues.host import QueueHost
@@ -22,6 +21,7 @@ from goqueue.model.offsets import OffsetRange
 from goqueue.model.queues.dead_letters import REDRIVE_GROUP, is_dead_letter_topic
 from goqueue.model.queues.lanes import LANES
 from goqueue.model.queues.messages import QueueDescription, QueueTotals
+from goqueue.pace import Pace
 
 _OUTCOMES: Final[Sequence[tuple[str, Callable[[QueueTotals], int]]]] = (
     ("accepted", lambda totals: totals.accepted),

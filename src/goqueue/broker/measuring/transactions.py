@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from goqueue.broker.pace import Pace
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.transactions.transactions import Transactions
 from goqueue.model.measuring.figures import ProducerFigures, TransactionFigures
 from goqueue.model.transactions.states import TransactionState
+from goqueue.pace import Pace
 
 
 async def read_transactions(

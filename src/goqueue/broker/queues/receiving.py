@@ -10,7 +10,6 @@ from typing import Final
 
 from msgspec import structs
 
-from goqueue.broker.pace import Pace
 from goqueue.broker.partitions.committed_records import content_bytes
 from goqueue.broker.partitions.feature_headers import features_of
 from goqueue.broker.partitions.partition import Partition
@@ -33,6 +32,7 @@ from goqueue.model.queues.receiving import Receive
 from goqueue.model.records import Record
 from goqueue.model.rights import ReadableGroup, ReadableTopic
 from goqueue.model.topics import TopicView
+from goqueue.pace import Pace
 from goqueue.state.queues.machine import QueueMachine
 from goqueue.state.queues.messages import Acquire, Acquired, Limit, Skip
 from goqueue.state.queues.range_set import RangeSet

@@ -5,7 +5,6 @@ import secrets
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
-from goqueue.broker.pace import Pace
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues.gaps import LOOK_BYTES, QueueGaps
 from goqueue.broker.queues.host import QueueHost
@@ -21,6 +20,7 @@ from goqueue.model.queues.messages import QueueDescription, QueueKey, Start
 from goqueue.model.queues.settings import QueueSettings
 from goqueue.model.rights import DescribableGroup, DescribableTopic, ReadableGroup, ReadableTopic
 from goqueue.model.topics import TopicView
+from goqueue.pace import Pace
 from goqueue.state.priority.index import LaneIndex
 from goqueue.state.queues.machine import QueueMachine
 from goqueue.state.queues.messages import (

@@ -25,12 +25,13 @@ from goqueue.doors.kafka.operation import (
     RequestContext,
 )
 from goqueue.doors.kafka.request_memory import RequestMemory
-from goqueue.doors.kafka.slices import LARGE_ELEMENTS, next_slice
+from goqueue.doors.kafka.slices import LARGE_ELEMENTS
 from goqueue.doors.kafka.turn import Turn
 from goqueue.doors.kafka.wire.reading import Malformed, TooManyElements
 from goqueue.doors.kafka.wire.request_header import RequestHeader, read_request_header
 from goqueue.doors.kafka.wire.writing import Chunks
 from goqueue.model.caller import ANONYMOUS, Caller, Door
+from goqueue.pace import next_slice
 
 # Unsent answer bytes from which on no further request of the connection is started, and which are
 # counted from here on.

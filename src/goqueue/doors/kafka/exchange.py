@@ -6,11 +6,12 @@ from typing import Any
 
 from goqueue.doors.kafka.operation import Operation
 from goqueue.doors.kafka.request_limits import RequestLimits
-from goqueue.doors.kafka.slices import LARGE_ELEMENTS, SLICE_SECONDS, next_slice
+from goqueue.doors.kafka.slices import LARGE_ELEMENTS
 from goqueue.doors.kafka.wire.reading import TooManyElements
 from goqueue.doors.kafka.wire.request_header import RequestHeader
 from goqueue.doors.kafka.wire.schema import Schema, load_schema
 from goqueue.doors.kafka.wire.writing import Chunks, Message, framed, join_small
+from goqueue.pace import Pace
 
 
 class Exchange:
@@ -90,7 +91,7 @@ class Exchange:
         position = self.header.body_position(frame, schema.has_tagged_request_header)
         limit = limits.elements_of(self.operation)
         steps = schema.read_request_stepwise(frame, position, limit)
-        stop_at = perf_counter() + SLICE_SECONDS
+        pace = Pace()
         while True:
             try:
                 next(steps)
@@ -98,9 +99,8 @@ class Exchange:
                 self.request, self.elements = done.value
                 self.is_decoded = True
                 return
-            if perf_counter() > stop_at:
-                await next_slice()
-                stop_at = perf_counter() + SLICE_SECONDS
+            if pace.is_over:
+                await pace.rest()
 
     @property
     def has_large_answer(self) -> bool:
@@ -117,13 +117,12 @@ class Exchange:
         chunks: Chunks = []
         joined: Chunks = []
         steps = schema.write_response_stepwise(self.header.correlation_id, message, chunks)
-        stop_at = perf_counter() + SLICE_SECONDS
+        pace = Pace()
         for _ in steps:
-            if perf_counter() > stop_at:
+            if pace.is_over:
                 joined += join_small(chunks)
                 chunks.clear()
-                await next_slice()
-                stop_at = perf_counter() + SLICE_SECONDS
+                await pace.rest()
         self._encoded = joined + chunks
         self.message = None
 

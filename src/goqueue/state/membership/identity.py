@@ -51,7 +51,6 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     directory: UUID
     incarnation: UUID
     broker_epoch: int
-    is_leaving: bool = False
 
 
 class Continuity(Enum):

@@ -13,7 +13,6 @@ A leader that was deposed and does not know it yet needs a fetch of this epoch b
 commit anything, and the successor sends none after it accepted the next epoch.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -87,10 +86,6 @@ class Leading:
     def knows_its_end(self) -> bool:
         """Whether everything that an earlier leader committed is known to be (KIP-207)."""
         return self.high_watermark >= self.epoch_start
-
-    @property
-    def follower_ends(self) -> Mapping[NodeId, int]:
-        return {node: progress.end for node, progress in self._progress.items()}
 
     # --- what the log and the followers say -----------------------------------------------
 

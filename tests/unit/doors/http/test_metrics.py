@@ -9,7 +9,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from goqueue.broker import pace
+from goqueue import pace
 from goqueue.broker.measuring import ages
 from goqueue.broker.node import Node
 from goqueue.doors.http.metrics import Exposition, bounds, exposition

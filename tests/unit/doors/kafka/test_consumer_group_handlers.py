@@ -7,8 +7,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from goqueue.broker.node import Node
-from goqueue.broker.pace import Pace
 from goqueue.model.topics import NewTopic
+from goqueue.pace import Pace
 from goqueue.service.broker_service import BrokerService
 from goqueue.state.groups.topic_regex import TopicRegex
 from tests.callers import ANYONE

@@ -111,7 +111,7 @@ async def test_a_request_of_the_most_elements_is_decoded_in_many_slices(
     most = LIMITS.elements_of(operation) - 1
     exchange = _exchange(operation, operation.max_version, most, "partitions")
     ticks = iter(range(10 * most))
-    monkeypatch.setattr("goqueue.doors.kafka.exchange.perf_counter", lambda: next(ticks) * 0.0005)
+    monkeypatch.setattr("goqueue.pace.perf_counter", lambda: next(ticks) * 0.0005)
     exchange.read(LIMITS)
     turns = 0
 

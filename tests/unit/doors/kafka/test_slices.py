@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from goqueue.doors.kafka.slices import SLICE_SECONDS, in_slices
+from goqueue.doors.kafka.slices import in_slices
+from goqueue.pace import SLICE_SECONDS
 
 pytestmark = pytest.mark.anyio
 
