@@ -5,6 +5,7 @@ In the end everything that it sent is in the topic once, none before its time, a
 client was told is cancelled.
 """
 
+import http.client
 import json
 import random
 import threading
@@ -116,7 +117,7 @@ class Canceller(threading.Thread):
                 self.refusals[refusal.code] += 1
                 if refusal.code == TOO_LATE:
                     self.must_arrive.add(value.encode())
-            except OSError:
+            except (OSError, http.client.HTTPException):
                 self.stopping.wait(0.05)  # the broker is down
 
     def _send(self, method: str, path: str, body: object = None) -> object:

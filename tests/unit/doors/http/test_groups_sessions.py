@@ -68,6 +68,8 @@ async def test_the_number_of_members_is_bounded_and_those_gone_make_room(
     assert response.headers["retry-after"]
     while (await client.get("/groups/g")).json()["members"]:
         pass
+    # The group sees it out first: the register counts its session from the end of its join.
+    await asyncio.sleep(0.2)
     response = await client.post("/groups/other/join", json={"topics": [orders]})
-    assert response.status_code == 200
+    assert response.status_code == 200, response.text
     assert error_code(await poll(client, member, 0), 409) == "unknown_member_id"
