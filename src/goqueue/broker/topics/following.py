@@ -3,8 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
 
-from goqueue.metadata.store import MetadataStore
+from goqueue.metadata.store import EventKind, MetadataStore, Read, WatchBatch
 from goqueue.model.errors import (
     CompactedRevision,
     GoQueueError,
@@ -16,28 +17,53 @@ from goqueue.state.metadata_image import ImageChanges, MetadataImage
 
 logger = logging.getLogger(__name__)
 
+# Clients give up after half a minute to a minute; until then they are told what they wait for.
+APPLIED_MAX_S: Final = 30.0
+# Between tries to read a store that fails. The first comes soon, for most faults are short; the
+# last keeps the brokers of a cluster from hammering a store that is just coming back.
+RETRY_FIRST_S: Final = 0.1
+RETRY_LAST_S: Final = 5.0
+
 Preparation = Callable[[ImageChanges, MetadataImage], Awaitable[None]]
 Reaction = Callable[[ImageChanges, MetadataImage], None]
 
 
 class MetadataFollower:
-    """`image` is replaced, never changed. A revision counts as applied once reactions are done."""
+    """`image` is replaced, never changed. A revision counts as applied once reactions are done.
 
-    def __init__(self, store: MetadataStore, *, prepare: Preparation, react: Reaction) -> None:
+    While the store is away the image stays as it is, and is brought up to date when the store is
+    back. With `reconcile_s`, everything is read again that often: watches of some releases of etcd
+    can miss changes.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        *,
+        prepare: Preparation,
+        react: Reaction,
+        reconcile_s: float | None = None,
+    ) -> None:
         self.image = MetadataImage.empty()
         self._store = store
         self._prepare = prepare
         self._react = react
+        self._reconcile_s = reconcile_s
         self._applied_revision = 0
+        # Of every key that is there; what it takes to see what a watch missed.
+        self._key_revisions: dict[str, int] = {}
         self._error: GoQueueError | None = None
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._task: asyncio.Task[None] | None = None
+        # What was logged last, so that a store that is away for long fills no disk with it.
+        self._noted_problem = ""
 
     async def load(self) -> None:
         found = await self._store.get_prefix(keys.ROOT_PREFIX)
         self.image = MetadataImage.load(
             ((kv.key, kv.value) for kv in found.kvs), revision=found.revision
         )
+        self._key_revisions = {kv.key: kv.mod_revision for kv in found.kvs}
         self._applied_revision = found.revision
 
     def start(self) -> None:
@@ -57,40 +83,131 @@ class MetadataFollower:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((revision, future))
-        await future
+        try:
+            async with asyncio.timeout(APPLIED_MAX_S):
+                await future
+        except TimeoutError:
+            reason = self._store.unavailable_reason or "it is behind"
+            raise MetadataUnavailable(
+                f"the change is stored, but this broker has not seen it within "
+                f"{APPLIED_MAX_S:g} s: {reason}"
+            ) from None
+        finally:
+            if not future.done() or future.cancelled():
+                self._waiting = [entry for entry in self._waiting if entry[1] is not future]
+
+    # --- following ------------------------------------------------------------------------
 
     async def _follow(self) -> None:
+        """Never ends by itself, but with the store."""
+        retry_s = RETRY_FIRST_S
         while True:
+            watched_from = self._applied_revision
             try:
                 await self._watch()
             except CompactedRevision:
                 # We were too slow for the store's memory: take everything at once.
-                await self._catch_up()
-            except GoQueueError as error:
-                logger.error("metadata can no longer be followed: %s", error)
+                problem = await self._try_to_reconcile()
+            except ShuttingDown as error:
                 self._turn_away(error)
                 return
             except Exception as error:
-                logger.exception("metadata can no longer be followed")
-                self._turn_away(MetadataUnavailable(f"metadata cannot be followed: {error}"))
-                return
+                problem = error
+            if problem is None or self._applied_revision > watched_from:
+                retry_s = RETRY_FIRST_S
+            if problem is not None:
+                self._note_problem(problem)
+                await asyncio.sleep(retry_s)
+                retry_s = min(2 * retry_s, RETRY_LAST_S)
 
     async def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
         watch = self._store.watch(keys.ROOT_PREFIX, self._applied_revision + 1)
+        reconcile_at = None if self._reconcile_s is None else loop.time() + self._reconcile_s
         try:
-            async for batch in watch:
-                await self._apply(batch.revision, batch.changes)
+            while True:
+                try:
+                    async with asyncio.timeout_at(reconcile_at):
+                        batch = await anext(watch)
+                except TimeoutError:
+                    await self._reconcile()
+                    assert self._reconcile_s is not None
+                    reconcile_at = loop.time() + self._reconcile_s
+                    continue
+                # Reconciling may have been faster than the watch.
+                if batch.revision > self._applied_revision:
+                    await self._apply_batch(batch)
                 # Every group may have to look at its topics: one change in a turn of the loop.
                 await asyncio.sleep(0)
+        except StopAsyncIteration:
+            raise ShuttingDown("the metadata store was closed") from None
         finally:
             await watch.aclose()
-        raise MetadataUnavailable("the metadata store was closed")
 
-    async def _catch_up(self) -> None:
+    async def _apply_batch(self, batch: WatchBatch) -> None:
+        changes = batch.changes
+        if (keys.CLUSTER_ID_KEY, None) in changes:
+            raise MetadataUnavailable(
+                f"{keys.CLUSTER_ID_KEY} was deleted from the metadata store: this broker goes on "
+                "with what it knew before; restore the store from a backup"
+            )
+        await self._apply(batch.revision, changes)
+        for event in batch.events:
+            if event.kind is EventKind.PUT:
+                self._key_revisions[event.kv.key] = event.kv.mod_revision
+            else:
+                self._key_revisions.pop(event.kv.key, None)
+
+    async def _try_to_reconcile(self) -> Exception | None:
+        try:
+            await self._reconcile()
+        except Exception as error:
+            return error
+        return None
+
+    async def _reconcile(self) -> None:
+        """Read everything and apply what differs from what the watch told."""
         found = await self._store.get_prefix(keys.ROOT_PREFIX)
-        stored = {kv.key: kv.value for kv in found.kvs}
-        gone = [(key, None) for key in self.image.known_keys() if key not in stored]
-        await self._apply(found.revision, [*gone, *stored.items()])
+        self._check_same_store(found)
+        stored = {kv.key: kv.mod_revision for kv in found.kvs}
+        entries: list[tuple[str, bytes | None]] = [
+            (key, None) for key in self._key_revisions if key not in stored
+        ]
+        changed = [kv for kv in found.kvs if self._key_revisions.get(kv.key) != kv.mod_revision]
+        missed = [kv.key for kv in changed if kv.mod_revision <= self._applied_revision]
+        if missed:
+            logger.warning("the watch of the metadata store missed changes, such as %s", missed[0])
+        entries.extend((kv.key, kv.value) for kv in changed)
+        if entries or found.revision > self._applied_revision:
+            await self._apply(found.revision, entries)
+        self._key_revisions = stored
+
+    def _check_same_store(self, found: Read) -> None:
+        """Another store, or an older copy of this one, must not delete what is on this disk."""
+        if found.revision < self._applied_revision:
+            raise MetadataUnavailable(
+                f"the metadata store is at revision {found.revision}, but was at "
+                f"{self._applied_revision} before: it was restored from a backup. This broker goes "
+                "on with what it knew; restart it to take over what was restored"
+            )
+        if not self.image.cluster_id:
+            return
+        id_now = next((kv.value for kv in found.kvs if kv.key == keys.CLUSTER_ID_KEY), None)
+        if id_now != keys.cluster_id_entry(self.image.cluster_id).value:
+            raise MetadataUnavailable(
+                f"the metadata store is not that of cluster {self.image.cluster_id} any more: "
+                "this broker goes on with what it knew before"
+            )
+
+    def _note_problem(self, problem: Exception) -> None:
+        text = str(problem)
+        if text == self._noted_problem:
+            return
+        self._noted_problem = text
+        unforeseen = None if isinstance(problem, GoQueueError) else problem
+        logger.error("metadata cannot be followed, tried again: %s", text, exc_info=unforeseen)
+
+    # --- applying -------------------------------------------------------------------------
 
     async def _apply(self, revision: int, entries: Iterable[tuple[str, bytes | None]]) -> None:
         image, changes = self.image.apply(revision, entries)
@@ -104,6 +221,9 @@ class MetadataFollower:
         except Exception:
             logger.exception("metadata change %d was not carried out in full", revision)
         self._mark_applied(revision)
+        if self._noted_problem:
+            self._noted_problem = ""
+            logger.info("metadata is followed again, from revision %d on", revision)
 
     def _mark_applied(self, revision: int) -> None:
         self._applied_revision = revision

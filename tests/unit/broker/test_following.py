@@ -1,0 +1,224 @@
+"""The image follows the metadata store, whatever happens to the store in between."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from goqueue.broker.topics import following
+from goqueue.broker.topics.following import MetadataFollower
+from goqueue.metadata.local import LocalStore
+from goqueue.metadata.store import Delete, Op, Put, Read, Watch, WatchBatch
+from goqueue.model.errors import CompactedRevision, MetadataUnavailable, ShuttingDown
+from goqueue.state import metadata_keys as keys
+from goqueue.state.metadata_image import ImageChanges, MetadataImage
+from tests.busy_machine import stretched
+
+CLUSTER = keys.cluster_id_entry("one")
+
+
+class FaultyStore:
+    """A store whose watches can break, forget and miss things. Reads are as they are."""
+
+    def __init__(self, store: LocalStore) -> None:
+        self._store = store
+        self.watch_errors: list[Exception] = []
+        self.missed: set[int] = set()
+        self.watches = 0
+        self.shown: Read | None = None
+
+    async def transact(self, *ops: Op) -> int:
+        return (await self._store.transact((), ops)).revision
+
+    async def close(self) -> None:
+        await self._store.close()
+
+    @property
+    def unavailable_reason(self) -> str | None:
+        return None
+
+    async def get_prefix(self, prefix: str) -> Read:
+        return self.shown or await self._store.get_prefix(prefix)
+
+    def watch(self, prefix: str, from_revision: int) -> "FaultyWatch":
+        self.watches += 1
+        return FaultyWatch(self, self._store.watch(prefix, from_revision))
+
+
+class FaultyWatch:
+    def __init__(self, faults: FaultyStore, watch: Watch) -> None:
+        self._faults = faults
+        self._watch = watch
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> WatchBatch:
+        while True:
+            if self._faults.watch_errors:
+                raise self._faults.watch_errors.pop(0)
+            batch: WatchBatch = await anext(self._watch)
+            if batch.revision not in self._faults.missed:
+                return batch
+
+    async def aclose(self) -> None:
+        await self._watch.aclose()
+
+
+Scenario = Callable[..., Awaitable[None]]
+
+
+def with_store(scenario: Scenario) -> Callable[..., None]:
+    """Runs a scenario on a store in the test's own folder."""
+
+    def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def on_loop() -> None:
+            local = await LocalStore.open(tmp_path)
+            await local.put(*CLUSTER)
+            try:
+                async with asyncio.timeout(stretched(30)):
+                    await scenario(FaultyStore(local), monkeypatch)
+            finally:
+                await local.close()
+
+        asyncio.run(on_loop())
+
+    run.__name__, run.__doc__ = scenario.__name__, scenario.__doc__
+    return run
+
+
+async def following_of(store: FaultyStore, *, reconcile_s: float | None = None) -> MetadataFollower:
+    async def prepare(changes: ImageChanges, image: MetadataImage) -> None:
+        pass
+
+    def react(changes: ImageChanges, image: MetadataImage) -> None:
+        pass
+
+    follower = MetadataFollower(
+        store,  # type: ignore[arg-type]
+        prepare=prepare,
+        react=react,
+        reconcile_s=reconcile_s,
+    )
+    await follower.load()
+    follower.start()
+    return follower
+
+
+def group_entry(group: str, value: str) -> Put:
+    return Put(*keys.group_config_entry(group, {"consumer.session.timeout.ms": value}))
+
+
+@with_store
+async def test_a_watch_that_breaks_is_begun_again(
+    store: FaultyStore, patch: pytest.MonkeyPatch
+) -> None:
+    patch.setattr(following, "RETRY_FIRST_S", 0.001)
+    store.watch_errors = [MetadataUnavailable("cut off"), RuntimeError("unforeseen")]
+    follower = await following_of(store)
+    done = await store.transact(group_entry("g", "1"))
+    await follower.applied(done)
+    assert "g" in follower.image.group_configs
+    assert store.watches == 3
+    await follower.stop()
+
+
+@with_store
+async def test_history_that_is_gone_is_made_up_for(
+    store: FaultyStore, patch: pytest.MonkeyPatch
+) -> None:
+    follower = await following_of(store)
+    store.watch_errors = [CompactedRevision("forgotten", 9)]
+    await store.transact(group_entry("g", "1"))
+    done = await store.transact(group_entry("h", "1"))
+    await follower.applied(done)
+    assert set(follower.image.group_configs) == {"g", "h"}
+    await follower.stop()
+
+
+@with_store
+async def test_what_a_watch_missed_is_found_by_reading_everything(
+    store: FaultyStore, patch: pytest.MonkeyPatch
+) -> None:
+    kept = await store.transact(group_entry("gone", "1"), group_entry("changed", "1"))
+    follower = await following_of(store, reconcile_s=0.05)
+    store.missed = {kept + 1}
+    await store.transact(group_entry("changed", "2"), Delete(keys.group_config_key("gone")))
+    seen = await store.transact(group_entry("seen", "1"))
+    await follower.applied(seen)
+    while "gone" in follower.image.group_configs:
+        await asyncio.sleep(0.01)
+    assert follower.image.group_configs["changed"] == {"consumer.session.timeout.ms": "2"}
+    assert "seen" in follower.image.group_configs
+    await follower.stop()
+
+
+@pytest.mark.parametrize("what", ["older", "another", "empty"])
+def test_another_store_or_an_older_copy_changes_nothing(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @with_store
+    async def scenario(store: FaultyStore, patch: pytest.MonkeyPatch) -> None:
+        done = await store.transact(group_entry("g", "1"))
+        follower = await following_of(store, reconcile_s=0.02)
+        now = await store.get_prefix(keys.ROOT_PREFIX)
+        store.shown = {
+            "older": Read(now.kvs[:1], done - 1),
+            "another": Read(
+                (now.kvs[0]._replace(value=keys.cluster_id_entry("two").value, mod_revision=99),),
+                99,
+            ),
+            "empty": Read((), 99),
+        }[what]
+        while store.watches < 3:
+            await asyncio.sleep(0.01)
+        assert "g" in follower.image.group_configs
+        assert follower.image.cluster_id == "one"
+        store.shown = None
+        again = await store.transact(group_entry("h", "1"))
+        await follower.applied(again)
+        assert "h" in follower.image.group_configs
+        await follower.stop()
+
+    scenario(tmp_path, monkeypatch)
+
+
+@with_store
+async def test_a_cluster_that_was_deleted_is_not_followed(
+    store: FaultyStore, patch: pytest.MonkeyPatch
+) -> None:
+    await store.transact(group_entry("g", "1"))
+    follower = await following_of(store)
+    await store.transact(Delete(CLUSTER.key), Delete(keys.group_config_key("g")))
+    while store.watches < 2:
+        await asyncio.sleep(0.01)
+    assert "g" in follower.image.group_configs
+    await follower.stop()
+
+
+@with_store
+async def test_who_waits_for_a_change_is_told_when_it_takes_too_long(
+    store: FaultyStore, patch: pytest.MonkeyPatch
+) -> None:
+    patch.setattr(following, "APPLIED_MAX_S", 0.01)
+    follower = await following_of(store)
+    with pytest.raises(MetadataUnavailable, match=r"within 0\.01 s"):
+        await follower.applied(1_000)
+    await follower.stop()
+    with pytest.raises(ShuttingDown):
+        await follower.applied(1_000)
+
+
+@with_store
+async def test_who_waits_is_told_that_the_store_was_closed(
+    store: FaultyStore, patch: pytest.MonkeyPatch
+) -> None:
+    follower = await following_of(store)
+    waiting = asyncio.create_task(follower.applied(1_000))
+    await asyncio.sleep(0)
+    await store.close()
+    with pytest.raises(ShuttingDown):
+        await waiting
+    await follower.stop()
