@@ -28,6 +28,7 @@ START_SECONDS_MAX: Final = 300
 
 class Outcome(NamedTuple):
     executions: int
+    edges: int
     findings: list[Path]
     said: str
 
@@ -61,7 +62,11 @@ def _fuzz(name: str, seconds: int, *, keep: bool) -> bool:
         return not http_api.run_for(seconds)
     print(f"{name}: {load_target(name).promise}", flush=True)
     outcome = _guided(name, seconds)
-    print(f"  {outcome.executions:,} executions, {len(outcome.findings)} findings", flush=True)
+    print(
+        f"  {outcome.executions:,} executions, {outcome.edges:,} edges, "
+        f"{len(outcome.findings)} findings",
+        flush=True,
+    )
     if outcome.findings:
         print(outcome.said)
     for path in outcome.findings:
@@ -89,9 +94,11 @@ def _guided(name: str, seconds: int) -> Outcome:
     if "DONE" not in said and "libFuzzer" not in said:
         raise SystemExit(f"{name} did not begin:\n{said[-4_000:]}")
     counted = re.search(r"number_of_executed_units: (\d+)", said)
+    edges = re.findall(r"\bcov: (\d+)", said)
     _, _, problem = said.partition("=== Uncaught Python exception: ===")
     return Outcome(
         executions=int(counted[1]) if counted else 0,
+        edges=int(edges[-1]) if edges else 0,
         findings=sorted(set(findings.iterdir()) - before),
         said=(problem or said)[:4_000],
     )

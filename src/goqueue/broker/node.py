@@ -125,6 +125,7 @@ class Node:
         self.schemas = Schemas(
             self,
             schema_max_bytes=config.schema_max_bytes,
+            all_max_bytes=config.all_schemas_max_bytes,
             contexts_max=config.max_schema_contexts,
         )
         self.checker = ContentChecker(cpu_ms_max=config.schema_validation_cpu_ms)

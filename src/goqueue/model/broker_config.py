@@ -413,6 +413,14 @@ class BrokerConfig(GroupDefaults, TracingSettings):
         maximum=8_388_608,
         doc="The largest schema, with its metadata and rules, that is registered.",
     )
+    # 20,000 schemas of 3 KB, as many as Confluent Cloud's registry takes. All are kept in memory; a
+    # text with characters beyond Latin-1 takes up to four times as much of it.
+    all_schemas_max_bytes: int = setting(
+        64 * 1024 * 1024,
+        minimum=65_536,
+        doc="All that is registered together: schemas, versions and settings of subjects; beyond, "
+        "further ones are refused. What was deleted for good does not count.",
+    )
     schema_validation_cpu_ms: int = setting(
         500,
         minimum=10,

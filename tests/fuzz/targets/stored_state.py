@@ -177,7 +177,7 @@ KINDS: Final[tuple[Callable[[bytes, bool], Verdict], ...]] = (
     _replayed(_group_machine),
     _replayed(lambda: QueueMachine(new_lease_id=lambda: 1)),
     _replayed(_transaction_machine),
-    _replayed(lambda: SchemaMachine(contexts_max=10)),
+    _replayed(lambda: SchemaMachine(contexts_max=10, size_max_bytes=1_000_000)),
     _state_snapshot,
     _producer_snapshot,
     _lanes,

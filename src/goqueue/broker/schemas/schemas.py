@@ -50,6 +50,7 @@ from goqueue.model.schemas.messages import (
     ShownVersion,
     SubjectConfig,
     Version,
+    schema_size_bytes,
 )
 from goqueue.model.schemas.mismatch import Mismatch
 from goqueue.schema_formats import bound_of_work
@@ -74,13 +75,17 @@ class _Known(NamedTuple):
 class Schemas:
     """Owned by the broker. `reading` shows what is registered to clients."""
 
-    def __init__(self, host: ShardHost, *, schema_max_bytes: int, contexts_max: int) -> None:
+    def __init__(
+        self, host: ShardHost, *, schema_max_bytes: int, all_max_bytes: int, contexts_max: int
+    ) -> None:
         self.schema_max_bytes = schema_max_bytes
         self.state: StateTopic[SchemaMachine] = StateTopic(
             host,
             SCHEMAS_TOPIC,
             partitions=1,
-            make=lambda _index, _partition: SchemaMachine(contexts_max=contexts_max),
+            make=lambda _index, _partition: SchemaMachine(
+                contexts_max=contexts_max, size_max_bytes=all_max_bytes
+            ),
             perform=lambda _index, _effects: None,
         )
         self.worker = SchemaWorker()
@@ -269,9 +274,7 @@ class Schemas:
     def _check_size(self, new: NewSchema) -> None:
         if not new.text.strip():
             raise RegistryRefusal(RefusalKind.INVALID_SCHEMA, "Empty schema")
-        texts = (new.text, *(text for r in new.references for text in (r.name, r.subject)))
-        size_bytes = len(new.metadata) + len(new.rule_set)
-        size_bytes += sum(len(text.encode(errors="surrogatepass")) for text in texts)
+        size_bytes = schema_size_bytes(new.text, new.references, new.metadata, new.rule_set)
         if size_bytes > self.schema_max_bytes:
             raise RegistryRefusal(
                 RefusalKind.SCHEMA_TOO_LARGE,

@@ -69,6 +69,14 @@ class SchemaIdentity(NamedTuple):
     rule_set: bytes = b""
 
 
+def schema_size_bytes(
+    text: str, references: tuple[Reference, ...], metadata: bytes, rule_set: bytes
+) -> int:
+    texts = (text, *(each for r in references for each in (r.name, r.subject)))
+    encoded = sum(len(each.encode(errors="surrogatepass")) for each in texts)
+    return encoded + len(metadata) + len(rule_set)
+
+
 class StoredSchema(NamedTuple):
     """`metadata` and `rule_set` are JSON as it is given out; empty where the client sent none."""
 
@@ -80,6 +88,11 @@ class StoredSchema(NamedTuple):
     @property
     def context_id(self) -> ContextId:
         return ContextId(self.context, self.id)
+
+    @property
+    def size_bytes(self) -> int:
+        _, _, references, metadata, rule_set = self.identity
+        return schema_size_bytes(self.text, references, metadata, rule_set)
 
     @property
     def guid(self) -> UUID:

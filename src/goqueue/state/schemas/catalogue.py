@@ -33,6 +33,11 @@ DEFAULT_MODE: Final = Mode.READWRITE
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
 
+# What an entry takes beside its texts: objects, and its places in tables and sets.
+_SCHEMA_BYTES: Final = 1_000
+_VERSION_BYTES: Final = 500
+_SETTING_BYTES: Final = 300
+
 _NO_VERSIONS: Final[dict[int, Version]] = {}
 
 
@@ -43,6 +48,8 @@ class VersionKey(NamedTuple):
 
 class Catalogue:
     def __init__(self) -> None:
+        # Of all that is registered and set.
+        self.size_bytes = 0
         self.schemas: dict[ContextId, StoredSchema] = {}
         # By subject, by a context between colons, or by None for the default context.
         self.configs: dict[str | None, SubjectConfig] = {}
@@ -61,6 +68,7 @@ class Catalogue:
         context_id = schema.context_id
         self.drop_schema(context_id)
         self.schemas[context_id] = schema
+        self.size_bytes += size_of_schema(schema)
         self.raise_highest_id(schema.context, schema.id)
         self._ids.setdefault((schema.context, schema.identity), set()).add(schema.id)
         self._ids_by_guid.setdefault(schema.guid, set()).add(context_id)
@@ -71,6 +79,7 @@ class Catalogue:
         schema = self.schemas.pop(context_id, None)
         if schema is None:
             return
+        self.size_bytes -= size_of_schema(schema)
         _discard(self._ids, (schema.context, schema.identity), schema.id)
         _discard(self._ids_by_guid, schema.guid, context_id)
         for key in _referred_to(schema):
@@ -86,6 +95,7 @@ class Catalogue:
     def put_version(self, version: Version) -> None:
         self.drop_version(version.subject, version.number)
         self._subjects.setdefault(version.subject, {})[version.number] = version
+        self.size_bytes += size_of_version(version)
         key = VersionKey(version.subject, version.number)
         self._uses.setdefault(version.context_id, set()).add(key)
 
@@ -93,9 +103,22 @@ class Catalogue:
         version = self._subjects.get(subject, _NO_VERSIONS).pop(number, None)
         if version is None:
             return
+        self.size_bytes -= size_of_version(version)
         if not self._subjects[subject]:
             del self._subjects[subject]
         _discard(self._uses, version.context_id, VersionKey(subject, number))
+
+    def put_config(self, scope: str | None, config: SubjectConfig | None) -> None:
+        old = self.configs.pop(scope, None)
+        self.size_bytes += size_of_config(scope, config) - size_of_config(scope, old)
+        if config is not None:
+            self.configs[scope] = config
+
+    def put_mode(self, scope: str | None, mode: Mode | None) -> None:
+        old = self.modes.pop(scope, None)
+        self.size_bytes += size_of_mode(scope, mode) - size_of_mode(scope, old)
+        if mode is not None:
+            self.modes[scope] = mode
 
     # --- contexts -------------------------------------------------------------------------
 
@@ -228,6 +251,25 @@ class Catalogue:
 
     def _in_scope(self, scope: str | None) -> Iterator[SubjectConfig]:
         return (self.configs[each] for each in _scopes(scope) if each in self.configs)
+
+
+def size_of_schema(schema: StoredSchema) -> int:
+    return _SCHEMA_BYTES + schema.size_bytes
+
+
+def size_of_version(version: Version) -> int:
+    return _VERSION_BYTES + len(version.subject.encode())
+
+
+def size_of_config(scope: str | None, config: SubjectConfig | None) -> int:
+    if config is None:
+        return 0
+    texts = (scope, config.alias, config.compatibility_group)
+    return _SETTING_BYTES + sum(len(text.encode()) for text in texts if text)
+
+
+def size_of_mode(scope: str | None, mode: Mode | None) -> int:
+    return 0 if mode is None else _SETTING_BYTES + len((scope or "").encode())
 
 
 def _scopes(scope: str | None) -> Iterator[str | None]:

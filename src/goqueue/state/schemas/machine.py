@@ -38,7 +38,13 @@ from goqueue.model.schemas.messages import (
 )
 from goqueue.state.machine import Outcome, StateRecord, Ticket, UntimedMethod
 from goqueue.state.schemas import records
-from goqueue.state.schemas.catalogue import Catalogue
+from goqueue.state.schemas.catalogue import (
+    Catalogue,
+    size_of_config,
+    size_of_mode,
+    size_of_schema,
+    size_of_version,
+)
 
 # Confluent's prefix of messages has four bytes for an id, and its clients read them as signed.
 SCHEMA_ID_MAX: Final = 2**31 - 1
@@ -68,9 +74,10 @@ def _decision(
 
 
 class SchemaMachine:
-    def __init__(self, *, contexts_max: int) -> None:
+    def __init__(self, *, contexts_max: int, size_max_bytes: int) -> None:
         self.catalogue = Catalogue()
         self._contexts_max = contexts_max
+        self._size_max_bytes = size_max_bytes
 
     # --- registering ----------------------------------------------------------------------
 
@@ -88,19 +95,23 @@ class SchemaMachine:
             self._check_reference(qualified(context, reference.subject), reference.version)
         number = self._number_for(request)
         schema = self._schema_for(request)
+        version = Version(request.subject, number, schema.id, False, request.now_ms)
+        growth_bytes = size_of_version(version)
         for older in catalogue.versions(request.subject, deleted=True):
             if not older.is_deleted:
                 continue
             if older.schema_id == schema.id and older.number < number:
                 # Registered again after a soft delete: the new version takes that one's place.
                 outcome.records.append(records.version_tombstone(older))
+                growth_bytes -= size_of_version(older)
             elif older.schema_id != schema.id and older.number == number:
                 self._forget(outcome, [older])
         if not catalogue.has_context(context):
             outcome.records.append(records.ids_record(context, schema.id))
         if catalogue.schemas.get(schema.context_id) != schema:
             outcome.records.append(records.schema_record(schema))
-        version = Version(request.subject, number, schema.id, False, request.now_ms)
+            growth_bytes += size_of_schema(schema)
+        self._check_growth("schema", growth_bytes)
         outcome.records.append(records.version_record(version))
         return Registered(schema, version)
 
@@ -133,6 +144,15 @@ class SchemaMachine:
             raise not_permitted(
                 f"context {context}: there are as many as max.schema.contexts allows, "
                 f"{self._contexts_max}; delete one that is empty, or raise it"
+            )
+
+    def _check_growth(self, what: str, growth_bytes: int) -> None:
+        size_bytes = self.catalogue.size_bytes + growth_bytes
+        if growth_bytes > 0 and size_bytes > self._size_max_bytes:
+            raise not_permitted(
+                f"{what}: all that is registered would take {size_bytes} bytes, "
+                f"all.schemas.max.bytes is {self._size_max_bytes}; delete what is not used, for "
+                "good (permanent=true), or raise it"
             )
 
     def _check_reference(self, subject: str, number: int) -> None:
@@ -300,6 +320,8 @@ class SchemaMachine:
         self._check_writable(subject)
         if config is not None:
             new = _merged(old or SubjectConfig(), config, cleared)
+            growth_bytes = size_of_config(subject, new) - size_of_config(subject, old)
+            self._check_growth("config", growth_bytes)
             outcome.records.append(records.config_record(subject, new))
             return new
         if old is None:
@@ -324,6 +346,7 @@ class SchemaMachine:
         is_new = mode is Mode.IMPORT and catalogue.mode_of(subject) is not Mode.IMPORT
         if is_new and not is_forced and self._is_occupied(subject):
             raise not_permitted("Cannot import since found existing subjects")
+        self._check_growth("mode", size_of_mode(subject, mode) - size_of_mode(subject, old))
         outcome.records.append(records.mode_record(subject, mode))
         return mode
 
@@ -347,9 +370,9 @@ class SchemaMachine:
             case records.VersionKey(subject, number), None:
                 catalogue.drop_version(subject, number)
             case records.ConfigKey(subject), None:
-                catalogue.configs.pop(subject, None)
+                catalogue.put_config(subject, None)
             case records.ModeKey(subject), None:
-                catalogue.modes.pop(subject, None)
+                catalogue.put_mode(subject, None)
             case records.ContextKey(context), None:
                 catalogue.drop_context(context)
             case _, StoredSchema() as schema:
@@ -357,9 +380,9 @@ class SchemaMachine:
             case _, Version() as version:
                 catalogue.put_version(version)
             case records.ConfigKey(subject), SubjectConfig() as config:
-                catalogue.configs[subject] = config
+                catalogue.put_config(subject, config)
             case records.ModeKey(subject), Mode() as mode:
-                catalogue.modes[subject] = mode
+                catalogue.put_mode(subject, mode)
             case (records.IdsKey() | records.ContextKey()) as key, int(highest_id):
                 catalogue.raise_highest_id(key.context, highest_id)
 

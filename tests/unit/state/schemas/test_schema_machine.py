@@ -36,11 +36,14 @@ from goqueue.state.schemas import (
 from tests.unit.state import durable_records
 
 
+SIZE_MAX_BYTES = 100_000
+
+
 class Log:
     """Runs a machine as the runtime does, and keeps what a compacted log would."""
 
     def __init__(self) -> None:
-        self.machine = SchemaMachine(contexts_max=2)
+        self.machine = SchemaMachine(contexts_max=2, size_max_bytes=SIZE_MAX_BYTES)
         self.entries: dict[bytes, bytes] = {}
 
     def run(self, command: Callable[..., Outcome], request: object) -> Any:
@@ -77,7 +80,7 @@ class Log:
         return self.run(SchemaMachine.set_config, SetConfig(subject, config))
 
     def restarted(self) -> Catalogue:
-        machine = SchemaMachine(contexts_max=2)
+        machine = SchemaMachine(contexts_max=2, size_max_bytes=SIZE_MAX_BYTES)
         for key, value in self.entries.items():
             machine.replay(StateRecord(key, value))
         return machine.catalogue
@@ -331,7 +334,8 @@ def test_the_log_tells_it_all_again(script: list[tuple[Any, ...]]) -> None:
             given_ids[place] = schema.identity
         assert len(catalogue.contexts()) <= 3
         assert contents(log.restarted()) == contents(catalogue)
-    rebuilt = SchemaMachine(contexts_max=2)
+        assert log.restarted().size_bytes == catalogue.size_bytes
+    rebuilt = SchemaMachine(contexts_max=2, size_max_bytes=SIZE_MAX_BYTES)
     for record in durable_records.of_schemas(log.machine):
         rebuilt.replay(record)
     assert contents(rebuilt.catalogue) == contents(log.machine.catalogue)
@@ -355,3 +359,52 @@ def test_contexts_are_bounded(log: Log) -> None:
     log.run(SchemaMachine.delete_context, DeleteContext(".one"))
     assert log.register(":.three:a", "x").schema.id == 1
     assert log.restarted().contexts() == [".", ".three", ".two"]
+
+
+def test_all_that_is_registered_is_bounded_together(log: Log) -> None:
+    log.register("small", "x")
+    large = "y" * (SIZE_MAX_BYTES // 2)
+    log.register("a", large)
+    with pytest.raises(RegistryRefusal, match=r"schema: .*all\.schemas\.max\.bytes is 100000") as no:
+        log.register("b", f"{large}z")
+    assert no.value.kind is RefusalKind.NOT_PERMITTED
+    # The same text under another subject takes little; what is known is answered as before.
+    assert log.register("b", large).schema.id == log.register("a", large).schema.id
+    log.delete("a")
+    log.delete("b")
+    log.delete("b", permanent=True)
+    with pytest.raises(RegistryRefusal, match=r"all\.schemas\.max\.bytes"):
+        log.register("b", f"{large}z")
+    # Who registers what was deleted softly makes nothing larger.
+    log.register("a", large)
+    log.delete("a")
+    log.delete("a", permanent=True)
+    log.register("b", f"{large}z")
+
+
+def test_versions_and_settings_count_too(log: Log) -> None:
+    def versions() -> None:
+        for number in range(SIZE_MAX_BYTES // 100):
+            log.register(f"subject-{number}", "x")
+
+    def configs() -> None:
+        for number in range(SIZE_MAX_BYTES // 100):
+            log.set_config(f"subject-{number}", SubjectConfig(normalize=True))
+
+    def modes() -> None:
+        for number in range(SIZE_MAX_BYTES // 100):
+            log.set_mode(f"subject-{number}", Mode.READWRITE)
+
+    for fill in (versions, configs, modes):
+        with pytest.raises(RegistryRefusal, match=r"all\.schemas\.max\.bytes"):
+            fill()
+    assert log.machine.catalogue.size_bytes <= SIZE_MAX_BYTES
+    assert log.restarted().size_bytes == log.machine.catalogue.size_bytes
+
+
+def test_a_longer_setting_is_held_against_the_bound(log: Log) -> None:
+    log.set_config("a", SubjectConfig(compatibility_group="x"))
+    with pytest.raises(RegistryRefusal, match=r"config: .*all\.schemas\.max\.bytes"):
+        log.set_config("a", SubjectConfig(compatibility_group="x" * SIZE_MAX_BYTES))
+    log.set_config("a", None)
+    assert log.machine.catalogue.size_bytes == 0
