@@ -82,7 +82,7 @@ async def _load_seconds(config: BrokerConfig, *, then_snapshot: bool) -> float:
             partitions=1,
             settings=group_settings(config),
             max_groups=config.max_groups,
-            max_bytes=config.groups_max_bytes,
+            max_bytes=config.all_groups_max_bytes,
         )
         started = time.perf_counter()
         await groups.state.start()

@@ -100,7 +100,7 @@ class Node:
             partitions=config.offsets_topic_num_partitions,
             settings=group_settings(config),
             max_groups=config.max_groups,
-            max_bytes=config.groups_max_bytes,
+            max_bytes=config.all_groups_max_bytes,
         )
         producer_ids = ProducerIdSource(store)
         self.delays = Delays(self, producer_ids, partitions=config.delayed_topic_num_partitions)

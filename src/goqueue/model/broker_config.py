@@ -294,7 +294,7 @@ class BrokerConfig(GroupDefaults, TracingSettings):
         doc="The subscriptions of all members of a group together, and their assignments.",
     )
     # 600,000 offsets, or a few thousand large groups. It takes up to twice as much memory.
-    groups_max_bytes: int = setting(
+    all_groups_max_bytes: int = setting(
         256 * 1024 * 1024,
         minimum=65_536,
         doc="Subscriptions, assignments and committed offsets of all groups together; beyond, what "

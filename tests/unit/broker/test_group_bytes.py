@@ -36,7 +36,7 @@ async def service(tmp_path: Path) -> AsyncIterator[BrokerService]:
         "group.initial.rebalance.delay.ms": "0",
         "group.member.max.bytes": "2000",
         "group.max.bytes": "3000",
-        "groups.max.bytes": "100000",
+        "all.groups.max.bytes": "100000",
     }
     node = await Node.open(broker_config(texts))
     yield BrokerService(node)

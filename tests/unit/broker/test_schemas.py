@@ -193,6 +193,16 @@ async def test_bad_schemas(schemas: SchemaService, inside: Schemas) -> None:
     assert not inside.catalogue.schemas
 
 
+async def test_the_bound_of_all_schemas_is_a_setting(open_broker: OpenBroker) -> None:
+    async with open_broker(all__schemas__max__bytes="65536") as broker:
+        schemas = BrokerService(broker).schemas
+        for number in range(3):
+            await schemas.register(ANYONE, f"a{number}", record(NAME, name="x" * (20_000 + number)))
+        refusal = await refused(schemas.register(ANYONE, "b", record(NAME, name="y" * 20_000)))
+    assert refusal.kind is RefusalKind.NOT_PERMITTED
+    assert "all.schemas.max.bytes is 65536" in str(refusal)
+
+
 async def test_protobuf_can_be_had_compiled(schemas: SchemaService, inside: Schemas) -> None:
     first = 'syntax = "proto3"; message Name { string text = 1; }'
     await schemas.register(ANYONE, "name", NewSchema(SchemaType.PROTOBUF, first))

@@ -21,6 +21,12 @@ def test_every_default_is_a_value_the_setting_accepts(setting: Setting) -> None:
     assert setting.doc.endswith(".")
 
 
+def test_no_two_names_differ_by_a_plural() -> None:
+    """Who reads one for the other would set the wrong limit."""
+    names = [name.replace("s.", ".").removesuffix("s") for name in BROKER_SETTINGS]
+    assert len(set(names)) == len(names)
+
+
 @pytest.mark.parametrize(
     ("type_", "text", "value"),
     [

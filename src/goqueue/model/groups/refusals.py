@@ -24,7 +24,7 @@ _NEXT_STEP: Final[Mapping[GroupError, str]] = {
     GroupError.NON_EMPTY_GROUP: "the group has members; stop them first",
     GroupError.GROUP_MAX_SIZE_REACHED: "the group has as many members as it may have, or what "
     "they subscribe to, are assigned or commit is larger than group.member.max.bytes, "
-    "group.max.bytes or, of all groups, groups.max.bytes",
+    "group.max.bytes or, of all groups, all.groups.max.bytes",
     GroupError.INCONSISTENT_GROUP_PROTOCOL: (
         "the other members of the group use none of the assignors offered"
     ),

@@ -95,7 +95,7 @@ class Registry:
         elif group_bytes + grown > settings.group_max_bytes:
             limit = "group.max.bytes"
         elif grown + OBJECT_BYTES > self.spare_bytes():
-            limit = "groups.max.bytes"
+            limit = "all.groups.max.bytes"
         else:
             return
         raise Refused(GroupError.GROUP_MAX_SIZE_REACHED, f"subscription: beyond {limit}")
