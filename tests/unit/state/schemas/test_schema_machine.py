@@ -35,7 +35,6 @@ from goqueue.state.schemas import (
 )
 from tests.unit.state import durable_records
 
-
 SIZE_MAX_BYTES = 100_000
 
 
@@ -365,7 +364,9 @@ def test_all_that_is_registered_is_bounded_together(log: Log) -> None:
     log.register("small", "x")
     large = "y" * (SIZE_MAX_BYTES // 2)
     log.register("a", large)
-    with pytest.raises(RegistryRefusal, match=r"schema: .*all\.schemas\.max\.bytes is 100000") as no:
+    with pytest.raises(
+        RegistryRefusal, match=r"schema: .*all\.schemas\.max\.bytes is 100000"
+    ) as no:
         log.register("b", f"{large}z")
     assert no.value.kind is RefusalKind.NOT_PERMITTED
     # The same text under another subject takes little; what is known is answered as before.
