@@ -406,6 +406,11 @@ class PartitionLog:
         self.epochs.truncate_start(self._log_start_offset)
         return freed_bytes
 
+    @property
+    def has_deleted(self) -> bool:
+        """Whether `purge_deleted` has something to do, now or later."""
+        return self._segments.has_removed
+
     def purge_deleted(self, now_ms: int) -> None:
         """Delete the files of removed segments whose delay is over. May run in a worker thread."""
         try:

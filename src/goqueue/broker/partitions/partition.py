@@ -73,6 +73,8 @@ class Partition:
         self.producer_turns = ProducerTurns()
         # The run that compacts this partition now; it must end before the log does.
         self.compacting: asyncio.Task[bool] | None = None
+        # The thread that deletes files; so must this.
+        self._purging: asyncio.Future[None] | None = None
         self.messages_in = 0
         self.bytes_in = 0
         self.bytes_out = 0
@@ -391,13 +393,20 @@ class Partition:
         now_ms = self.clock_ms()
         try:
             freed_bytes = self.log.apply_retention(now_ms, archived_offset=archived_offset)
-            self.log.purge_deleted(now_ms)
             self.ledger.upkeep(now_ms)
             self.lanes.upkeep()
         except PartitionOffline as error:
             self._go_offline(error)
             return 0
         return freed_bytes
+
+    async def purge_deleted(self) -> None:
+        """Delete the files that retention left: they take syncs of the disk."""
+        if self._offline is None and self.log.has_deleted:
+            loop = asyncio.get_running_loop()
+            purge = self.log.purge_deleted
+            self._purging = loop.run_in_executor(self._readers, purge, self.clock_ms())
+            await self._purging
 
     def roll_if_old(self) -> None:
         """Close the active segment if it is time, so that compaction reaches its records."""
@@ -436,6 +445,8 @@ class Partition:
         if self.compacting is not None:
             self.compacting.cancel()
             await asyncio.wait([self.compacting])
+        if self._purging is not None:
+            await asyncio.wait([self._purging])
         await self._flushes.settle()
 
     def _turn_away(self, error: PartitionOffline) -> None:

@@ -128,7 +128,11 @@ class Queues:
             for position, each in zip(positions, said, strict=True):
                 settled[position] = each
 
-        await asyncio.gather(*(ask(*where, each) for where, each in by_partition.items()))
+        asked = [ask(*where, each) for where, each in by_partition.items()]
+        if len(asked) == 1:
+            await asked[0]
+        else:
+            await asyncio.gather(*asked)
         return settled
 
     async def _settle_expired(

@@ -3,13 +3,13 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from litestar import Litestar, Request, Response, route
 from litestar.connection import ASGIConnection
 from litestar.datastructures import State
-from litestar.di import Provide
+from litestar.di import NamedDependency, Provide
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
 from goqueue.doors.http import (
@@ -44,9 +44,6 @@ from goqueue.doors.web.bodies import BodyReader
 from goqueue.doors.web.callers import caller_in
 from goqueue.model.caller import Caller, Door
 from goqueue.service.broker_service import BrokerService
-
-T = TypeVar("T")
-
 
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (
     *topics.ROUTES,
@@ -84,13 +81,7 @@ def build_app(
     return Litestar(
         # First, or Litestar has added its own already.
         route_handlers=[*_options_routes(ROUTES), *ROUTES],
-        dependencies={
-            "service": _given(service),
-            "caller": Provide(_caller_of, sync_to_thread=False),
-            "closing": _given(closing),
-            "readiness": _given(readiness),
-            "exposition": _given(exposition),
-        },
+        dependencies=_dependencies(service, closing, readiness, exposition),
         guards=[check_query],
         exception_handlers={Exception: respond},
         request_class=JsonRequest,
@@ -131,17 +122,49 @@ def _options_route(path: str, allowed: str) -> HTTPRouteHandler:
     return options
 
 
-def _caller_of(request: Request[Any, Any, Any]) -> Caller:
-    """For routes: a parameter `caller` is filled with this."""
-    return caller_in(request.scope, Door.HTTP)
+def _dependencies(
+    service: BrokerService, closing: asyncio.Event, readiness: Readiness, exposition: Exposition
+) -> dict[str, Provide]:
+    """What routes may name as parameters.
+
+    Each asks for the one before it: those that do not need each other Litestar fills in tasks,
+    and every request would wait for four more turns of the event loop.
+    """
+
+    def the_service() -> BrokerService:
+        return service
+
+    def the_caller(
+        request: Request[Any, Any, Any],
+        service: NamedDependency[BrokerService],  # noqa: ARG001
+    ) -> Caller:
+        return caller_in(request.scope, Door.HTTP)
+
+    def the_closing(caller: NamedDependency[Caller]) -> asyncio.Event:  # noqa: ARG001
+        return closing
+
+    def the_readiness(closing: NamedDependency[asyncio.Event]) -> Readiness:  # noqa: ARG001
+        return readiness
+
+    def the_exposition(readiness: NamedDependency[Readiness]) -> Exposition:  # noqa: ARG001
+        return exposition
+
+    return {
+        "service": Provide(the_service, sync_to_thread=False),
+        "caller": Provide(the_caller, sync_to_thread=False),
+        "closing": Provide(the_closing, sync_to_thread=False),
+        "readiness": Provide(the_readiness, sync_to_thread=False),
+        "exposition": Provide(the_exposition, sync_to_thread=False),
+    }
 
 
-def _given(value: T) -> Provide:
-    return Provide(lambda: value, use_cache=True, sync_to_thread=False)
+async def check_query(
+    connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler
+) -> None:
+    """Refuse a query parameter that is unknown or given twice, rather than ignore it.
 
-
-def check_query(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-    """Refuse a query parameter that is unknown or given twice, rather than ignore it."""
+    It awaits nothing, but Litestar calls plain functions in a thread.
+    """
     text = connection.scope["query_string"]
     if not text:
         return

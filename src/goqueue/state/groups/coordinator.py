@@ -55,7 +55,7 @@ from goqueue.state.groups.room import OBJECT_BYTES, StoredBytes
 from goqueue.state.groups.settings import GroupOverrides, GroupSettings
 from goqueue.state.groups.share import ShareProtocol
 from goqueue.state.groups.share_group import ShareGroup
-from goqueue.state.groups.topics import Topics, topic_changes
+from goqueue.state.groups.topics import Topics
 from goqueue.state.machine import Outcome, StateRecord, Ticket
 
 # Timers handled per call of `on_deadline`; a mass expiry is spread over several turns.
@@ -166,12 +166,9 @@ class GroupMachine:
         Groups notice at their members' next heartbeat; offsets of deleted topics go at once.
         """
         out = Outcome()
-        changes = topic_changes(self._registry.topics, topics)
+        changes = topics.changes_since(self._registry.topics)
         self._registry.topics = topics
-        # Internal topics are for those who ask for them by name.
-        self._registry.regexes.set_names(
-            frozenset(t.name for t in topics.by_name.values() if not t.is_internal)
-        )
+        self._registry.regexes.set_names(topics.public_names)
         changed = changes.all
         for group in self._registry.groups.values():
             if isinstance(group, ClassicGroup):

@@ -12,22 +12,6 @@ class TopicInfo(NamedTuple):
     is_internal: bool = False
 
 
-class Topics:
-    """All topics at one moment; immutable."""
-
-    __slots__ = ("by_id", "by_name")
-
-    by_name: Mapping[str, TopicInfo]
-    by_id: Mapping[UUID, TopicInfo]
-
-    def __init__(self, topics: Iterable[TopicInfo] = ()) -> None:
-        self.by_name = {topic.name: topic for topic in topics}
-        self.by_id = {topic.id: topic for topic in self.by_name.values()}
-
-    def ids_of(self, names: Iterable[str]) -> frozenset[UUID]:
-        return frozenset(self.by_name[name].id for name in names if name in self.by_name)
-
-
 class TopicChanges(NamedTuple):
     """Topic names that differ between two moments. Made again under another id counts as both."""
 
@@ -40,8 +24,35 @@ class TopicChanges(NamedTuple):
         return self.added | self.deleted | self.resized
 
 
-def topic_changes(before: Topics, after: Topics) -> TopicChanges:
-    old, new = before.by_name, after.by_name
+class Topics:
+    """All topics at one moment; immutable. What follows from them is worked out once for all the
+    shards of the coordinator, which are told one after another."""
+
+    __slots__ = ("_changes", "by_id", "by_name", "public_names")
+
+    by_name: Mapping[str, TopicInfo]
+    by_id: Mapping[UUID, TopicInfo]
+    # Internal topics are for those who ask for them by name.
+    public_names: frozenset[str]
+
+    def __init__(self, topics: Iterable[TopicInfo] = ()) -> None:
+        self.by_name = {topic.name: topic for topic in topics}
+        self.by_id = {topic.id: topic for topic in self.by_name.values()}
+        self.public_names = frozenset(
+            topic.name for topic in self.by_name.values() if not topic.is_internal
+        )
+        self._changes: tuple[Topics, TopicChanges] | None = None
+
+    def ids_of(self, names: Iterable[str]) -> frozenset[UUID]:
+        return frozenset(self.by_name[name].id for name in names if name in self.by_name)
+
+    def changes_since(self, before: "Topics") -> TopicChanges:
+        if self._changes is None or self._changes[0] is not before:
+            self._changes = before, _changes(before.by_name, self.by_name)
+        return self._changes[1]
+
+
+def _changes(old: Mapping[str, TopicInfo], new: Mapping[str, TopicInfo]) -> TopicChanges:
     both = old.keys() & new.keys()
     remade = {name for name in both if old[name].id != new[name].id}
     resized = {n for n in both - remade if old[n].partition_count != new[n].partition_count}

@@ -150,7 +150,9 @@ async def receive(
     return await _read(service, caller, group, data, request, closing)
 
 
-def own_pages_only(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+async def own_pages_only(
+    connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler
+) -> None:
     if connection.scope.get("is_head"):
         raise Refusal(405, "method_not_allowed", "HEAD would take messages that nobody sees")
     if not is_from_own_page(connection.scope["headers"]):
@@ -286,11 +288,9 @@ async def _read(
         wait_ms=wait_ms,
         start=wanted.start or "earliest",
     )
-    found = await or_gone(
-        poll_queue(service, caller, group, topic, lease, wanted.encoding),
-        request.receive,
-        closing,
-    )
+    polling = poll_queue(service, caller, group, topic, lease, wanted.encoding)
+    # What does not wait needs nobody who looks whether its client does.
+    found = await (or_gone(polling, request.receive, closing) if wait_ms else polling)
     return QueuePoll(found)
 
 
