@@ -4,7 +4,11 @@ from collections.abc import Callable, Mapping
 
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
-from goqueue.model.queues.attributes import parse_redrive_policy
+from goqueue.model.queues.attributes import (
+    POLICY_MAX_BYTES,
+    check_length,
+    parse_redrive_policy,
+)
 from goqueue.model.queues.policies import (
     Permission,
     check_permission,
@@ -75,7 +79,9 @@ class SqsQueueService:
 
     def _check_dead_letters(self, caller: Caller, attributes: Mapping[str, str]) -> None:
         """The broker will write dead letters by itself: whoever says where must be allowed to."""
-        policy = parse_redrive_policy(attributes.get("RedrivePolicy", ""))
+        text = attributes.get("RedrivePolicy", "")
+        check_length("RedrivePolicy", text, POLICY_MAX_BYTES)
+        policy = parse_redrive_policy(text)
         if policy is not None:
             self._access.writable_topic(caller, policy.target)
 

@@ -17,6 +17,13 @@ FIFO_SUFFIX: Final = ".fifo"
 MESSAGE_SIZE_MAX_BYTES: Final = 1_048_576
 MAX_RECEIVE_COUNT_MAX: Final = 1_000
 SOURCE_QUEUES_MAX: Final = 10
+# SQS Developer Guide, "Policy quotas"; held against the two policies of redrives, too, where ten
+# ARNs take a fifth of it.
+POLICY_MAX_BYTES: Final = 8_192
+# KMS API reference, KeyId.
+KEY_ID_MAX_BYTES: Final = 2_048
+# Of a value that is refused.
+_SHOWN_CHARACTERS_MAX: Final = 200
 
 _STANDARD_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,80}", re.ASCII)
 _FIFO_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,75}\.fifo", re.ASCII)
@@ -39,7 +46,10 @@ FIFO_ONLY: Final = (
 
 
 def invalid_parameter(name: str, value: object, reason: str) -> InvalidRequest:
-    return InvalidRequest(f"Value {value} for parameter {name} is invalid. Reason: {reason}")
+    shown = str(value)
+    if len(shown) > _SHOWN_CHARACTERS_MAX:
+        shown = shown[:_SHOWN_CHARACTERS_MAX] + "…"
+    return InvalidRequest(f"Value {shown} for parameter {name} is invalid. Reason: {reason}")
 
 
 class RedrivePolicy(NamedTuple):
@@ -64,13 +74,23 @@ def _choice(*choices: str) -> Callable[[str, str], None]:
     return check
 
 
+def check_length(name: str, text: str, max_bytes: int) -> None:
+    size_bytes = len(text.encode(errors="surrogatepass"))
+    if size_bytes > max_bytes:
+        raise InvalidAttribute(
+            f"Invalid value for the parameter {name}. Reason: it has {size_bytes} bytes, at most "
+            f"{max_bytes} are allowed."
+        )
+
+
 def _json_object(name: str, text: str) -> None:
+    check_length(name, text, POLICY_MAX_BYTES)
     if text:
         _parse_object(name, text)
 
 
-def _any(_name: str, _text: str) -> None:
-    return None
+def _key_id(name: str, text: str) -> None:
+    check_length(name, text, KEY_ID_MAX_BYTES)
 
 
 _CHECKS: Final[Mapping[str, Callable[[str, str], None]]] = {
@@ -82,7 +102,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, str], None]]] = {
     "Policy": _json_object,
     "RedrivePolicy": _json_object,
     "RedriveAllowPolicy": _json_object,
-    "KmsMasterKeyId": _any,
+    "KmsMasterKeyId": _key_id,
     "KmsDataKeyReusePeriodSeconds": _number(60, 86_400),
     "SqsManagedSseEnabled": _choice("true", "false"),
     "FifoQueue": _choice("true", "false"),

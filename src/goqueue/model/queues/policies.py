@@ -1,15 +1,17 @@
 """The policy of a queue, which is kept and not applied: statements added and removed."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from goqueue.model.queues.attributes import invalid_parameter
+from goqueue.model.queues.attributes import POLICY_MAX_BYTES, invalid_parameter
 from goqueue.model.queues.refusals import OverLimit
 
 # API reference, AddPermission.
 ACTIONS_MAX: Final = 7
 STATEMENTS_MAX: Final = 20
+_LABEL: Final = re.compile(r"[A-Za-z0-9_-]{1,80}", re.ASCII)
 _ACTIONS: Final = frozenset(
     {
         "*",
@@ -35,6 +37,12 @@ class Permission(NamedTuple):
 
 
 def check_permission(permission: Permission) -> None:
+    if not _LABEL.fullmatch(permission.label):
+        raise invalid_parameter(
+            "Label",
+            permission.label,
+            "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length.",
+        )
     if len(permission.actions) > ACTIONS_MAX:
         raise OverLimit(
             f"{len(permission.actions)} Actions were found, maximum allowed is {ACTIONS_MAX}."
@@ -68,7 +76,12 @@ def with_statement(text: str, arn: str, permission: Permission) -> str:
             "Resource": arn,
         }
     )
-    return json.dumps(policy)
+    changed = json.dumps(policy)
+    if len(changed) > POLICY_MAX_BYTES:
+        raise OverLimit(
+            f"The policy would have {len(changed)} bytes, maximum allowed is {POLICY_MAX_BYTES}."
+        )
+    return changed
 
 
 def without_statement(text: str, arn: str, label: str) -> str:

@@ -12,6 +12,8 @@ from goqueue.model.queues.attributes import (
     parse_redrive_allow_policy,
     parse_redrive_policy,
 )
+from goqueue.model.queues.policies import Permission, check_permission, with_statement
+from goqueue.model.queues.refusals import OverLimit
 
 ARN = "arn:aws:sqs:us-east-1:000000000000:dead"
 
@@ -36,6 +38,37 @@ def test_bad_names(name: str) -> None:
 def test_bad_fifo_names(name: str) -> None:
     with pytest.raises(InvalidRequest, match=r"must end with \.fifo"):
         check_name(name, {"FifoQueue": "true"})
+
+
+@pytest.mark.parametrize(
+    ("attribute", "text", "max_bytes"),
+    [
+        ("Policy", policy(Id=""), 8_192),
+        ("RedrivePolicy", policy(deadLetterTargetArn=ARN, maxReceiveCount=3), 8_192),
+        ("RedriveAllowPolicy", policy(redrivePermission="allowAll"), 8_192),
+        ("KmsMasterKeyId", "key", 2_048),
+    ],
+)
+def test_texts_are_as_long_as_with_aws(attribute: str, text: str, max_bytes: int) -> None:
+    check_attributes("q", {attribute: text.ljust(max_bytes)}, is_new=True)
+    for longer in (text.ljust(max_bytes + 1), text.ljust(max_bytes - 1, "\u2003")):
+        with pytest.raises(InvalidRequest, match=f"{attribute}.*at most {max_bytes}") as caught:
+            check_attributes("q", {attribute: longer}, is_new=True)
+        assert refusal(caught.value).kind is ErrorKind.INVALID_ATTRIBUTE_VALUE
+
+
+def test_permissions_make_no_policy_too_long() -> None:
+    text = policy(Statement=[{"Sid": "first", "Comment": "x" * 7_700}])
+    text = with_statement(text, ARN, Permission("short", ["1"], ["*"]))
+    with pytest.raises(OverLimit, match="8192"):
+        with_statement(text, ARN, Permission("long", ["1" * 200], ["*"]))
+
+
+@pytest.mark.parametrize("label", ["", "a b", "x" * 81, "x" * 100_000])
+def test_bad_labels_of_permissions(label: str) -> None:
+    with pytest.raises(InvalidRequest, match="parameter Label") as caught:
+        check_permission(Permission(label, ["1"], ["*"]))
+    assert len(str(caught.value)) < 500
 
 
 @pytest.mark.parametrize(
