@@ -519,7 +519,7 @@ async def test_expired_lease_takes_its_keys_in_one_revision(harness: Harness) ->
     watch = store.watch("/", 5)
     await harness.pass_time(store, TTL_MS)
     (batch,) = await take(watch, 1)
-    assert sorted(batch.changes) == [("/a", None), ("/b", None)]
+    assert sorted(batch.changes) == [("/a", None, batch.revision), ("/b", None, batch.revision)]
     assert [kv.key for kv in (await store.get_prefix("")).kvs] == ["/kept"]
     with pytest.raises(LeaseNotFound):
         await store.keep_alive(lease)

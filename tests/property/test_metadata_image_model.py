@@ -1,22 +1,26 @@
 """An image depends on the stored keys alone, however it came to know them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
+from itertools import islice
 from uuid import UUID
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from goqueue.model.membership import NodeRecord
 from goqueue.model.names import NodeId
-from goqueue.state.metadata_image import ImageChanges, MetadataImage
+from goqueue.model.replication import Member, PartitionState
+from goqueue.state.metadata_image import ImageChanges, KeyChange, MetadataImage
 from goqueue.state.metadata_keys import (
     BrokerValue,
     Entry,
-    PartitionValue,
     TopicValue,
     broker_config_entry,
     broker_entry,
     cluster_id_entry,
     controller_entry,
+    feature_level_entry,
+    node_entry,
     partition_entry,
     topic_entry,
 )
@@ -26,6 +30,7 @@ Change = tuple[str, bytes | None]
 TOPICS = ("a", "b", "ab")
 node_ids = st.integers(0, 3).map(NodeId)
 replicas = st.lists(node_ids, max_size=3, unique=True).map(tuple)
+members = replicas.map(lambda nodes: tuple(Member(node, 5) for node in nodes))
 configs = st.dictionaries(st.sampled_from(("x", "y")), st.sampled_from(("1", "2")))
 
 
@@ -39,13 +44,18 @@ def topic_entries(draw: st.DrawFn) -> Entry:
 
 
 partitions = st.builds(
-    lambda leader, epoch, replicas, isr: PartitionValue(
-        leader=leader, leader_epoch=epoch, replicas=replicas, isr=isr
+    lambda leader, epoch, replicas, isr, eligible: PartitionState(
+        leader=leader, leader_epoch=epoch, replicas=replicas, in_sync=isr, eligible=eligible
     ),
     node_ids,
     st.integers(0, 2),
     replicas,
-    replicas,
+    members,
+    members,
+)
+records = st.builds(
+    lambda epoch: NodeRecord(directory=UUID(int=1), incarnation=UUID(int=2), broker_epoch=epoch),
+    st.integers(0, 2),
 )
 brokers = st.builds(
     lambda host: BrokerValue(host=host, kafka_port=1, http_port=2), st.sampled_from(("h", "i"))
@@ -54,6 +64,8 @@ entries = st.one_of(
     topic_entries(),
     st.builds(partition_entry, st.sampled_from(TOPICS), st.integers(0, 5), partitions),
     st.builds(broker_entry, node_ids, brokers),
+    st.builds(node_entry, node_ids, records),
+    st.builds(feature_level_entry, st.integers(0, 2)),
     st.builds(broker_config_entry, st.none() | node_ids, configs),
     st.builds(controller_entry, node_ids),
     st.builds(cluster_id_entry, st.sampled_from(("one", "two"))),
@@ -64,9 +76,14 @@ changes = st.tuples(entries, st.booleans()).map(
 )
 
 
-def stored_after(all_changes: list[Change]) -> Mapping[str, bytes]:
-    last = dict(all_changes)
-    return {key: value for key, value in last.items() if value is not None}
+def numbered(all_changes: Iterable[Change], first: int = 1) -> list[KeyChange]:
+    """Each change at a revision of its own."""
+    return [(*change, revision) for revision, change in enumerate(all_changes, first)]
+
+
+def stored_after(all_changes: list[KeyChange]) -> list[tuple[str, bytes, int]]:
+    last = {key: (value, revision) for key, value, revision in all_changes}
+    return [(key, value, at) for key, (value, at) in last.items() if value is not None]
 
 
 @settings(max_examples=200, deadline=None)
@@ -74,14 +91,15 @@ def stored_after(all_changes: list[Change]) -> Mapping[str, bytes]:
 def test_every_way_leads_to_the_same_image(
     batches: list[list[Change]], data: st.DataObject
 ) -> None:
-    every_change = [change for batch in batches for change in batch]
+    every_change = numbered(change for batch in batches for change in batch)
+    left = iter(every_change)
     in_batches = one_by_one = MetadataImage.load([], revision=9)
     for batch in batches:
-        in_batches, _ = in_batches.apply(9, batch)
+        in_batches, _ = in_batches.apply(9, list(islice(left, len(batch))))
     for change in every_change:
         one_by_one, _ = one_by_one.apply(9, [change])
     at_once, _ = MetadataImage.empty().apply(9, every_change)
-    stored = data.draw(st.permutations(sorted(stored_after(every_change).items())))
+    stored = data.draw(st.permutations(sorted(stored_after(every_change))))
     read = MetadataImage.load(stored, revision=9)
     assert one_by_one == in_batches == at_once == read
     assert read.topics_by_id == {topic.id: topic for topic in read.topics.values()}
@@ -90,9 +108,9 @@ def test_every_way_leads_to_the_same_image(
 @settings(max_examples=200, deadline=None)
 @given(first=st.lists(changes, max_size=15), second=st.lists(changes, max_size=10))
 def test_changes_say_what_differs(first: list[Change], second: list[Change]) -> None:
-    before, _ = MetadataImage.empty().apply(1, first)
-    untouched, _ = MetadataImage.empty().apply(1, first)
-    after, said = before.apply(2, second)
+    before, _ = MetadataImage.empty().apply(1, numbered(first))
+    untouched, _ = MetadataImage.empty().apply(1, numbered(first))
+    after, said = before.apply(2, numbered(second, 100))
     assert before == untouched, "an image was changed in place"
 
     ids_before = {(topic.name, topic.id) for topic in before.topics.values()}
@@ -112,8 +130,7 @@ def test_changes_say_what_differs(first: list[Change], second: list[Change]) -> 
         (new.name, q.index)
         for old, new in stayed
         for p, q in zip(old.partitions, new.partitions, strict=False)
-        if (p.leader, p.leader_epoch, p.replicas, p.isr)
-        != (q.leader, q.leader_epoch, q.replicas, q.isr)
+        if (p.state, p.revision) != (q.state, q.revision)
     }
     assert set(said.brokers_changed) == {
         node_id
@@ -125,12 +142,17 @@ def test_changes_say_what_differs(first: list[Change], second: list[Change]) -> 
         for node_id in before.broker_configs.keys() | after.broker_configs.keys()
         if before.broker_config(node_id) != after.broker_config(node_id)
     }
-    assert said.controller_changed is (before.controller_id != after.controller_id)
+    assert set(said.nodes_changed) == {
+        node_id
+        for node_id in before.nodes.keys() | after.nodes.keys()
+        if before.nodes.get(node_id) != after.nodes.get(node_id)
+    }
+    assert said.controller_changed is (before.controller != after.controller)
 
 
 @given(all_changes=st.lists(changes, max_size=15))
 def test_offline_replicas_are_those_without_a_broker(all_changes: list[Change]) -> None:
-    image, _ = MetadataImage.empty().apply(1, all_changes)
+    image, _ = MetadataImage.empty().apply(1, numbered(all_changes))
     for topic in image.topics.values():
         for partition in topic.partitions:
             assert partition.offline == tuple(

@@ -133,10 +133,10 @@ class WatchBatch(NamedTuple):
     events: tuple[Event, ...]
 
     @property
-    def changes(self) -> tuple[tuple[str, bytes | None], ...]:
-        """Key and new value, None where it was deleted: what `MetadataImage.apply` takes."""
+    def changes(self) -> tuple[tuple[str, bytes | None, int], ...]:
+        """Key, new value (None where it was deleted) and revision, as `MetadataImage` takes it."""
         return tuple(
-            (event.kv.key, event.kv.value if event.kind is EventKind.PUT else None)
+            (event.kv.key, event.kv.value if event.kind is EventKind.PUT else None, self.revision)
             for event in self.events
         )
 

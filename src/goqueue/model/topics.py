@@ -6,7 +6,9 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from goqueue.model.configs import ConfigEntry
-from goqueue.model.names import NodeId, PartitionIndex, TopicName
+from goqueue.model.membership import Registration
+from goqueue.model.names import NO_LEADER, NodeId, PartitionIndex, TopicName
+from goqueue.model.replication import Member, PartitionState
 
 # Where groups and their offsets are kept; part of a transaction that commits offsets.
 OFFSETS_TOPIC: Final = "__consumer_offsets"
@@ -23,15 +25,21 @@ INTERNAL_TOPICS: Final = frozenset(
 )
 
 
-_NO_LEADER_EPOCH: Final = -1
+# Stands for a partition whose own key is not there, though its topic's is.
+UNKNOWN_STATE: Final = PartitionState(leader=NO_LEADER, leader_epoch=-1, replicas=(), in_sync=())
 
 
 class BrokerView(NamedTuple):
+    """`epoch` tells one registration from the next of the same node: the revision at which it was
+    written. A node of one says nothing of itself but where it is reached."""
+
     node_id: NodeId
     host: str
     kafka_port: int
     http_port: int
     rack: str | None
+    epoch: int = 0
+    registration: Registration | None = None
 
     @property
     def http_url(self) -> str:
@@ -41,19 +49,45 @@ class BrokerView(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """`offline` are the replicas on brokers that are not registered."""
+    """`revision` is that of the partition's key: whoever changes the state compares it.
+
+    `offline` are the replicas on brokers that are not registered.
+    """
 
     index: PartitionIndex
-    leader: NodeId
-    leader_epoch: int
-    replicas: tuple[NodeId, ...]
-    isr: tuple[NodeId, ...]
+    state: PartitionState
+    revision: int
     offline: tuple[NodeId, ...] = ()
+
+    @property
+    def leader(self) -> NodeId:
+        return self.state.leader
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.state.leader_epoch
+
+    @property
+    def replicas(self) -> tuple[NodeId, ...]:
+        return self.state.replicas
+
+    @property
+    def isr(self) -> tuple[NodeId, ...]:
+        return _nodes(self.state.in_sync)
+
+    @property
+    def eligible(self) -> tuple[NodeId, ...]:
+        """Eligible leader replicas: not in sync, but they have everything committed (KIP-966)."""
+        return _nodes(self.state.eligible)
 
     @property
     def is_known(self) -> bool:
         """False only while the topic's key is there and the partition's own is not."""
-        return self.leader_epoch != _NO_LEADER_EPOCH
+        return self.state is not UNKNOWN_STATE
+
+
+def _nodes(members: tuple[Member, ...]) -> tuple[NodeId, ...]:
+    return tuple(member.node for member in members)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,52 +5,63 @@ everything with its predecessor except the maps and topics that changed: with 10
 change costs some 200 microseconds for copies of dictionaries, and reads stay plain look-ups.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
-from goqueue.model.names import NO_LEADER, NodeId, PartitionIndex, TopicName, TopicPartition
-from goqueue.model.topics import (
-    _NO_LEADER_EPOCH,
-    BrokerView,
-    PartitionView,
-    TopicView,
-)
+from goqueue.model.membership import NodeRecord
+from goqueue.model.names import NodeId, PartitionIndex, TopicName, TopicPartition
+from goqueue.model.topics import UNKNOWN_STATE, BrokerView, PartitionView, TopicView
 from goqueue.state.metadata_keys import (
     BrokerConfigKey,
     BrokerKey,
     BrokerValue,
     DoorKey,
     GroupConfigKey,
+    NodeKey,
     PartitionKey,
-    PartitionValue,
     SingleKey,
     TopicKey,
     TopicValue,
-    broker_config_key,
-    broker_key,
+    decode_partition,
     decode_value,
-    door_key,
-    group_config_key,
     parse_key,
-    partition_key,
-    topic_key,
 )
 
 NO_CONTROLLER: Final = NodeId(-1)
 
+# A key, its value (None where it was deleted) and the revision at which that was written.
+KeyChange = tuple[str, bytes | None, int]
 
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
 
 
+class KnownNode(NamedTuple):
+    """What the cluster remembers of a node, and the revision of that key."""
+
+    record: NodeRecord
+    revision: int
+
+
+class Controller(NamedTuple):
+    """Who holds `/controller`, since which revision: who acts as controller compares it."""
+
+    node_id: NodeId = NO_CONTROLLER
+    revision: int = 0
+
+
+NOBODY: Final = Controller()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageChanges:
     """What differs between two images. A topic made anew under its old name is in both lists of
 
-    topics; partitions and settings are listed for topics that stay.
+    topics; partitions and settings are listed for topics that stay. A partition whose key was
+    written again has changed, whatever was written: its revision is another.
     """
 
     topics_created: tuple[TopicView, ...] = ()
@@ -59,6 +70,7 @@ class ImageChanges:
     partitions_added: tuple[TopicPartition, ...] = ()
     partitions_changed: tuple[TopicPartition, ...] = ()
     brokers_changed: tuple[NodeId, ...] = ()
+    nodes_changed: tuple[NodeId, ...] = ()
     # None stands for the settings of all brokers.
     broker_configs_changed: tuple[NodeId | None, ...] = ()
     group_configs_changed: tuple[str, ...] = ()
@@ -78,11 +90,13 @@ class _Edits:
 
     topics: dict[TopicName, _TopicEdits] = field(default_factory=dict)
     brokers: dict[NodeId, BrokerView | None] = field(default_factory=dict)
+    nodes: dict[NodeId, KnownNode | None] = field(default_factory=dict)
     broker_configs: dict[NodeId | None, Mapping[str, str] | None] = field(default_factory=dict)
     group_configs: dict[str, Mapping[str, str] | None] = field(default_factory=dict)
     door_entries: dict[DoorKey, bytes | None] = field(default_factory=dict)
     cluster_id: str | None = None
-    controller_id: NodeId | None = None
+    feature_level: int | None = None
+    controller: Controller | None = None
     next_producer_id: int | None = None
 
     def topic(self, name: TopicName) -> _TopicEdits:
@@ -93,8 +107,10 @@ class _Edits:
 class MetadataImage:
     revision: int = 0
     cluster_id: str = ""
-    controller_id: NodeId = NO_CONTROLLER
+    feature_level: int = 0
+    controller: Controller = NOBODY
     brokers: Mapping[NodeId, BrokerView] = field(default_factory=dict)
+    nodes: Mapping[NodeId, KnownNode] = field(default_factory=dict)
     topics: Mapping[str, TopicView] = field(default_factory=dict)
     topics_by_id: Mapping[UUID, TopicView] = field(default_factory=dict)
     broker_configs: Mapping[NodeId | None, Mapping[str, str]] = field(default_factory=dict)
@@ -110,28 +126,32 @@ class MetadataImage:
         return cls()
 
     @classmethod
-    def load(cls, entries: Iterable[tuple[str, bytes]], *, revision: int) -> "MetadataImage":
+    def load(cls, entries: Iterable[tuple[str, bytes, int]], *, revision: int) -> "MetadataImage":
         """The image of everything that is stored, from one read."""
         return cls().apply(revision, entries)[0]
+
+    @property
+    def controller_id(self) -> NodeId:
+        return self.controller.node_id
+
+    def admitted(self) -> dict[NodeId, int]:
+        """The brokers that may lead and follow, with their epochs: what they said of their folder
+        is taken into account. A node of one says nothing."""
+        return {
+            node_id: broker.epoch
+            for node_id, broker in self.brokers.items()
+            if broker.registration is None
+            or (node_id in self.nodes and self.nodes[node_id].record.broker_epoch == broker.epoch)
+        }
 
     def broker_config(self, node_id: NodeId | None) -> Mapping[str, str]:
         """Dynamic settings of one broker; of all brokers for None."""
         return self.broker_configs.get(node_id, {})
 
-    def known_keys(self) -> Iterator[str]:
-        """The keys that this image was made from and that can be deleted."""
-        yield from map(broker_key, self.brokers)
-        yield from map(broker_config_key, self.broker_configs)
-        yield from map(group_config_key, self.group_configs)
-        yield from (door_key(*key) for key in self.door_entries)
-        for topic in self.topics.values():
-            yield topic_key(topic.name)
-            yield from (partition_key(topic.name, p.index) for p in topic.partitions)
-
     def apply(
-        self, revision: int, changes: Iterable[tuple[str, bytes | None]]
+        self, revision: int, changes: Iterable[KeyChange]
     ) -> tuple["MetadataImage", ImageChanges]:
-        """The image after `changes` (key and value; None where deleted), and what differs."""
+        """The image after `changes`, and what differs."""
         edits = _gather(changes)
         brokers = _edited(self.brokers, edits.brokers)
         topics, topics_by_id, strays = self.topics, self.topics_by_id, self._strays
@@ -143,8 +163,10 @@ class MetadataImage:
         image = MetadataImage(
             revision=revision,
             cluster_id=_first(edits.cluster_id, self.cluster_id),
-            controller_id=_first(edits.controller_id, self.controller_id),
+            feature_level=_first(edits.feature_level, self.feature_level),
+            controller=_first(edits.controller, self.controller),
             brokers=brokers,
+            nodes=_edited(self.nodes, edits.nodes),
             topics=topics,
             topics_by_id=topics_by_id,
             broker_configs=_edited(self.broker_configs, edits.broker_configs),
@@ -176,18 +198,26 @@ class MetadataImage:
 # --- reading changes ----------------------------------------------------------------------
 
 
-def _gather(changes: Iterable[tuple[str, bytes | None]]) -> _Edits:
+def _gather(changes: Iterable[KeyChange]) -> _Edits:
     edits = _Edits()
-    for key, value in changes:
+    for key, value, revision in changes:
         match parse_key(key):
             case PartitionKey(topic, partition):
-                edits.topic(topic).partitions[partition] = _partition(key, partition, value)
+                edits.topic(topic).partitions[partition] = _partition(
+                    key, partition, value, revision
+                )
             case TopicKey(name):
                 topic_edits = edits.topic(name)
                 topic_edits.is_value_edited = True
                 topic_edits.value = None if value is None else decode_value(key, value, TopicValue)
             case BrokerKey(node_id):
-                edits.brokers[node_id] = _broker(key, node_id, value)
+                edits.brokers[node_id] = _broker(key, node_id, value, revision)
+            case NodeKey(node_id):
+                edits.nodes[node_id] = (
+                    None
+                    if value is None
+                    else KnownNode(decode_value(key, value, NodeRecord), revision)
+                )
             case GroupConfigKey(group):
                 edits.group_configs[group] = (
                     None if value is None else decode_value(key, value, dict[str, str])
@@ -198,32 +228,50 @@ def _gather(changes: Iterable[tuple[str, bytes | None]]) -> _Edits:
                 )
             case DoorKey() as door_entry:
                 edits.door_entries[door_entry] = value
-            case SingleKey.CLUSTER_ID:
-                edits.cluster_id = "" if value is None else decode_value(key, value, str)
-            case SingleKey.CONTROLLER:
-                edits.controller_id = (
-                    NO_CONTROLLER if value is None else NodeId(decode_value(key, value, int))
-                )
-            case SingleKey.PRODUCER_IDS:
-                edits.next_producer_id = 0 if value is None else decode_value(key, value, int)
+            case SingleKey() as single:
+                _gather_single(edits, single, value, revision)
             case None:
                 # Something that other parts keep in the store.
                 pass
     return edits
 
 
-def _partition(key: str, index: PartitionIndex, value: bytes | None) -> PartitionView | None:
-    if value is None:
-        return None
-    stored = decode_value(key, value, PartitionValue)
-    return PartitionView(index, stored.leader, stored.leader_epoch, stored.replicas, stored.isr)
+def _gather_single(edits: _Edits, single: SingleKey, value: bytes | None, revision: int) -> None:
+    key = single.value
+    match single:
+        case SingleKey.CLUSTER_ID:
+            edits.cluster_id = "" if value is None else decode_value(key, value, str)
+        case SingleKey.FEATURE_LEVEL:
+            edits.feature_level = 0 if value is None else decode_value(key, value, int)
+        case SingleKey.CONTROLLER:
+            edits.controller = (
+                NOBODY
+                if value is None
+                else Controller(NodeId(decode_value(key, value, int)), revision)
+            )
+        case SingleKey.PRODUCER_IDS:
+            edits.next_producer_id = 0 if value is None else decode_value(key, value, int)
 
 
-def _broker(key: str, node_id: NodeId, value: bytes | None) -> BrokerView | None:
+def _partition(
+    key: str, index: PartitionIndex, value: bytes | None, revision: int
+) -> PartitionView | None:
+    return None if value is None else PartitionView(index, decode_partition(key, value), revision)
+
+
+def _broker(key: str, node_id: NodeId, value: bytes | None, revision: int) -> BrokerView | None:
     if value is None:
         return None
     stored = decode_value(key, value, BrokerValue)
-    return BrokerView(node_id, stored.host, stored.kafka_port, stored.http_port, stored.rack)
+    return BrokerView(
+        node_id,
+        stored.host,
+        stored.kafka_port,
+        stored.http_port,
+        stored.rack,
+        revision,
+        stored.registration,
+    )
 
 
 # --- building the next image --------------------------------------------------------------
@@ -242,7 +290,7 @@ def _edited(before: Mapping[K, V], edits: Mapping[K, V | None]) -> Mapping[K, V]
 
 
 def _unknown_partition(index: int) -> PartitionView:
-    return PartitionView(PartitionIndex(index), NO_LEADER, _NO_LEADER_EPOCH, (), ())
+    return PartitionView(PartitionIndex(index), UNKNOWN_STATE, 0)
 
 
 def _edited_topic(
@@ -316,6 +364,11 @@ def _compare(before: MetadataImage, after: MetadataImage, edits: _Edits) -> Imag
             for node_id in edits.brokers
             if before.brokers.get(node_id) != after.brokers.get(node_id)
         ),
+        nodes_changed=tuple(
+            node_id
+            for node_id in edits.nodes
+            if before.nodes.get(node_id) != after.nodes.get(node_id)
+        ),
         group_configs_changed=tuple(
             group
             for group in edits.group_configs
@@ -326,10 +379,10 @@ def _compare(before: MetadataImage, after: MetadataImage, edits: _Edits) -> Imag
             for node_id in edits.broker_configs
             if before.broker_config(node_id) != after.broker_config(node_id)
         ),
-        controller_changed=before.controller_id != after.controller_id,
+        controller_changed=before.controller != after.controller,
     )
 
 
 def _is_same_state(one: PartitionView, other: PartitionView) -> bool:
     """Whether the stored parts agree; `offline` follows from the brokers."""
-    return replace(one, offline=()) == replace(other, offline=())
+    return one.revision == other.revision and one.state == other.state

@@ -1,10 +1,12 @@
 """Which metadata keys there are, and what their values look like (JSON).
 
     /cluster/id                      the cluster's id
+    /cluster/feature-level           what all brokers understand: newer forms wait until it rises
     /controller                      node id of the controller
-    /brokers/<node id>               how to reach a broker
+    /nodes/<node id>                 what is remembered of a node, also while it is down
+    /brokers/<node id>               how to reach a broker; in a cluster, under its lease
     /topics/<topic>                  id, number of partitions, own settings
-    /partitions/<topic>/<index>      leader, epoch, replicas, in-sync replicas
+    /partitions/<topic>/<index>      `PartitionState`: leader, epoch, replicas, who is in sync
     /configs/brokers/<node id>       dynamic settings of one broker; `default` for all of them
     /configs/groups/<group>          a group's own settings
     /producer-ids/next               the first producer id that no broker has taken yet
@@ -22,12 +24,16 @@ from uuid import UUID
 import msgspec
 
 from goqueue.model.errors import MetadataCorrupt
+from goqueue.model.membership import NodeRecord, Registration
 from goqueue.model.names import NodeId, PartitionIndex, TopicName
+from goqueue.model.replication import Member, PartitionState
 
 ROOT_PREFIX: Final = "/"
 CLUSTER_ID_KEY: Final = "/cluster/id"
+FEATURE_LEVEL_KEY: Final = "/cluster/feature-level"
 CONTROLLER_KEY: Final = "/controller"
 PRODUCER_IDS_KEY: Final = "/producer-ids/next"
+NODES_PREFIX: Final = "/nodes/"
 BROKERS_PREFIX: Final = "/brokers/"
 TOPICS_PREFIX: Final = "/topics/"
 PARTITIONS_PREFIX: Final = "/partitions/"
@@ -37,6 +43,8 @@ GROUP_CONFIGS_PREFIX: Final = "/configs/groups/"
 _ALL_BROKERS: Final = "default"
 
 
+# Of members that never registered: a node of one.
+NO_BROKER_EPOCH: Final = 0
 # Kafka's: a broker that restarts throws away less than this, and asks seldom.
 PRODUCER_ID_BLOCK_SIZE: Final = 1_000
 
@@ -54,7 +62,9 @@ class TopicValue(msgspec.Struct, frozen=True, kw_only=True):
     config: Mapping[str, str] = {}
 
 
-class PartitionValue(msgspec.Struct, frozen=True, kw_only=True):
+class _PartitionOfOneNode(msgspec.Struct, frozen=True, kw_only=True):
+    """How partitions were stored before several brokers could share one."""
+
     leader: NodeId
     leader_epoch: int
     replicas: tuple[NodeId, ...]
@@ -62,10 +72,13 @@ class PartitionValue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BrokerValue(msgspec.Struct, frozen=True, kw_only=True):
+    """`registration` is what a broker of a cluster says of its folder."""
+
     host: str
     kafka_port: int
     http_port: int
     rack: str | None = None
+    registration: Registration | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +92,10 @@ class ProducerIdBlock:
 
 def broker_key(node_id: NodeId) -> str:
     return f"{BROKERS_PREFIX}{node_id}"
+
+
+def node_key(node_id: NodeId) -> str:
+    return f"{NODES_PREFIX}{node_id}"
 
 
 def topic_key(name: str) -> str:
@@ -113,6 +130,10 @@ def cluster_id_entry(cluster_id: str) -> Entry:
     return Entry(CLUSTER_ID_KEY, msgspec.json.encode(cluster_id))
 
 
+def feature_level_entry(level: int) -> Entry:
+    return Entry(FEATURE_LEVEL_KEY, msgspec.json.encode(level))
+
+
 def controller_entry(node_id: NodeId) -> Entry:
     return Entry(CONTROLLER_KEY, msgspec.json.encode(node_id))
 
@@ -121,12 +142,16 @@ def broker_entry(node_id: NodeId, value: BrokerValue) -> Entry:
     return Entry(broker_key(node_id), msgspec.json.encode(value))
 
 
+def node_entry(node_id: NodeId, record: NodeRecord) -> Entry:
+    return Entry(node_key(node_id), msgspec.json.encode(record))
+
+
 def topic_entry(name: str, value: TopicValue) -> Entry:
     return Entry(topic_key(name), msgspec.json.encode(value))
 
 
-def partition_entry(topic: str, index: int, value: PartitionValue) -> Entry:
-    return Entry(partition_key(topic, index), msgspec.json.encode(value))
+def partition_entry(topic: str, index: int, state: PartitionState) -> Entry:
+    return Entry(partition_key(topic, index), msgspec.json.encode(state))
 
 
 def broker_config_entry(node_id: NodeId | None, config: Mapping[str, str]) -> Entry:
@@ -137,18 +162,21 @@ def group_config_entry(group: str, config: Mapping[str, str]) -> Entry:
     return Entry(group_config_key(group), msgspec.json.encode(config))
 
 
+def new_partition(replicas: Sequence[NodeId]) -> PartitionState:
+    return PartitionState(
+        leader=replicas[0],
+        leader_epoch=0,
+        replicas=tuple(replicas),
+        in_sync=tuple(Member(node, NO_BROKER_EPOCH) for node in replicas),
+    )
+
+
 def new_partition_entries(
     topic: str, first_index: int, assignments: Iterable[Sequence[NodeId]]
 ) -> list[Entry]:
     """Partitions from `first_index` on; each led by the first of its replicas, all in sync."""
     return [
-        partition_entry(
-            topic,
-            index,
-            PartitionValue(
-                leader=replicas[0], leader_epoch=0, replicas=tuple(replicas), isr=tuple(replicas)
-            ),
-        )
+        partition_entry(topic, index, new_partition(replicas))
         for index, replicas in enumerate(assignments, first_index)
     ]
 
@@ -181,11 +209,16 @@ class SingleKey(Enum):
     """Keys that there is one of."""
 
     CLUSTER_ID = CLUSTER_ID_KEY
+    FEATURE_LEVEL = FEATURE_LEVEL_KEY
     CONTROLLER = CONTROLLER_KEY
     PRODUCER_IDS = PRODUCER_IDS_KEY
 
 
 class BrokerKey(NamedTuple):
+    node_id: NodeId
+
+
+class NodeKey(NamedTuple):
     node_id: NodeId
 
 
@@ -212,7 +245,14 @@ class DoorKey(NamedTuple):
 
 
 MetadataKey = (
-    SingleKey | BrokerKey | TopicKey | PartitionKey | BrokerConfigKey | GroupConfigKey | DoorKey
+    SingleKey
+    | NodeKey
+    | BrokerKey
+    | TopicKey
+    | PartitionKey
+    | BrokerConfigKey
+    | GroupConfigKey
+    | DoorKey
 )
 
 _SINGLE_KEYS: Final = {single.value: single for single in SingleKey}
@@ -235,6 +275,7 @@ def _broker_config_key_of(rest: str) -> BrokerConfigKey:
 _KEYS_UNDER: Final[tuple[tuple[str, Callable[[str], MetadataKey]], ...]] = (
     (PARTITIONS_PREFIX, _partition_key_of),
     (TOPICS_PREFIX, lambda rest: TopicKey(TopicName(rest))),
+    (NODES_PREFIX, lambda rest: NodeKey(NodeId(int(rest)))),
     (BROKERS_PREFIX, lambda rest: BrokerKey(NodeId(int(rest)))),
     (BROKER_CONFIGS_PREFIX, _broker_config_key_of),
     (GROUP_CONFIGS_PREFIX, GroupConfigKey),
@@ -259,4 +300,25 @@ def decode_value(key: str, value: bytes, value_type: type[T]) -> T:
     try:
         return msgspec.json.decode(value, type=value_type)
     except msgspec.MsgspecError as error:
-        raise MetadataCorrupt(f"metadata key {key!r} has a bad value: {error}") from error
+        raise _bad_value(key, error) from error
+
+
+def _bad_value(key: str, error: msgspec.MsgspecError) -> MetadataCorrupt:
+    return MetadataCorrupt(f"metadata key {key!r} has a bad value: {error}")
+
+
+def decode_partition(key: str, value: bytes) -> PartitionState:
+    """A partition as it is stored today, or as a node of one stored it earlier."""
+    try:
+        return msgspec.json.decode(value, type=PartitionState)
+    except msgspec.MsgspecError as error:
+        try:
+            earlier = msgspec.json.decode(value, type=_PartitionOfOneNode)
+        except msgspec.MsgspecError:
+            raise _bad_value(key, error) from error
+    return PartitionState(
+        leader=earlier.leader,
+        leader_epoch=earlier.leader_epoch,
+        replicas=earlier.replicas,
+        in_sync=tuple(Member(node, NO_BROKER_EPOCH) for node in earlier.isr),
+    )

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from goqueue.metadata.store import Compare, Get, KeyValue, LeaseId, Op, Put
 from goqueue.model.names import NodeId, TopicPartition, topic_partition
+from goqueue.model.replication import Member, PartitionState
 from goqueue.state.controller.elections import LogEnd
 from goqueue.state.controller.planning import (
     Admit,
@@ -32,7 +33,6 @@ from goqueue.state.replication.following import (
     diverging,
 )
 from goqueue.state.replication.leading import FetchVerdict, Leading, Proposal
-from goqueue.state.replication.partition_state import Member, PartitionState
 from tests.sim.replication.checker import Violation
 from tests.sim.replication.disk import Record, SimLog
 from tests.sim.replication.store import Answer, is_deletion

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from goqueue.model.replication import Member, PartitionState
 from goqueue.state.controller import elections, planning
 from goqueue.state.membership import identity
 from goqueue.state.membership.identity import Continuity
 from goqueue.state.replication import in_sync
 from goqueue.state.replication.following import Following, Ignore, Records
 from goqueue.state.replication.leading import Leading, Proposal
-from goqueue.state.replication.partition_state import Member, PartitionState
 from tests.sim.replication import world
 from tests.sim.replication.broker import Broker, Replica
 

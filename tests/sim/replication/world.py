@@ -7,9 +7,9 @@ from uuid import UUID
 
 from goqueue.metadata.store import Compare, LeaseId, Op, Put
 from goqueue.model.names import NO_LEADER, NodeId
+from goqueue.model.replication import PartitionState
 from goqueue.state.membership.identity import stopped
 from goqueue.state.replication.in_sync import with_min_in_sync
-from goqueue.state.replication.partition_state import PartitionState
 from tests.sim.replication.broker import CONTROLLER, Broker, node_key, partition_key
 from tests.sim.replication.checker import Checker, Violation
 from tests.sim.replication.disk import Disk, SimLog

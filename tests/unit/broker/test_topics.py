@@ -7,6 +7,7 @@ import pytest
 
 from goqueue.broker.node import Node
 from goqueue.broker.own_grants import own_state
+from goqueue.metadata import LocalStore
 from goqueue.model.broker_config import broker_config
 from goqueue.model.configs import (
     ConfigChange,
@@ -30,6 +31,7 @@ from goqueue.model.errors import (
 from goqueue.model.records import NewRecord
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
+from goqueue.state import metadata_keys as keys
 from goqueue.storage.disk import Disk
 from tests.callers import ANYONE
 from tests.loop_turns import result_and_turns
@@ -49,6 +51,26 @@ def test_a_topic_is_there_after_a_restart_with_id_partitions_and_settings(
             assert broker.topic("orders") == made.topic
             assert broker.topic_by_id(made.topic.id).name == "orders"
             assert broker.partition("orders", 1).config.retention_ms == 5000
+
+    asyncio.run(scenario())
+
+
+def test_a_folder_from_before_there_were_clusters_opens_unchanged(
+    open_broker: OpenBroker, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await BrokerService(broker).topics.create(ANYONE, NewTopic(name="orders", partitions=2))
+            await publish(broker, "orders", [NewRecord(value=b"kept")], partition=1)
+        store = await LocalStore.open(tmp_path / "data" / "metadata")
+        for kv in (await store.get_prefix(keys.PARTITIONS_PREFIX)).kvs:
+            earlier = b'{"leader":0,"leader_epoch":0,"replicas":[0],"isr":[0]}'
+            await store.put(kv.key, earlier)
+        await store.close()
+        async with open_broker() as broker:
+            view = broker.topic("orders").partitions[1]
+            assert (view.leader, view.replicas, view.isr) == (0, (0,), (0,))
+            assert broker.partition("orders", 1).high_watermark == 1
 
     asyncio.run(scenario())
 

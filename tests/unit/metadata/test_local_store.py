@@ -347,7 +347,7 @@ def test_lease_runs_out_by_itself(tmp_path: Path) -> None:
         store = await LocalStore.open(tmp_path)
         watch = store.watch("/a", 3)
         await store.put("/a", b"", await store.grant_lease(20))
-        assert (await within(anext(watch))).changes == (("/a", None),)
+        assert (await within(anext(watch))).changes == (("/a", None, 3),)
         await store.close()
 
     asyncio.run(scenario())
@@ -379,7 +379,7 @@ def test_watch_from_before_a_restart(tmp_path: Path) -> None:
         await store.close()
         store = await LocalStore.open(tmp_path)
         watch = store.watch("/", 3)
-        assert (await within(anext(watch))).changes == (("/a", b"2"),)
+        assert (await within(anext(watch))).changes == (("/a", b"2", 3),)
         await store.close()
 
     asyncio.run(scenario())

@@ -13,7 +13,7 @@ from goqueue.model.errors import (
     ShuttingDown,
 )
 from goqueue.state import metadata_keys as keys
-from goqueue.state.metadata_image import ImageChanges, MetadataImage
+from goqueue.state.metadata_image import ImageChanges, KeyChange, MetadataImage
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class MetadataFollower:
     async def load(self) -> None:
         found = await self._store.get_prefix(keys.ROOT_PREFIX)
         self.image = MetadataImage.load(
-            ((kv.key, kv.value) for kv in found.kvs), revision=found.revision
+            ((kv.key, kv.value, kv.mod_revision) for kv in found.kvs), revision=found.revision
         )
         self._key_revisions = {kv.key: kv.mod_revision for kv in found.kvs}
         self._applied_revision = found.revision
@@ -146,7 +146,7 @@ class MetadataFollower:
 
     async def _apply_batch(self, batch: WatchBatch) -> None:
         changes = batch.changes
-        if (keys.CLUSTER_ID_KEY, None) in changes:
+        if any(key == keys.CLUSTER_ID_KEY and value is None for key, value, _ in changes):
             raise MetadataUnavailable(
                 f"{keys.CLUSTER_ID_KEY} was deleted from the metadata store: this broker goes on "
                 "with what it knew before; restore the store from a backup"
@@ -170,14 +170,14 @@ class MetadataFollower:
         found = await self._store.get_prefix(keys.ROOT_PREFIX)
         self._check_same_store(found)
         stored = {kv.key: kv.mod_revision for kv in found.kvs}
-        entries: list[tuple[str, bytes | None]] = [
-            (key, None) for key in self._key_revisions if key not in stored
+        entries: list[KeyChange] = [
+            (key, None, found.revision) for key in self._key_revisions if key not in stored
         ]
         changed = [kv for kv in found.kvs if self._key_revisions.get(kv.key) != kv.mod_revision]
         missed = [kv.key for kv in changed if kv.mod_revision <= self._applied_revision]
         if missed:
             logger.warning("the watch of the metadata store missed changes, such as %s", missed[0])
-        entries.extend((kv.key, kv.value) for kv in changed)
+        entries.extend((kv.key, kv.value, kv.mod_revision) for kv in changed)
         if entries or found.revision > self._applied_revision:
             await self._apply(found.revision, entries)
         self._key_revisions = stored
@@ -209,7 +209,7 @@ class MetadataFollower:
 
     # --- applying -------------------------------------------------------------------------
 
-    async def _apply(self, revision: int, entries: Iterable[tuple[str, bytes | None]]) -> None:
+    async def _apply(self, revision: int, entries: Iterable[KeyChange]) -> None:
         image, changes = self.image.apply(revision, entries)
         try:
             await self._prepare(changes, image)

@@ -305,7 +305,7 @@ def _proposed(
     name: TopicName, assignments: Sequence[tuple[NodeId, ...]], config: Mapping[str, str]
 ) -> TopicView:
     partitions = tuple(
-        PartitionView(PartitionIndex(index), replicas[0], 0, replicas, replicas)
+        PartitionView(PartitionIndex(index), keys.new_partition(replicas), 0)
         for index, replicas in enumerate(assignments)
     )
     return TopicView(name, uuid.UUID(int=0), partitions, dict(config))

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from goqueue.model.names import NodeId
+from goqueue.model.replication import Member, PartitionState
 from goqueue.state.replication.in_sync import gone, leaderless, led_by, taken_over_by, without
-from goqueue.state.replication.partition_state import Member, PartitionState
 
 
 class LogEnd(NamedTuple):

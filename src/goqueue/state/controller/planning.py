@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from goqueue.model.membership import NodeRecord, Registration
 from goqueue.model.names import NodeId, TopicPartition
+from goqueue.model.replication import Member, PartitionState
 from goqueue.state.controller.elections import LogEnd, elect
-from goqueue.state.membership.identity import Continuity, NodeRecord, Registration, continuity
+from goqueue.state.membership.identity import Continuity, continuity
 from goqueue.state.replication.in_sync import continued, forgotten
-from goqueue.state.replication.partition_state import Member, PartitionState
 
 
 class Stored(NamedTuple):

@@ -13,6 +13,8 @@ from uuid import UUID
 
 import msgspec
 
+from goqueue.model.membership import NodeRecord, Registration
+
 # A folder that begins this often without being admitted once loses its continuity, not its data.
 TRAIL_MAX: Final = 64
 
@@ -31,26 +33,6 @@ class NodeIdentity(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def incarnation(self) -> UUID:
         return self.trail[-1]
-
-
-class Registration(msgspec.Struct, frozen=True, kw_only=True):
-    """What a broker says of itself when it registers."""
-
-    directory: UUID
-    trail: tuple[UUID, ...]
-    is_kept: bool
-
-    @property
-    def incarnation(self) -> UUID:
-        return self.trail[-1]
-
-
-class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What the cluster remembers of a node, also while it is down: the last one admitted."""
-
-    directory: UUID
-    incarnation: UUID
-    broker_epoch: int
 
 
 class Continuity(Enum):

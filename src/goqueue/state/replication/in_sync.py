@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from goqueue.model.names import NO_LEADER, NodeId
-from goqueue.state.replication.partition_state import Member, PartitionState
+from goqueue.model.replication import Member, PartitionState
 
 
 def without(state: PartitionState, nodes: Collection[NodeId]) -> PartitionState:

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from goqueue.model.names import NodeId
+from goqueue.model.replication import Member, PartitionState
 from goqueue.state.replication.in_sync import joined, without
-from goqueue.state.replication.partition_state import Member, PartitionState
 
 
 class FetchVerdict(Enum):

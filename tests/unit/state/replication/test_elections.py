@@ -4,7 +4,9 @@ from uuid import UUID
 
 import pytest
 
+from goqueue.model.membership import NodeRecord
 from goqueue.model.names import NO_LEADER, NodeId, topic_partition
+from goqueue.model.replication import Member, PartitionState
 from goqueue.state.controller.elections import LogEnd, elect
 from goqueue.state.controller.planning import (
     Admit,
@@ -18,7 +20,6 @@ from goqueue.state.controller.planning import (
 from goqueue.state.membership.identity import (
     Continuity,
     NodeIdentity,
-    NodeRecord,
     admitted,
     begun,
     continuity,
@@ -26,7 +27,6 @@ from goqueue.state.membership.identity import (
     stopped,
 )
 from goqueue.state.replication.in_sync import with_min_in_sync, without
-from goqueue.state.replication.partition_state import Member, PartitionState
 
 A, B, C = (NodeId(i) for i in range(3))
 ORDERS = topic_partition("orders", 0)

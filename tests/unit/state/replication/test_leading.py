@@ -1,9 +1,9 @@
 """A leader commits what all in sync have, and believes no change of that set before it is sure."""
 
 from goqueue.model.names import NodeId
+from goqueue.model.replication import Member, PartitionState
 from goqueue.state.replication.in_sync import joined, without
 from goqueue.state.replication.leading import FetchVerdict, Leading
-from goqueue.state.replication.partition_state import Member, PartitionState
 
 ME, SECOND, THIRD = (Member(NodeId(i), 10 + i) for i in range(3))
 LAG_MAX_MS = 1_000

@@ -1,0 +1,29 @@
+"""What a broker says of itself when it joins a cluster, and what the cluster remembers of it."""
+
+from uuid import UUID
+
+import msgspec
+
+
+class Registration(msgspec.Struct, frozen=True, kw_only=True):
+    """What a broker says of its folder when it registers (`state/membership/identity.py`)."""
+
+    directory: UUID
+    # The incarnation admitted last, and all that began after it.
+    trail: tuple[UUID, ...]
+    # Whether the logs hold all that they held when the first of the trail was admitted.
+    is_kept: bool
+
+    @property
+    def incarnation(self) -> UUID:
+        return self.trail[-1]
+
+
+class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What the cluster remembers of a node, also while it is down: the last one admitted."""
+
+    directory: UUID
+    incarnation: UUID
+    broker_epoch: int
+    # It is about to leave: it gets no new partitions, and hands over those it leads.
+    is_draining: bool = False
