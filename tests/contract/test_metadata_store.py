@@ -1,6 +1,7 @@
 """What every `MetadataStore` does. A new store joins by adding its harness to `HARNESSES`."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from functools import wraps
 from pathlib import Path
@@ -485,10 +486,12 @@ async def test_forgotten_history_is_an_error(harness: Harness) -> None:
     slow = store.watch("/a", 2)
     await store.put("/a", b"2")
     await harness.forget_history(store)
-    for watch in (slow, store.watch("/a", 2)):
-        with pytest.raises(CompactedRevision) as caught:
-            await take(watch, 1)
-        assert caught.value.oldest_revision > 2
+    # A watch may have read ahead of who waits for it.
+    with contextlib.suppress(CompactedRevision):
+        assert [batch.revision for batch in await take(slow, 1)] == [2]
+    with pytest.raises(CompactedRevision) as caught:
+        await take(store.watch("/a", 2), 1)
+    assert caught.value.oldest_revision > 2
     found = await store.get_prefix("/a")
     assert found.kvs[0].value == b"2"
     fresh = store.watch("/a", found.revision + 1)
