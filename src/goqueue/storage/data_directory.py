@@ -4,7 +4,7 @@ broker.lock      locked by the running broker
 format.json      version of this layout, cluster id
 clean-shutdown   there while no broker runs, if the last one stopped in order: where each log ended
 metadata/        the metadata store's
-logs/            a folder `<topic>-<partition>` per partition
+logs/            a folder `<topic>-<partition>` per partition, and those of deleted ones, marked
 strays/          folders of `logs` that the metadata does not know
 """
 
@@ -26,10 +26,10 @@ from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import TEMPORARY_SUFFIX, DamagedFile, load, save
 from goqueue.storage.open_file import OpenFile
 from goqueue.storage.partition_files import (
-    DELETED_FOLDER_SUFFIX,
     IDENTITY_FILE,
     PartitionIdentity,
-    remove_folder,
+    is_marked_deleted,
+    mark_deleted,
 )
 
 logger = logging.getLogger(__name__)
@@ -116,9 +116,6 @@ class DataDirectory:
         directory = cls(path, disk, lock, cluster_id=cluster_id, last_stop=last_stop)
         disk.mkdir(directory.metadata_path)
         disk.mkdir(directory.logs_path)
-        for name in disk.listdir(directory.logs_path):
-            if name.endswith(DELETED_FOLDER_SUFFIX):
-                remove_folder(disk, directory.logs_path / name)
         return directory
 
     @property
@@ -136,19 +133,37 @@ class DataDirectory:
         """Partitions that have a folder here, by their own word."""
         return self._partitions_in(self.logs_path)
 
+    def deleted_partitions(self) -> list[Path]:
+        """Folders that were marked, and are still there."""
+        names = sorted(filter(is_marked_deleted, self._disk.listdir(self.logs_path)))
+        return [self.logs_path / name for name in names]
+
+    def mark_deleted(self, tp: TopicPartition, topic_id: UUID) -> Path | None:
+        """Where the folder is now, if there is one and it is this topic's by its own word."""
+        found = self._partition_at(self.partition_path(tp))
+        if found is None or (found.tp, found.topic_id) != (tp, topic_id):
+            return None
+        return mark_deleted(self._disk, found.path, tp, topic_id)
+
+    def sync_logs(self) -> None:
+        """Renamed folders stay so."""
+        self._disk.fsync_dir(self.logs_path)
+
     def _partitions_in(self, folder: Path) -> list[PartitionFolder]:
-        found = []
-        for name in sorted(self._disk.listdir(folder)):
-            path = folder / name
-            try:
-                identity = load(self._disk, path / IDENTITY_FILE, PartitionIdentity)
-            except (OSError, DamagedFile) as error:
-                logger.warning("%s is left alone, whose it is cannot be read: %s", path, error)
-                continue
-            if identity is not None:
-                tp = topic_partition(identity.topic, identity.partition)
-                found.append(PartitionFolder(tp, identity.topic_id, path))
-        return found
+        names = sorted(self._disk.listdir(folder))
+        found = (self._partition_at(folder / name) for name in names if not is_marked_deleted(name))
+        return [partition for partition in found if partition is not None]
+
+    def _partition_at(self, path: Path) -> PartitionFolder | None:
+        try:
+            identity = load(self._disk, path / IDENTITY_FILE, PartitionIdentity)
+        except (OSError, DamagedFile) as error:
+            logger.warning("%s is left alone, whose it is cannot be read: %s", path, error)
+            return None
+        if identity is None:
+            return None
+        tp = topic_partition(identity.topic, identity.partition)
+        return PartitionFolder(tp, identity.topic_id, path)
 
     def set_aside(self, stray: PartitionFolder) -> Path:
         """Keep a folder where no broker serves or deletes it; returns its new place."""

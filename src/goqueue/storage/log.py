@@ -17,7 +17,7 @@ from goqueue.storage.damage import Damage
 from goqueue.storage.disk import Disk
 from goqueue.storage.open_segments import OpenSegments
 from goqueue.storage.opening import OpenedPartition, open_partition
-from goqueue.storage.partition_files import delete_folder
+from goqueue.storage.partition_files import mark_deleted
 from goqueue.storage.reading import LogRead, LogReader, read_one_batch
 from goqueue.storage.retention import find_expired
 from goqueue.storage.rolling import is_full, is_old
@@ -470,11 +470,11 @@ class PartitionLog:
         self._health.end("the log is closed")
         self._segments.release()
 
-    def delete(self) -> None:
-        """Remove the log from disk."""
+    def mark_deleted(self) -> Path:
+        """End the log, and mark its folder as one to be removed; returns its new name."""
         self._health.end("the log was deleted")
         self._segments.release()
         try:
-            delete_folder(self.disk, self.path, self.name, self.topic_id)
+            return mark_deleted(self.disk, self.path, self.name, self.topic_id)
         except OSError as error:
             raise PartitionOffline(f"{self.name}: deletion failed: {error}") from error

@@ -1,5 +1,7 @@
 """What lies in a partition's folder beside its segments."""
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -12,8 +14,9 @@ from goqueue.storage.disk import Disk
 IDENTITY_FILE: Final = "partition.json"
 CHECKPOINT_FILE: Final = "checkpoint.json"
 EPOCHS_FILE: Final = "leader-epochs.json"
-# Folders with this ending are on their way out; no partition's own name ends so.
-DELETED_FOLDER_SUFFIX: Final = ".deleted"
+# Folders of deleted partitions, by topic id: a topic's name can be as long as file names get. No
+# partition's own name ends so.
+_DELETED_FOLDER: Final = re.compile(r"[0-9a-f]{32}-[0-9]+\.deleted", re.ASCII)
 
 
 class PartitionIdentity(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,19 +25,25 @@ class PartitionIdentity(msgspec.Struct, frozen=True, kw_only=True):
     topic_id: UUID
 
 
-def remove_folder(disk: Disk, folder: Path) -> None:
-    """Delete a partition's folder with its files."""
+def mark_deleted(disk: Disk, folder: Path, name: TopicPartition, topic_id: UUID) -> Path:
+    """Rename a partition's folder; from then on it is removed, if not now then by the next start.
+
+    A crash half-way leaves no half partition. The caller syncs the folder above: once for all
+    partitions of a topic.
+    """
+    marked = folder.with_name(f"{topic_id.hex}-{name.partition}.deleted")
+    disk.rename(folder, marked)
+    return marked
+
+
+def is_marked_deleted(name: str) -> bool:
+    return _DELETED_FOLDER.fullmatch(name) is not None
+
+
+def remove_folder(disk: Disk, folder: Path, *, is_over: Callable[[], bool] = lambda: False) -> None:
+    """Delete a partition's folder with its files, or as much of it as there is time for."""
     for name in disk.listdir(folder):
+        if is_over():
+            return
         disk.unlink(folder / name)
     disk.rmdir(folder)
-
-
-def delete_folder(disk: Disk, folder: Path, name: TopicPartition, topic_id: UUID) -> None:
-    """Delete a partition's folder so that a crash half-way leaves no half partition.
-
-    The new name goes by the topic's id: a topic's name can be as long as file names get.
-    """
-    doomed = folder.with_name(f"{topic_id.hex}-{name.partition}{DELETED_FOLDER_SUFFIX}")
-    disk.rename(folder, doomed)
-    disk.fsync_dir(doomed.parent)
-    remove_folder(disk, doomed)

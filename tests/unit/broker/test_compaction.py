@@ -270,7 +270,7 @@ async def test_a_topic_can_be_deleted_while_it_is_compacted(
             partition = await fill(broker)
             await until(lambda: partition.compacting is not None and StuckWorker.started.is_set())
             await BrokerService(broker).topics.delete(ANYONE, TOPIC)
-            assert not list((tmp_path / "data" / "logs").iterdir())
+            await until(lambda: not list((tmp_path / "data" / "logs").iterdir()))
             assert StuckWorker.killed.is_set()
             assert broker.compactor.counts.failures == 0
 

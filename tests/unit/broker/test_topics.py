@@ -1,4 +1,5 @@
 import asyncio
+import errno
 import shutil
 import threading
 from pathlib import Path
@@ -33,6 +34,7 @@ from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
 from goqueue.state import metadata_keys as keys
 from goqueue.storage.disk import Disk
+from tests.busy_machine import stretched
 from tests.callers import ANYONE
 from tests.loop_turns import result_and_turns
 from tests.publishing import publish
@@ -152,26 +154,102 @@ def test_creating_one_topic_many_times_at_once_makes_it_once(open_broker: OpenBr
     asyncio.run(scenario())
 
 
-def test_the_loop_does_not_wait_for_the_disk_while_a_topic_is_deleted(tmp_path: Path) -> None:
-    threads: set[int] = set()
+class HeldUnlinks(Disk):
+    """Files of deleted partitions go when `may_go` is set, or not at all; notes the threads that
+    remove them.
+    """
 
-    class NotingDisk(Disk):
-        def unlink(self, path: Path) -> None:
-            if ".deleted" in str(path):
-                threads.add(threading.get_ident())
-            super().unlink(path)
+    def __init__(self, *, fails: bool = False) -> None:
+        super().__init__()
+        self.fails = fails
+        self.may_go = threading.Event()
+        self.threads: set[int] = set()
+
+    def unlink(self, path: Path) -> None:
+        if path.parent.suffix == ".deleted" and self.fails:
+            raise OSError(errno.EIO, "cannot be removed")
+        if path.parent.suffix == ".deleted":
+            self.threads.add(threading.get_ident())
+            assert self.may_go.wait(60)
+        super().unlink(path)
+
+
+async def marked_left(data: Path, count: int) -> None:
+    async with asyncio.timeout(stretched(30)):
+        while len(list((data / "logs").glob("*.deleted"))) != count:
+            await asyncio.sleep(0.01)
+
+
+def test_a_topic_is_deleted_before_its_files_are(tmp_path: Path) -> None:
+    disk, data = HeldUnlinks(), tmp_path / "data"
 
     async def scenario() -> None:
-        config = broker_config({"data.dir": str(tmp_path / "data")})
-        broker = await Node.open(config, disk=NotingDisk())
+        broker = await Node.open(broker_config({"data.dir": str(data)}), disk=disk)
         topics = BrokerService(broker).topics
         await topics.create(ANYONE, NewTopic(name="orders", partitions=3))
+        await publish(broker, "orders", [NewRecord(value=b"old")])
         await topics.delete(ANYONE, "orders")
+        assert "orders" not in broker.image.topics
+        # It may be made anew, and used, while the old files are still there.
+        await topics.create(ANYONE, NewTopic(name="orders", partitions=3))
+        await marked_left(data, 3)
+        assert broker.partition("orders", 0).high_watermark == 0
+        await publish(broker, "orders", [NewRecord(value=b"new")])
+        disk.may_go.set()
+        await marked_left(data, 0)
+        assert await broker.close()
+
+    asyncio.run(scenario())
+    assert disk.threads
+    assert threading.get_ident() not in disk.threads
+    assert len(list((data / "logs").glob("orders-*"))) == 3
+
+
+def test_a_start_goes_on_removing_what_was_marked(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    config = broker_config({"data.dir": str(data)})
+    stranger = data / "logs" / "notes.deleted"
+
+    async def scenario() -> None:
+        broker = await Node.open(config, disk=HeldUnlinks(fails=True))
+        topics = BrokerService(broker).topics
+        await topics.create(ANYONE, NewTopic(name="orders", partitions=3))
+        await topics.create(ANYONE, NewTopic(name="kept", partitions=1))
+        await topics.delete(ANYONE, "orders")
+        await marked_left(data, 3)
+        await broker.close()
+        stranger.write_text("a file of somebody's")
+        broker = await Node.open(config)
+        await marked_left(data, 1)
+        assert [str(partition.name) for partition in broker.hosted] == ["kept-0"]
+        assert await broker.close()
+
+    asyncio.run(scenario())
+    assert stranger.exists()
+    assert not (data / "strays").exists()
+
+
+def test_a_partition_that_could_not_be_opened_goes_with_its_topic(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    config = broker_config({"data.dir": str(data)})
+
+    async def scenario() -> None:
+        broker = await Node.open(config)
+        await BrokerService(broker).topics.create(ANYONE, NewTopic(name="orders", partitions=1))
+        await broker.close()
+        epochs = data / "logs" / "orders-0" / "leader-epochs.json"
+        epochs.unlink(missing_ok=True)
+        epochs.mkdir()
+        broker = await Node.open(config)
+        topics = BrokerService(broker).topics
+        assert broker.hosted.offline
+        await topics.delete(ANYONE, "orders")
+        await topics.create(ANYONE, NewTopic(name="orders", partitions=1))
+        assert not broker.hosted.offline
+        await publish(broker, "orders", [NewRecord(value=b"new")])
         await broker.close()
 
     asyncio.run(scenario())
-    assert threads
-    assert threading.get_ident() not in threads
 
 
 def test_a_deleted_topic_is_gone_with_its_files_and_may_be_made_anew(

@@ -105,20 +105,25 @@ def test_stored_partitions_are_told_by_their_folders(tmp_path: Path) -> None:
     assert directory.stored_partitions() == [(NAME, TOPIC_ID, path)]
 
 
-def test_a_deletion_that_was_interrupted_is_finished(tmp_path: Path) -> None:
-    disk = FaultyDisk()
-    directory = DataDirectory.open(tmp_path, disk)
+def test_a_marked_folder_is_known_as_such_by_its_name_only(tmp_path: Path) -> None:
+    directory = DataDirectory.open(tmp_path)
     longest = topic_partition("t" * 249, 9_999)
-    log = open_log(directory.partition_path(longest), disk=disk, topic_id=UUID(int=5))
+    log = open_log(directory.partition_path(longest), topic_id=UUID(int=5))
     append(log, b"x")
-    disk.inject("unlink", errno.EIO)
-    with pytest.raises(Exception, match="deletion failed"):
-        log.delete()
-    directory.close(None)
-    disk.heal()
-    assert [path.suffix for path in directory.logs_path.iterdir()] == [".deleted"]
+    marked = log.mark_deleted()
+    for stranger in ("notes.deleted", "0" * 32 + "-1.deleted.bak", "-0.deleted"):
+        (directory.logs_path / stranger).mkdir()
 
-    directory = DataDirectory.open(tmp_path, disk)
-
-    assert list(directory.logs_path.iterdir()) == []
+    assert directory.deleted_partitions() == [marked]
     assert directory.stored_partitions() == []
+
+
+def test_only_a_folder_of_the_topic_itself_is_marked(tmp_path: Path) -> None:
+    directory = DataDirectory.open(tmp_path)
+    path = directory.partition_path(NAME)
+    open_log(path, topic_id=TOPIC_ID).close()
+
+    assert directory.mark_deleted(NAME, UUID(int=99)) is None
+    assert directory.mark_deleted(topic_partition("gone", 0), TOPIC_ID) is None
+    assert directory.stored_partitions() == [(NAME, TOPIC_ID, path)]
+    assert [directory.mark_deleted(NAME, TOPIC_ID)] == directory.deleted_partitions()

@@ -278,12 +278,12 @@ def test_a_folder_of_another_topic_is_refused(tmp_path: Path) -> None:
         open_log(tmp_path / "p", topic_id=UUID(int=1))
 
 
-def test_deleting_a_log_removes_its_folder(tmp_path: Path) -> None:
+def test_a_log_that_is_marked_as_deleted_is_not_used_any_more(tmp_path: Path) -> None:
     log = open_log(tmp_path / "p")
     append(log, b"a")
 
-    log.delete()
+    marked = log.mark_deleted()
 
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [marked]
     with pytest.raises(PartitionOffline, match="deleted"):
         append(log, b"b")

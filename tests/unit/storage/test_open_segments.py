@@ -203,7 +203,7 @@ def test_deleted_logs_hold_no_file(tmp_path: Path) -> None:
         for log in logs:
             append(log, b"x")
         for log in logs:
-            log.delete()
+            log.mark_deleted()
         assert len(files) == 0
         assert disk.open_paths() == []
 
@@ -237,7 +237,7 @@ class Hammer:
             if log.offline_reason is not None:
                 continue
             if turn % 100 == 99:
-                log.delete()
+                log.mark_deleted()
             else:
                 append(log, _value(number, log.log_end_offset))
 

@@ -160,7 +160,7 @@ def test_a_read_of_a_log_that_is_deleted_meanwhile_is_nobodys_fault(
 
         def open(self, path: Path, flags: int) -> int:
             if self.log is not None:
-                self.log.delete()
+                self.log.mark_deleted()
             return super().open(path, flags)
 
     disk = Deleting()

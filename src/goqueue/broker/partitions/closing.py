@@ -33,6 +33,8 @@ async def close_partitions(
     healthy = [partition for partition in partitions if partition.offline_reason is None]
     broken = [partition for partition in partitions if partition.offline_reason is not None]
     for partition in (*healthy, *broken):
+        partition.stop_taking()
+    for partition in (*healthy, *broken):
         await partition.retire()
     for partition in broken:
         partition.let_go()

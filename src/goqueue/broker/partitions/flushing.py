@@ -57,11 +57,11 @@ class FlushSchedule:
         "_failed",
         "_flushed",
         "_flusher",
-        "_is_over",
         "_log",
         "_running",
         "_submitted",
         "_timer",
+        "is_over",
     )
 
     def __init__(
@@ -79,10 +79,10 @@ class FlushSchedule:
         self._submitted: Future[int] | None = None
         self._running: asyncio.Future[int] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._is_over = False
+        self.is_over = False
 
     def appended(self, policy: str, flush_ms: int) -> None:
-        if self._is_over:
+        if self.is_over:
             return
         if policy == "always":
             self.start()
@@ -91,7 +91,7 @@ class FlushSchedule:
             self._timer = loop.call_later(flush_ms / 1000, self._due)
 
     def start(self) -> None:
-        if self._running is None and not self._is_over:
+        if self._running is None and not self.is_over:
             self._submitted = self._flusher.submit(self._log)
             self._running = asyncio.wrap_future(self._submitted)
             self._running.add_done_callback(self._done)
@@ -101,15 +101,19 @@ class FlushSchedule:
             self._timer.cancel()
             self._timer = None
 
-    async def settle(self) -> None:
-        """Wait for a flush under way, and begin no other; then the log may be closed.
-
-        One that still waits for a thread is called off: whoever closes the log flushes it.
+    def end(self) -> None:
+        """Begin no other flush. One that still waits for a thread is called off: whoever closes
+        the log flushes it.
         """
-        self._is_over = True
+        self.is_over = True
         self.cancel()
-        if self._running is not None and self._submitted is not None:
+        if self._submitted is not None:
             self._submitted.cancel()
+
+    async def settle(self) -> None:
+        """As `end`, and wait for a flush under way; then the log may be closed."""
+        self.end()
+        if self._running is not None:
             await asyncio.wait([self._running])
 
     def _due(self) -> None:

@@ -5,8 +5,9 @@ Operations that a caller asked for find their partition in `LedPartitions`.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Final
 
 from goqueue.broker.partitions.closing import close_partitions
@@ -15,6 +16,7 @@ from goqueue.broker.partitions.flushing import Flusher
 from goqueue.broker.partitions.lane_ledger import LaneLedger
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.partitions.producer_ledger import ProducerLedger
+from goqueue.broker.partitions.removing import FolderRemoval
 from goqueue.broker.tracing.partition import PartitionTrace
 from goqueue.model.errors import (
     DataDirectoryError,
@@ -25,6 +27,7 @@ from goqueue.model.measuring.histograms import Histogram
 from goqueue.model.names import NodeId, TopicPartition, topic_partition
 from goqueue.model.topic_config import TopicConfig
 from goqueue.model.topics import PartitionView, TopicView
+from goqueue.pace import Pace
 from goqueue.state.metadata_image import MetadataImage
 from goqueue.storage.clean_stop import LogEnd
 from goqueue.storage.data_directory import DataDirectory
@@ -71,6 +74,7 @@ class HostedPartitions:
         self._max_producers = max_producers
         self._make_trace = make_trace
         self._flusher = Flusher()
+        self.removal = FolderRemoval(disk)
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._unopened: dict[tuple[str, int], PartitionOffline] = {}
         # Held while partitions are opened and deleted.
@@ -112,6 +116,7 @@ class HostedPartitions:
     def load(self, image: MetadataImage) -> None:
         """Open everything this node should host; called once, before any door is open."""
         self._set_strays_aside(image)
+        self.removal.add(self._directory.deleted_partitions())
         for topic in image.topics.values():
             for view in self._hosted(topic):
                 self._add(topic, view, self._open_stored(topic, view))
@@ -153,15 +158,52 @@ class HostedPartitions:
                 partition.trace = self._make_trace(topic, partition, config)
 
     async def drop(self, topic: TopicView) -> None:
-        """Before the image loses the topic; `dropped` when it has."""
+        """Before the image loses the topic; `dropped` when it has.
+
+        Its folders are marked, which is quick; removing them is not.
+        """
         self._dropping.add(topic.name)
         async with self._changing:
+            hosted: list[Partition] = []
+            unopened: list[TopicPartition] = []
+            pace = Pace()
             for view in topic.partitions:
                 key = (topic.name, view.index)
-                self._unopened.pop(key, None)
+                if self._unopened.pop(key, None) is not None:
+                    unopened.append(topic_partition(*key))
                 partition = self._partitions.pop(key, None)
                 if partition is not None:
-                    await _delete(partition)
+                    partition.stop_taking()
+                    hosted.append(partition)
+                if pace.is_over:
+                    await pace.rest()
+            for partition in hosted:
+                await partition.retire()
+                if pace.is_over:
+                    await pace.rest()
+            loop = asyncio.get_running_loop()
+            marked = await loop.run_in_executor(
+                self.readers, self._mark_deleted, topic, hosted, unopened
+            )
+        self.removal.add(marked)
+
+    def _mark_deleted(
+        self, topic: TopicView, retired: Sequence[Partition], unopened: Sequence[TopicPartition]
+    ) -> list[Path]:
+        """Blocking."""
+        marked = []
+        for partition in retired:
+            try:
+                marked.append(partition.log.mark_deleted())
+            except GoQueueError as error:
+                logger.error("files of deleted partition %s stay: %s", partition.name, error)
+        try:
+            found = (self._directory.mark_deleted(name, topic.id) for name in unopened)
+            marked += [folder for folder in found if folder is not None]
+            self._directory.sync_logs()
+        except OSError as error:
+            logger.error("some files of deleted topic %s stay: %s", topic.name, error)
+        return marked
 
     def dropped(self, topic: TopicView) -> None:
         self._dropping.discard(topic.name)
@@ -174,6 +216,7 @@ class HostedPartitions:
         """Flush and close all; returns where those ended that are on disk, by folder."""
         ended = await close_partitions(self._partitions.values())
         self._flusher.close()
+        self.removal.close()
         self.open_segments.close()
         self.readers.shutdown(wait=True)
         return ended
@@ -286,13 +329,6 @@ class HostedPartitions:
             if stray.topic_id in image.topics_by_id and stray.tp not in stored_names:
                 logger.warning("%s is back: the metadata knows %s again", stray.path, stray.tp)
                 self._directory.take_back(stray)
-
-
-async def _delete(partition: Partition) -> None:
-    try:
-        await partition.delete()
-    except GoQueueError as error:
-        logger.error("files of deleted partition %s stay: %s", partition.name, error)
 
 
 def _offline(name: TopicPartition, what: str, cause: Exception) -> PartitionOffline:

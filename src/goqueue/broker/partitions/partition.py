@@ -434,14 +434,17 @@ class Partition:
         """After `retire`: close the files as they are. The next start verifies them."""
         self.log.let_go()
 
-    async def delete(self) -> None:
-        await self.retire()
-        # A topic may have thousands, each with a sync of the disk.
-        await asyncio.get_running_loop().run_in_executor(self._readers, self.log.delete)
+    def stop_taking(self) -> None:
+        """No more requests, and no more flushes. Of many partitions, all before the first is
+        retired: it would wait for the flushes of the others.
+        """
+        self._turn_away(self._offline or PartitionOffline(f"{self.name} is closed"))
+        self._flushes.end()
 
     async def retire(self) -> None:
-        """Take no more requests, and end what runs in the background."""
-        self._turn_away(self._offline or PartitionOffline(f"{self.name} is closed"))
+        """As `stop_taking`, and wait for the end of what runs in the background."""
+        if not self._flushes.is_over:
+            self.stop_taking()
         if self.compacting is not None:
             self.compacting.cancel()
             await asyncio.wait([self.compacting])

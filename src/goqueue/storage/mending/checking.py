@@ -14,10 +14,10 @@ from goqueue.storage.durable_file import DamagedFile, load
 from goqueue.storage.epochs import LeaderEpochs
 from goqueue.storage.partition_files import (
     CHECKPOINT_FILE,
-    DELETED_FOLDER_SUFFIX,
     EPOCHS_FILE,
     IDENTITY_FILE,
     PartitionIdentity,
+    is_marked_deleted,
 )
 from goqueue.storage.recovery import find_leftovers
 from goqueue.storage.scan import scan
@@ -55,7 +55,7 @@ class DamagedSmallFile(NamedTuple):
 
 def stored_folders(disk: Disk, logs: Path) -> list[Path]:
     names = disk.listdir(logs)
-    return [logs / name for name in sorted(names) if not name.endswith(DELETED_FOLDER_SUFFIX)]
+    return [logs / name for name in sorted(names) if not is_marked_deleted(name)]
 
 
 def stray_folders(disk: Disk, strays: Path) -> list[Path]:
