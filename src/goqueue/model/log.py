@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from goqueue.model.aborted import AbortedTransaction
 from goqueue.model.errors import GoQueueError
@@ -53,6 +54,8 @@ class FetchPart:
     max_bytes: int
     leader_epoch: int = -1
     last_fetched_epoch: int = -1
+    # Of a caller that names the topic by its id: another topic of this name is not meant.
+    topic_id: UUID | None = None
 
 
 class EpochEnd(NamedTuple):

@@ -4,10 +4,12 @@ Produce and fetch are not coroutines of their own: what they return is the broke
 doorway costs next to nothing where it is used most.
 """
 
-from collections.abc import Coroutine, Sequence
-from typing import Any
+from collections.abc import Coroutine, Hashable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeAlias
 
 from goqueue.broker.node import Node
+from goqueue.broker.partitions.ready_list import ReadyList
 from goqueue.model.batch import Buffer
 from goqueue.model.caller import Caller
 from goqueue.model.log import (
@@ -22,6 +24,9 @@ from goqueue.model.log import (
     RecordPage,
 )
 from goqueue.service.access import Access
+
+# What a door keeps of a reader that comes again: see `LogService.fetch_ready`.
+ReadyParts: TypeAlias = ReadyList
 
 
 class LogService:
@@ -78,6 +83,31 @@ class LogService:
             consumer=caller.client_id,
         )
         return _with_refused(fetching, refused) if refused else fetching
+
+    def fetch_ready(
+        self,
+        caller: Caller,
+        ready: ReadyParts,
+        parts: Mapping[Hashable, FetchPart],
+        *,
+        max_wait_ms: int,
+        min_bytes: int,
+        max_bytes: int,
+        isolation: Isolation,
+        looks_at_all: bool,
+    ) -> Coroutine[Any, Any, dict[Hashable, FetchedPart]]:
+        """As `fetch`, of those parts of a session that may have something to tell."""
+        return self._log.fetch_ready(
+            ready,
+            parts,
+            partial(self._access.readable_parts, caller),
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
+            isolation=isolation,
+            looks_at_all=looks_at_all,
+            consumer=caller.client_id,
+        )
 
     async def read_page(
         self, caller: Caller, topic: str, index: int, wanted: PageRequest

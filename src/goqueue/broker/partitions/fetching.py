@@ -8,7 +8,7 @@ from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.partitions.waiting import FetchWaiter
 from goqueue.model.aborted import AbortedTransaction
 from goqueue.model.batch import RECORD_COUNT_PLACE, iterate_batches
-from goqueue.model.errors import CorruptBatch, GoQueueError
+from goqueue.model.errors import CorruptBatch, GoQueueError, UnknownTopicId
 from goqueue.model.log import EpochEnd, FetchedPart, FetchPart, Isolation
 from goqueue.storage.log import LogRead
 
@@ -39,7 +39,7 @@ async def fetch(
         parts = await _collect(find, wanted, max_bytes=max_bytes, isolation=isolation)
         have_bytes = sum(len(part.data) for part in parts)
         wait_s = give_up_at - loop.time()
-        if have_bytes >= min_bytes or wait_s <= 0 or not wanted or any(map(_is_settled, parts)):
+        if have_bytes >= min_bytes or wait_s <= 0 or not wanted or any(map(is_settled, parts)):
             return parts
         waiter = FetchWaiter(min_bytes - have_bytes)
         try:
@@ -55,7 +55,8 @@ async def fetch(
             await waiter.wait(watched, wait_s)
 
 
-def _is_settled(part: FetchedPart) -> bool:
+def is_settled(part: FetchedPart) -> bool:
+    """Whether the reader should hear of it at once."""
     return part.error is not None or part.diverging is not None
 
 
@@ -66,7 +67,7 @@ async def _collect(
     left_bytes = max_bytes
     any_data = False
     for count, part in enumerate(wanted, 1):
-        fetched = await _read_part(
+        fetched = await read_part(
             find, part, min(part.max_bytes, left_bytes), isolation, at_least_one=not any_data
         )
         any_data = any_data or bool(fetched.data)
@@ -77,12 +78,14 @@ async def _collect(
     return parts
 
 
-async def _read_part(
+async def read_part(
     find: Finder, part: FetchPart, max_bytes: int, isolation: Isolation, *, at_least_one: bool
 ) -> FetchedPart:
     partition: Partition | None = None
     try:
         partition = find(part.topic, part.index)
+        if part.topic_id is not None and part.topic_id != partition.log.topic_id:
+            raise UnknownTopicId(f"topic {part.topic!r} has another id than {part.topic_id}")
         partition.check_leader_epoch(part.leader_epoch)
         diverging = partition.divergence(part.offset, part.last_fetched_epoch)
         if diverging is not None:

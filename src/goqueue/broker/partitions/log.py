@@ -1,6 +1,6 @@
 """Topics read and written by offset: what callers do with the partitions that this node leads."""
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -8,6 +8,8 @@ from goqueue.broker.partitions import fetching, paging
 from goqueue.broker.partitions.committed_records import RecordRun, committed_records, read_records
 from goqueue.broker.partitions.leading import LedPartitions
 from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.partitions.ready_fetching import ReadyFetch, SortParts
+from goqueue.broker.partitions.ready_list import ReadyList
 from goqueue.model.batch import HEADER_BYTES, Buffer, is_transactional, read_header
 from goqueue.model.errors import GoQueueError, InvalidRecord, InvalidRequiredAcks, PolicyViolation
 from goqueue.model.log import (
@@ -182,6 +184,39 @@ class Log:
         if consumer is not None and self._stories.is_enabled:
             self._stories.fetched(parts, fetched, consumer)
         return fetched
+
+    async def fetch_ready(
+        self,
+        ready: ReadyList,
+        wanted: Mapping[Hashable, FetchPart],
+        sort: SortParts,
+        *,
+        max_wait_ms: int,
+        min_bytes: int,
+        max_bytes: int,
+        isolation: Isolation,
+        looks_at_all: bool,
+        consumer: str,
+    ) -> dict[Hashable, FetchedPart]:
+        """As `fetch`, of those of `wanted` that are ready; `sort` tells what the caller may read.
+
+        `looks_at_all`: also at those for which there is no space left in the answer.
+        """
+        fetching = ReadyFetch(
+            self._led.find,
+            ready,
+            wanted,
+            sort,
+            max_bytes=min(max_bytes, self._fetch_max_bytes),
+            isolation=isolation,
+            looks_at_all=looks_at_all,
+        )
+        found = await fetching.run(max_wait_ms=max_wait_ms, min_bytes=min_bytes)
+        if self._stories.is_enabled:
+            self._stories.fetched(
+                [fetching.asked[key] for key in found], list(found.values()), consumer
+            )
+        return found
 
     async def read_page(
         self, topic: ReadableTopic, index: int, wanted: PageRequest, *, consumer: str

@@ -17,7 +17,7 @@ from goqueue.broker.partitions.lane_ledger import LaneLedger
 from goqueue.broker.partitions.log_ends import NO_SUCH_OFFSET, offset_at_an_end
 from goqueue.broker.partitions.producer_ledger import ProducerLedger
 from goqueue.broker.partitions.turn import ProducerTurns, Turn
-from goqueue.broker.partitions.waiting import FetchWaiter, credit_all, wake_all
+from goqueue.broker.partitions.waiting import Waiter, credit_all, wake_all
 from goqueue.broker.tracing.partition import PartitionTrace
 from goqueue.model.aborted import AbortedTransaction
 from goqueue.model.batch import NO_TIMESTAMP, read_header
@@ -64,7 +64,7 @@ class Partition:
         self.leader_epoch = leader_epoch
         # Whether this node leads it; a copy of another's is only looked after.
         self.is_led = is_led
-        self.waiters: dict[FetchWaiter, None] = {}
+        self.waiters: dict[Waiter, None] = {}
         # Called when the high watermark moved, and when the partition went offline.
         self.commit_listeners: list[Callable[[], None]] = []
         # None: messages of the topic are not traced.
@@ -385,12 +385,14 @@ class Partition:
             )
         if target > self.log.log_start_offset:
             self.log.advance_start(target)
+            wake_all(self.waiters)
         return self.log.log_start_offset
 
     def apply_retention(self, *, archived_offset: int | None = None) -> int:
         if self._offline is not None:
             return 0
         now_ms = self.clock_ms()
+        log_start = self.log.log_start_offset
         try:
             freed_bytes = self.log.apply_retention(now_ms, archived_offset=archived_offset)
             self.ledger.upkeep(now_ms)
@@ -398,6 +400,9 @@ class Partition:
         except PartitionOffline as error:
             self._go_offline(error)
             return 0
+        if self.log.log_start_offset > log_start:
+            # Also one that waits below it must hear of it.
+            wake_all(self.waiters)
         return freed_bytes
 
     async def purge_deleted(self) -> None:

@@ -1,17 +1,32 @@
 """Fetches that wait for more bytes. Commits wake them; nothing polls."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Protocol
+
+
+class Waiter(ABC):
+    """Is told what happens in a partition while it stands among its waiters."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def credit(self, readable_bytes: int) -> None:
+        """More bytes can be read."""
+
+    @abstractmethod
+    def wake(self) -> None:
+        """Look, whatever there is: also on errors, deletions and shutdown."""
 
 
 class Watched(Protocol):
     """Something a fetch can wait on: it calls `credit` on each of its waiters."""
 
-    waiters: dict["FetchWaiter", None]
+    waiters: dict[Waiter, None]
 
 
-class FetchWaiter:
+class FetchWaiter(Waiter):
     """Waits until enough bytes became readable in any of the watched partitions."""
 
     __slots__ = ("_future", "_needed_bytes")
@@ -25,8 +40,12 @@ class FetchWaiter:
         if self._needed_bytes <= 0:
             self.wake()
 
+    @property
+    def is_woken(self) -> bool:
+        return self._future.done() and not self._future.cancelled()
+
     def wake(self) -> None:
-        """Answer now, with what there is: also on errors, deletions and shutdown."""
+        """Answer now, with what there is."""
         if not self._future.done():
             self._future.set_result(None)
 
@@ -43,11 +62,11 @@ class FetchWaiter:
                 partition.waiters.pop(self, None)
 
 
-def credit_all(waiters: dict[FetchWaiter, None], readable_bytes: int) -> None:
+def credit_all(waiters: dict[Waiter, None], readable_bytes: int) -> None:
     for waiter in tuple(waiters):
         waiter.credit(readable_bytes)
 
 
-def wake_all(waiters: dict[FetchWaiter, None]) -> None:
+def wake_all(waiters: dict[Waiter, None]) -> None:
     for waiter in tuple(waiters):
         waiter.wake()

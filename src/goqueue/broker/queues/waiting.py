@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from goqueue.broker.partitions.partition import Partition
-from goqueue.broker.partitions.waiting import FetchWaiter, credit_all, wake_all
+from goqueue.broker.partitions.waiting import FetchWaiter, Waiter, credit_all, wake_all
 from goqueue.model.queues.messages import QueueKey
 
 Watched = Sequence[tuple[QueueKey, Partition]]
@@ -23,9 +23,9 @@ class _Line(FetchWaiter):
     def __init__(self, partition: Partition) -> None:
         super().__init__(1)
         self.partition = partition
-        self.members: dict[FetchWaiter, None] = {}
+        self.members: dict[Waiter, None] = {}
         # Not in line: everything wakes them, but nobody in line does.
-        self.aside: dict[FetchWaiter, None] = {}
+        self.aside: dict[Waiter, None] = {}
 
     def credit(self, readable_bytes: int) -> None:
         credit_all(self.aside, readable_bytes)
@@ -101,25 +101,13 @@ class QueueLines:
             line.partition.waiters.pop(line, None)
 
 
-class _Member(FetchWaiter):
-    __slots__ = ("is_woken",)
-
-    def __init__(self) -> None:
-        super().__init__(1)
-        self.is_woken = False
-
-    def wake(self) -> None:
-        self.is_woken = True
-        super().wake()
-
-
 class PlaceInLine:
     """Of one reader for one look, in the lines of all queues that it wants something from."""
 
     __slots__ = ("_full", "_is_owed", "_keys", "_lines", "_seen", "waiter")
 
     def __init__(self, lines: QueueLines, keys: Sequence[QueueKey]) -> None:
-        self.waiter = _Member()
+        self.waiter = FetchWaiter(1)
         self._lines = lines
         self._keys = keys
         self._full: Collection[QueueKey] = ()

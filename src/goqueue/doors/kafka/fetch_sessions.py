@@ -1,17 +1,22 @@
 """Fetch sessions (KIP-227): what a client fetches is remembered, so that it sends only changes.
 
 Sessions are volatile: a client whose session is gone is told so and starts a new one. Each is used
-by one request at a time, which its epoch ensures.
+by one request at a time, which its epoch ensures. Each has a list of its partitions that may have
+something to tell (`broker/partitions/ready_list.py`), so that a fetch costs what changed.
 """
 
 import random
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
+
+from goqueue.model.errors import GoQueueError
+from goqueue.model.log import FetchPart, Isolation
+from goqueue.service.log import ReadyParts
 
 NO_SESSION_ID: Final = 0
 INITIAL_EPOCH: Final = 0
@@ -27,13 +32,6 @@ class PartitionKey(NamedTuple):
     topic_id: UUID | None
     topic: str
     partition: int
-
-
-class WantedPart(NamedTuple):
-    offset: int
-    max_bytes: int
-    leader_epoch: int
-    last_fetched_epoch: int
 
 
 class SentState(NamedTuple):
@@ -58,17 +56,51 @@ class FetchSession:
     id: int
     uses_topic_ids: bool
     epoch: int
-    parts: OrderedDict[PartitionKey, WantedPart]
-    sent: dict[PartitionKey, SentState]
+    parts: dict[Hashable, FetchPart] = field(default_factory=dict)
+    sent: dict[PartitionKey, SentState] = field(default_factory=dict)
+    ready: ReadyParts = field(default_factory=ReadyParts)
+    # Named by ids that nobody knows, or that their reader may not know.
+    unnamed: dict[PartitionKey, None] = field(default_factory=dict)
+    isolation: Isolation | None = None
 
     def change(
-        self, wanted: Mapping[PartitionKey, WantedPart], forgotten: Iterable[PartitionKey]
+        self, wanted: Mapping[PartitionKey, FetchPart], forgotten: Iterable[PartitionKey]
     ) -> None:
         for key, part in wanted.items():
             self.parts[key] = part
+            self.ready.add(key)
         for key in forgotten:
             self.parts.pop(key, None)
             self.sent.pop(key, None)
+            self.unnamed.pop(key, None)
+            self.ready.forget(key)
+
+    def read_as(self, isolation: Isolation) -> None:
+        """What had nothing for one kind of reader may have something for the other."""
+        if self.isolation not in (None, isolation):
+            for key in self.parts:
+                self.ready.add(key)
+        self.isolation = isolation
+
+    def name(self, name_of: Callable[[UUID | None], str]) -> dict[PartitionKey, GoQueueError]:
+        """Look up the topics of what is ready by their ids; returns those that have no name."""
+        refused: dict[PartitionKey, GoQueueError] = {}
+        for key in [*self.unnamed, *self.ready.keys]:
+            assert isinstance(key, PartitionKey)
+            try:
+                name = name_of(key.topic_id)
+            except GoQueueError as error:
+                refused[key] = error
+                self.unnamed[key] = None
+                self.ready.forget(key)
+                continue
+            part = self.parts[key]
+            if part.topic != name:
+                self.parts[key] = replace(part, topic=name)
+            if key in self.unnamed:
+                del self.unnamed[key]
+                self.ready.add(key)
+        return refused
 
     def has_news(
         self, key: PartitionKey, state: SentState, *, has_data: bool, is_error: bool
@@ -79,9 +111,6 @@ class FetchSession:
             return True
         is_changed = self.sent.get(key, _NOTHING_SENT) != state
         self.sent[key] = state
-        if has_data and key in self.parts:
-            # The next fetch begins with the others, so that no partition starves.
-            self.parts.move_to_end(key)
         return has_data or is_changed
 
 
@@ -89,7 +118,8 @@ class FetchSession:
 class FetchPlan:
     """What one request fetches, and how it is answered."""
 
-    parts: Mapping[PartitionKey, WantedPart]
+    # Of a request without a session; else the session has them.
+    parts: Mapping[PartitionKey, FetchPart]
     session: FetchSession | None = None
     is_incremental: bool = False
 
@@ -122,7 +152,7 @@ class FetchSessions:
         self,
         session_id: int,
         epoch: int,
-        wanted: Mapping[PartitionKey, WantedPart],
+        wanted: Mapping[PartitionKey, FetchPart],
         forgotten: Iterable[PartitionKey],
         *,
         uses_topic_ids: bool,
@@ -131,7 +161,8 @@ class FetchSessions:
             self._forget(session_id)
             if epoch == FINAL_EPOCH or not wanted:
                 return FetchPlan(wanted)
-            return FetchPlan(wanted, self._create(wanted, uses_topic_ids))
+            session = self._create(wanted, uses_topic_ids)
+            return FetchPlan(wanted) if session is None else FetchPlan({}, session)
         session = self._find(session_id, epoch, uses_topic_ids)
         before = len(session.parts)
         session.change(wanted, forgotten)
@@ -142,7 +173,7 @@ class FetchSessions:
         session.epoch = _epoch_after(epoch)
         self._sessions.move_to_end(session_id)
         self._make_room(0)
-        return FetchPlan(OrderedDict(session.parts), session, is_incremental=True)
+        return FetchPlan({}, session, is_incremental=True)
 
     def _find(self, session_id: int, epoch: int, uses_topic_ids: bool) -> FetchSession:
         session = self._sessions.get(session_id)
@@ -155,7 +186,7 @@ class FetchSessions:
         return session
 
     def _create(
-        self, wanted: Mapping[PartitionKey, WantedPart], uses_topic_ids: bool
+        self, wanted: Mapping[PartitionKey, FetchPart], uses_topic_ids: bool
     ) -> FetchSession | None:
         if self._slots == 0:
             return None
@@ -165,9 +196,8 @@ class FetchSessions:
         session_id = self._random.randint(1, 2**31 - 1)
         while session_id in self._sessions:
             session_id = self._random.randint(1, 2**31 - 1)
-        session = FetchSession(
-            session_id, uses_topic_ids, _epoch_after(INITIAL_EPOCH), OrderedDict(wanted), {}
-        )
+        session = FetchSession(session_id, uses_topic_ids, _epoch_after(INITIAL_EPOCH))
+        session.change(wanted, ())
         self._sessions[session_id] = session
         self._parts += len(session.parts)
         return session
@@ -180,6 +210,7 @@ class FetchSessions:
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self._parts -= len(session.parts)
+            session.ready.close()
 
 
 def _epoch_after(epoch: int) -> int:

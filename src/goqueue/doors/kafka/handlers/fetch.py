@@ -1,19 +1,22 @@
 """Fetch: record batches as they are stored, with sessions (KIP-227) and topic ids (KIP-516)."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.fetch_sessions import (
     FetchPlan,
+    FetchSession,
     PartitionKey,
     SentState,
     SessionError,
-    WantedPart,
 )
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.slices import LARGE_ELEMENTS
@@ -33,22 +36,36 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 _Answered = tuple[PartitionKey, FetchedPart]
 
 
+class _Limits(TypedDict):
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation: Isolation
+
+
 async def handle(context: RequestContext, request: "FetchRequest") -> Message:
     by_id = context.version >= FIRST_VERSION_WITH_TOPIC_ID
     try:
         plan = context.services.fetch_sessions.plan(
             request.session_id,
             request.session_epoch,
-            dict(_wanted(request)),
+            dict(_wanted(context, request)),
             _forgotten(request),
             uses_topic_ids=by_id,
         )
     except SessionError as error:
         return {"error_code": error.code, "session_id": 0, "responses": ()}
-    is_large = len(plan.parts) > LARGE_ELEMENTS
+    session = plan.session
+    is_large = len(plan.parts if session is None else session.ready) > LARGE_ELEMENTS
     if is_large:
         await asyncio.sleep(0)
-    answered = await _fetch(context, request, plan)
+    limits = _limits(context, request)
+    if session is None:
+        answered = await _fetch(context, plan.parts, limits)
+    else:
+        answered = await _fetch_ready(
+            context, session, limits, looks_at_all=not plan.is_incremental
+        )
     if is_large:
         # The broker has let others run, too; each step by itself is short enough.
         await asyncio.sleep(0)
@@ -59,19 +76,28 @@ async def handle(context: RequestContext, request: "FetchRequest") -> Message:
     }
 
 
-def _wanted(request: "FetchRequest") -> Iterator[tuple[PartitionKey, WantedPart]]:
+def _wanted(
+    context: RequestContext, request: "FetchRequest"
+) -> Iterator[tuple[PartitionKey, FetchPart]]:
     for topic in request.topics:
         # The name stands in the request up to version 12, the id from then on.
-        name = getattr(topic, "topic", "")
+        named = getattr(topic, "topic", "")
+        name, topic_id = named, topic.topic_id
+        if not named:
+            # Without a name, what is wrong with its id is told when it is looked at.
+            with suppress(GoQueueError):
+                name = _name(context, topic_id)
         for part in topic.partitions:
-            key = PartitionKey(topic.topic_id, name, part.partition)
             yield (
-                key,
-                WantedPart(
+                PartitionKey(topic_id, named, part.partition),
+                FetchPart(
+                    name,
+                    part.partition,
                     part.fetch_offset,
                     part.partition_max_bytes,
                     part.current_leader_epoch,
                     part.last_fetched_epoch,
+                    topic_id,
                 ),
             )
 
@@ -84,36 +110,55 @@ def _forgotten(request: "FetchRequest") -> list[PartitionKey]:
     ]
 
 
-async def _fetch(
-    context: RequestContext, request: "FetchRequest", plan: FetchPlan
-) -> list[_Answered]:
-    refused: list[_Answered] = []
-    keys: list[PartitionKey] = []
-    wanted: list[FetchPart] = []
-    for key, part in plan.parts.items():
-        try:
-            name = _name(context, key)
-        except GoQueueError as error:
-            refused.append((key, FetchedPart(key.topic, key.partition, error)))
-            continue
-        keys.append(key)
-        wanted.append(FetchPart(name, key.partition, *part))
-    if not wanted:
-        return refused
+def _limits(context: RequestContext, request: "FetchRequest") -> _Limits:
     config = context.services.config
     # Less while answers that nobody reads take up the memory.
     max_bytes = min(
         request.max_bytes, config.fetch_max_bytes, context.services.memory.answer_max_bytes
     )
-    fetched = await context.service.log.fetch(
-        context.caller,
-        wanted,
-        max_wait_ms=min(max(0, request.max_wait // _MILLISECOND), config.fetch_max_wait_ms),
-        min_bytes=min(request.min_bytes, max_bytes),
-        max_bytes=max_bytes,
-        isolation=isolation_level(request.isolation_level),
-    )
+    return {
+        "max_wait_ms": min(max(0, request.max_wait // _MILLISECOND), config.fetch_max_wait_ms),
+        "min_bytes": min(request.min_bytes, max_bytes),
+        "max_bytes": max_bytes,
+        "isolation": isolation_level(request.isolation_level),
+    }
+
+
+async def _fetch(
+    context: RequestContext, parts: Mapping[PartitionKey, FetchPart], limits: _Limits
+) -> list[_Answered]:
+    refused: list[_Answered] = []
+    keys: list[PartitionKey] = []
+    wanted: list[FetchPart] = []
+    for key, part in parts.items():
+        if part.topic:
+            keys.append(key)
+            wanted.append(part)
+            continue
+        try:
+            _name(context, key.topic_id)
+        except GoQueueError as error:
+            refused.append((key, FetchedPart("", key.partition, error)))
+    if not wanted:
+        return refused
+    fetched = await context.service.log.fetch(context.caller, wanted, **limits)
     return [*zip(keys, fetched, strict=True), *refused]
+
+
+async def _fetch_ready(
+    context: RequestContext, session: FetchSession, limits: _Limits, *, looks_at_all: bool
+) -> list[_Answered]:
+    session.read_as(limits["isolation"])
+    refused: list[_Answered] = []
+    if session.uses_topic_ids:
+        unnamed = session.name(partial(_name, context))
+        refused += ((key, FetchedPart("", key.partition, unnamed[key])) for key in unnamed)
+        if len(unnamed) == len(session.parts):
+            return refused
+    found = await context.service.log.fetch_ready(
+        context.caller, session.ready, session.parts, looks_at_all=looks_at_all, **limits
+    )
+    return [*cast("Iterable[_Answered]", found.items()), *refused]
 
 
 def isolation_level(number: int) -> Isolation:
@@ -123,12 +168,10 @@ def isolation_level(number: int) -> Isolation:
         raise Malformed(f"isolation level {number}; it must be 0 or 1") from None
 
 
-def _name(context: RequestContext, key: PartitionKey) -> str:
-    if key.topic:
-        return key.topic
-    if key.topic_id is None:
+def _name(context: RequestContext, topic_id: UUID | None) -> str:
+    if topic_id is None:
         raise UnknownTopicId("topic id is empty")
-    return context.service.topics.name_of(context.caller, key.topic_id, Verb.READ)
+    return context.service.topics.name_of(context.caller, topic_id, Verb.READ)
 
 
 def _with_news(plan: FetchPlan, answered: list[_Answered]) -> Iterator[_Answered]:
