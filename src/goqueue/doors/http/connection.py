@@ -95,7 +95,18 @@ class HttpConnection(HttpToolsProtocol):
                 cycle.message_event.set()
         self.pipeline.clear()
         super().connection_lost(exc)
+        self._let_go()
         self._on_lost()
+
+    def _let_go(self) -> None:
+        """Of what refers back to this: circles of objects are freed only now and then.
+
+        Requests that go on have their own references.
+        """
+        self._stage = _Stage.IDLE
+        self._answering = None
+        self.cycle = cast(RequestResponseCycle, None)
+        self.flow = cast(FlowControl, None)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

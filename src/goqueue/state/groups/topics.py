@@ -1,8 +1,9 @@
 """What the coordinator must know of topics. Passed in, never fetched."""
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
+from weakref import ReferenceType, ref
 
 
 class TopicInfo(NamedTuple):
@@ -24,11 +25,14 @@ class TopicChanges(NamedTuple):
         return self.added | self.deleted | self.resized
 
 
+NO_CHANGES: Final = TopicChanges(frozenset(), frozenset(), frozenset())
+
+
 class Topics:
     """All topics at one moment; immutable. What follows from them is worked out once for all the
     shards of the coordinator, which are told one after another."""
 
-    __slots__ = ("_changes", "by_id", "by_name", "public_names")
+    __slots__ = ("__weakref__", "_before", "_changes", "by_id", "by_name", "public_names")
 
     by_name: Mapping[str, TopicInfo]
     by_id: Mapping[UUID, TopicInfo]
@@ -41,15 +45,18 @@ class Topics:
         self.public_names = frozenset(
             topic.name for topic in self.by_name.values() if not topic.is_internal
         )
-        self._changes: tuple[Topics, TopicChanges] | None = None
+        # Not held: each moment would hold the one before, back to the first.
+        self._before: ReferenceType[Topics] | None = None
+        self._changes = NO_CHANGES
 
     def ids_of(self, names: Iterable[str]) -> frozenset[UUID]:
         return frozenset(self.by_name[name].id for name in names if name in self.by_name)
 
     def changes_since(self, before: "Topics") -> TopicChanges:
-        if self._changes is None or self._changes[0] is not before:
-            self._changes = before, _changes(before.by_name, self.by_name)
-        return self._changes[1]
+        if self._before is None or self._before() is not before:
+            self._before = ref(before)
+            self._changes = _changes(before.by_name, self.by_name)
+        return self._changes
 
 
 def _changes(old: Mapping[str, TopicInfo], new: Mapping[str, TopicInfo]) -> TopicChanges:
