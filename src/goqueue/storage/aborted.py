@@ -119,7 +119,9 @@ class AbortedTransactions:
         gone = bisect_left(self._last_offsets, offset)
         if gone < REWRITE_AT_LEAST or gone < len(self) // 2:
             return False
-        self.replace([self._at(position) for position in range(gone, len(self))])
+        # After a power cut the seal does not fit, and the list is read from the log again.
+        kept = [self._at(position) for position in range(gone, len(self))]
+        self.replace(kept, durable=False)
         return True
 
     def discard(self, last_offsets: Iterable[int]) -> bool:
@@ -135,14 +137,16 @@ class AbortedTransactions:
         self.replace(kept)
         return True
 
-    def replace(self, entries: Sequence[AbortedTransaction]) -> None:
-        """Have these entries and no others; durable on return."""
+    def replace(self, entries: Sequence[AbortedTransaction], *, durable: bool = True) -> None:
+        """Have these entries and no others."""
         temporary = self._path.with_name(FILE_NAME + ".tmp")
         with OpenFile(self._disk, temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC) as file:
             file.write(b"".join(_encode(entry) for entry in entries), 0)
-            file.sync()
+            if durable:
+                file.sync()
         self._disk.rename(temporary, self._path)
-        self._disk.fsync_dir(self._path.parent)
+        if durable:
+            self._disk.fsync_dir(self._path.parent)
         self._keep(0)
         for entry in entries:
             self._remember(entry)

@@ -57,9 +57,19 @@ class Checkpoint:
         with self._lock:
             self._content = msgspec.structs.replace(self._content, first_offset=offset)
 
+    def raise_start(self, offset: int) -> None:
+        """As `save`; several may do it at a time, and the highest counts."""
+        if offset > self._content.log_start_offset:
+            with self._lock:
+                if offset > self._content.log_start_offset:
+                    self._save(log_start_offset=offset)
+
     def save(self, **changes: int | None) -> None:
         """Change fields by name; durable on return."""
         with self._lock:
-            content = msgspec.structs.replace(self._content, **changes)
-            save(self._disk, self._path, content)
-            self._content = content
+            self._save(**changes)
+
+    def _save(self, **changes: int | None) -> None:
+        content = msgspec.structs.replace(self._content, **changes)
+        save(self._disk, self._path, content)
+        self._content = content

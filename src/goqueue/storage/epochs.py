@@ -81,10 +81,11 @@ class LeaderEpochs:
         """Forget epochs that end at or before `offset`: the log starts there now."""
         kept = self._entries[max(bisect_right(self._entries, offset, key=itemgetter(1)) - 1, 0) :]
         if kept != self._entries:
-            self._replace(kept)
+            # What comes back after a power cut says nothing about offsets that are still there.
+            self._replace(kept, durable=False)
 
-    def _replace(self, entries: tuple[EpochStart, ...]) -> None:
+    def _replace(self, entries: tuple[EpochStart, ...], *, durable: bool = True) -> None:
         # The first entry of a new log may get lost: without a file it is rebuilt from the log.
-        save(self._disk, self._path, entries, durable=bool(self._entries))
+        save(self._disk, self._path, entries, durable=durable and bool(self._entries))
         self._entries = entries
         self.latest = entries[-1].epoch if entries else NO_EPOCH

@@ -355,13 +355,21 @@ class PartitionLog:
 
     # --- removing ---------------------------------------------------------------------
 
+    def save_start(self, offset: int) -> None:
+        """Blocking, in any thread: after it `advance_start` does not wait for the disk."""
+        self._health.check()
+        try:
+            self._checkpoint.raise_start(offset)
+        except OSError as error:
+            raise self._health.failed("deleting records", error) from error
+
     def advance_start(self, offset: int) -> None:
         """Move the log's start up to `offset` (DeleteRecords); durable on return."""
         self._check_range(offset)
+        self.save_start(offset)
         if offset == self._log_start_offset:
             return
         try:
-            self._checkpoint.save(log_start_offset=offset)
             self._log_start_offset = offset
             if self.compaction.is_swapping:
                 return  # retention removes what lies below

@@ -223,7 +223,7 @@ def test_records_that_were_deleted_do_not_come_back(
             await _make_topic(broker)
             for _ in range(3):
                 await produce(broker, batch(b"x"))
-            broker.partition("t", 0).delete_records(2)
+            await broker.partition("t", 0).delete_records(2)
         (tmp_path / "data" / "logs" / "t-0" / "checkpoint.json").unlink()
         for _ in range(2):
             async with open_broker() as broker:

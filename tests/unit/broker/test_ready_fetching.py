@@ -165,7 +165,7 @@ def test_a_reader_hears_where_the_log_starts_now(open_broker: OpenBroker) -> Non
             reader.go_on(await reader.fetch())
             await reader.fetch()
             assert await reader.fetch() == {}
-            partitions[0].delete_records(1)
+            await partitions[0].delete_records(1)
             assert (await reader.fetch())[0].log_start_offset == 1
             reader.want(replace(reader.parts[0], offset=0))
             assert isinstance((await reader.fetch())[0].error, OffsetOutOfRange)
@@ -259,7 +259,7 @@ def test_what_a_reader_was_told_is_what_there_is(open_broker: OpenBroker, seed: 
                     if choose.random() < 0.8:
                         append_now(partition, batch(choose.choice((1, 300))))
                     elif partition.high_watermark:
-                        partition.delete_records(-1)
+                        await partition.delete_records(-1)
                 found = await fetch(choose.choice((1, 500, 1_000_000)))
                 if choose.random() < 0.8:
                     reader.go_on(found)

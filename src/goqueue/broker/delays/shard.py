@@ -362,6 +362,7 @@ class DelayShard:
         held = self.machine.held.first_offset()
         floor = min(each for each in (first, held, end) if each is not None)
         if floor > log.log_start_offset:
+            await self._run(log.save_start, floor)
             log.advance_start(floor)
 
     async def _write_again(self) -> None:

@@ -154,7 +154,7 @@ class Log:
         partition = self._led.find(topic, index)
         if topic in INTERNAL_TOPICS:
             raise PolicyViolation(f"records of {topic!r} are deleted by the broker only")
-        return partition.delete_records(before_offset)
+        return await partition.delete_records(before_offset)
 
     # --- reading --------------------------------------------------------------------------
 

@@ -74,7 +74,7 @@ class Partition:
         # The run that compacts this partition now; it must end before the log does.
         self.compacting: asyncio.Task[bool] | None = None
         # The thread that deletes files; so must this.
-        self._purging: asyncio.Future[None] | None = None
+        self._disk_work: set[asyncio.Future[None]] = set()
         self.messages_in = 0
         self.bytes_in = 0
         self.bytes_out = 0
@@ -375,7 +375,7 @@ class Partition:
 
     # --- upkeep ---------------------------------------------------------------------------
 
-    def delete_records(self, before_offset: int) -> int:
+    async def delete_records(self, before_offset: int) -> int:
         self.check_online()
         target = self._high_watermark if before_offset == -1 else before_offset
         if not 0 <= target <= self._high_watermark:
@@ -384,7 +384,10 @@ class Partition:
                 f"{self._high_watermark}"
             )
         if target > self.log.log_start_offset:
-            self.log.advance_start(target)
+            await self._on_disk(self.log.save_start, target)
+            self.check_online()
+            # Another request, or retention, may have been faster.
+            self.log.advance_start(max(target, self.log.log_start_offset))
             wake_all(self.waiters)
         return self.log.log_start_offset
 
@@ -408,10 +411,14 @@ class Partition:
     async def purge_deleted(self) -> None:
         """Delete the files that retention left: they take syncs of the disk."""
         if self._offline is None and self.log.has_deleted:
-            loop = asyncio.get_running_loop()
-            purge = self.log.purge_deleted
-            self._purging = loop.run_in_executor(self._readers, purge, self.clock_ms())
-            await self._purging
+            await self._on_disk(self.log.purge_deleted, self.clock_ms())
+
+    async def _on_disk(self, work: Callable[[int], None], argument: int) -> None:
+        """In a thread; `retire` waits for it."""
+        running = asyncio.get_running_loop().run_in_executor(self._readers, work, argument)
+        self._disk_work.add(running)
+        running.add_done_callback(self._disk_work.discard)
+        await running
 
     def roll_if_old(self) -> None:
         """Close the active segment if it is time, so that compaction reaches its records."""
@@ -453,8 +460,8 @@ class Partition:
         if self.compacting is not None:
             self.compacting.cancel()
             await asyncio.wait([self.compacting])
-        if self._purging is not None:
-            await asyncio.wait([self._purging])
+        if self._disk_work:
+            await asyncio.wait(self._disk_work)
         await self._flushes.settle()
 
     def _turn_away(self, error: PartitionOffline) -> None:

@@ -127,20 +127,21 @@ class ProducerLedger:
         return write
 
     def upkeep(self, now_ms: int) -> None:
+        """On the event loop: it does not wait for the disk."""
         self.producers.expire(now_ms)
         if self.aborted.drop_before(self._log.log_start_offset):
-            self._seal_anew()
+            self._seal_anew(durable=False)
 
     def forget_aborted(self, markers: Iterable[int]) -> None:
         """Blocking: compaction removes these markers, and has removed what they ended."""
         if self.aborted.discard(markers):
             self._seal_anew()
 
-    def _seal_anew(self) -> None:
+    def _seal_anew(self, *, durable: bool = True) -> None:
         """Snapshots from before have a seal that fits no longer; without this, a start after a
         crash would read the log for nothing."""
         self._snapshot_offset = _NOT_WRITTEN
-        write = self.snapshot()
+        write = self.snapshot(durable=durable)
         if write is not None:
             try:
                 write()
