@@ -80,7 +80,7 @@ class Node:
         self.traffic = DoorTraffic()
         changes = KeyChanges(store, self._follower)
         self.broker_configs = BrokerConfigs(changes, self._follower, config)
-        self.topics = TopicAdmin(store, self._follower, config, changes, self.broker_configs)
+        self.topics = TopicAdmin(store, self._follower, config, self.broker_configs)
         self.tracing = Tracing(config, directory.path, cluster_id=lambda: self.cluster_id)
         self.hosted = HostedPartitions(
             directory,

@@ -16,6 +16,12 @@ from goqueue.model.tracing.config import TracingSettings
 # A topic setting is also a broker setting under `topic.` + its name: the default for all topics.
 _DATA_FOLDER: Final = Path("data")
 TOPIC_DEFAULT_PREFIX: Final = "topic."
+# What holds in a cluster where nothing else is set: each message is on two brokers before it is
+# acknowledged, and writing goes on while one of the three is down.
+_CLUSTER_DEFAULTS: Final = {
+    "default.replication.factor": "3",
+    f"{TOPIC_DEFAULT_PREFIX}min.insync.replicas": "2",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +73,14 @@ class BrokerConfig(GroupDefaults, TracingSettings):
         minimum=1,
         maximum=10_000,
         doc="Partitions of a topic that is made without a count.",
+    )
+    # In a cluster three: one broker may be lost, and another stopped, at a time.
+    default_replication_factor: int = setting(
+        1,
+        minimum=1,
+        maximum=100,
+        doc="Replicas of a topic that is made without a count, and of the broker's own topics; 3 "
+        "in a cluster where nothing else is set.",
     )
     max_partitions_per_topic: int = setting(
         10_000,
@@ -471,6 +485,8 @@ BROKER_SETTINGS: Final = settings_of(BrokerConfig)
 
 def broker_config(texts: Mapping[str, str]) -> BrokerConfig:
     """Parse a broker's settings given as text by dotted name."""
+    if texts.get("cluster"):
+        texts = {**_CLUSTER_DEFAULTS, **texts}
     own = {k: v for k, v in texts.items() if not k.startswith(TOPIC_DEFAULT_PREFIX)}
     for_topics = {
         k.removeprefix(TOPIC_DEFAULT_PREFIX): v

@@ -235,6 +235,13 @@ class RequestTimedOut(GoQueueError):
     retriable = True
 
 
+class TooFewBrokers(GoQueueError):
+    """What was asked for needs more brokers than there are; more may come."""
+
+    code = "too_few_brokers"
+    retriable = True
+
+
 class CorruptBatch(GoQueueError):
     """Bytes that are not what was once written, or were damaged on the way here."""
 

@@ -7,6 +7,7 @@
     /brokers/<node id>               how to reach a broker; in a cluster, under its lease
     /topics/<topic>                  id, number of partitions, own settings
     /partitions/<topic>/<index>      `PartitionState`: leader, epoch, replicas, who is in sync
+    /topic-writers/<topic>           who stores a topic's partitions, where that takes steps
     /configs/brokers/<node id>       dynamic settings of one broker; `default` for all of them
     /configs/groups/<group>          a group's own settings
     /producer-ids/next               the first producer id that no broker has taken yet
@@ -15,7 +16,7 @@
 Functions named `..._entry` return a key and its value, ready to put.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, TypeVar
@@ -36,6 +37,7 @@ PRODUCER_IDS_KEY: Final = "/producer-ids/next"
 NODES_PREFIX: Final = "/nodes/"
 BROKERS_PREFIX: Final = "/brokers/"
 TOPICS_PREFIX: Final = "/topics/"
+TOPIC_WRITERS_PREFIX: Final = "/topic-writers/"
 PARTITIONS_PREFIX: Final = "/partitions/"
 BROKER_CONFIGS_PREFIX: Final = "/configs/brokers/"
 DOORS_PREFIX: Final = "/doors/"
@@ -102,6 +104,10 @@ def topic_key(name: str) -> str:
     return f"{TOPICS_PREFIX}{name}"
 
 
+def topic_writer_key(topic: str) -> str:
+    return f"{TOPIC_WRITERS_PREFIX}{topic}"
+
+
 def partition_key(topic: str, index: int) -> str:
     return f"{partitions_prefix(topic)}{index}"
 
@@ -162,37 +168,11 @@ def group_config_entry(group: str, config: Mapping[str, str]) -> Entry:
     return Entry(group_config_key(group), msgspec.json.encode(config))
 
 
-def new_partition(replicas: Sequence[NodeId]) -> PartitionState:
-    return PartitionState(
-        leader=replicas[0],
-        leader_epoch=0,
-        replicas=tuple(replicas),
-        in_sync=tuple(Member(node, NO_BROKER_EPOCH) for node in replicas),
-    )
-
-
 def new_partition_entries(
-    topic: str, first_index: int, assignments: Iterable[Sequence[NodeId]]
+    topic: str, first_index: int, states: Iterable[PartitionState]
 ) -> list[Entry]:
-    """Partitions from `first_index` on; each led by the first of its replicas, all in sync."""
-    return [
-        partition_entry(topic, index, new_partition(replicas))
-        for index, replicas in enumerate(assignments, first_index)
-    ]
-
-
-def new_topic_entries(
-    name: str,
-    topic_id: UUID,
-    assignments: Sequence[Sequence[NodeId]],
-    config: Mapping[str, str] | None = None,
-) -> list[Entry]:
-    """All that makes a topic; put it in one transaction if `topic_key(name)` is missing.
-
-    `assignments` has the replicas of each partition.
-    """
-    value = TopicValue(id=topic_id, partitions=len(assignments), config=config or {})
-    return [topic_entry(name, value), *new_partition_entries(name, 0, assignments)]
+    """Partitions from `first_index` on."""
+    return [partition_entry(topic, index, state) for index, state in enumerate(states, first_index)]
 
 
 def take_producer_ids(current: bytes | None) -> tuple[ProducerIdBlock, Entry]:

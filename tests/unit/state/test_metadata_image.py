@@ -1,6 +1,6 @@
 """The image of the metadata, and what it says has changed."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 from uuid import UUID
 
@@ -26,7 +26,6 @@ from goqueue.state.metadata_keys import (
     door_key,
     feature_level_entry,
     new_partition_entries,
-    new_topic_entries,
     node_entry,
     node_key,
     parse_key,
@@ -55,6 +54,22 @@ def at(revision: int, entries: Iterable[tuple[str, V]]) -> list[tuple[str, V, in
 
 def loaded(entries: Iterable[Entry], *, revision: int) -> MetadataImage:
     return MetadataImage.load(at(revision, entries), revision=revision)
+
+
+def new_partition(*replicas: NodeId) -> PartitionState:
+    in_sync = tuple(Member(node, 0) for node in replicas)
+    return PartitionState(leader=replicas[0], leader_epoch=0, replicas=replicas, in_sync=in_sync)
+
+
+def new_topic_entries(
+    name: str,
+    topic_id: UUID,
+    assignments: Sequence[Sequence[NodeId]],
+    config: Mapping[str, str] | None = None,
+) -> list[Entry]:
+    value = TopicValue(id=topic_id, partitions=len(assignments), config=config or {})
+    states = [new_partition(*replicas) for replicas in assignments]
+    return [topic_entry(name, value), *new_partition_entries(name, 0, states)]
 
 
 def with_topic() -> MetadataImage:
@@ -127,7 +142,7 @@ def test_grown_topic() -> None:
             11,
             [
                 topic_entry("t", TopicValue(id=FIRST_ID, partitions=4, config={"a": "1"})),
-                *new_partition_entries("t", 2, [[ONE], [TWO]]),
+                *new_partition_entries("t", 2, [new_partition(ONE), new_partition(TWO)]),
             ],
         ),
     )
@@ -173,7 +188,7 @@ def test_the_same_key_read_again_is_no_change() -> None:
 
 def test_the_same_value_written_again_changes_what_is_compared() -> None:
     image, changes = with_topic().apply(
-        11, at(11, [*new_partition_entries("t", 1, [[TWO, ONE]]), broker(ONE)])
+        11, at(11, [*new_partition_entries("t", 1, [new_partition(TWO, ONE)]), broker(ONE)])
     )
     assert changes == ImageChanges(
         partitions_changed=(topic_partition("t", 1),), brokers_changed=(ONE,)

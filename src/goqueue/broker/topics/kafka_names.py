@@ -51,18 +51,19 @@ def kafka_entries(
     for name, topic_name in TOPIC_DEFAULTS.items():
         own = entries["topic." + topic_name]
         yield replace(own, name=name, read_only=True, doc=f"As {own.name}.")
+    replicas = str(config.default_replication_factor)
+    min_in_sync = entries["topic.min.insync.replicas"].value
     host, port = (config.host, config.kafka_port) if advertised is None else advertised
     texts = (
         ("advertised.listeners", SettingType.STRING, f"PLAINTEXT://{host}:{port}"),
         ("broker.id", SettingType.INT, str(config.node_id)),
-        ("default.replication.factor", SettingType.INT, "1"),
         ("listeners", SettingType.STRING, f"PLAINTEXT://{config.host}:{port}"),
         ("log.cleaner.enable", SettingType.BOOLEAN, "true"),
         ("log.dir", SettingType.STRING, str(config.data_dir)),
         ("log.dirs", SettingType.STRING, str(config.data_dir)),
-        ("offsets.topic.replication.factor", SettingType.INT, "1"),
-        ("transaction.state.log.min.isr", SettingType.INT, "1"),
-        ("transaction.state.log.replication.factor", SettingType.INT, "1"),
+        ("offsets.topic.replication.factor", SettingType.INT, replicas),
+        ("transaction.state.log.min.isr", SettingType.INT, min_in_sync),
+        ("transaction.state.log.replication.factor", SettingType.INT, replicas),
     )
     for name, kind, value in texts:
         source = ConfigSource.STATIC_BROKER

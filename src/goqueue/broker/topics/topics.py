@@ -1,30 +1,42 @@
 """Creating, growing, configuring and deleting topics: checks, then one metadata transaction."""
 
+import asyncio
 import contextlib
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import msgspec
 
 from goqueue.broker.topics.broker_configs import BrokerConfigs
-from goqueue.broker.topics.changing import KeyChanges
+from goqueue.broker.topics.changing import TRANSACTION_TRIES
 from goqueue.broker.topics.configs import apply_changes, effective_topic_config, topic_entries
 from goqueue.broker.topics.following import MetadataFollower
-from goqueue.broker.topics.growth import CreationPace, check_room
-from goqueue.metadata.store import Compare, Delete, DeletePrefix, MetadataStore, Op, Put
+from goqueue.broker.topics.growth import CreationPace
+from goqueue.broker.topics.placing import NewPartitions, Placing
+from goqueue.broker.topics.storing import store_settings, store_topic
+from goqueue.metadata.store import (
+    Compare,
+    Delete,
+    DeletePrefix,
+    KeyValue,
+    MetadataStore,
+    TxnResult,
+)
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.configs import ConfigChange, ConfigEntry
 from goqueue.model.errors import (
     Conflict,
     InvalidPartitions,
-    InvalidReplicaAssignment,
-    InvalidReplicationFactor,
     InvalidTopicName,
     PolicyViolation,
     TopicExists,
     UnknownTopic,
     UnknownTopicId,
 )
-from goqueue.model.names import NodeId, PartitionIndex, TopicName, check_topic_name
+from goqueue.model.names import PartitionIndex, TopicName, check_topic_name
 from goqueue.model.rights import (
     AlterableTopic,
     ConfigurableTopic,
@@ -37,8 +49,14 @@ from goqueue.model.rights import (
 from goqueue.model.topic_config import TOPIC_SETTINGS, TopicConfig, topic_config
 from goqueue.model.topics import INTERNAL_TOPICS, NewTopic, PartitionView, TopicView
 from goqueue.state import metadata_keys as keys
+from goqueue.state.controller.commit_settings import CommitSettings, following
+from goqueue.state.controller.placement import Replicas
 
 ChangeConfig = Callable[[Mapping[str, str]], Mapping[str, str]]
+Place = Callable[[Placing], list[Replicas]]
+
+# Long enough for the image to show what another writer did.
+_AGAIN_S: Final = 0.05
 
 
 class TopicAdmin:
@@ -47,14 +65,12 @@ class TopicAdmin:
         store: MetadataStore,
         follower: MetadataFollower,
         config: BrokerConfig,
-        changes: KeyChanges,
         broker_configs: BrokerConfigs,
         new_id: Callable[[], uuid.UUID] = uuid.uuid4,
     ) -> None:
         self._store = store
         self._follower = follower
         self._config = config
-        self._changes = changes
         self._broker_configs = broker_configs
         self._new_id = new_id
         self._pace = CreationPace(config.auto_create_topics_max_per_minute, time.monotonic)
@@ -81,43 +97,59 @@ class TopicAdmin:
         name = check_topic_name(topic)
         if name in INTERNAL_TOPICS:
             raise PolicyViolation(f"topic {name!r} is made by the broker itself, when it needs it")
-        return await self._make(name, self._assign(new), new.config, validate_only=validate_only)
+
+        def place(placing: Placing) -> list[Replicas]:
+            return placing.of_topic(new)
+
+        return await self._make(name, place, new.config, validate_only=validate_only)
 
     async def ensure_internal(
         self, topic: InternalTopic, *, partitions: int, config: Mapping[str, str]
     ) -> None:
         """Made by the broker alone: with other settings they would lose state."""
+
+        def place(placing: Placing) -> list[Replicas]:
+            return placing.of_internal_topic(partitions)
+
         with contextlib.suppress(TopicExists):
-            await self._make(TopicName(topic), [self._default_replicas()] * partitions, config)
+            await self._make(TopicName(topic), place, config)
 
     async def _make(
         self,
         name: TopicName,
-        assignments: Sequence[tuple[NodeId, ...]],
+        place: Place,
         config: Mapping[str, str],
         *,
         validate_only: bool = False,
     ) -> TopicView:
         topic_config(config)
-        image = self._follower.image
-        if name in image.topics:
-            # Who is told so may use it: not before this broker hosts it.
-            await self._follower.applied(image.revision)
-            raise TopicExists(f"topic {name!r} exists already")
-        _check_collision(name, image.topics)
-        if name not in INTERNAL_TOPICS:
-            self._check_room(len(assignments))
-        if validate_only:
-            return _proposed(name, assignments, config)
-        entries = keys.new_topic_entries(name, self._new_id(), assignments, dict(config))
-        done = await self._store.transact(
-            [Compare.missing(keys.topic_key(name))], [Put(*entry) for entry in entries]
-        )
-        if not done.succeeded:
-            await self._follower.applied(done.revision)
-            raise TopicExists(f"topic {name!r} exists already")
-        await self._follower.applied(done.revision)
-        return self.find(name)
+        for _ in range(TRANSACTION_TRIES):
+            image = self._follower.image
+            if name in image.topics:
+                # Who is told so may use it: not before this broker hosts it.
+                await self._follower.applied(image.revision)
+                raise TopicExists(f"topic {name!r} exists already")
+            _check_collision(name, image.topics)
+            placing = self._placing()
+            assignments = await _placed(placing, place)
+            if name not in INTERNAL_TOPICS:
+                placing.check_room(assignments)
+            new = placing.begin(assignments, self._commits(config))
+            if validate_only:
+                return _proposed(name, new, config)
+            value = keys.TopicValue(
+                id=self._new_id(), partitions=len(assignments), config=dict(config)
+            )
+            is_missing = Compare.missing(keys.topic_key(name))
+            done = await self._store_topic(name, 0, new, value, is_missing)
+            if done.succeeded:
+                await self._follower.applied(done.revision)
+                return self.find(name)
+            for found in done.responses[0]:
+                await self._follower.applied(found.mod_revision)
+            # Somebody was faster; or a broker restarted: partitions begin under its new epoch.
+            await asyncio.sleep(_AGAIN_S)
+        raise Conflict(f"brokers, or topic {name!r}, change too often at the same time; try again")
 
     async def ensure(self, topic: CreatableTopic) -> TopicView:
         """The topic, made with the broker's defaults if it is not there and that is allowed."""
@@ -164,34 +196,29 @@ class TopicAdmin:
             raise InvalidPartitions(
                 f"topic {name!r} has {current} partitions; {total} asked for is not more"
             )
-        self._check_partition_count(total)
+        placing = self._placing()
+        placing.check_partition_count(total)
         if topic.is_internal:
             raise PolicyViolation(f"the partition count of {name!r} is fixed")
-        added = total - current
-        self._check_room(added)
-        if assignments is not None and len(assignments) != added:
-            raise InvalidReplicaAssignment(
-                f"{added} partitions are added, but {len(assignments)} assignments given"
-            )
-        replicas = (
-            [self._check_replicas(given) for given in assignments]
-            if assignments is not None
-            else [self._default_replicas()] * added
+        replicas = await _placed(
+            placing, lambda placing: placing.of_growth(topic, total - current, assignments)
         )
+        placing.check_room(replicas)
         if validate_only:
             return
-
-        def grow(value: keys.TopicValue) -> list[Op]:
-            if value.partitions != current:
-                raise Conflict(f"the partitions of {name!r} were changed at the same time")
-            grown = keys.TopicValue(id=value.id, partitions=total, config=value.config)
-            entries = [
-                keys.topic_entry(name, grown),
-                *keys.new_partition_entries(name, current, replicas),
-            ]
-            return [Put(*entry) for entry in entries]
-
-        await self._change_topic(name, grow)
+        found = (await self._store.get(keys.topic_key(name))).one
+        value = None if found is None else _topic_value(found)
+        if found is None or value is None or value.id != topic.id:
+            raise UnknownTopic(f"there is no topic {name!r}")
+        grown = keys.TopicValue(id=value.id, partitions=total, config=value.config)
+        new = placing.begin(replicas, self._commits(value.config))
+        is_as_read = Compare.unchanged(found.key, found.mod_revision)
+        if value.partitions == current:
+            done = await self._store_topic(name, current, new, grown, is_as_read)
+            if done.succeeded:
+                await self._follower.applied(done.revision)
+                return
+        raise Conflict(f"topic {name!r} was changed at the same time; try again")
 
     async def alter_config(
         self,
@@ -231,64 +258,66 @@ class TopicAdmin:
         topic_config(checked)
         if validate_only:
             return
-
-        def configure(value: keys.TopicValue) -> list[Op]:
+        for _ in range(TRANSACTION_TRIES):
+            found = (await self._store.get(keys.topic_key(name))).one
+            if found is None:
+                raise UnknownTopic(f"there is no topic {name!r}")
+            value = _topic_value(found)
             texts = dict(change(value.config))
             topic_config(texts)
-            configured = keys.TopicValue(id=value.id, partitions=value.partitions, config=texts)
-            return [Put(*keys.topic_entry(name, configured))]
+            configured = msgspec.structs.replace(value, config=texts)
+            await self._follower.applied(found.mod_revision)
+            changed = self._following(name, self._commits(texts))
+            done = await store_settings(self._store, name, configured, found.mod_revision, changed)
+            if done.succeeded:
+                await self._follower.applied(done.revision)
+                return
+            await asyncio.sleep(_AGAIN_S)
+        raise Conflict(f"topic {name!r} is changed too often at the same time; try again")
 
-        await self._change_topic(name, configure)
+    def _following(self, name: str, commits: CommitSettings) -> list[PartitionView]:
+        """Partitions of the topic whose state must follow its settings, as they are to be."""
+        return [
+            replace(partition, state=state)
+            for partition in self.find(name).partitions
+            if (state := following(partition.state, commits)) != partition.state
+        ]
 
-    async def _change_topic(self, name: str, change: Callable[[keys.TopicValue], list[Op]]) -> None:
-        key = keys.topic_key(name)
+    def _commits(self, own: Mapping[str, str]) -> CommitSettings:
+        effective = effective_topic_config(own, self._broker_configs.overrides, self._config)
+        is_own = "fsync.policy" in own
+        return CommitSettings(
+            effective.min_insync_replicas, is_own and effective.fsync_policy == "always"
+        )
 
-        def decide(value: bytes | None) -> list[Op]:
-            if value is None:
-                raise UnknownTopic(f"there is no topic {name!r}")
-            return change(keys.decode_value(key, value, keys.TopicValue))
+    def _placing(self) -> Placing:
+        return Placing(self._follower.image, self._config)
 
-        await self._changes.change(key, decide)
+    async def _store_topic(
+        self, name: str, first: int, new: NewPartitions, value: keys.TopicValue, topic_is: Compare
+    ) -> TxnResult:
+        return await store_topic(
+            self._store,
+            name,
+            keys.new_partition_entries(name, first, new.states),
+            value,
+            topic_is=topic_is,
+            also=[
+                Compare.unchanged(keys.broker_key(node), epoch)
+                for node, epoch in new.registered.items()
+            ],
+        )
 
-    def _assign(self, new: NewTopic) -> list[tuple[NodeId, ...]]:
-        if new.assignments is not None:
-            if sorted(new.assignments) != list(range(len(new.assignments))) or not new.assignments:
-                raise InvalidReplicaAssignment(
-                    "replica assignments must name partitions 0, 1, 2, … without a gap"
-                )
-            self._check_partition_count(len(new.assignments))
-            return [self._check_replicas(new.assignments[i]) for i in range(len(new.assignments))]
-        count = self._config.num_partitions if new.partitions is None else new.partitions
-        self._check_partition_count(count)
-        brokers = len(self._follower.image.brokers) or 1
-        if new.replication_factor is not None and not 1 <= new.replication_factor <= brokers:
-            raise InvalidReplicationFactor(
-                f"replication factor {new.replication_factor} is outside 1 to {brokers}, the "
-                "number of brokers"
-            )
-        return [self._default_replicas()] * count
 
-    def _check_partition_count(self, count: int) -> None:
-        most = self._config.max_partitions_per_topic
-        if not 1 <= count <= most:
-            raise InvalidPartitions(f"partition count {count} is outside 1 to {most}")
+async def _placed(placing: Placing, place: Place) -> list[Replicas]:
+    """Thousands of partitions take a second to spread over brokers, beside the event loop."""
+    if placing.is_alone:
+        return place(placing)
+    return await asyncio.to_thread(place, placing)
 
-    def _check_room(self, added: int) -> None:
-        existing = sum(len(topic.partitions) for topic in self._follower.image.topics.values())
-        check_room(existing, added, self._config.max_partitions_per_broker)
 
-    def _default_replicas(self) -> tuple[NodeId, ...]:
-        return (NodeId(self._config.node_id),)
-
-    def _check_replicas(self, given: Sequence[int]) -> tuple[NodeId, ...]:
-        replicas = tuple(NodeId(node) for node in given)
-        known = self._follower.image.brokers.keys() | {NodeId(self._config.node_id)}
-        if not replicas or len(set(replicas)) != len(replicas):
-            raise InvalidReplicaAssignment(f"replicas {list(given)} are empty or named twice")
-        for node in replicas:
-            if node not in known:
-                raise InvalidReplicaAssignment(f"replica {node} is no known broker")
-        return replicas
+def _topic_value(found: KeyValue) -> keys.TopicValue:
+    return keys.decode_value(found.key, found.value, keys.TopicValue)
 
 
 def _check_collision(name: str, others: Iterable[str]) -> None:
@@ -301,11 +330,8 @@ def _check_collision(name: str, others: Iterable[str]) -> None:
             raise InvalidTopicName(f"topic name {name!r} collides with {other!r} ('.' and '_')")
 
 
-def _proposed(
-    name: TopicName, assignments: Sequence[tuple[NodeId, ...]], config: Mapping[str, str]
-) -> TopicView:
+def _proposed(name: TopicName, new: NewPartitions, config: Mapping[str, str]) -> TopicView:
     partitions = tuple(
-        PartitionView(PartitionIndex(index), keys.new_partition(replicas), 0)
-        for index, replicas in enumerate(assignments)
+        PartitionView(PartitionIndex(index), state, 0) for index, state in enumerate(new.states)
     )
     return TopicView(name, uuid.UUID(int=0), partitions, dict(config))

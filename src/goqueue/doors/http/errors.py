@@ -68,6 +68,7 @@ STATUS_OF: Final[Mapping[type[model.GoQueueError], int]] = {
     model.NotLeader: 503,
     model.FencedLeaderEpoch: 503,
     model.UnknownLeaderEpoch: 503,
+    model.TooFewBrokers: 503,
     model.RequestTimedOut: 503,
     model.PartitionOffline: 503,
     model.MetadataUnavailable: 503,

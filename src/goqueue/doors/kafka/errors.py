@@ -40,6 +40,8 @@ _CODES: Final[Mapping[type[errors.GoQueueError], ErrorCode]] = {
     errors.InvalidTransactionState: ErrorCode.invalid_txn_state,
     errors.TransactionCoordinatorFenced: ErrorCode.transaction_coordinator_fenced,
     errors.NotLeader: ErrorCode.not_leader_or_follower,
+    # Clients ask again until there are enough.
+    errors.TooFewBrokers: ErrorCode.coordinator_not_available,
     errors.RequestTimedOut: ErrorCode.request_timed_out,
     errors.CorruptBatch: ErrorCode.corrupt_message,
     # Java's producer then splits the batch and sends the parts.

@@ -1,0 +1,179 @@
+"""Where the replicas of new partitions come: as the caller says, or spread over the brokers.
+
+A node of one is the only broker that it knows; in a cluster every node that was admitted once and
+did not leave counts, also while it is down.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from goqueue.broker.topics.growth import check_room
+from goqueue.model.broker_config import BrokerConfig
+from goqueue.model.errors import (
+    InvalidPartitions,
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    TooFewBrokers,
+)
+from goqueue.model.names import NodeId
+from goqueue.model.replication import Member, PartitionState
+from goqueue.model.topics import NewTopic, TopicView
+from goqueue.state.controller.commit_settings import CommitSettings
+from goqueue.state.controller.placement import Candidate, Load, Replicas, load_of, place
+from goqueue.state.metadata_image import MetadataImage
+from goqueue.state.metadata_keys import NO_BROKER_EPOCH
+
+
+class NewPartitions(NamedTuple):
+    """Partitions as they begin. `registered` are the epochs of the brokers that are in sync: one
+    that restarts before they are stored does not know that it is."""
+
+    states: Sequence[PartitionState]
+    registered: Mapping[NodeId, int]
+
+
+class Placing:
+    """What is decided from one image."""
+
+    def __init__(self, image: MetadataImage, config: BrokerConfig) -> None:
+        self._image = image
+        self._config = config
+        me = NodeId(config.node_id)
+        self._epochs = {me: NO_BROKER_EPOCH} if self.is_alone else image.admitted()
+        self._candidates = [Candidate(me)] if self.is_alone else _candidates(image)
+
+    @property
+    def is_alone(self) -> bool:
+        return not self._image.nodes
+
+    # --- choosing -------------------------------------------------------------------------
+
+    def of_topic(self, new: NewTopic) -> list[Replicas]:
+        if new.assignments is not None:
+            if sorted(new.assignments) != list(range(len(new.assignments))) or not new.assignments:
+                raise InvalidReplicaAssignment(
+                    "replica assignments must name partitions 0, 1, 2, … without a gap"
+                )
+            self.check_partition_count(len(new.assignments))
+            return self._given([new.assignments[i] for i in range(len(new.assignments))])
+        count = self._config.num_partitions if new.partitions is None else new.partitions
+        self.check_partition_count(count)
+        factor = new.replication_factor
+        factor = self._config.default_replication_factor if factor is None else factor
+        if not 1 <= factor <= len(self._candidates):
+            raise InvalidReplicationFactor(
+                f"replication factor {factor} is outside 1 to {len(self._candidates)}, the number "
+                "of brokers"
+            )
+        return self._spread(count, factor, Load())
+
+    def of_internal_topic(self, count: int) -> list[Replicas]:
+        """Refused for as long as there are too few brokers: with fewer copies it would stay."""
+        factor = self._config.default_replication_factor
+        if factor > len(self._candidates):
+            raise TooFewBrokers(
+                f"default.replication.factor is {factor}, and {len(self._candidates)} brokers have "
+                "joined the cluster so far"
+            )
+        return self._spread(count, factor, Load())
+
+    def of_growth(
+        self, topic: TopicView, count: int, given: Sequence[Sequence[int]] | None
+    ) -> list[Replicas]:
+        """As many replicas as the topic has already."""
+        if given is not None:
+            if len(given) != count:
+                raise InvalidReplicaAssignment(
+                    f"{count} partitions are added, but {len(given)} assignments given"
+                )
+            return self._given(given)
+        factor = len(topic.partitions[0].replicas)
+        if factor > len(self._candidates):
+            raise InvalidReplicationFactor(
+                f"partitions of {topic.name!r} have {factor} replicas, and there are "
+                f"{len(self._candidates)} brokers"
+            )
+        return self._spread(count, factor, load_of(p.replicas for p in topic.partitions))
+
+    def _spread(self, count: int, factor: int, topic: Load) -> list[Replicas]:
+        if self.is_alone:
+            return [(self._candidates[0].node,)] * count
+        if not any(candidate.is_up for candidate in self._candidates):
+            raise TooFewBrokers("no broker of the cluster is admitted at the moment")
+        return place(
+            self._candidates, count, factor, topic=topic, everything=load_of(self._all_replicas())
+        )
+
+    def _given(self, assignments: Sequence[Sequence[int]]) -> list[Replicas]:
+        for given in assignments:
+            if len(given) != len(assignments[0]):
+                raise InvalidReplicaAssignment(
+                    f"replicas {list(given)} are not as many as {list(assignments[0])}: all "
+                    "partitions must have the same number"
+                )
+        return [self._checked(given) for given in assignments]
+
+    def _checked(self, given: Sequence[int]) -> Replicas:
+        replicas = tuple(NodeId(node) for node in given)
+        known = {candidate.node for candidate in self._candidates}
+        if not replicas or len(set(replicas)) != len(replicas):
+            raise InvalidReplicaAssignment(f"replicas {list(given)} are empty or named twice")
+        for node in replicas:
+            if node not in known:
+                raise InvalidReplicaAssignment(f"replica {node} is no known broker")
+        if not any(node in self._epochs for node in replicas):
+            raise InvalidReplicaAssignment(f"all brokers of replicas {list(given)} are down")
+        return replicas
+
+    # --- limits ---------------------------------------------------------------------------
+
+    def check_partition_count(self, count: int) -> None:
+        most = self._config.max_partitions_per_topic
+        if not 1 <= count <= most:
+            raise InvalidPartitions(f"partition count {count} is outside 1 to {most}")
+
+    def check_room(self, assignments: Iterable[Replicas]) -> None:
+        most = self._config.max_partitions_per_broker
+        added = Counter(node for replicas in assignments for node in replicas)
+        if self.is_alone:
+            existing = sum(len(topic.partitions) for topic in self._image.topics.values())
+            check_room(existing, added.total(), most)
+            return
+        existing_on = Counter(node for replicas in self._all_replicas() for node in replicas)
+        for node, count in added.items():
+            check_room(existing_on[node], count, most)
+
+    def _all_replicas(self) -> Iterable[Replicas]:
+        return (p.replicas for topic in self._image.topics.values() for p in topic.partitions)
+
+    # --- as they begin --------------------------------------------------------------------
+
+    def begin(self, assignments: Sequence[Replicas], commits: CommitSettings) -> NewPartitions:
+        """Led by the first replica that is up; all that are up are in sync, for there is nothing
+        that they could lack."""
+        states = [self._begin(replicas, commits) for replicas in assignments]
+        in_use = {member for state in states for member in state.in_sync}
+        return NewPartitions(states, {} if self.is_alone else dict(in_use))
+
+    def _begin(self, replicas: Replicas, commits: CommitSettings) -> PartitionState:
+        in_sync = tuple(
+            Member(node, self._epochs[node]) for node in replicas if node in self._epochs
+        )
+        return PartitionState(
+            leader=in_sync[0].node,
+            leader_epoch=0,
+            replicas=replicas,
+            in_sync=in_sync,
+            min_in_sync=commits.min_in_sync,
+            is_flushed=commits.is_flushed,
+        )
+
+
+def _candidates(image: MetadataImage) -> list[Candidate]:
+    admitted = image.admitted()
+    return [
+        Candidate(node, image.brokers[node].rack if node in admitted else None, node in admitted)
+        for node, known in image.nodes.items()
+        if not known.record.is_draining
+    ]

@@ -1,0 +1,342 @@
+"""Topics of a cluster: where their partitions come, and how they are stored in steps."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import msgspec
+import pytest
+
+from goqueue.broker.own_grants import own_state
+from goqueue.broker.topics.broker_configs import BrokerConfigs
+from goqueue.broker.topics.changing import KeyChanges
+from goqueue.broker.topics.following import MetadataFollower
+from goqueue.broker.topics.topics import TopicAdmin
+from goqueue.metadata import Compare, LocalStore, TxnResult
+from goqueue.metadata.store import Op
+from goqueue.model.broker_config import broker_config
+from goqueue.model.configs import ConfigChange
+from goqueue.model.errors import (
+    Conflict,
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    MetadataUnavailable,
+    PolicyViolation,
+    TooFewBrokers,
+    TopicExists,
+)
+from goqueue.model.membership import NodeRecord, Registration
+from goqueue.model.names import NodeId
+from goqueue.model.replication import Member, PartitionState
+from goqueue.model.rights import AlterableTopic, ConfigurableTopic, CreatableTopic, DeletableTopic
+from goqueue.model.topics import NewTopic
+from goqueue.state import metadata_keys as keys
+from goqueue.state.metadata_image import ImageChanges, MetadataImage
+
+pytestmark = pytest.mark.anyio
+
+ONE, TWO, THREE = (NodeId(i) for i in (1, 2, 3))
+ORDERS = CreatableTopic("orders")
+FOLDER = UUID(int=7)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def changed(name: str, value: str) -> ConfigChange:
+    return ConfigChange(name=name, value=value)
+
+
+class Recording(LocalStore):
+    """Counts what transactions hold, and lets a test act before one of them."""
+
+    largest: int
+    before: Callable[[int], object] | None
+    count: int
+
+    async def transact(
+        self, compares: Sequence[Compare], success_ops: Sequence[Op], failure_ops: Sequence[Op] = ()
+    ) -> TxnResult:
+        self.largest = max(self.largest, len(compares), len(success_ops), len(failure_ops))
+        self.count += 1
+        if self.before is not None:
+            acting = self.before(self.count)
+            if acting is not None:
+                await acting  # type: ignore[misc]
+        return await super().transact(compares, success_ops, failure_ops)
+
+
+class Cluster:
+    """The metadata of three brokers, and one that makes topics."""
+
+    def __init__(self, store: Recording, **settings: str) -> None:
+        async def prepare(_changes: ImageChanges, _image: MetadataImage) -> None:
+            return None
+
+        self.store = store
+        self.follower = MetadataFollower(store, prepare=prepare, react=lambda *_: None)
+        texts = {
+            "node.id": "1",
+            "default.replication.factor": "3",
+            "topic.min.insync.replicas": "2",
+            **{name.replace("__", "."): text for name, text in settings.items()},
+        }
+        config = broker_config(texts)
+        configs = BrokerConfigs(KeyChanges(store, self.follower), self.follower, config)
+        self.topics = TopicAdmin(store, self.follower, config, configs)
+
+    async def join(self, node: NodeId, rack: str | None = None) -> int:
+        """Returns the broker epoch."""
+        said = Registration(directory=FOLDER, trail=(uuid4(),), is_kept=True)
+        value = keys.BrokerValue(host="h", kafka_port=1, http_port=2, rack=rack, registration=said)
+        epoch = await self.store.put(*keys.broker_entry(node, value))
+        record = NodeRecord(directory=FOLDER, incarnation=said.incarnation, broker_epoch=epoch)
+        await self.follower.applied(await self.store.put(*keys.node_entry(node, record)))
+        return epoch
+
+    async def die(self, node: NodeId) -> None:
+        await self.store.delete(keys.broker_key(node))
+        await self.seen()
+
+    async def seen(self) -> None:
+        revision = await self.store.put("/elsewhere", b"")
+        await self.follower.applied(revision)
+
+    def states(self, topic: str) -> list[PartitionState]:
+        return [partition.state for partition in self.topics.find(topic).partitions]
+
+    async def left(self, topic: str) -> list[str]:
+        """Keys of the topic in the store, of any kind."""
+        found = await self.store.get_prefix("/")
+        return [kv.key for kv in found.kvs if topic in kv.key]
+
+
+@asynccontextmanager
+async def opened(path: Path, *nodes: NodeId, **settings: str) -> AsyncIterator[Cluster]:
+    store = await Recording.open(path)
+    store.largest = store.count = 0
+    store.before = None
+    cluster = Cluster(store, **settings)
+    await cluster.follower.load()
+    cluster.follower.start()
+    for node in nodes:
+        await cluster.join(node)
+    store.count = 0
+    try:
+        yield cluster
+    finally:
+        store.before = None
+        await cluster.follower.stop()
+        await store.close()
+
+
+async def test_partitions_begin_in_sync_on_all_their_brokers(tmp_path: Path) -> None:
+    async with opened(tmp_path, ONE, TWO, THREE) as cluster:
+        await cluster.topics.create(ORDERS, NewTopic(name="orders", partitions=3))
+        states = cluster.states("orders")
+        epochs = cluster.follower.image.admitted()
+        assert Counter(state.leader for state in states) == {ONE: 1, TWO: 1, THREE: 1}
+        for state in states:
+            assert set(state.in_sync) == {Member(node, epochs[node]) for node in epochs}
+            assert (state.leader, state.min_in_sync) == (state.replicas[0], 2)
+            assert not state.is_flushed
+
+
+async def test_a_large_topic_is_stored_in_steps_that_etcd_takes(tmp_path: Path) -> None:
+    async with opened(tmp_path, ONE, TWO, THREE) as cluster:
+        await cluster.topics.create(ORDERS, NewTopic(name="orders", partitions=500))
+        assert cluster.store.largest <= 128
+        assert Counter(s.leader for s in cluster.states("orders")) == {
+            ONE: 167,
+            TWO: 167,
+            THREE: 166,
+        }
+        await cluster.topics.create_partitions(AlterableTopic("orders"), 900)
+        assert cluster.store.largest <= 128
+        assert Counter(s.leader for s in cluster.states("orders")) == dict.fromkeys((1, 2, 3), 300)
+        assert "/topic-writers/orders" not in await cluster.left("orders")
+        await cluster.topics.delete(DeletableTopic("orders"))
+        assert await cluster.left("orders") == []
+
+
+async def test_what_a_failed_creation_stored_is_taken_back(tmp_path: Path) -> None:
+    async with opened(tmp_path, ONE, TWO, THREE) as cluster:
+
+        def fail(count: int) -> None:
+            if count == 4:
+                raise MetadataUnavailable("away")
+
+        cluster.store.before = fail
+        with pytest.raises(MetadataUnavailable):
+            await cluster.topics.create(ORDERS, NewTopic(name="orders", partitions=500))
+        assert await cluster.left("orders") == []
+        await cluster.topics.create(ORDERS, NewTopic(name="orders", partitions=200))
+        assert len(cluster.states("orders")) == 200
+
+
+async def test_of_two_who_make_a_topic_at_once_one_does_it_whole(tmp_path: Path) -> None:
+    async with opened(tmp_path, ONE, TWO, THREE) as cluster:
+        other = NewTopic(name="orders", partitions=300, replication_factor=2)
+
+        async def interfere() -> None:
+            cluster.store.before = None
+            await cluster.topics.create(ORDERS, other)
+
+        cluster.store.before = lambda count: interfere() if count == 3 else None
+        with pytest.raises(TopicExists):
+            await cluster.topics.create(ORDERS, NewTopic(name="orders", partitions=500))
+        assert [len(s.replicas) for s in cluster.states("orders")] == [2] * 300
+        assert "/topic-writers/orders" not in await cluster.left("orders")
+
+
+async def test_a_broker_that_restarts_meanwhile_begins_under_its_new_epoch(tmp_path: Path) -> None:
+    async with opened(tmp_path, ONE, TWO, THREE) as cluster:
+
+        async def restart() -> None:
+            cluster.store.before = None
+            await cluster.join(TWO)
+
+        cluster.store.before = lambda count: restart() if count == 1 else None
+        await cluster.topics.create(ORDERS, NewTopic(name="orders", partitions=3))
+        epochs = cluster.follower.image.admitted()
+        for state in cluster.states("orders"):
+            assert set(state.in_sync) == {Member(node, epochs[node]) for node in epochs}
+
+
+async def test_a_topic_that_is_deleted_does_not_grow(tmp_path: Path) -> None:
+    async with opened(tmp_path, ONE, TWO, THREE) as cluster:
+        await cluster.topics.create(ORDERS, NewTopic(name="orders", partitions=1))
+
+        async def delete() -> None:
+            cluster.store.before = None
+            await cluster.topics.delete(DeletableTopic("orders"))
+
+        at = cluster.store.count + 3
+        cluster.store.before = lambda count: delete() if count == at else None
+        with pytest.raises(Conflict, match="orders"):
+            await cluster.topics.create_partitions(AlterableTopic("orders"), 400)
+        assert await cluster.left("orders") == []
+
+
+async def test_more_replicas_than_brokers_are_refused(tmp_path: Path) -> None:
+    async with opened(tmp_path, ONE, TWO) as cluster:
+        for new in (NewTopic(name="orders", replication_factor=3), NewTopic(name="orders")):
+            with pytest.raises(InvalidReplicationFactor, match="3 is outside 1 to 2"):
+                await cluster.topics.create(ORDERS, new)
+        internal = own_state("__queue_state")
+        with pytest.raises(TooFewBrokers, match=r"default\.replication\.factor is 3, and 2"):
+            await cluster.topics.ensure_internal(internal, partitions=4, config={})
+        await cluster.join(THREE)
+        await cluster.topics.ensure_internal(internal, partitions=4, config={})
+        assert {len(state.in_sync) for state in cluster.states("__queue_state")} == {3}
+
+
+async def test_a_broker_that_is_down_counts_and_is_not_in_sync(tmp_path: Path) -> None:
+    async with opened(tmp_path, ONE, TWO, THREE) as cluster:
+        await cluster.die(ONE)
+        await cluster.topics.create(ORDERS, NewTopic(name="orders", partitions=6))
+        for state in cluster.states("orders"):
+            assert set(state.replicas) == {ONE, TWO, THREE}
+            assert {member.node for member in state.in_sync} == {TWO, THREE}
+            assert state.leader in (TWO, THREE)
+
+
+async def test_a_broker_that_is_about_to_leave_gets_nothing(tmp_path: Path) -> None:
+    async with opened(tmp_path, ONE, TWO, THREE) as cluster:
+        record = msgspec.structs.replace(
+            cluster.follower.image.nodes[THREE].record, is_draining=True
+        )
+        await cluster.store.put(*keys.node_entry(THREE, record))
+        await cluster.seen()
+        new = NewTopic(name="orders", partitions=6, replication_factor=2)
+        await cluster.topics.create(ORDERS, new)
+        assert all(THREE not in state.replicas for state in cluster.states("orders"))
+
+
+async def test_replicas_come_into_different_racks(tmp_path: Path) -> None:
+    async with opened(tmp_path) as cluster:
+        for node, rack in ((1, "a"), (2, "a"), (3, "b"), (4, "b")):
+            await cluster.join(NodeId(node), rack)
+        new = NewTopic(name="orders", partitions=8, replication_factor=2)
+        await cluster.topics.create(ORDERS, new)
+        for state in cluster.states("orders"):
+            assert {node <= TWO for node in state.replicas} == {True, False}
+
+
+async def test_assignments_of_the_client(tmp_path: Path) -> None:
+    async with opened(tmp_path, ONE, TWO, THREE) as cluster:
+        given = NewTopic(name="orders", assignments={0: [3, 1], 1: [2, 3]})
+        await cluster.topics.create(ORDERS, given)
+        assert [s.replicas for s in cluster.states("orders")] == [(3, 1), (2, 3)]
+        await cluster.topics.create_partitions(AlterableTopic("orders"), 3, assignments=[[1, 2]])
+        assert cluster.states("orders")[2].leader == ONE
+        await cluster.die(TWO)
+        for assignments, said in (
+            ({0: [1, 2], 1: [3]}, "must have the same number"),
+            ({0: [1, 1]}, "named twice"),
+            ({0: [9]}, "9 is no known broker"),
+            ({0: [2]}, "are down"),
+        ):
+            new = NewTopic(name="other", assignments=assignments)
+            with pytest.raises(InvalidReplicaAssignment, match=said):
+                await cluster.topics.create(CreatableTopic("other"), new)
+        new = NewTopic(name="other", assignments={0: [2, 1]})
+        await cluster.topics.create(CreatableTopic("other"), new)
+        assert cluster.states("other")[0].leader == ONE
+
+
+async def test_each_broker_has_room_for_so_many_partitions(tmp_path: Path) -> None:
+    async with opened(tmp_path, ONE, TWO, THREE, max__partitions__per__broker="10") as cluster:
+        await cluster.topics.create(ORDERS, NewTopic(name="orders", partitions=6))
+        with pytest.raises(PolicyViolation, match=r"max\.partitions\.per\.broker \(10\)"):
+            await cluster.topics.create_partitions(AlterableTopic("orders"), 11)
+        new = NewTopic(name="thin", partitions=12, replication_factor=1)
+        await cluster.topics.create(CreatableTopic("thin"), new)
+
+
+async def test_partitions_follow_the_settings_of_their_topic(tmp_path: Path) -> None:
+    async with opened(tmp_path, ONE, TWO, THREE) as cluster:
+        config = {"fsync.policy": "always"}
+        await cluster.topics.create(ORDERS, NewTopic(name="orders", partitions=300, config=config))
+        assert all(state.is_flushed for state in cluster.states("orders"))
+        first = cluster.states("orders")[0]
+        alone = msgspec.structs.replace(
+            first, in_sync=first.in_sync[:1], eligible=first.in_sync[1:]
+        )
+        await cluster.store.put(*keys.partition_entry("orders", 0, alone))
+        await cluster.seen()
+
+        name = ConfigurableTopic("orders")
+        lower = changed("min.insync.replicas", "1")
+        await cluster.topics.alter_config(name, [lower])
+        assert all(s.min_in_sync == 1 for s in cluster.states("orders"))
+        assert cluster.states("orders")[0].eligible == (), "commits go on without them"
+        assert cluster.store.largest <= 128
+
+        await cluster.topics.alter_config(name, [changed("fsync.policy", "never")])
+        assert not any(state.is_flushed for state in cluster.states("orders"))
+        await cluster.topics.alter_config(name, [changed("fsync.policy", "always")])
+        assert not any(s.is_flushed for s in cluster.states("orders")), "older messages are not"
+        await cluster.topics.replace_config(name, {})
+        assert all(s.min_in_sync == 2 for s in cluster.states("orders"))
+
+
+async def test_settings_and_a_partition_that_changes_meanwhile(tmp_path: Path) -> None:
+    async with opened(tmp_path, ONE, TWO, THREE) as cluster:
+        await cluster.topics.create(ORDERS, NewTopic(name="orders", partitions=2))
+        elected = msgspec.structs.replace(cluster.states("orders")[1], leader_epoch=9)
+
+        async def elect() -> None:
+            cluster.store.before = None
+            await cluster.store.put(*keys.partition_entry("orders", 1, elected))
+
+        at = cluster.store.count + 1
+        cluster.store.before = lambda count: elect() if count == at else None
+        change = changed("min.insync.replicas", "3")
+        await cluster.topics.alter_config(ConfigurableTopic("orders"), [change])
+        states = cluster.states("orders")
+        assert [(s.min_in_sync, s.leader_epoch) for s in states] == [(3, 0), (3, 9)]
