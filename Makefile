@@ -65,7 +65,7 @@ format: $(INSTALLED) ## Format the source
 bench: $(INSTALLED) ## Measure beside peers; results in bench/results
 	$(BIN)/python -m bench $(ARGS)
 
-sim: $(INSTALLED) ## A million simulated clusters that fail in every way, an hour
+sim: $(INSTALLED) ## A million simulated clusters that fail in every way, half an hour; can be stopped
 	$(BIN)/python -m tests.sim.replication --seeds 1000000
 
 soak: $(INSTALLED) ## Exactly-once under 100 kills, 5,000 partitions with few open files, some minutes
@@ -95,7 +95,7 @@ demo: $(INSTALLED) ## A tour: orders through a queue, a log and a Spark pipeline
 	@$(BIN)/python -m demo $(ARGS)
 
 clean: ## Remove what can be made again (not ./data)
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .fuzz build dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .fuzz .sim build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A client that tests run as a process; it is no Python package.

@@ -40,7 +40,6 @@ from tests.sim.replication.store import Answer, is_deletion
 if TYPE_CHECKING:
     from tests.sim.replication.world import World
 
-LAG_MAX_MS = 40
 CONTROLLER = "/controller"
 FETCH_MAX = 3
 
@@ -51,16 +50,13 @@ class Entry(NamedTuple):
     create_revision: int
 
 
-def broker_key(node: int) -> str:
-    return f"/brokers/{node}"
-
-
-def node_key(node: int) -> str:
-    return f"/nodes/{node}"
-
-
-def partition_key(index: int) -> str:
-    return f"/partitions/{index}"
+# Asked for all the time: made once.
+_BROKER_KEYS = tuple(f"/brokers/{node}" for node in range(3))
+_NODE_KEYS = tuple(f"/nodes/{node}" for node in range(3))
+_PARTITION_KEYS = tuple(f"/partitions/{index}" for index in range(3))
+broker_key = _BROKER_KEYS.__getitem__
+node_key = _NODE_KEYS.__getitem__
+partition_key = _PARTITION_KEYS.__getitem__
 
 
 class Replica:
@@ -74,7 +70,13 @@ class Replica:
         self.leading: Leading | None = None
         self.following: Following | None = None
         self.shown = 0
+        self.acted = 0
         self.watermark = min(log.watermark, log.end)
+
+    @property
+    def safe_end(self) -> int:
+        """Up to where a leader may do what cannot be undone, as sending delayed messages."""
+        return 0 if self.leading is None else self.leading.high_watermark
 
     def durable_end(self, state: PartitionState) -> int:
         return self.log.flushed if state.is_flushed else self.log.end
@@ -94,6 +96,8 @@ class Broker:
         self.is_admitted = False
         self.lease: LeaseId | None = None
         self.replicas = [Replica(i, log) for i, log in enumerate(self.disk.logs)]
+        for checker, log in zip(world.checkers, self.disk.logs, strict=True):
+            checker.begins(node, log)
         self._log_ends: dict[tuple[TopicPartition, int], dict[Member, LogEnd]] = {}
         self._planned_at = -1
         disk = self.disk
@@ -101,6 +105,7 @@ class Broker:
             disk.identity, world.new_id(), f"boot-{disk.boot}", has_lost=disk.has_lost
         )
         disk.has_lost = False
+        # Compared as an object: no value is ever encoded here.
         self.incarnation: UUID = disk.identity.incarnation
 
     @property
@@ -130,7 +135,7 @@ class Broker:
         mine = self.image.get(broker_key(self.node))
         if (
             mine is not None
-            and mine.value.incarnation == self.incarnation
+            and mine.value.incarnation is self.incarnation
             and mine.revision > self.epoch
         ):
             # A new registration: nothing that was promised under the old one counts any more.
@@ -183,7 +188,7 @@ class Broker:
             high_watermark=replica.watermark,
             log_end=log.end,
             durable_end=replica.durable_end(state),
-            lag_max_ms=LAG_MAX_MS,
+            lag_max_ms=self.world.lag_max_ms,
             now_ms=self.world.now_ms,
         )
         self._show(replica)
@@ -211,13 +216,16 @@ class Broker:
                 self.watch(0)
             return
         mine = self.image.get(broker_key(self.node))
-        if mine is None or mine.value.incarnation != self.incarnation:
+        if mine is None or mine.value.incarnation is not self.incarnation:
             self._register(mine)
         for replica in self.replicas:
             if replica.leading is not None and (
                 proposal := replica.leading.propose(self.world.now_ms)
             ):
                 self._propose(replica, replica.leading, proposal)
+            if replica.leading is not None and replica.acted < (end := replica.safe_end):
+                self.world.checkers[replica.index].acts(self.node, replica.log, replica.acted, end)
+                replica.acted = end
             if replica.following is not None:
                 self._fetch(replica, replica.following)
         self._control()
@@ -355,7 +363,7 @@ class Broker:
                 put: list[Op] = [Put(CONTROLLER, self.incarnation, self.lease)]  # type: ignore[arg-type]
                 self.world.transact(self, [Compare.missing(CONTROLLER)], put)
             return
-        if held.value != self.incarnation:
+        if held.value is not self.incarnation:
             return
         if self._planned_at == self.seen and self.world.now_ms % 4:
             return

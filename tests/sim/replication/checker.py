@@ -66,6 +66,17 @@ class Checker:
             self._epochs.append(epoch)
             self._needed.append(quorum)
 
+    def acts(self, node: int, log: SimLog, since: int, end: int) -> None:
+        """A leader does what records ask for, such as to send what is due: it cannot undo it."""
+        for offset in range(since, end):
+            if offset >= len(self.committed) or self.committed[offset] != log.records[offset]:
+                raise Violation(f"leader {node} acts on {offset}, which is not committed")
+
+    def begins(self, node: int, log: SimLog) -> None:
+        """A broker starts on what it finds beside its log."""
+        if not log.fits_its_snapshot():
+            raise Violation(f"broker {node} begins with a snapshot of another log: {log.snapshot}")
+
     def halts(self, node: int, log: SimLog, cut_at: int) -> None:
         """A broker would rather stop than cut there: right, if what it holds was lost for good."""
         if cut_at < len(self.committed) and self.committed[cut_at] == log.records[cut_at]:

@@ -14,7 +14,7 @@ Record = tuple[int, int]
 class SimLog:
     """One partition's log with one record for each batch; also its history of epochs."""
 
-    __slots__ = ("epochs", "flushed", "records", "watermark")
+    __slots__ = ("epochs", "flushed", "records", "snapshot", "watermark")
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -22,6 +22,9 @@ class SimLog:
         self.epochs: list[tuple[int, int]] = []
         self.flushed = 0
         self.watermark = 0
+        # The last record that a snapshot of what was read from the log knows of, as producers'
+        # ledgers are; since no value is written twice, it stands for everything before it.
+        self.snapshot: tuple[int, Record] | None = None
 
     @property
     def end(self) -> int:
@@ -53,10 +56,21 @@ class SimLog:
         del self.records[end:]
         self.epochs = [entry for entry in self.epochs if entry[1] < end]
         self.flushed = min(self.flushed, end)
+        if self.snapshot is not None and self.snapshot[0] >= end:
+            self.snapshot = None
 
     def flush(self, watermark: int) -> None:
         self.flushed = self.end
         self.watermark = watermark
+        if self.records:
+            self.snapshot = (self.end - 1, self.records[-1])
+
+    def fits_its_snapshot(self) -> bool:
+        """What a start relies on: a snapshot of more than the log holds is not used."""
+        if self.snapshot is None:
+            return True
+        offset, record = self.snapshot
+        return offset >= self.end or self.records[offset] == record
 
     def log_end(self) -> LogEnd:
         return LogEnd(self.records[-1][0] if self.records else NO_EPOCH, self.end)
@@ -65,6 +79,7 @@ class SimLog:
         twin = SimLog()
         twin.records, twin.epochs = list(self.records), list(self.epochs)
         twin.flushed, twin.watermark = self.flushed, self.watermark
+        twin.snapshot = self.snapshot
         return twin
 
 

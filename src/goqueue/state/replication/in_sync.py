@@ -61,15 +61,18 @@ def with_min_in_sync(state: PartitionState, min_in_sync: int) -> PartitionState:
 
 
 def taken_over_by(state: PartitionState, leader: Member) -> PartitionState:
-    """A leader whose log becomes the truth, whatever others had."""
-    return msgspec.structs.replace(
+    """A leader whose log becomes the truth, whatever others had.
+
+    Until enough are in sync again nothing is committed, and the logs of the others that were in
+    doubt are as good as they were: should this one be lost as well, they are asked again.
+    """
+    led = msgspec.structs.replace(
         state,
         leader=leader.node,
         leader_epoch=state.leader_epoch + 1,
-        in_sync=(leader,),
-        eligible=(),
-        doubtful=(),
+        doubtful=tuple(node for node in state.doubtful if node != leader.node),
     )
+    return _settled(led, (leader,), ())
 
 
 def led_by(state: PartitionState, leader: Member, present: Mapping[NodeId, int]) -> PartitionState:

@@ -26,7 +26,7 @@ from goqueue.state.membership.identity import (
     registration,
     stopped,
 )
-from goqueue.state.replication.in_sync import with_min_in_sync, without
+from goqueue.state.replication.in_sync import joined, with_min_in_sync, without
 
 A, B, C = (NodeId(i) for i in range(3))
 ORDERS = topic_partition("orders", 0)
@@ -100,6 +100,9 @@ def test_with_all_in_doubt_the_longest_log_leads_once_all_spoke() -> None:
     after = elect(lost, live(A, B, C), live(A, B, C), ends)
     assert (after.state.leader, after.state.in_sync) == (B, (member(B),))
     assert after.relies_on == (member(A), member(B))
+    # Until enough are in sync again, the other one's log is as good as it was.
+    assert after.state.doubtful == (A,)
+    assert joined(after.state, member(C)).doubtful == ()
 
 
 @pytest.mark.parametrize(
