@@ -212,6 +212,7 @@ class Node:
         reopening = self.hosted.reopen_forever(lambda: self.image)
         self._upkeep.append(asyncio.create_task(reopening))
         self._upkeep.append(asyncio.create_task(self.hosted.removal.run_forever()))
+        self._upkeep.append(asyncio.create_task(self.groups.match_topics_forever()))
         compacting = self.compactor.run_forever(self.config.log_cleaner_backoff_ms)
         self._upkeep.append(asyncio.create_task(compacting))
 

@@ -91,6 +91,7 @@ class Groups:
         self._ended: dict[int, int] = {}
         # Held by the request whose regular expression is held against the topics.
         self._matching = asyncio.Lock()
+        self._topics_changed = asyncio.Event()
         # Set by those who keep what share groups acknowledge, and the settings of single groups.
         self.share_member_left: Callable[[str, str], None] | None = None
         self.before_delete: Callable[[DeletableGroup], Awaitable[None]] | None = None
@@ -311,6 +312,18 @@ class Groups:
         topics = topics_of(image)
         for shard in shards:
             shard.take(shard.machine.on_topics_changed(topics))
+        self._topics_changed.set()
+
+    async def match_topics_forever(self) -> None:
+        """Hold regular expressions against new topics, in slices."""
+        while True:
+            await self._topics_changed.wait()
+            self._topics_changed.clear()
+            pace = Pace()
+            for shard in self.state.loaded_shards():
+                for _ in shard.machine.catch_up_topics():
+                    if pace.is_over:
+                        await pace.rest()
 
     async def _ask(self, group: str, command: Command[WatchedGroupMachine, R]) -> R:
         shard = await self.state.shard_for(group)

@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import (
 from goqueue.doors.http.errors import Answer, answer
 from goqueue.doors.http.reserve import OVERLOADED, RESERVE_HEAD_SECONDS, Reserve
 from goqueue.doors.http.unsent import UnsentAnswers
+from goqueue.doors.lost_connections import LostConnections
 from goqueue.doors.web.asgi import Application
 from goqueue.doors.web.bodies import LINGER_MAX_BYTES, LINGER_SECONDS
 
@@ -52,6 +53,7 @@ class HttpConnection(HttpToolsProtocol):
         self,
         *,
         on_lost: Callable[[], None],
+        lost: LostConnections,
         reserve: Reserve,
         unsent: UnsentAnswers,
         body_min_bytes_per_second: int,
@@ -59,6 +61,7 @@ class HttpConnection(HttpToolsProtocol):
     ) -> None:
         super().__init__(**arguments)
         self._on_lost = on_lost
+        self._lost = lost
         self._reserve = reserve
         self._unsent = unsent
         self._body_min_bytes_per_second = body_min_bytes_per_second
@@ -88,6 +91,9 @@ class HttpConnection(HttpToolsProtocol):
         self._disarm()
         self._forget_reader()
         self._reserve.leave(self)
+        self._lost.add(lambda: self._end(exc))
+
+    def _end(self, exc: Exception | None) -> None:
         # uvicorn tells only the last of several requests, and the others would go on for nobody.
         for cycle in (self._answering, *(cycle for cycle, _ in self.pipeline)):
             if cycle is not None and not cycle.response_complete:

@@ -17,6 +17,7 @@ from goqueue.doors.http.readiness import Readiness
 from goqueue.doors.http.reserve import Reserve
 from goqueue.doors.http.traffic import Traffic
 from goqueue.doors.http.unsent import UnsentAnswers
+from goqueue.doors.lost_connections import LostConnections
 from goqueue.doors.web.asgi import Application
 from goqueue.doors.web.bodies import BodyReader
 from goqueue.doors.web.late_app import LateApp
@@ -68,6 +69,7 @@ class HttpDoor:
         )
         self._reserve = Reserve(self._entry)
         self._unsent = UnsentAnswers()
+        self._lost = LostConnections()
         self._body_min_bytes_per_second = config.http_request_min_bytes_per_second
         self._uvicorn = Config(
             self._entry,
@@ -151,7 +153,8 @@ class HttpDoor:
 
     def _connect(self) -> HttpConnection:
         return HttpConnection(
-            on_lost=self._lost,
+            on_lost=self._drained_with_last,
+            lost=self._lost,
             reserve=self._reserve,
             unsent=self._unsent,
             body_min_bytes_per_second=self._body_min_bytes_per_second,
@@ -160,7 +163,7 @@ class HttpDoor:
             app_state={},
         )
 
-    def _lost(self) -> None:
+    def _drained_with_last(self) -> None:
         if self._closing.is_set() and not self._connections.connections:
             self._drained.set()
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from goqueue.doors.kafka.closing_lines import ClosingLines
 from goqueue.doors.kafka.fetch_sessions import FetchSessions
-from goqueue.doors.kafka.lost_connections import LostConnections
 from goqueue.doors.kafka.request_memory import RequestMemory
 from goqueue.doors.kafka.share_sessions import ShareSessions
 from goqueue.doors.kafka.slices import LARGE_ELEMENTS
 from goqueue.doors.kafka.wire.writing import Message
+from goqueue.doors.lost_connections import LostConnections
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.caller import Caller
 from goqueue.model.groups.messages import Client

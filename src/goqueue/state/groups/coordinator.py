@@ -184,6 +184,12 @@ class GroupMachine:
         """In steps, before a member subscribes by it: in one it could take a tenth of a second."""
         return self._registry.regexes.match_stepwise(regex)
 
+    def catch_up_topics(self) -> Iterator[None]:
+        """In steps, after topics have changed: what all regular expressions match. A group that
+        asks before has its own held against them first.
+        """
+        return self._registry.regexes.catch_up()
+
     def on_group_settings_changed(self, overrides: Mapping[str, GroupOverrides]) -> None:
         """What groups have of their own; members learn it with their next heartbeat."""
         self._registry.overrides = overrides

@@ -4,8 +4,9 @@ Kafka matches with RE2/J, which has the same syntax: no backreferences, no look-
 the whole name must match.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 import re2
 
@@ -80,14 +81,25 @@ def _known(pattern: str) -> TopicRegex:
         return _NO_TOPIC
 
 
+class _Change(NamedTuple):
+    added: frozenset[str]
+    deleted: frozenset[str]
+
+
 class RegexCache:
-    """Which topics each pattern in use matches, kept up with the topics that come and go."""
+    """Which topics each pattern in use matches, kept up with the topics that come and go.
+
+    All patterns together take long: each is held against new names when its topics are asked for,
+    or in `catch_up`.
+    """
 
     def __init__(self) -> None:
         self._names: frozenset[str] = frozenset()
         self._names_length = 0
         self._compiled: dict[str, TopicRegex] = {}
         self._matched: dict[str, frozenset[str]] = {}
+        # What patterns have not been held against yet, in the order of the changes.
+        self._behind: dict[str, deque[_Change]] = {}
         # Those of the patterns that nobody has asked for yet, oldest first.
         self._ready: dict[str, None] = {}
 
@@ -107,6 +119,7 @@ class RegexCache:
         found = {name for name in self._names - names if regex.matches(name)} | found & self._names
         self._compiled[pattern] = regex
         self._matched[pattern] = frozenset(found)
+        self._behind.pop(pattern, None)
         self._ready[pattern] = None
         if len(self._ready) > READY_MAX:
             self._forget(next(iter(self._ready)))
@@ -121,15 +134,32 @@ class RegexCache:
         if pattern not in self._matched:
             regex = self._compiled[pattern] = _known(pattern)
             self._matched[pattern] = frozenset(filter(regex.matches, self._names))
+        while pattern in self._behind:
+            self._take_change(pattern)
         return self._matched[pattern]
 
     def set_names(self, names: frozenset[str]) -> None:
         added, deleted = names - self._names, self._names - names
         self._names = names
         self._names_length += sum(map(len, added)) - sum(map(len, deleted))
-        for pattern, regex in self._compiled.items():
-            found = frozenset(filter(regex.matches, added))
-            self._matched[pattern] = (self._matched[pattern] - deleted) | found
+        if added or deleted:
+            change = _Change(added, deleted)
+            for pattern in self._compiled:
+                self._behind.setdefault(pattern, deque()).append(change)
+
+    def catch_up(self) -> Iterator[None]:
+        """Hold patterns against the names that came, one pattern and change in each step."""
+        while self._behind:
+            self._take_change(next(iter(self._behind)))
+            yield
+
+    def _take_change(self, pattern: str) -> None:
+        changes = self._behind[pattern]
+        added, deleted = changes.popleft()
+        if not changes:
+            del self._behind[pattern]
+        found = frozenset(filter(self._compiled[pattern].matches, added))
+        self._matched[pattern] = (self._matched[pattern] - deleted) | found
 
     def keep_only(self, patterns: Iterable[str]) -> None:
         """Forget patterns that no group uses any more."""
@@ -138,4 +168,5 @@ class RegexCache:
 
     def _forget(self, pattern: str) -> None:
         self._ready.pop(pattern, None)
+        self._behind.pop(pattern, None)
         del self._compiled[pattern], self._matched[pattern]

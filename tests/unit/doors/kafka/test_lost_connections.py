@@ -8,7 +8,7 @@ import pytest
 from goqueue.broker.node import Node
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.doors.kafka.connection import Connection
-from goqueue.doors.kafka.lost_connections import ENDED_PER_TURN, LostConnections
+from goqueue.doors.lost_connections import ENDED_PER_TURN, LostConnections
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE

@@ -1,7 +1,7 @@
 """Regular expressions over topic names: right, and never slow."""
 
 import re
-from itertools import product
+from itertools import islice, product
 from time import process_time
 
 import pytest
@@ -164,3 +164,45 @@ def test_the_cache_follows_the_topics(changes: list[frozenset[str]], patterns: l
     assert cache.topics(patterns[0]) == {
         name for name in (changes[-1] if changes else ()) if re.fullmatch(patterns[0], name)
     }
+
+
+def test_new_names_are_held_against_one_pattern_in_a_step() -> None:
+    """A new topic was held against all patterns in use in one step."""
+    cache = RegexCache()
+    patterns = [f"a.*{number}" for number in range(50)]
+    for pattern in patterns:
+        assert cache.topics(pattern) == frozenset()
+    cache.set_names(frozenset({"a1", "a2", "b2"}))
+    cache.set_names(frozenset({"a2", "a12"}))
+    # Whoever asks gets the right answer before its turn.
+    assert cache.topics(patterns[2]) == {"a2", "a12"}
+    assert sum(1 for _ in cache.catch_up()) == 2 * (len(patterns) - 1)
+    assert cache.topics(patterns[1]) == frozenset()
+    assert cache.topics("a.*12") == {"a12"}
+    assert not list(cache.catch_up())
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.frozensets(st.sampled_from(["ab", "ba", "b", "c-1", "c-2"])),
+            st.sampled_from(["a.*", ".*b", "c-\\d", ".*"]),
+            st.integers(0, 5),
+        ),
+        max_size=20,
+    )
+)
+def test_what_is_matched_does_not_depend_on_when(script: list[frozenset[str] | str | int]) -> None:
+    cache = RegexCache()
+    names: frozenset[str] = frozenset()
+    for step in script:
+        match step:
+            case frozenset():
+                names = step
+                cache.set_names(names)
+            case str():
+                for _ in cache.match_stepwise(step):
+                    pass
+                assert cache.topics(step) == {name for name in names if re.fullmatch(step, name)}
+            case int():
+                list(islice(cache.catch_up(), step))
