@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from goqueue.broker.coordinator_settings import group_settings, transaction_settings
@@ -53,7 +54,15 @@ from goqueue.storage.clean_stop import CleanStop
 from goqueue.storage.data_directory import DataDirectory
 from goqueue.storage.disk import Disk
 
+if TYPE_CHECKING:
+    from goqueue.broker.cluster import Cluster
+    from goqueue.broker.membership.identity_file import IdentityFile
+
 logger = logging.getLogger(__name__)
+
+
+# Watches of etcd before 3.4.31 and 3.5.13 can miss changes; reading everything finds them.
+RECONCILE_S: Final = 60.0
 
 
 def system_clock_ms() -> int:
@@ -69,13 +78,27 @@ class Node:
         store: MetadataStore,
         disk: Disk,
         clock_ms: Callable[[], int],
+        identity: "IdentityFile | None" = None,
     ) -> None:
+        """`identity` is that of a node of a cluster; a node of one has none."""
         self.config = config
         self.node_id = NodeId(config.node_id)
         self.clock_ms = clock_ms
         self._directory = directory
         self._store = store
-        self._follower = MetadataFollower(store, prepare=self._prepare, react=self._react)
+        self._follower = MetadataFollower(
+            store,
+            prepare=self._prepare,
+            react=self._react,
+            reconcile_s=None if identity is None else RECONCILE_S,
+        )
+        self._cluster: Cluster | None = None
+        if identity is not None:
+            from goqueue.broker import cluster  # a node of one needs none of it
+
+            self._cluster = cluster.Cluster(
+                config, store, self._follower, identity, cluster_id=directory.cluster_id
+            )
         self._is_closed = False
         self.traffic = DoorTraffic()
         changes = KeyChanges(store, self._follower)
@@ -178,11 +201,25 @@ class Node:
         disk = disk or Disk()
         directory = DataDirectory.open(config.data_dir, disk)
         store: MetadataStore | None = None
+        identity: IdentityFile | None = None
         node: Node | None = None
         try:
-            store = await LocalStore.open(directory.metadata_path)
+            if config.cluster:
+                from goqueue.broker.cluster import open_cluster
+
+                store, identity = await open_cluster(config, directory, disk)
+            else:
+                _refuse_folder_of_a_cluster(directory)
+                store = await LocalStore.open(directory.metadata_path)
             await _check_metadata(store, directory)
-            node = cls(config, directory=directory, store=store, disk=disk, clock_ms=clock_ms)
+            node = cls(
+                config,
+                directory=directory,
+                store=store,
+                disk=disk,
+                clock_ms=clock_ms,
+                identity=identity,
+            )
             await node._start()
         except BaseException:
             if node is not None:
@@ -196,8 +233,13 @@ class Node:
 
     async def _start(self) -> None:
         await self._follower.load()
-        self.hosted.load(self._follower.image)
-        await self._store.put(*keys.cluster_id_entry(self.cluster_id))
+        if self._cluster is None:
+            self.hosted.load(self._follower.image)
+            await self._store.put(*keys.cluster_id_entry(self.cluster_id))
+        else:
+            stored = self._directory.stored_partitions()
+            self.hosted.load(self._follower.image)
+            self._cluster.begin(stored, self.hosted)
         self._follower.start()
         self.tracing.start(self.image, self.hosted.trace_of)
         await self.groups.state.start()
@@ -218,7 +260,15 @@ class Node:
 
     async def announce(self, host: str, kafka_port: int, http_port: int) -> None:
         """Tell the cluster where this broker is reached; called once the doors are open."""
-        reached = keys.BrokerValue(host=host, kafka_port=kafka_port, http_port=http_port)
+        reached = keys.BrokerValue(
+            host=host,
+            kafka_port=kafka_port,
+            http_port=http_port,
+            rack=self.config.broker_rack or None,
+        )
+        if self._cluster is not None:
+            await self._cluster.join(reached)
+            return
         entries = (
             keys.broker_entry(self.node_id, reached),
             keys.controller_entry(self.node_id),
@@ -226,11 +276,18 @@ class Node:
         done = await self._store.transact([], [Put(*entry) for entry in entries])
         await self._follower.applied(done.revision)
 
+    async def hand_over(self) -> None:
+        """Before the doors close: others of the cluster lead on."""
+        if self._cluster is not None:
+            await self._cluster.hand_over()
+
     async def close(self) -> bool:
         """False if something could not be closed in order: the next start verifies it."""
         if self._is_closed:
             return True
         self._is_closed = True
+        if self._cluster is not None:
+            await self._cluster.stop()
         await self.moves.close()
         await self.fifo.close()
         await self.delays.close()
@@ -248,6 +305,8 @@ class Node:
         await self.tracing.close()
         revision = await _revision(self._store)
         in_order = revision is not None and len(ended) == len(self.hosted)
+        if self._cluster is not None:
+            await self._cluster.leave(in_order=in_order)
         try:
             await self._store.close()
         except MetadataUnavailable as error:
@@ -288,6 +347,8 @@ class Node:
 
     async def _prepare(self, changes: ImageChanges, image: MetadataImage) -> None:
         """Before a change is seen: whoever finds a topic in the image finds its partitions, too."""
+        if self._cluster is not None:
+            await self._cluster.prepare(image)
         for topic in changes.topics_deleted:
             await self.hosted.drop(topic)
         for name in _grown(changes):
@@ -305,6 +366,8 @@ class Node:
             self.groups.topics_changed(image)
         if changes.group_configs_changed:
             self.groups.settings_changed()
+        if self._cluster is not None:
+            self._cluster.image_changed(changes)
 
     # --- data -----------------------------------------------------------------------------
 
@@ -329,9 +392,19 @@ async def _check_metadata(store: MetadataStore, directory: DataDirectory) -> Non
     revision = (await store.get(keys.ROOT_PREFIX)).revision
     # Metadata that is gone altogether is noticed where its logs are looked at.
     if FIRST_REVISION < revision < expected:
+        where = "etcd" if directory.is_of_a_cluster else str(directory.metadata_path)
         raise DataDirectoryError(
-            f"{directory.metadata_path} ends at revision {revision}, but was at {expected} when "
-            "the broker stopped; restore this folder from a backup of the same time as the logs"
+            f"{where} ends at revision {revision}, but was at {expected} when "
+            "the broker stopped; restore it from a backup of the same time as the logs"
+        )
+
+
+def _refuse_folder_of_a_cluster(directory: DataDirectory) -> None:
+    """Without the cluster's metadata, its logs would count as strays."""
+    if directory.is_of_a_cluster:
+        raise DataDirectoryError(
+            f"{directory.path} belongs to a node of cluster {directory.cluster_id}; start it with "
+            "--cluster and the address of its etcd, or give another --data-dir"
         )
 
 

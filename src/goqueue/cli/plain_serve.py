@@ -15,6 +15,7 @@ SETTING_OF_OPTION: Final = {
     "--kafka-port": "kafka.port",
     "--http-port": "http.port",
     "--node-id": "node.id",
+    "--cluster": "cluster",
 }
 NUMBERS: Final = ("--kafka-port", "--http-port", "--node-id")
 CONFIG: Final = "--config"

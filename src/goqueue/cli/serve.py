@@ -26,6 +26,14 @@ def serve(
         int | None,
         typer.Option(help="This broker's number, unique in its cluster.", show_default="0"),
     ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="etcd://HOST:PORT[,HOST:PORT…]",
+            help="Be one of several brokers that keep their metadata there.",
+            show_default=False,
+        ),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -58,6 +66,7 @@ def serve(
         "kafka.port": kafka_port,
         "http.port": http_port,
         "node.id": node_id,
+        "cluster": cluster,
     }
     options.update({name: str(value) for name, value in named.items() if value is not None})
 

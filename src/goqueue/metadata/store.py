@@ -5,7 +5,7 @@ changes of a transaction share it. Answers are linearizable: whatever a read or 
 shows is durable, and a later read sees it or something newer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import NamedTuple, NewType, Protocol, Self
 
@@ -154,6 +154,12 @@ class Watch(Protocol):
     async def aclose(self) -> None: ...
 
 
+class KeptLease(Protocol):
+    """A lease that is renewed until `stop`; it is not revoked by that."""
+
+    def stop(self) -> None: ...
+
+
 class MetadataStore(Protocol):
     """Cancelling a call leaves open whether it took effect, as a lost connection does."""
 
@@ -190,6 +196,20 @@ class MetadataStore(Protocol):
     async def keep_alive(self, lease: LeaseId) -> int:
         """Start the lease's time again and return it in ms; `LeaseNotFound` if it is gone."""
         ...
+
+    def keep_lease(
+        self,
+        lease: LeaseId,
+        ttl_ms: int,
+        *,
+        stall_max_ms: int,
+        on_lost: Callable[[], None],
+    ) -> KeptLease:
+        """Renew it again and again, unless the event loop stands still for `stall_max_ms`."""
+        from goqueue.metadata.lease_renewal import LeaseRenewal  # a node of one has no leases
+
+        del stall_max_ms  # a loop that stands still renews nothing
+        return LeaseRenewal(lambda: self.keep_alive(lease), ttl_ms, on_lost)
 
     async def revoke(self, lease: LeaseId) -> None:
         """End the lease now. Its keys go in one revision, as they do when it expires."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from goqueue.model.cluster_config import ClusterSettings
 from goqueue.model.groups.config import GroupDefaults
 from goqueue.model.settings import INT32_MAX, Value, field_values, setting, settings_of
 from goqueue.model.topic_config import TOPIC_SETTINGS
@@ -25,7 +26,7 @@ _CLUSTER_DEFAULTS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfig(GroupDefaults, TracingSettings):
+class BrokerConfig(GroupDefaults, TracingSettings, ClusterSettings):
     """The settings of one broker, parsed, with defaults filled in."""
 
     node_id: int = setting(

@@ -125,6 +125,8 @@ class BrokerServer:
         """Close the doors, then the broker; False if something is left to the next start."""
         if self._loop_lag is not None:
             self._loop_lag.stop()
+        if self._broker is not None:
+            await self._broker.hand_over()
         doors, self._doors = self._doors, []
         await asyncio.gather(*(_stop_door(name, door) for name, door in doors))
         broker, self._broker, self._service = self._broker, None, None

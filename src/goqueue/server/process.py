@@ -41,7 +41,10 @@ async def _run(config: BrokerConfig, ready_file: Path | None) -> None:
     stop_requested = asyncio.Event()
     _on_signals(stop_requested)
     server = BrokerServer(config)
-    addresses = await server.start()
+    addresses = await _started(server, stop_requested)
+    if addresses is None:
+        log.info("stopped before it was ready")
+        return
     collecting = Collecting()
     try:
         collecting.start()
@@ -60,6 +63,19 @@ async def _run(config: BrokerConfig, ready_file: Path | None) -> None:
                 "stopped in %.2f s, not all of it in order: the next start verifies the rest",
                 seconds,
             )
+
+
+async def _started(server: BrokerServer, stop_requested: asyncio.Event) -> Addresses | None:
+    """None if somebody does not want it any more: it may wait for others of its cluster."""
+    starting = asyncio.create_task(server.start())
+    stopping = asyncio.create_task(stop_requested.wait())
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not starting.done():
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        return None
+    return await starting
 
 
 def _on_signals(stop_requested: asyncio.Event) -> None:

@@ -11,6 +11,7 @@
     /configs/brokers/<node id>       dynamic settings of one broker; `default` for all of them
     /configs/groups/<group>          a group's own settings
     /producer-ids/next               the first producer id that no broker has taken yet
+    /log-ends/<topic>/<index>/<node> how far a log in doubt goes, under the lease of its broker
     /doors/<door>/<name>             what is kept for one door alone (SQS: queues, move tasks)
 
 Functions named `..._entry` return a key and its value, ready to put.
@@ -41,6 +42,7 @@ TOPIC_WRITERS_PREFIX: Final = "/topic-writers/"
 PARTITIONS_PREFIX: Final = "/partitions/"
 BROKER_CONFIGS_PREFIX: Final = "/configs/brokers/"
 DOORS_PREFIX: Final = "/doors/"
+LOG_ENDS_PREFIX: Final = "/log-ends/"
 GROUP_CONFIGS_PREFIX: Final = "/configs/groups/"
 _ALL_BROKERS: Final = "default"
 
@@ -83,6 +85,16 @@ class BrokerValue(msgspec.Struct, frozen=True, kw_only=True):
     registration: Registration | None = None
 
 
+class LogEndValue(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the log of a partition goes at a broker that has accepted `leader_epoch`."""
+
+    node: NodeId
+    broker_epoch: int
+    leader_epoch: int
+    last_epoch: int
+    end_offset: int
+
+
 @dataclass(frozen=True, slots=True)
 class ProducerIdBlock:
     first: int
@@ -115,6 +127,11 @@ def partition_key(topic: str, index: int) -> str:
 def partitions_prefix(topic: str) -> str:
     """Above all partition keys of one topic; topic names have no slash."""
     return f"{PARTITIONS_PREFIX}{topic}/"
+
+
+def log_ends_prefix(topic: str, index: int) -> str:
+    """Above what brokers tell of their logs of one partition."""
+    return f"{LOG_ENDS_PREFIX}{topic}/{index}/"
 
 
 def door_key(door: str, name: str) -> str:
@@ -162,6 +179,11 @@ def partition_entry(topic: str, index: int, state: PartitionState) -> Entry:
 
 def broker_config_entry(node_id: NodeId | None, config: Mapping[str, str]) -> Entry:
     return Entry(broker_config_key(node_id), msgspec.json.encode(config))
+
+
+def log_end_entry(topic: str, index: int, value: LogEndValue) -> Entry:
+    key = f"{log_ends_prefix(topic, index)}{value.node}"
+    return Entry(key, msgspec.json.encode(value))
 
 
 def group_config_entry(group: str, config: Mapping[str, str]) -> Entry:

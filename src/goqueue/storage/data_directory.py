@@ -2,6 +2,7 @@
 
 broker.lock      locked by the running broker
 format.json      version of this layout, cluster id
+node.json        in a cluster: which node this folder is, and what it knows of its past
 clean-shutdown   there while no broker runs, if the last one stopped in order: where each log ended
 metadata/        the metadata store's
 logs/            a folder `<topic>-<partition>` per partition, and those of deleted ones, marked
@@ -38,6 +39,7 @@ FORMAT_VERSION: Final = 1
 
 LOCK_FILE: Final = "broker.lock"
 FORMAT_FILE: Final = "format.json"
+NODE_FILE: Final = "node.json"
 CLEAN_FILE: Final = "clean-shutdown"
 METADATA_FOLDER: Final = "metadata"
 LOGS_FOLDER: Final = "logs"
@@ -117,6 +119,29 @@ class DataDirectory:
         disk.mkdir(directory.metadata_path)
         disk.mkdir(directory.logs_path)
         return directory
+
+    @property
+    def node_path(self) -> Path:
+        return self.path / NODE_FILE
+
+    @property
+    def is_of_a_cluster(self) -> bool:
+        """Whether it was a member of a cluster; the metadata of its logs is not in it then."""
+        return NODE_FILE in self._disk.listdir(self.path)
+
+    @property
+    def has_logs(self) -> bool:
+        return bool(self.stored_partitions() or self.strays())
+
+    def join(self, cluster_id: str) -> None:
+        """A folder without logs becomes one of another cluster."""
+        assert not self.has_logs
+        save(
+            self._disk,
+            self.path / FORMAT_FILE,
+            FolderFormat(version=FORMAT_VERSION, cluster_id=cluster_id),
+        )
+        self.cluster_id = cluster_id
 
     @property
     def metadata_path(self) -> Path:

@@ -23,12 +23,11 @@ from goqueue.metadata.etcd.client import (
     deserializer,
     serialized,
 )
+from goqueue.metadata.lease_renewal import RENEWALS_A_LEASE
 from goqueue.metadata.store import LeaseId
 
 logger = logging.getLogger(__name__)
 
-# Two renewals may get lost before a lease of three parts runs out.
-_RENEWALS_A_LEASE: Final = 3
 # With three members, one that is cut off costs less than the time between renewals of 3 s leases.
 _TRY_S: Final = 0.5
 # How often the loop says that it is alive, as a part of how long it may stand still.
@@ -49,7 +48,7 @@ class LeaseKeeper:
     ) -> None:
         self._address = address
         self._lease = lease
-        self._renew_s = ttl_ms / 1_000 / _RENEWALS_A_LEASE
+        self._renew_s = ttl_ms / 1_000 / RENEWALS_A_LEASE
         self._stall_max_s = stall_max_ms / 1_000
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
@@ -95,6 +94,7 @@ class _Renewals:
         self._request = messages.LeaseKeepAliveRequest(ID=lease)
         self._channels = [blocking_channel(endpoint, address) for endpoint in address.endpoints]
         self._token: str | None = None
+        self._is_failing = False
 
     def close(self) -> None:
         for channel in self._channels:
@@ -113,8 +113,12 @@ class _Renewals:
                 # The member that answered is asked first next time.
                 self._channels.remove(channel)
                 self._channels.insert(0, channel)
+                self._is_failing = False
                 return ttl_s > 0
-        logger.warning("the lease could not be renewed: %s", problem)
+        # Once for an outage: it may last for long, and this is tried each second.
+        if not self._is_failing:
+            self._is_failing = True
+            logger.warning("the lease cannot be renewed, tried again: %s", problem)
         return True
 
     def _ask(self, channel: grpc.Channel) -> Any:

@@ -1,7 +1,7 @@
 """`EtcdStore`: the metadata of a cluster, in etcd."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Self
 
 from goqueue.metadata.etcd import messages
@@ -15,6 +15,7 @@ from goqueue.metadata.etcd.client import (
     EtcdAddress,
     EtcdClient,
 )
+from goqueue.metadata.etcd.lease_keeper import LeaseKeeper
 from goqueue.metadata.etcd.watching import EtcdWatch
 from goqueue.metadata.store import (
     Compare,
@@ -62,14 +63,15 @@ _SAFE_VERSIONS: Final = {(3, 4): 31, (3, 5): 13}
 class EtcdStore(MetadataStore):
     """Make one with `open`, which asks nothing yet: etcd may come later."""
 
-    def __init__(self, client: EtcdClient, prefix: str) -> None:
+    def __init__(self, client: EtcdClient, address: EtcdAddress) -> None:
         self._client = client
-        self._prefix = prefix
+        self._address = address
+        self._prefix = address.prefix
         self._watches: set[EtcdWatch] = set()
 
     @classmethod
     async def open(cls, address: EtcdAddress) -> Self:
-        return cls(EtcdClient(address), address.prefix)
+        return cls(EtcdClient(address), address)
 
     async def close(self) -> None:
         for watch in tuple(self._watches):
@@ -161,6 +163,20 @@ class EtcdStore(MetadataStore):
         if answer.TTL <= 0:
             raise LeaseNotFound(f"lease {lease} does not exist or has expired")
         return int(answer.TTL) * 1_000
+
+    def keep_lease(
+        self,
+        lease: LeaseId,
+        ttl_ms: int,
+        *,
+        stall_max_ms: int,
+        on_lost: Callable[[], None],
+    ) -> LeaseKeeper:
+        keeper = LeaseKeeper(
+            self._address, lease, ttl_ms, stall_max_ms=stall_max_ms, on_lost=on_lost
+        )
+        keeper.start()
+        return keeper
 
     async def revoke(self, lease: LeaseId) -> None:
         await self._client.call(LEASE_REVOKE, messages.LeaseRevokeRequest(ID=lease))

@@ -1,6 +1,6 @@
 """Who leads one partition: from the in-sync set, else from the eligible, else nobody yet."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from goqueue.model.names import NodeId
@@ -29,15 +29,19 @@ def elect(
     present: Mapping[NodeId, int],
     admitted: Mapping[NodeId, int],
     log_ends: Mapping[Member, LogEnd],
+    leaving: Collection[NodeId] = (),
 ) -> Election:
     """`present` are registered brokers with their epochs, `admitted` those of them that may lead.
 
-    `log_ends` is what they said when they were asked.
+    `log_ends` is what they said when they were asked. `leaving` are about to stop: they lead only
+    where nobody else can.
     """
     dead = gone(state, present)
-    if state.has_leader and state.leader not in dead and _is_admitted(state, admitted):
-        return Election(without(state, dead) if dead else state)
     candidates = [Member(node, admitted[node]) for node in state.replicas if node in admitted]
+    if leaving:
+        candidates.sort(key=lambda member: member.node in leaving)
+    if state.has_leader and state.leader not in dead and _is_admitted(state, admitted):
+        return _kept_or_handed_over(state, present, candidates, dead, leaving)
     for members in (state.in_sync, state.eligible):
         for candidate in candidates:
             if candidate in members:
@@ -46,6 +50,22 @@ def elect(
     if state.in_sync or state.eligible or not state.doubtful:
         return Election(settled)
     return _longest_log(settled, candidates, log_ends)
+
+
+def _kept_or_handed_over(
+    state: PartitionState,
+    present: Mapping[NodeId, int],
+    candidates: list[Member],
+    dead: set[NodeId],
+    leaving: Collection[NodeId],
+) -> Election:
+    """The leader stays, unless it leaves and another one is in sync. Others that leave go first:
+    nobody should wait for them."""
+    heirs = [m for m in candidates if m in state.in_sync and m.node not in leaving]
+    if state.leader in leaving and heirs:
+        return Election(without(led_by(state, heirs[0], present), leaving), (heirs[0],))
+    away = dead.union(m.node for m in state.in_sync if m.node in leaving and m.node != state.leader)
+    return Election(without(state, away) if away else state)
 
 
 def _is_admitted(state: PartitionState, admitted: Mapping[NodeId, int]) -> bool:

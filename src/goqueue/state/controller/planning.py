@@ -44,6 +44,10 @@ class ClusterView:
             if node in self.nodes and self.nodes[node][0].broker_epoch == broker.broker_epoch
         }
 
+    def leaving(self) -> set[NodeId]:
+        """Those that asked for others to take over what they lead."""
+        return {node for node in self.admitted() if self.nodes[node][0].is_draining}
+
 
 @dataclass(frozen=True, slots=True)
 class ChangePartition:
@@ -82,6 +86,7 @@ def plan(view: ClusterView) -> list[Action]:
     present = {node: broker.broker_epoch for node, broker in view.brokers.items()}
     arriving = {node: broker for node, broker in view.brokers.items() if node not in admitted}
     worth = {node: _worth(node, broker, view) for node, broker in arriving.items()}
+    leaving = view.leaving()
     actions: list[Action] = []
     unsettled: set[NodeId] = set()
     for partition, stored in view.partitions.items():
@@ -91,7 +96,7 @@ def plan(view: ClusterView) -> list[Action]:
             if corrected != state:
                 unsettled.add(node)
                 state = corrected
-        election = elect(state, present, admitted, view.log_ends.get(partition, {}))
+        election = elect(state, present, admitted, view.log_ends.get(partition, {}), leaving)
         if election.ask:
             actions.append(AskLogEnds(partition, election.ask))
         if election.state != stored.state:

@@ -1,0 +1,144 @@
+"""What a node runs because it is one of several: its membership, and the controller's office."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+
+from goqueue.broker.controller.controller import Controller
+from goqueue.broker.membership.cluster_claim import claim_cluster
+from goqueue.broker.membership.etcd_access import open_etcd
+from goqueue.broker.membership.identity_file import IdentityFile
+from goqueue.broker.membership.losses import check_lineage, has_lost
+from goqueue.broker.membership.membership import Membership
+from goqueue.broker.partitions.hosting import HostedPartitions
+from goqueue.broker.topics.following import MetadataFollower
+from goqueue.metadata.store import MetadataStore
+from goqueue.model.broker_config import BrokerConfig
+from goqueue.model.errors import GoQueueError
+from goqueue.model.names import NodeId
+from goqueue.model.topics import PartitionView
+from goqueue.state import metadata_keys as keys
+from goqueue.state.metadata_image import ImageChanges, MetadataImage
+from goqueue.storage.data_directory import DataDirectory, PartitionFolder
+from goqueue.storage.disk import Disk
+
+logger = logging.getLogger(__name__)
+
+
+async def open_cluster(
+    config: BrokerConfig, directory: DataDirectory, disk: Disk
+) -> tuple[MetadataStore, IdentityFile]:
+    """The metadata that belongs to this folder, and who the folder is."""
+    store = await open_etcd(config)
+    try:
+        await claim_cluster(store, directory)
+        return store, IdentityFile.open(disk, directory.node_path, NodeId(config.node_id))
+    except BaseException:
+        await store.close()
+        raise
+
+
+class Cluster:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MetadataStore,
+        follower: MetadataFollower,
+        identity: IdentityFile,
+        *,
+        cluster_id: str,
+    ) -> None:
+        self._config = config
+        self._node_id = NodeId(config.node_id)
+        self._follower = follower
+        self._identity = identity
+        # Set whenever the image changed, for who waits for something to happen in it.
+        self._news = asyncio.Event()
+        self.membership = Membership(
+            store,
+            identity,
+            node_id=self._node_id,
+            cluster_id=cluster_id,
+            session_timeout_ms=config.broker_session_timeout_ms,
+            stall_max_ms=config.loop_stall_max_ms,
+            image=lambda: follower.image,
+        )
+        self.controller = Controller(
+            store,
+            follower,
+            self.membership,
+            node_id=self._node_id,
+            balance_every_s=(
+                float(config.leader_imbalance_check_interval_seconds)
+                if config.auto_leader_rebalance_enable
+                else None
+            ),
+        )
+
+    def begin(self, stored: Sequence[PartitionFolder], hosted: HostedPartitions) -> None:
+        """Note in the folder that a process works on it; before anything is registered.
+
+        `stored` are the folders that were there before logs were opened.
+        """
+        image = self._follower.image
+        check_lineage(image, hosted)
+        self._identity.begin(has_lost=has_lost(self._node_id, image, stored, hosted))
+
+    async def join(self, value: keys.BrokerValue) -> None:
+        """Returns when this broker may lead and follow."""
+        self.controller.start()
+        await self.membership.join(value)
+
+    # --- following the metadata -----------------------------------------------------------
+
+    async def prepare(self, image: MetadataImage) -> None:
+        await self.membership.see(image)
+
+    def image_changed(self, changes: ImageChanges) -> None:
+        self._news.set()
+        self.controller.image_changed(changes)
+
+    # --- leaving --------------------------------------------------------------------------
+
+    async def hand_over(self) -> None:
+        """Let others lead what this broker leads, before its doors close: clients move at once."""
+        if self.membership.me is None:
+            return
+        timeout_s = self._config.controlled_shutdown_timeout_ms / 1_000
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.membership.ask_to_leave()
+                await self._until(lambda image: not any(self._can_still_go(image)))
+                await self.controller.resign()
+        except TimeoutError:
+            logger.warning("others did not take over within %g s", timeout_s)
+        except GoQueueError as error:
+            logger.warning("others were not asked to take over: %s", error)
+
+    def _can_still_go(self, image: MetadataImage) -> Iterator[PartitionView]:
+        """Partitions in which this broker is in sync and not the only one."""
+        for topic in image.topics.values():
+            for view in topic.partitions:
+                if self._node_id in view.isr and any(
+                    node != self._node_id and node in image.brokers for node in view.isr
+                ):
+                    yield view
+
+    async def _until(self, is_so: Callable[[MetadataImage], bool]) -> None:
+        while not is_so(self._follower.image):
+            self._news.clear()
+            await self._news.wait()
+
+    async def stop(self) -> None:
+        """Take no part in anything any more; the registration stays."""
+        await self.controller.stop()
+        await self.membership.close()
+
+    async def leave(self, *, in_order: bool) -> None:
+        """All logs are closed. `in_order`: everything is on disk."""
+        if in_order:
+            try:
+                await asyncio.to_thread(self._identity.stop)
+            except OSError as error:
+                logger.error("the next start counts as one after a crash: %s", error)
+        await self.membership.leave()

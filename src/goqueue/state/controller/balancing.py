@@ -1,0 +1,74 @@
+"""Elections that somebody asks for: the preferred leader, or one that may lack messages."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from goqueue.model.elections import ElectionAnswer, ElectionKind
+from goqueue.model.names import NodeId, TopicPartition
+from goqueue.model.replication import Member, PartitionState
+from goqueue.state.controller.planning import ChangePartition, ClusterView
+from goqueue.state.replication.in_sync import led_by, taken_over_by
+
+
+class Demand(NamedTuple):
+    """What an election that was asked for comes to: a change, or an answer without one."""
+
+    answer: ElectionAnswer
+    change: ChangePartition | None = None
+
+
+def demanded(view: ClusterView, partition: TopicPartition, kind: ElectionKind) -> Demand:
+    stored = view.partitions.get(partition)
+    if stored is None:
+        return Demand(ElectionAnswer.UNKNOWN_PARTITION)
+    leaving = view.leaving()
+    candidates = {node: epoch for node, epoch in view.admitted().items() if node not in leaving}
+    present = {node: broker.broker_epoch for node, broker in view.brokers.items()}
+    elected = (
+        _preferred(stored.state, candidates, present)
+        if kind is ElectionKind.PREFERRED
+        else _unclean(stored.state, candidates)
+    )
+    if isinstance(elected, ElectionAnswer):
+        return Demand(elected)
+    leader = Member(elected.leader, candidates[elected.leader])
+    change = ChangePartition(partition, elected, stored.revision, (leader,))
+    return Demand(ElectionAnswer.ELECTED, change)
+
+
+def misplaced(view: ClusterView) -> list[ChangePartition]:
+    """Partitions whose first replica is in sync and does not lead."""
+    found = []
+    for partition, stored in view.partitions.items():
+        state = stored.state
+        if state.has_leader and state.leader != state.replicas[0]:
+            demand = demanded(view, partition, ElectionKind.PREFERRED)
+            if demand.change is not None:
+                found.append(demand.change)
+    return found
+
+
+def _preferred(
+    state: PartitionState, candidates: Mapping[NodeId, int], present: Mapping[NodeId, int]
+) -> PartitionState | ElectionAnswer:
+    first = state.replicas[0]
+    if state.leader == first:
+        return ElectionAnswer.NOT_NEEDED
+    member = Member(first, candidates.get(first, -1))
+    if member not in state.in_sync:
+        return ElectionAnswer.PREFERRED_NOT_AVAILABLE
+    return led_by(state, member, present)
+
+
+def _unclean(
+    state: PartitionState, candidates: Mapping[NodeId, int]
+) -> PartitionState | ElectionAnswer:
+    """An administrator gives up what only others have; with a leader there is no need to."""
+    if state.has_leader:
+        return ElectionAnswer.NOT_NEEDED
+    # Those that had the most at the end come first.
+    likely = [*(m.node for m in (*state.in_sync, *state.eligible)), *state.doubtful]
+    for node in (*likely, *state.replicas):
+        if node in candidates:
+            return taken_over_by(state, Member(node, candidates[node]))
+    return ElectionAnswer.ELIGIBLE_NOT_AVAILABLE

@@ -1,0 +1,143 @@
+"""The controller: who leads after a death, in transactions that a rival cannot spoil."""
+
+import pytest
+
+from goqueue.broker.controller import acting
+from goqueue.broker.controller.acting import Acting, Deposed
+from goqueue.metadata.store import Compare, Put
+from goqueue.model.elections import ElectionAnswer, ElectionKind
+from goqueue.model.names import NO_LEADER, NodeId, topic_partition
+from goqueue.model.replication import PartitionState
+from goqueue.state import metadata_keys as keys
+from goqueue.state.controller.planning import ChangePartition
+from tests.unit.broker.cluster.brokers import TOPIC, Brokers, member_of, with_brokers
+
+
+@with_brokers
+async def test_the_death_of_a_broker_moves_what_it_led(brokers: Brokers) -> None:
+    one, two, three = await brokers.start(1, 2, 3)
+    members = [member_of(broker) for broker in (one, two, three)]
+    # More than one transaction takes.
+    count = acting.COMPARISONS_MAX + 30
+    await brokers.make_topic([(2, 3, 1)] * count, members)
+    await two.kill()
+    await one.until(lambda image: all(p.leader == 3 for p in image.topics[TOPIC].partitions))
+    for view in one.image.topics[TOPIC].partitions:
+        assert view.leader_epoch == 1
+        assert set(view.isr) == {1, 3}
+
+
+@with_brokers
+async def test_the_controller_itself_dies(brokers: Brokers) -> None:
+    one, two, three = await brokers.start(1, 2, 3)
+    members = [member_of(broker) for broker in (one, two, three)]
+    await brokers.make_topic([(1, 2, 3)], members)
+    assert one.cluster.controller.is_active
+    await one.kill()
+    await two.until(lambda image: image.topics[TOPIC].partitions[0].leader == 2)
+    await three.until(lambda image: image.controller_id in (2, 3))
+
+
+@with_brokers
+async def test_one_that_changed_meanwhile_holds_up_no_other(brokers: Brokers) -> None:
+    (one,) = await brokers.start(1)
+    await brokers.make_topic([(1,)] * 5, [member_of(one)])
+    held = one.image.controller.revision
+    changes = [
+        ChangePartition(
+            topic_partition(TOPIC, index),
+            PartitionState(leader=NodeId(1), leader_epoch=9, replicas=(NodeId(1),), in_sync=()),
+            one.partition(index).revision - (index == 3),
+        )
+        for index in range(5)
+    ]
+    await one.cluster.controller.stop()
+    assert await Acting(brokers.store, held).change(changes) == {topic_partition(TOPIC, 3)}
+    await one.follower.applied((await brokers.store.get("/")).revision)
+    assert [p.leader_epoch for p in one.image.topics[TOPIC].partitions] == [9, 9, 9, 0, 9]
+
+
+@with_brokers
+async def test_who_was_deposed_changes_nothing(brokers: Brokers) -> None:
+    (one,) = await brokers.start(1)
+    await brokers.make_topic([(1,)], [member_of(one)])
+    await one.cluster.controller.stop()
+    held = one.image.controller.revision
+    await brokers.store.put(*keys.controller_entry(NodeId(2)))
+    change = ChangePartition(
+        topic_partition(TOPIC, 0), one.partition().state, one.partition().revision
+    )
+    with pytest.raises(Deposed):
+        await Acting(brokers.store, held).change([change])
+
+
+@with_brokers
+async def test_a_rival_in_office_is_left_alone_until_it_is_gone(brokers: Brokers) -> None:
+    (one,) = await brokers.start(1)
+    held = one.image.controller.revision
+    done = await brokers.store.transact(
+        [Compare.unchanged(keys.CONTROLLER_KEY, held)], [Put(*keys.controller_entry(NodeId(9)))]
+    )
+    await one.follower.applied(done.revision)
+    assert not one.cluster.controller.is_active
+    with pytest.raises(Deposed, match="the controller is node 9"):
+        await one.cluster.controller.elect([], ElectionKind.PREFERRED)
+    await brokers.store.delete(keys.CONTROLLER_KEY)
+    await one.until(lambda image: one.cluster.controller.is_active)
+
+
+@with_brokers
+async def test_elections_that_are_asked_for(brokers: Brokers) -> None:
+    one, two = await brokers.start(1, 2)
+    await brokers.make_topic([(1, 2), (2, 1)], [member_of(one), member_of(two)])
+    await two.stop()
+    (two,) = await brokers.start(2)
+    state = one.partition(1).state
+    assert state.leader == 1
+    # Replication lets it catch up.
+    caught_up = PartitionState(
+        leader=NodeId(1),
+        leader_epoch=state.leader_epoch,
+        replicas=state.replicas,
+        in_sync=(member_of(one), member_of(two)),
+    )
+    await one.follower.applied(await brokers.put_partition(1, caught_up))
+    zero, first, none = (
+        topic_partition(TOPIC, 0),
+        topic_partition(TOPIC, 1),
+        topic_partition("no", 0),
+    )
+    assert await one.cluster.controller.elect([zero, first, none], ElectionKind.PREFERRED) == {
+        zero: ElectionAnswer.NOT_NEEDED,
+        first: ElectionAnswer.ELECTED,
+        none: ElectionAnswer.UNKNOWN_PARTITION,
+    }
+    assert one.partition(1).leader == 2
+    assert one.partition(1).leader_epoch == state.leader_epoch + 1
+
+
+@with_brokers
+async def test_where_all_lost_something_the_longest_log_leads(brokers: Brokers) -> None:
+    one, two = await brokers.start(1, 2)
+    doubtful = PartitionState(
+        leader=NO_LEADER,
+        leader_epoch=4,
+        replicas=(NodeId(1), NodeId(2)),
+        in_sync=(),
+        doubtful=(NodeId(1), NodeId(2)),
+        min_in_sync=2,
+    )
+    await brokers.make_topic([(1, 2)], [member_of(one), member_of(two)])
+    await brokers.put_partition(0, doubtful)
+    for broker, epoch, end in ((one, 3, 50), (two, 4, 10)):
+        value = keys.LogEndValue(
+            node=broker.node_id,
+            broker_epoch=member_of(broker).broker_epoch,
+            leader_epoch=4,
+            last_epoch=epoch,
+            end_offset=end,
+        )
+        await brokers.store.put(*keys.log_end_entry(TOPIC, 0, value))
+    await one.until(lambda image: image.topics[TOPIC].partitions[0].leader == 2)
+    assert one.partition().state.in_sync == (member_of(two),)
+    assert one.partition().leader_epoch == 5
