@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from goqueue.broker.coordinator_settings import group_settings, transaction_settings
-from goqueue.broker.delays.delays import Delays
+from goqueue.broker.delays.delays import DELAYED_TOPIC, Delays
 from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.groups.groups import Groups
 from goqueue.broker.hosted_clients.members.members import HostedMembers
 from goqueue.broker.hosted_clients.producers import HostedProducers
+from goqueue.broker.leadership import Leadership
 from goqueue.broker.partitions.compaction import Compactor
 from goqueue.broker.partitions.data_disk import DataDisk
 from goqueue.broker.partitions.hosting import HostedPartitions
@@ -185,6 +186,16 @@ class Node:
         self.groups.overrides = self.group_configs.overrides
         self.groups.offsets_committed = self.tracing.offsets_committed
         self.share_groups = ShareGroups(self, self.groups, self.queues, self.group_configs)
+        self.leadership = Leadership(
+            {
+                self.groups.state.name: self.groups.state,
+                self.transactions.state.name: self.transactions,
+                self.queues.registry.state.name: self.queues,
+                self.schemas.state.name: self.schemas.state,
+                DELAYED_TOPIC: self.delays,
+            },
+            (self.queues, self.share_groups, self.fifo, self.moves),
+        )
         self.members = HostedMembers(self)
         self.producers = HostedProducers(self)
         self._upkeep: list[asyncio.Task[None]] = []

@@ -230,6 +230,13 @@ class NotLeader(GoQueueError):
     retriable = True
 
 
+class StateLoading(GoQueueError):
+    """This node has become the leader of some state a moment ago, and is still reading it."""
+
+    code = "state_loading"
+    retriable = True
+
+
 class RequestTimedOut(GoQueueError):
     code = "request_timed_out"
     retriable = True

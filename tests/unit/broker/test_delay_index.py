@@ -8,17 +8,29 @@ import pytest
 from goqueue.broker.delays.index import FILE_NAME, DelayIndex
 from goqueue.broker.delays.position import IndexPosition
 from goqueue.state.delays.pending import Entry
+from goqueue.storage.disk import Disk
+from goqueue.storage.epochs import EpochStart, LeaderEpochs
 
 ROWS = 300
 POSITION = IndexPosition(
-    next_offset=ROWS, next_number=ROWS, hot_until_ms=5, producer_id=7, targets=[], origins=[]
+    next_offset=ROWS,
+    leader_epoch=3,
+    next_number=ROWS,
+    hot_until_ms=5,
+    producer_id=7,
+    targets=[],
+    origins=[],
 )
 ENTRIES = [Entry(number, 1_700_000_000_000 + number * 7, 1, number, 100) for number in range(ROWS)]
 
 
+def epochs(folder: Path, *starts: EpochStart) -> LeaderEpochs:
+    return LeaderEpochs(Disk(), folder / "leader-epochs.json", starts or (EpochStart(3, 0),))
+
+
 def make_index(folder: Path) -> bytes:
     index = DelayIndex(folder)
-    assert index.open(0, ROWS) is None
+    assert index.open(0, ROWS, epochs(folder)) is None
     index.begin()
     index.insert([field for entry in ENTRIES for field in entry])
     index.commit(POSITION)
@@ -30,7 +42,7 @@ def check_index(folder: Path) -> bool:
     """Whether it was believed; if so, it says what was written."""
     index = DelayIndex(folder)
     try:
-        position = index.open(0, ROWS)
+        position = index.open(0, ROWS, epochs(folder))
         if position is None:
             assert index.oldest(ROWS) == []
             return False
@@ -69,3 +81,11 @@ def test_a_changed_cell_is_noticed(tmp_path: Path) -> None:
         content[at + 2] ^= 4
         (tmp_path / FILE_NAME).write_bytes(content)
         assert not check_index(tmp_path)
+
+
+def test_an_index_of_records_that_another_leader_wrote_over_is_not_believed(tmp_path: Path) -> None:
+    make_index(tmp_path)
+    index = DelayIndex(tmp_path)
+    replaced = epochs(tmp_path, EpochStart(3, 0), EpochStart(4, ROWS - 1))
+    assert index.open(0, ROWS, replaced) is None
+    index.close()

@@ -20,7 +20,7 @@ from goqueue.broker.own_grants import own_state
 from goqueue.broker.partitions.feature_headers import features_of
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.producer_ids import ProducerIdSource
-from goqueue.broker.runtime.topic import ShardHost
+from goqueue.broker.runtime.topic import LOAD_PATIENCE_S, ShardHost
 from goqueue.model.batch import HEADER_BYTES
 from goqueue.model.delays import (
     LIST_DEFAULT,
@@ -36,9 +36,11 @@ from goqueue.model.errors import (
     GoQueueError,
     InvalidRecord,
     InvalidRequest,
+    NotLeader,
     PartitionOffline,
     PolicyViolation,
     RecordTooLarge,
+    StateLoading,
     TooLateToCancel,
     UnknownDelayedMessage,
     UnknownTopic,
@@ -74,6 +76,8 @@ DELAYED_TOPIC_CONFIG: Final[Mapping[str, str]] = {
 # For the indexes and for flushes: a slow one must not hold up all shards.
 THREADS: Final = 4
 UPKEEP_INTERVAL_MS: Final = 1_000
+# Between two tries to load a shard, such as while no producer ids can be had.
+RETRY_MS: Final = 1_000
 
 
 class _RunningShard(NamedTuple):
@@ -96,28 +100,42 @@ class Delays:
         self._new_partitions = partitions
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="goqueue-delay")
         self._figures = DelayFigures()
-        # By number, without those whose log cannot be read; `_shard_count` has all, once open.
+        # By number: those that this node leads. What cannot be read is in neither.
         self._shards: dict[int, _RunningShard] = {}
+        self._loading: dict[int, asyncio.Task[None]] = {}
+        # Shards that were given up to another node; their files are free when this is done.
+        self._leaving: dict[int, asyncio.Task[None]] = {}
+        # How many there are in all, once that is known.
         self._shard_count = 0
-        self._opening: asyncio.Task[None] | None = None
+        self._making: asyncio.Task[None] | None = None
+        self._is_closed = False
 
     # --- lifetime -------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Load what an earlier run left, and go on delivering it."""
+        """Load what an earlier run left, as far as this node leads it, and go on delivering it."""
         if DELAYED_TOPIC in self._host.image.topics:
             await self.open()
 
     async def open(self) -> None:
-        """Return with every shard loaded; the first delayed message ever makes the topic."""
+        """Return with every shard loaded that this node leads.
+
+        The first delayed message ever makes the topic.
+        """
+        await self._ensure()
+        while self._loading:
+            await asyncio.wait(tuple(self._loading.values()))
+
+    async def _ensure(self) -> None:
+        """Return with the topic made, and its shards loaded or being loaded."""
         if self._shard_count:
             return
-        if self._opening is None or self._opening.done():
-            self._opening = asyncio.create_task(self._open())
+        if self._making is None or self._making.done():
+            self._making = asyncio.create_task(self._make())
         # Shielded: a client that goes away must not stop the loading for all others.
-        await asyncio.shield(self._opening)
+        await asyncio.shield(self._making)
 
-    async def _open(self) -> None:
+    async def _make(self) -> None:
         if DELAYED_TOPIC not in self._host.image.topics:
             await self._host.topics.ensure_internal(
                 own_state(DELAYED_TOPIC),
@@ -125,14 +143,61 @@ class Delays:
                 config=DELAYED_TOPIC_CONFIG,
             )
         count = len(self._host.image.topics[DELAYED_TOPIC].partitions)
-        loaded: list[tuple[int, DelayShard]] = []
         for index in range(count):
-            try:
-                loaded.append((index, await self._load(index)))
-            except PartitionOffline as error:
-                logger.error("delayed messages of one shard stay where they are: %s", error)
-        self._shards = {index: self._start(shard) for index, shard in loaded}
+            if index not in self._loading and index not in self._shards and self._leads(index):
+                self.led(index)
         self._shard_count = count
+
+    def _leads(self, index: int) -> bool:
+        try:
+            self._host.partition(DELAYED_TOPIC, index)
+        except NotLeader:
+            return False
+        except GoQueueError:
+            # Loading it says what is wrong.
+            return True
+        return True
+
+    def led(self, index: int) -> None:
+        """This node leads the shard from now on: it delivers what waits there."""
+        self.no_longer_led(index)
+        if not self._is_closed:
+            loading = self._loading[index] = asyncio.create_task(self._load_and_start(index))
+            loading.add_done_callback(lambda _: self._loaded(index, loading))
+
+    def no_longer_led(self, index: int) -> None:
+        """Another node delivers it now. What was under way here is refused by the partition."""
+        loading = self._loading.pop(index, None)
+        if loading is not None:
+            loading.cancel()
+        running = self._shards.pop(index, None)
+        if running is not None:
+            for task in running.tasks:
+                task.cancel()
+            leaving = self._leaving[index] = asyncio.create_task(_leave(running))
+            leaving.add_done_callback(lambda _: self._left(index, leaving))
+
+    def _loaded(self, index: int, loading: "asyncio.Task[None]") -> None:
+        if self._loading.get(index) is loading:
+            del self._loading[index]
+
+    def _left(self, index: int, leaving: "asyncio.Task[None]") -> None:
+        if self._leaving.get(index) is leaving:
+            del self._leaving[index]
+
+    async def _load_and_start(self, index: int) -> None:
+        if index in self._leaving:
+            await asyncio.wait((self._leaving[index],))
+        while True:
+            try:
+                self._shards[index] = self._start(await self._load(index))
+                return
+            except (NotLeader, PartitionOffline) as error:
+                logger.error("delayed messages of one shard stay where they are: %s", error)
+                return
+            except GoQueueError as error:
+                logger.warning("delayed messages of one shard wait: %s", error)
+                await asyncio.sleep(RETRY_MS / 1000)
 
     async def _load(self, index: int) -> DelayShard:
         partition = self._host.partition(DELAYED_TOPIC, index)
@@ -150,7 +215,11 @@ class Delays:
             producer_ids=self._producer_ids,
             figures=self._figures,
         )
-        await shard.load()
+        try:
+            await shard.load()
+        except BaseException:
+            await shard.abandon()
+            raise
         gone = {
             target.key.topic_id
             for target in shard.machine.targets
@@ -166,9 +235,12 @@ class Delays:
         return _RunningShard(shard, delivery, tasks)
 
     async def close(self) -> None:
-        if self._opening is not None:
-            self._opening.cancel()
-            await asyncio.gather(self._opening, return_exceptions=True)
+        self._is_closed = True
+        making = [] if self._making is None else [self._making]
+        opening = [*making, *self._loading.values()]
+        for task in opening:
+            task.cancel()
+        await asyncio.gather(*opening, *self._leaving.values(), return_exceptions=True)
         shards, self._shards = list(self._shards.values()), {}
         tasks = [task for running in shards for task in running.tasks]
         for task in tasks:
@@ -210,14 +282,14 @@ class Delays:
             raise PolicyViolation(f"topic {topic!r} is written by the broker only")
         if not records:
             raise InvalidRequest("messages: at least one is needed")
-        await self.open()
+        await self._ensure()
         target = self._host.partition(topic, partition)
         target.check_online()
         for index, (record, _) in enumerate(records):
             _check(record, target, index, self._host.clock_ms())
         key = self._key(topic, partition)
         number = self._shard_number(key)
-        running = self._running(number)
+        running = await self._running(number)
         numbers = running.shard.schedule(key, records)
         note_scheduled(target.trace, number, numbers, records)
         running.delivery.wake(min(due_ms for _, due_ms in records))
@@ -234,9 +306,9 @@ class Delays:
 
         Only the first delayed message of a cluster waits for the shards to open.
         """
-        await self.open()
+        await self._ensure()
         key = self._key(*partition.name)
-        running = self._running(self._shard_number(key))
+        running = await self._running(self._shard_number(key))
         shard, header = running.shard, delayed.header
         origin = None
         if header.has_producer:
@@ -258,11 +330,11 @@ class Delays:
 
         With the partition's marker; repeated until both are known to be done.
         """
-        await self.start()
-        if not self._shard_count:
+        if DELAYED_TOPIC not in self._host.image.topics:
             return
+        await self._ensure()
         key = self._key(*place)
-        running = self._running(self._shard_number(key))
+        running = await self._running(self._shard_number(key))
         shard = running.shard
         parts = shard.machine.held.of(key, producer_id)
         if not parts:
@@ -285,11 +357,16 @@ class Delays:
     def _shard_number(self, key: TargetKey) -> int:
         return crc32c(key.topic_id.bytes + b"%d" % key.partition) % self._shard_count
 
-    def _running(self, number: int) -> _RunningShard:
+    async def _running(self, number: int) -> _RunningShard:
+        loading = self._loading.get(number)
+        if loading is not None:
+            await asyncio.wait((loading,), timeout=LOAD_PATIENCE_S)
         running = self._shards.get(number)
         if running is None:
             self._host.partition(DELAYED_TOPIC, number).check_online()
-            raise PartitionOffline(f"{DELAYED_TOPIC}-{number} was not loaded at the start")
+            if number in self._loading:
+                raise StateLoading(f"{DELAYED_TOPIC}-{number} is being loaded; try again soon")
+            raise PartitionOffline(f"{DELAYED_TOPIC}-{number} could not be loaded")
         return running
 
     # --- what waits -----------------------------------------------------------------------
@@ -307,10 +384,12 @@ class Delays:
 
     async def _cancel(self, topic: TopicView, wanted: DelayedId) -> None:
         unknown = UnknownDelayedMessage(f"no message {wanted} waits for topic {topic.name!r}")
-        await self.start()
+        if DELAYED_TOPIC not in self._host.image.topics:
+            raise unknown
+        await self._ensure()
         if wanted.shard >= self._shard_count:
             raise unknown
-        shard = self._running(wanted.shard).shard
+        shard = (await self._running(wanted.shard)).shard
         machine = shard.machine
         meant: list[Entry] = []
 
@@ -477,6 +556,11 @@ def _check(record: NewRecord, target: Partition, index: int, now_ms: int) -> Non
     if target.config.is_compacted and record.key is None:
         raise InvalidRecord("a compacted topic takes no record without a key", index)
     features_of(record.headers, now_ms=now_ms, record_index=index)
+
+
+async def _leave(running: _RunningShard) -> None:
+    await asyncio.gather(*running.tasks, return_exceptions=True)
+    await running.shard.abandon()
 
 
 async def _look_after(shard: DelayShard) -> None:

@@ -380,5 +380,5 @@ def _append_readable(
 def _safe_offset(partition: Partition) -> int:
     """Below this the partition keeps what it was given, as far as its policy goes."""
     if partition.config.fsync_policy == "interval":
-        return partition.log.flushed_offset
+        return min(partition.log.flushed_offset, partition.high_watermark)
     return partition.high_watermark

@@ -21,6 +21,7 @@ from crc32c import crc32c
 from goqueue.broker.delays.position import FORMAT, IndexPosition
 from goqueue.model.errors import PartitionOffline
 from goqueue.state.delays.pending import Entry
+from goqueue.storage.epochs import LeaderEpochs
 
 logger = logging.getLogger(__name__)
 
@@ -57,8 +58,12 @@ class DelayIndex:
         self._path = folder / FILE_NAME
         self._connection: sqlite3.Connection | None = None
 
-    def open(self, log_start: int, log_end: int) -> IndexPosition | None:
-        """Where the index stands; None when it is empty, also because it had to be emptied."""
+    def open(self, log_start: int, log_end: int, epochs: LeaderEpochs) -> IndexPosition | None:
+        """Where the index stands; None when it is empty, also because it had to be emptied.
+
+        An offset alone does not say that the log still is what the index was made from: its end may
+        have been cut off, and another leader's records be there now.
+        """
         try:
             self._connect()
             self._check()
@@ -75,6 +80,15 @@ class DelayIndex:
                 log_end,
             )
             position = None
+        if position is not None and position.leader_epoch >= 0:
+            epoch, _ = epochs.covering(position.next_offset - 1)
+            if epoch != position.leader_epoch:
+                logger.warning(
+                    "%s is made anew from the log: another leader wrote offset %d",
+                    self._path,
+                    position.next_offset - 1,
+                )
+                position = None
         if position is None:
             self._remove()
             self._connect()

@@ -42,6 +42,8 @@ class StoredHeld(msgspec.Struct, frozen=True, array_like=True):
 class IndexPosition(msgspec.Struct, frozen=True, kw_only=True):
     format: int = FORMAT
     next_offset: int
+    # Of the leader that wrote the record before; -1 if it was written before this was noted.
+    leader_epoch: int = -1
     next_number: int
     hot_until_ms: int
     producer_id: int | None
@@ -50,9 +52,10 @@ class IndexPosition(msgspec.Struct, frozen=True, kw_only=True):
     held: list[StoredHeld] = []
 
 
-def position_of(machine: DelayMachine, next_offset: int) -> IndexPosition:
+def position_of(machine: DelayMachine, next_offset: int, leader_epoch: int) -> IndexPosition:
     return IndexPosition(
         next_offset=next_offset,
+        leader_epoch=leader_epoch,
         next_number=machine.next_number,
         hot_until_ms=machine.hot_until_ms,
         producer_id=machine.producer_id,

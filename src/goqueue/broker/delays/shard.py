@@ -17,6 +17,7 @@ from goqueue.broker.delays.index import DelayIndex, IndexUnusable
 from goqueue.broker.delays.log import DelayLog, LocatedHeld, StoredMessage
 from goqueue.broker.delays.position import IndexPosition, position_of, restored
 from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.runtime.commits import until_committed
 from goqueue.broker.runtime.producer_ids import ProducerIdSource
 from goqueue.broker.runtime.stored_records import making_sense
 from goqueue.model.errors import Conflict, GoQueueError
@@ -104,7 +105,7 @@ class DelayShard:
     async def load(self) -> None:
         log = self.log.partition.log
         end = log.log_end_offset
-        position = await self._run(self._index.open, log.log_start_offset, end)
+        position = await self._run(self._index.open, log.log_start_offset, end, log.epochs)
         offset = log.log_start_offset
         if position is not None:
             await self._restore(position)
@@ -116,6 +117,8 @@ class DelayShard:
                 self._replay(part)
             if len(self.machine.far) > FAR_MAX:
                 await self.update_index()
+        # Nothing is delivered on the word of records that another leader may cut off.
+        await until_committed(self.log.partition, end)
         first = self.machine.loaded()
         if first is not None:
             self.note(first)
@@ -157,6 +160,11 @@ class DelayShard:
             await self.update_index()
         except GoQueueError as error:
             logger.warning("the next start of %s takes longer: %s", self.log.partition.name, error)
+        async with self._index_lock:
+            await self._run(self._index.close)
+
+    async def abandon(self) -> None:
+        """Another node leads it now: let go of the index as it is."""
         async with self._index_lock:
             await self._run(self._index.close)
 
@@ -265,7 +273,9 @@ class DelayShard:
         async with self._index_lock:
             if not self.machine.changes:
                 return
-            position = position_of(self.machine, self.log.end_offset)
+            end = self.log.end_offset
+            epoch, _ = self.log.partition.log.epochs.covering(end - 1)
+            position = position_of(self.machine, end, epoch)
             work = self.machine.begin_indexing()
             self._indexed_at_ms = self.clock_ms()
             succeeded = False

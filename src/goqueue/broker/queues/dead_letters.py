@@ -25,6 +25,7 @@ from goqueue.model.header_names import (
     DEAD_LETTER_TIME,
     DEAD_LETTER_TOPIC,
 )
+from goqueue.model.names import TopicPartition
 from goqueue.model.records import Header, NewRecord, Record
 from goqueue.model.settings import INT32_MAX
 from goqueue.model.topics import NewTopic, TopicView
@@ -56,6 +57,10 @@ class DeadLetters:
         """Its counts go with it, or they would pile up as topics come and go."""
         self.written = Counter({at: n for at, n in self.written.items() if topic not in at[:2]})
         self.sent_back.pop(topic, None)
+
+    def partition_lost(self, place: TopicPartition) -> None:
+        """Another leader writes copies there now, of which nothing is known here."""
+        self._copied.pop((place.topic, place.partition), None)
 
     async def copy(
         self, source: TopicView, death: DeadLetter, target: str, messages: Messages

@@ -1,6 +1,7 @@
 """When messages were first received, and under which lease last: SQS clients want to know."""
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from goqueue.model.queues.messages import QueueKey
@@ -33,6 +34,10 @@ class DeliveryMemory:
     def is_last_lease(self, key: QueueKey, receipt: Receipt) -> bool:
         known = self._known.get((key, receipt.offset))
         return known is not None and known.lease_id == receipt.lease_id
+
+    def forget(self, concerns: Callable[[QueueKey], bool]) -> None:
+        for known in [known for known in self._known if concerns(known[0])]:
+            del self._known[known]
 
     def settled(self, key: QueueKey, offset: int) -> None:
         self._known.pop((key, offset), None)

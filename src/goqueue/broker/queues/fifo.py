@@ -19,6 +19,7 @@ from goqueue.model.errors import (
     ShuttingDown,
     UnknownTopic,
 )
+from goqueue.model.names import TopicPartition
 from goqueue.model.publishing import Outcome
 from goqueue.model.queues.fifo import FifoMessage, SentOnce, number_text, time_of
 from goqueue.model.queues.sqs_queue import SqsQueue
@@ -136,6 +137,13 @@ class FifoSending:
         if error is not None:
             raise error
         return SentOnce(taken.message_id, number_text(taken.number))
+
+    def partition_led(self, place: TopicPartition) -> None:
+        """The first message that is sent has the window read."""
+
+    def partition_lost(self, place: TopicPartition) -> None:
+        """The next leader has another window; what is under way here ends with an error."""
+        self._queues.pop(place.topic, None)
 
     async def purge(self, topic: DeletableTopic) -> None:
         """Empty a queue of either kind; ids that were sent before may be sent again."""

@@ -22,6 +22,7 @@ from goqueue.broker.queues.sqs_entries import SqsEntries
 from goqueue.broker.queues.tracing import sending_back
 from goqueue.model.errors import GoQueueError
 from goqueue.model.header_names import DEAD_LETTER_PREFIX, DEAD_LETTER_TOPIC
+from goqueue.model.names import TopicPartition
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.messages import AckAction
 from goqueue.model.queues.moves import MoveStatus, MoveTask, UnknownOrigin
@@ -36,6 +37,8 @@ from goqueue.state.queues.moves import MoveTasks
 log = logging.getLogger(__name__)
 
 _PREFIX: Final = "move-tasks/"
+# The partition of the source whose leader runs its tasks.
+_OWNER: Final = 0
 STEP_MESSAGES: Final = 100
 _GROUP: Final = own_group(SQS_GROUP, OwnWork.MOVE_TASK)
 # A dead letter under way is hidden from others for this long.
@@ -69,9 +72,26 @@ class MoveTaskRunner:
     # --- lifetime -------------------------------------------------------------------------
 
     def resume(self) -> None:
-        """Go on with the tasks that ran when the broker ended."""
+        """Go on with the tasks that ran when the broker ended, as far as they are for this one."""
         for task in self._tasks().running():
-            self._run(task)
+            partition = self._host.hosted.get(task.source, _OWNER)
+            if partition is None or partition.is_led:
+                self._run(task)
+
+    def partition_led(self, place: TopicPartition) -> None:
+        """Whoever leads a queue's first partition runs its tasks."""
+        if place.partition == _OWNER:
+            for task in self._tasks().running():
+                if task.source == place.topic and task.id not in self._running:
+                    self._run(task)
+
+    def partition_lost(self, place: TopicPartition) -> None:
+        """Stop without an end: the next leader goes on."""
+        if place.partition == _OWNER:
+            for task in self._tasks().running():
+                running = self._running.get(task.id)
+                if task.source == place.topic and running is not None:
+                    running.cancel()
 
     async def close(self) -> None:
         """Stop without an end: the tasks go on after the next start."""
@@ -151,7 +171,11 @@ class MoveTaskRunner:
         self._moved[task.id] = task.moved
         running = asyncio.create_task(self._carry_out(task))
         self._running[task.id] = running
-        running.add_done_callback(lambda _: self._running.pop(task.id, None))
+        running.add_done_callback(lambda _: self._stopped(task.id, running))
+
+    def _stopped(self, task_id: str, running: "asyncio.Task[None]") -> None:
+        if self._running.get(task_id) is running:
+            del self._running[task_id]
 
     async def _carry_out(self, task: MoveTask) -> None:
         try:

@@ -6,7 +6,7 @@ whoever reads the topic by offset. Three doors lead here: Kafka share groups, SQ
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from goqueue.broker.queues.dead_letters import DeadLetters
@@ -19,11 +19,12 @@ from goqueue.broker.queues.tracing import note_settled, note_timeouts
 from goqueue.broker.queues.waiting import QueueLines
 from goqueue.broker.runtime.shard import timed
 from goqueue.model.errors import GoQueueError, TooManyInFlight, UnknownQueue
+from goqueue.model.names import TopicPartition
 from goqueue.model.offsets import OffsetRange
 from goqueue.model.queues.dead_letters import dead_letter_topic
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.errors import QueueError
-from goqueue.model.queues.messages import AckAction, Acknowledged, Acknowledgement
+from goqueue.model.queues.messages import AckAction, Acknowledged, Acknowledgement, QueueKey
 from goqueue.model.queues.receipts import Receipt
 from goqueue.model.queues.receiving import Receive
 from goqueue.model.queues.settling import Settled, Settlement
@@ -201,6 +202,34 @@ class Queues:
         request = DeleteQueues(group=group, topic_id=topic_id)
         await self.registry.delete(request)
         self._orders.forget(request.concerns)
+
+    # --- leadership -----------------------------------------------------------------------
+
+    def led(self, index: int) -> None:
+        """Of a partition with the state of queues."""
+        self.registry.state.led(index)
+
+    def no_longer_led(self, index: int) -> None:
+        self.registry.state.no_longer_led(index)
+        self._forget(lambda key: self.registry.shard_number(key) == index)
+
+    def partition_led(self, place: TopicPartition) -> None:
+        """Nothing is known of it yet: whoever asks first has it read."""
+
+    def partition_lost(self, place: TopicPartition) -> None:
+        """Of a partition with messages."""
+        self.dead_letters.partition_lost(place)
+        topic = self._host.image.topics.get(place.topic)
+        if topic is not None:
+            topic_id, index = topic.id, place.partition
+            self._forget(lambda key: key.topic_id == topic_id and key.partition == index)
+
+    def _forget(self, concerns: Callable[[QueueKey], bool]) -> None:
+        self.registry.forget(concerns)
+        self._orders.forget(concerns)
+        self.receiving.memory.forget(concerns)
+
+    # --- deletion -------------------------------------------------------------------------
 
     def topic_deleted(self, topic: TopicView) -> None:
         self.receiving.reader.forget(topic.name)

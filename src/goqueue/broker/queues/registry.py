@@ -10,7 +10,14 @@ from goqueue.broker.queues.gaps import LOOK_BYTES, QueueGaps
 from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.runtime.shard import Command, StateShard, timed, untimed
 from goqueue.broker.runtime.topic import StateTopic
-from goqueue.model.errors import GoQueueError, InvalidConfig, InvalidRequest, PolicyViolation
+from goqueue.model.errors import (
+    GoQueueError,
+    InvalidConfig,
+    InvalidRequest,
+    NotLeader,
+    PartitionOffline,
+    PolicyViolation,
+)
 from goqueue.model.log import Isolation
 from goqueue.model.offsets import OffsetRange
 from goqueue.model.queues.dead_letters import is_dead_letter_topic
@@ -96,10 +103,26 @@ class QueueRegistry:
             raise InvalidRequest("group: is empty")
         view = self._host.topic(topic)
         wanted = settings or self.settings_of(view)
-        for part in view.partitions:
-            key = QueueKey(group, view.id, part.index)
+        for index in self._led(view):
+            key = QueueKey(group, view.id, index)
             if self._settings.get(key) != wanted:
                 await self._open_one(key, topic, start, wanted)
+
+    def _led(self, view: TopicView) -> list[int]:
+        """The partitions whose queues are looked after here; if there are none, why."""
+        led: list[int] = []
+        failure: NotLeader | None = None
+        for part in view.partitions:
+            try:
+                self._host.partition(view.name, part.index)
+                led.append(part.index)
+            except NotLeader as error:
+                failure = error
+            except PartitionOffline:
+                led.append(part.index)
+        if failure is not None and not led:
+            raise failure
+        return led
 
     async def _open_one(
         self, key: QueueKey, topic: str, start: Start, settings: QueueSettings
@@ -239,7 +262,7 @@ class QueueRegistry:
     async def delete(self, request: DeleteQueues) -> None:
         for shard in await self.state.all_shards():
             await shard.execute(untimed(QueueMachine.delete_queues, request))
-        self._forget(request)
+        self.forget(request.concerns)
 
     async def member_left(self, group: str, member: str) -> None:
         request = MemberLeft(group=group, member=member)
@@ -249,7 +272,7 @@ class QueueRegistry:
     def topic_deleted(self, topic: TopicView) -> None:
         """Its queues go in the background; nobody can reach them any more."""
         request = DeleteQueues(topic_id=topic.id)
-        self._forget(request)
+        self.forget(request.concerns)
         for shard in self.state.loaded_shards():
             self.spawn(shard.execute(untimed(QueueMachine.delete_queues, request)))
 
@@ -261,8 +284,9 @@ class QueueRegistry:
                 request = DeleteQueues(topic_id=topic_id)
                 self.spawn(shard.execute(untimed(QueueMachine.delete_queues, request)))
 
-    def _forget(self, deleted: DeleteQueues) -> None:
-        self._settings = {k: v for k, v in self._settings.items() if not deleted.concerns(k)}
+    def forget(self, concerns: Callable[[QueueKey], bool]) -> None:
+        """What they were opened with may not be so any more: their state says."""
+        self._settings = {k: v for k, v in self._settings.items() if not concerns(k)}
 
     # --- inside ---------------------------------------------------------------------------
 
@@ -273,7 +297,10 @@ class QueueRegistry:
         return QueueKey(group, self._host.topic(topic).id, index)
 
     async def shard(self, key: QueueKey) -> StateShard[QueueMachine]:
-        return await self.state.shard_for(f"{key.group}/{key.topic_id}/{key.partition}")
+        return await self.state.shard_for(_shard_key(key))
+
+    def shard_number(self, key: QueueKey) -> int:
+        return self.state.partition_for(_shard_key(key))
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         """Work that nobody waits for; it ends with the queues."""
@@ -285,6 +312,10 @@ class QueueRegistry:
         for task in self._work:
             task.cancel()
         self.state.close()
+
+
+def _shard_key(key: QueueKey) -> str:
+    return f"{key.group}/{key.topic_id}/{key.partition}"
 
 
 def _describe(

@@ -15,6 +15,7 @@ from concurrent.futures import Executor
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.runtime.commits import until_committed
 from goqueue.broker.runtime.stored_records import making_sense
 from goqueue.broker.runtime.table import StateTable
 from goqueue.model.errors import GoQueueError, NotLeader
@@ -98,7 +99,11 @@ class StateShard(Generic[M]):
         partition.commit_listeners.append(self._committed)
 
     async def load(self) -> None:
-        """Bring the machine to the state that the log tells."""
+        """Bring the machine to the state that the log tells.
+
+        A new leader may have records that are not committed yet. It counts them in, as they will be
+        unless it is replaced, and nothing is shown or done before they are.
+        """
         log = self.partition.log
         end = self.partition.log_end_offset
         table = await self._loop.run_in_executor(
@@ -110,6 +115,7 @@ class StateShard(Generic[M]):
                 if count % LOAD_SLICE == 0:
                     await asyncio.sleep(0)
         self._snapshot_entries = len(table.entries)
+        await until_committed(self.partition, end)
         self.take(self.machine.loaded(self._clock_ms()))
 
     @property

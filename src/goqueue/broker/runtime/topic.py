@@ -1,4 +1,8 @@
-"""All shards of one internal topic that this broker leads: made on first need, loaded at start."""
+"""All shards of one internal topic that this broker leads.
+
+A shard is loaded when this node becomes the leader of its partition, and closed when it is no
+longer. A node of one leads everything, and loads all at its start.
+"""
 
 import asyncio
 import logging
@@ -11,7 +15,7 @@ from goqueue.broker.own_grants import own_state
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.shard import StateShard
-from goqueue.model.errors import CorruptBatch, PartitionOffline
+from goqueue.model.errors import CorruptBatch, NotLeader, PartitionOffline, StateLoading
 from goqueue.model.rights import InternalTopic
 from goqueue.state.machine import Machine
 from goqueue.state.metadata_image import MetadataImage
@@ -26,6 +30,9 @@ STATE_TOPIC_CONFIG: Final[Mapping[str, str]] = {
     "compression.type": "producer",
     "segment.bytes": str(16 * 1024 * 1024),
 }
+# How long a request waits for state that is being loaded. Most loads take milliseconds; one that
+# waits for other replicas may take long, and clients that are told so ask again by themselves.
+LOAD_PATIENCE_S: Final = 2.0
 
 
 class InternalTopics(Protocol):
@@ -98,20 +105,25 @@ class StateTopic(Generic[M]):
         return await self.shard(self.partition_for(key))
 
     async def all_shards(self) -> list[StateShard[M]]:
-        """Every shard; none while the topic was never needed."""
-        if not self.exists:
-            return []
-        return [await self.shard(index) for index in range(self.partition_count)]
+        """Every shard that this node leads; none while the topic was never needed."""
+        return await self._led_shards()
 
     async def readable_shards(self) -> list[StateShard[M]]:
         """As `all_shards`, without those that are offline: for lists."""
+        return await self._led_shards(may_be_offline=True)
+
+    async def _led_shards(self, *, may_be_offline: bool = False) -> list[StateShard[M]]:
+        found: list[StateShard[M]] = []
         if not self.exists:
-            return []
-        found = []
+            return found
         for index in range(self.partition_count):
             try:
                 found.append(await self.shard(index))
+            except NotLeader:
+                continue
             except PartitionOffline as error:
+                if not may_be_offline:
+                    raise
                 logger.warning("the state of %s-%d is left out: %s", self.name, index, error)
         return found
 
@@ -119,13 +131,43 @@ class StateTopic(Generic[M]):
         return [task.result() for task in self._shards.values() if _is_usable(task)]
 
     async def shard(self, index: int) -> StateShard[M]:
+        self._host.partition(self.name, index)
         task = self._shards.get(index)
         # A shard whose log failed starts anew from what is in it; the disk may have space again.
         is_lost = task is not None and task.done() and not _is_usable(task)
         if task is None or (is_lost and not self._is_closed):
-            task = self._shards[index] = asyncio.create_task(self._open(index))
-        # Shielded: a client that goes away must not stop the loading for all others.
-        return await asyncio.shield(task)
+            task = self._begin(index)
+        if not task.done():
+            # Whoever goes away meanwhile does not stop the loading for all others.
+            await asyncio.wait((task,), timeout=LOAD_PATIENCE_S)
+        if not task.done():
+            raise StateLoading(f"{self.name}-{index} is being loaded; try again soon")
+        if task.cancelled():
+            raise NotLeader(f"{self.name}-{index} is not led by this broker any more")
+        return task.result()
+
+    # --- leadership -----------------------------------------------------------------------
+
+    def led(self, index: int) -> None:
+        """This node leads the partition from now on: its timers and unfinished work go on here."""
+        self.no_longer_led(index)
+        if not self._is_closed:
+            self._begin(index)
+
+    def no_longer_led(self, index: int) -> None:
+        """Whoever waits for an answer gets `NotLeader` at once; nothing of the state is kept."""
+        task = self._shards.pop(index, None)
+        if task is None:
+            return
+        task.cancel()
+        if _is_usable(task):
+            error = NotLeader(f"{self.name}-{index} is not led by this broker any more")
+            task.result().close(error)
+
+    def _begin(self, index: int) -> "asyncio.Task[StateShard[M]]":
+        task = self._shards[index] = asyncio.create_task(self._open(index))
+        task.add_done_callback(_note_failure)
+        return task
 
     async def _open(self, index: int) -> StateShard[M]:
         host = self._host
@@ -143,6 +185,9 @@ class StateTopic(Generic[M]):
         except CorruptBatch as error:
             shard.close()
             raise partition.give_up(f"its state cannot be read: {error}") from error
+        except BaseException:
+            shard.close()
+            raise
         if self._loaded is not None:
             self._loaded(shard)
         return shard
@@ -167,3 +212,9 @@ def _is_usable(task: "asyncio.Task[StateShard[M]]") -> bool:
     if not task.done() or task.cancelled() or task.exception() is not None:
         return False
     return not task.result().is_closed
+
+
+def _note_failure(task: "asyncio.Task[StateShard[M]]") -> None:
+    """Nobody may be waiting for it: the next who asks tries again, and is told."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.debug("a shard could not be loaded: %s", error)

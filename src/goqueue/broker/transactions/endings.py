@@ -15,6 +15,11 @@ class Endings:
             if not future.done():
                 future.set_result(None)
 
+    def give_up(self) -> None:
+        """All who wait look again: what they wait for may not come to pass here."""
+        for transactional_id in list(self._waiting):
+            self.ended(transactional_id)
+
     async def next(self, transactional_id: str) -> None:
         """Return when `ended` is called; cancelled, nothing is left behind."""
         future = asyncio.get_running_loop().create_future()

@@ -1,6 +1,7 @@
 """The transaction coordinator on this broker: commands in, markers out."""
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final, Protocol
@@ -13,7 +14,7 @@ from goqueue.broker.transactions.endings import Endings
 from goqueue.broker.transactions.markers import MarkerWriter, PendingDelays, PendingOffsets
 from goqueue.model.batch import Buffer, check_produced
 from goqueue.model.control import MarkerType
-from goqueue.model.errors import PolicyViolation
+from goqueue.model.errors import GoQueueError, PolicyViolation
 from goqueue.model.groups.messages import OffsetCommitResult, TxnOffsetCommit
 from goqueue.model.names import TopicPartition, topic_partition
 from goqueue.model.rights import (
@@ -56,6 +57,8 @@ from goqueue.model.transactions.messages import (
 from goqueue.model.transactions.refusals import TransactionRefused, check
 from goqueue.state.producers.verification import ALREADY_ONGOING
 from goqueue.state.transactions.machine import TransactionMachine, TransactionSettings
+
+logger = logging.getLogger(__name__)
 
 STATE_TOPIC: Final = "__transaction_state"
 # An end is decided at once; its markers are waited for this long, so that who committed also reads
@@ -110,6 +113,13 @@ class Transactions:
             perform=self._perform,
             shard_key=shard_key,
         )
+
+    def led(self, index: int) -> None:
+        self.state.led(index)
+
+    def no_longer_led(self, index: int) -> None:
+        self.state.no_longer_led(index)
+        self._endings.give_up()
 
     # --- producers and what they write to -------------------------------------------------
 
@@ -420,7 +430,13 @@ class Transactions:
 
     async def _write_markers(self, index: int, effect: WriteMarkers) -> None:
         report = await self.markers.write_all(effect)
-        shard = await self.state.shard(index)
+        try:
+            shard = await self.state.shard(index)
+        except GoQueueError as error:
+            # The next coordinator finds in its log what is to be ended, and has all written again.
+            logger.info("transaction %r is ended elsewhere: %s", effect.transactional_id, error)
+            self._endings.ended(effect.transactional_id)
+            return
         outcome = shard.machine.markers_written(report, now_ms=self._host.clock_ms())
         if outcome.records:
             self.ended[effect.marker.type] += 1

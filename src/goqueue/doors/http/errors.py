@@ -69,6 +69,7 @@ STATUS_OF: Final[Mapping[type[model.GoQueueError], int]] = {
     model.FencedLeaderEpoch: 503,
     model.UnknownLeaderEpoch: 503,
     model.TooFewBrokers: 503,
+    model.StateLoading: 503,
     model.RequestTimedOut: 503,
     model.PartitionOffline: 503,
     model.MetadataUnavailable: 503,

@@ -42,6 +42,7 @@ _CODES: Final[Mapping[type[errors.GoQueueError], ErrorCode]] = {
     errors.NotLeader: ErrorCode.not_leader_or_follower,
     # Clients ask again until there are enough.
     errors.TooFewBrokers: ErrorCode.coordinator_not_available,
+    errors.StateLoading: ErrorCode.coordinator_load_in_progress,
     errors.RequestTimedOut: ErrorCode.request_timed_out,
     errors.CorruptBatch: ErrorCode.corrupt_message,
     # Java's producer then splits the batch and sends the parts.

@@ -24,6 +24,7 @@ from goqueue.model.groups.share_messages import (
     ShareGroupHeartbeat,
     ShareGroupHeartbeatResult,
 )
+from goqueue.model.names import TopicPartition
 from goqueue.model.queues.errors import QueueError
 from goqueue.model.queues.messages import Acknowledgement, QueueDescription
 from goqueue.model.queues.share import ShareFetch, ShareFetched, ShareOffset, ShareTerms
@@ -73,6 +74,15 @@ class ShareGroups:
         task = asyncio.create_task(_logged(self._queues.registry.member_left(group_id, member_id)))
         self._work.add(task)
         task.add_done_callback(self._work.discard)
+
+    def partition_led(self, place: TopicPartition) -> None:
+        """Its queues may have been opened by another leader, or not at all: look again."""
+        topic = self._host.image.topics.get(place.topic)
+        if topic is not None:
+            self._share_queues.forget_topic(topic.id)
+
+    def partition_lost(self, place: TopicPartition) -> None:
+        self.partition_led(place)
 
     def close(self) -> None:
         for task in self._work:

@@ -59,6 +59,10 @@ class ShareQueues:
             self._opened.clear()
         self._opened[key] = made_from
 
+    def forget_topic(self, topic_id: UUID) -> None:
+        for key in [key for key in self._opened if key[1] == topic_id]:
+            del self._opened[key]
+
     def forget(self, group_id: str) -> None:
         """A queue was not there: look at all of the group's again."""
         for key in [key for key in self._opened if key[0] == group_id]:

@@ -1,0 +1,50 @@
+"""Which rooms hear that this node leads a partition now, or leads it no longer.
+
+What a leader keeps in memory ends with its leadership, and is read anew from the log by the next.
+Partitions of the broker's own topics are shards of some state; those of other topics may be read as
+queues. A node of one hears nothing of this: it leads everything from start to end.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from goqueue.model.names import TopicPartition
+
+
+class ShardRoom(Protocol):
+    """Keeps state in the partitions of an internal topic."""
+
+    def led(self, index: int) -> None: ...
+    def no_longer_led(self, index: int) -> None: ...
+
+
+class DataRoom(Protocol):
+    """Remembers something of partitions of any topic, which only their leader may."""
+
+    def partition_led(self, place: TopicPartition) -> None: ...
+    def partition_lost(self, place: TopicPartition) -> None: ...
+
+
+class Leadership:
+    def __init__(self, shards: Mapping[str, ShardRoom], data: Sequence[DataRoom]) -> None:
+        """`shards` by the name of the topic."""
+        self._shards = shards
+        self._data = data
+
+    def gained(self, place: TopicPartition) -> None:
+        """After the partition leads, also under a newer epoch than before."""
+        shards = self._shards.get(place.topic)
+        if shards is not None:
+            shards.led(place.partition)
+            return
+        for room in self._data:
+            room.partition_led(place)
+
+    def lost(self, place: TopicPartition) -> None:
+        """After the partition takes no more writes."""
+        shards = self._shards.get(place.topic)
+        if shards is not None:
+            shards.no_longer_led(place.partition)
+            return
+        for room in self._data:
+            room.partition_lost(place)
