@@ -21,6 +21,8 @@ from goqueue.broker.partitions.leading import LedPartitions
 from goqueue.broker.partitions.log import Log
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.partitions.retention import apply_retention_forever
+from goqueue.broker.peers.connections import Peers
+from goqueue.broker.peers.transactions import TransactionPeers
 from goqueue.broker.publishing.appending import Appending
 from goqueue.broker.publishing.publishing import Publishing
 from goqueue.broker.queues.fifo import FifoSending
@@ -118,6 +120,7 @@ class Node:
             make_trace=self.tracing.trace_of,
         )
         self.data_disk = DataDisk(directory, disk, self.hosted)
+        self.peers = Peers(self.node_id, lambda: self.image)
         self.led = LedPartitions(self.hosted, lambda: self.image)
         self.groups = Groups(
             self,
@@ -133,6 +136,7 @@ class Node:
             self.groups,
             producer_ids,
             self.delays,
+            TransactionPeers(self.peers),
             partitions=config.transaction_state_log_num_partitions,
             settings=transaction_settings(config),
             max_ids=config.max_transactional_ids,
@@ -307,6 +311,7 @@ class Node:
         self.share_groups.close()
         self.queues.close()
         self.transactions.close()
+        self.peers.close()
         self.groups.state.close()
         for task in self._upkeep:
             task.cancel()

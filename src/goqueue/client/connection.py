@@ -47,6 +47,15 @@ class Connection:
             raise not_answered(self._address, error) from error
         return parse_response(frame, response_type, self._correlation_id, self._address)
 
+    @property
+    def is_usable(self) -> bool:
+        """False once the other side has closed it."""
+        return not self._reader.at_eof() and not self._writer.is_closing()
+
+    def drop(self) -> None:
+        """Close it without waiting for that."""
+        self._writer.close()
+
     async def close(self) -> None:
         self._writer.close()
         try:

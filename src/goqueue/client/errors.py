@@ -1,13 +1,8 @@
 """What can go wrong between a client and a broker."""
 
-from goqueue.model.errors import GoQueueError
+from goqueue.model.errors import BrokerUnreachable, GoQueueError
 
-
-class BrokerUnreachable(GoQueueError):
-    """Nobody answers at the address."""
-
-    code = "broker_unreachable"
-    retriable = True
+__all__ = ["BrokerUnreachable", "RequestRefused"]
 
 
 class RequestRefused(GoQueueError):

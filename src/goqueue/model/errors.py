@@ -270,6 +270,13 @@ class PartitionOffline(GoQueueError):
     retriable = True
 
 
+class BrokerUnreachable(GoQueueError):
+    """Nobody answers at a broker's address."""
+
+    code = "broker_unreachable"
+    retriable = True
+
+
 class ShuttingDown(GoQueueError):
     code = "shutting_down"
     retriable = True

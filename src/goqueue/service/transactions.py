@@ -110,11 +110,20 @@ class TransactionService:
         *,
         producer_id: int,
         producer_epoch: int,
+        bumps_epoch: bool,
     ) -> None:
-        """End a transaction in one partition, as administrators do with a hanging one."""
+        """End a transaction in one partition, as coordinators on other brokers ask for it, and
+
+        administrators with a hanging one.
+        """
         right = self._access.acting_cluster(caller)
         await self._transactions.markers.write(
-            right, place, marker, producer_id=producer_id, producer_epoch=producer_epoch
+            right,
+            place,
+            marker,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            bumps_epoch=bumps_epoch,
         )
 
     # --- many that end together -----------------------------------------------------------

@@ -152,6 +152,6 @@ async def test_markers_are_written_by_those_who_act_for_the_cluster(broker: Node
     place = topic_partition("open", 0)
     with pytest.raises(ClusterAccessDenied):
         await allowed(broker).transactions.write_marker(
-            ANYONE, place, marker, producer_id=1, producer_epoch=0
+            ANYONE, place, marker, producer_id=1, producer_epoch=0, bumps_epoch=False
         )
     assert broker.partition("open", 0).log_end_offset == 0

@@ -102,10 +102,12 @@ class DelayShard:
 
     # --- recovery -------------------------------------------------------------------------
 
-    async def load(self) -> None:
+    async def load(self, opening: asyncio.Lock) -> None:
+        """`opening` is held while the index is opened, which may be removed and made anew."""
         log = self.log.partition.log
         end = log.log_end_offset
-        position = await self._run(self._index.open, log.log_start_offset, end, log.epochs)
+        async with opening:
+            position = await self._run(self._index.open, log.log_start_offset, end, log.epochs)
         offset = log.log_start_offset
         if position is not None:
             await self._restore(position)

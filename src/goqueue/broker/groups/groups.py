@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from msgspec import structs
 
@@ -14,7 +14,8 @@ from goqueue.broker.groups.rebalance_watch import WatchedGroupMachine
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.shard import Command, StateShard, timed, untimed
 from goqueue.broker.runtime.topic import ShardHost, StateTopic
-from goqueue.model.errors import InvalidProducerEpoch, TooManyGroups
+from goqueue.model.control import Marker, MarkerType
+from goqueue.model.errors import InvalidProducerEpoch, TooManyGroups, TransactionCoordinatorFenced
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import (
     CommittedPartition,
@@ -73,6 +74,16 @@ MEMBER_ID_BYTES: Final = 16
 ENDED_TRANSACTIONS_MAX: Final = 10_000
 
 
+class _Ended(NamedTuple):
+    """With which epoch, and on the word of which coordinator."""
+
+    producer_epoch: int
+    coordinator_epoch: int
+
+
+_NEVER_ENDED: Final = _Ended(-1, -(2**31))
+
+
 class Groups:
     def __init__(
         self,
@@ -87,8 +98,8 @@ class Groups:
         self._max_groups = max_groups
         self._max_bytes = max_bytes
         self._settings = settings
-        # Producers and the epochs with which their last transactions ended, oldest first.
-        self._ended: dict[int, int] = {}
+        # How the last transactions of producers ended, oldest first.
+        self._ended: dict[int, _Ended] = {}
         # Held by the request whose regular expression is held against the topics.
         self._matching = asyncio.Lock()
         self._topics_changed = asyncio.Event()
@@ -191,7 +202,8 @@ class Groups:
         def command(
             machine: GroupMachine, ticket: Ticket[OffsetCommitResult], now_ms: int
         ) -> Outcome:
-            if known.producer_epoch < self._ended.get(known.producer_id, -1):
+            ended = self._ended.get(known.producer_id, _NEVER_ENDED)
+            if known.producer_epoch < ended.producer_epoch:
                 outcome = Outcome()
                 outcome.reply(ticket, _fenced(known))
                 return outcome
@@ -235,15 +247,16 @@ class Groups:
         return topic_partition(OFFSETS_TOPIC, self.state.partition_for(group_id))
 
     async def end_transaction(
-        self, partition: TopicPartition, producer_id: int, producer_epoch: int, *, commit: bool
+        self, partition: TopicPartition, marker: Marker, producer_id: int, producer_epoch: int
     ) -> None:
         """Offsets that a transaction committed in this partition take effect, or go."""
         request = CompleteTransaction(
-            producer_id=producer_id, producer_epoch=producer_epoch, committed=commit
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            committed=marker.type is MarkerType.COMMIT,
         )
-        self._host.partition(*partition)
         shard = await self.state.shard(partition.partition)
-        self._note_end(producer_id, producer_epoch)
+        self._note_end(producer_id, producer_epoch, marker.coordinator_epoch)
         answer = await shard.execute(untimed(GroupMachine.complete_transaction, request))
         if answer.error is not GroupError.NONE:
             raise InvalidProducerEpoch(
@@ -251,9 +264,17 @@ class Groups:
                 f"{producer_epoch}"
             )
 
-    def _note_end(self, producer_id: int, producer_epoch: int) -> None:
-        last = self._ended.pop(producer_id, -1)
-        self._ended[producer_id] = max(last, producer_epoch)
+    def _note_end(self, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> None:
+        last = self._ended.get(producer_id, _NEVER_ENDED)
+        if coordinator_epoch < last.coordinator_epoch:
+            raise TransactionCoordinatorFenced(
+                f"marker for producer {producer_id} has coordinator epoch {coordinator_epoch}; "
+                f"{last.coordinator_epoch} was seen"
+            )
+        self._ended.pop(producer_id, None)
+        self._ended[producer_id] = _Ended(
+            max(last.producer_epoch, producer_epoch), coordinator_epoch
+        )
         if len(self._ended) > ENDED_TRANSACTIONS_MAX:
             del self._ended[next(iter(self._ended))]
 

@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from goqueue.broker.own_grants import OwnWork, own_action
+from goqueue.broker.peers.transactions import TransactionPeers
 from goqueue.broker.runtime.topic import ShardHost
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import (
@@ -14,7 +16,7 @@ from goqueue.model.errors import (
     UnknownPartition,
     UnknownTopic,
 )
-from goqueue.model.names import TopicPartition
+from goqueue.model.names import NodeId, TopicPartition
 from goqueue.model.rights import ActingCluster
 from goqueue.model.topics import OFFSETS_TOPIC
 from goqueue.model.transactions.messages import MarkerResult, MarkersWritten, WriteMarkers
@@ -29,7 +31,7 @@ class PendingOffsets(Protocol):
     """Offsets of groups that wait for the end of a transaction."""
 
     async def end_transaction(
-        self, partition: TopicPartition, producer_id: int, producer_epoch: int, *, commit: bool
+        self, partition: TopicPartition, marker: Marker, producer_id: int, producer_epoch: int
     ) -> None: ...
 
 
@@ -42,8 +44,15 @@ class PendingDelays(Protocol):
 
 
 class MarkerWriter:
-    def __init__(self, host: ShardHost, groups: PendingOffsets, delays: PendingDelays) -> None:
+    def __init__(
+        self,
+        host: ShardHost,
+        groups: PendingOffsets,
+        delays: PendingDelays,
+        peers: TransactionPeers,
+    ) -> None:
         self._host = host
+        self._peers = peers
         self._groups = groups
         self._delays = delays
 
@@ -58,10 +67,10 @@ class MarkerWriter:
         bumps_epoch: bool = False,
     ) -> None:
         """End a transaction in one partition, and wait until that is committed there."""
-        is_commit = marker.type is MarkerType.COMMIT
         if place.topic == OFFSETS_TOPIC:
-            await self._groups.end_transaction(place, producer_id, producer_epoch, commit=is_commit)
+            await self._groups.end_transaction(place, marker, producer_id, producer_epoch)
             return
+        is_commit = marker.type is MarkerType.COMMIT
         partition = self._host.partition(*place)
         end_offset = partition.append_marker(
             marker, producer_id=producer_id, producer_epoch=producer_epoch, bumps_epoch=bumps_epoch
@@ -71,15 +80,30 @@ class MarkerWriter:
         await partition.wait_committed(end_offset, MARKER_TIMEOUT_MS)
 
     async def write_all(self, effect: WriteMarkers) -> MarkersWritten:
-        """Tell every partition what the coordinator has decided."""
-        places = sorted(effect.partitions)
-        results = await asyncio.gather(*(self._tried(place, effect) for place in places))
+        """Tell every partition what the coordinator has decided, wherever it is led."""
+        by_leader: dict[NodeId | None, list[TopicPartition]] = {}
+        for place in sorted(effect.partitions):
+            by_leader.setdefault(self._peers.leader_elsewhere(place), []).append(place)
+        told = await asyncio.gather(
+            *(
+                self._write_here(places, effect)
+                if leader is None
+                else self._peers.write_markers(leader, places, effect)
+                for leader, places in by_leader.items()
+            )
+        )
         return MarkersWritten(
             transactional_id=effect.transactional_id,
             producer_id=effect.producer_id,
             producer_epoch=effect.producer_epoch,
-            results=dict(zip(places, results, strict=True)),
+            results={place: result for results in told for place, result in results.items()},
         )
+
+    async def _write_here(
+        self, places: Sequence[TopicPartition], effect: WriteMarkers
+    ) -> dict[TopicPartition, MarkerResult]:
+        results = await asyncio.gather(*(self._tried(place, effect) for place in places))
+        return dict(zip(places, results, strict=True))
 
     async def _tried(self, place: TopicPartition, effect: WriteMarkers) -> MarkerResult:
         try:

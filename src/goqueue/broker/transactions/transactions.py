@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.peers.transactions import TransactionPeers
 from goqueue.broker.runtime.producer_ids import ProducerIdSource
 from goqueue.broker.runtime.shard import timed, untimed
 from goqueue.broker.runtime.topic import ShardHost, StateTopic
@@ -14,8 +15,8 @@ from goqueue.broker.transactions.endings import Endings
 from goqueue.broker.transactions.markers import MarkerWriter, PendingDelays, PendingOffsets
 from goqueue.model.batch import Buffer, check_produced
 from goqueue.model.control import MarkerType
-from goqueue.model.errors import GoQueueError, PolicyViolation
-from goqueue.model.groups.messages import OffsetCommitResult, TxnOffsetCommit
+from goqueue.model.errors import GoQueueError, NotLeader, PolicyViolation, StateLoading
+from goqueue.model.groups.messages import OffsetCommitResult
 from goqueue.model.names import TopicPartition, topic_partition
 from goqueue.model.rights import (
     DescribableTransactionalId,
@@ -27,6 +28,7 @@ from goqueue.model.rights import (
     WritableTopic,
     WritableTransactionalId,
 )
+from goqueue.model.topics import OFFSETS_TOPIC
 from goqueue.model.transactions.errors import TransactionError
 from goqueue.model.transactions.group_messages import (
     AbortGroup,
@@ -86,6 +88,7 @@ class Transactions:
         groups: GroupOffsets,
         producer_ids: ProducerIdSource,
         delays: PendingDelays,
+        peers: TransactionPeers,
         *,
         partitions: int,
         settings: TransactionSettings,
@@ -102,7 +105,8 @@ class Transactions:
         self._settings = settings
         self._writing: set[asyncio.Task[None]] = set()
         self._endings = Endings()
-        self.markers = MarkerWriter(host, groups, delays)
+        self._peers = peers
+        self.markers = MarkerWriter(host, groups, delays, peers)
         # How transactions ended since the start.
         self.ended: Counter[MarkerType] = Counter()
         self.state = StateTopic(
@@ -159,7 +163,7 @@ class Transactions:
         errors = {
             place: error
             for place in request.partitions
-            if (error := self._check_place(place, verify_only=request.verify_only)) is not None
+            if (error := self._check_place(place, request)) is not None
         }
         if errors:
             untried = dict.fromkeys(request.partitions, TransactionError.OPERATION_NOT_ATTEMPTED)
@@ -201,12 +205,16 @@ class Transactions:
         for error in (await self._add_partitions(request)).errors.values():
             check(error)
 
-    def _check_place(self, place: TopicPartition, *, verify_only: bool) -> TransactionError | None:
+    def _check_place(
+        self, place: TopicPartition, request: AddPartitions
+    ) -> TransactionError | None:
         topic = self._host.image.topics.get(place.topic)
         if topic is None or not 0 <= place.partition < len(topic.partitions):
             return TransactionError.UNKNOWN_TOPIC_OR_PARTITION
-        if topic.is_internal and not verify_only:
-            # Offsets come in by AddOffsetsToTxn; no other internal topic is part of transactions.
+        is_asked_for_offsets = request.is_of_broker and place.topic == OFFSETS_TOPIC
+        if topic.is_internal and not request.verify_only and not is_asked_for_offsets:
+            # Offsets come in by AddOffsetsToTxn, or from the broker that keeps those of the group;
+            # no other internal topic is part of transactions.
             return TransactionError.TOPIC_AUTHORIZATION_FAILED
         return None
 
@@ -248,20 +256,15 @@ class Transactions:
         With `adds_offsets` (transaction version 2) the group joins the transaction here; else the
         producer has said so before.
         """
-        if adds_offsets:
-            add = AddOffsets(
+        await self._ask_coordinator(
+            AddPartitions(
                 transactional_id=transactional_id,
                 producer_id=request.producer_id,
                 producer_epoch=request.producer_epoch,
-                group_id=group,
+                partitions=frozenset({self._groups.offsets_partition(group)}),
+                verify_only=not adds_offsets,
             )
-            answer = await self.add_offsets(transactional_id, group, add)
-            if answer.error is not TransactionError.NONE:
-                raise TransactionRefused(answer.error)
-        else:
-            await self._verify_offsets(
-                transactional_id, request, self._groups.offsets_partition(group)
-            )
+        )
         return await self._groups.commit_in_transaction(group, request)
 
     # --- ends -----------------------------------------------------------------------------
@@ -390,26 +393,26 @@ class Transactions:
             partitions=frozenset({partition.name}),
             verify_only=not bumps_epoch,
         )
-        answer = await self._add_partitions(request)
-        error = answer.errors[partition.name]
-        if error is not TransactionError.NONE:
-            raise TransactionRefused(error)
+        await self._ask_coordinator(request)
         return guard
 
-    async def _verify_offsets(
-        self, transactional_id: str, commit: TxnOffsetCommit, partition: TopicPartition
-    ) -> None:
-        """Make sure that a group's offsets belong to the producer's open transaction."""
-        request = AddPartitions(
-            transactional_id=transactional_id,
-            producer_id=commit.producer_id,
-            producer_epoch=commit.producer_epoch,
-            partitions=frozenset({partition}),
-            verify_only=True,
-        )
-        answer = await self._add_partitions(request)
-        if answer.errors[partition] is not TransactionError.NONE:
-            raise TransactionRefused(answer.errors[partition])
+    async def _ask_coordinator(self, request: AddPartitions) -> None:
+        """On behalf of a partition that is led here; the coordinator may be on another broker.
+
+        Raises what is in the way. A coordinator that is moving is back soon.
+        """
+        shard = topic_partition(STATE_TOPIC, self.state.partition_for(request.transactional_id))
+        coordinator = self._peers.leader_elsewhere(shard)
+        try:
+            if coordinator is None:
+                answer = await self._add_partitions(request)
+            else:
+                answer = await self._peers.add_partitions(coordinator, request)
+        except (NotLeader, StateLoading) as error:
+            later = TransactionError.COORDINATOR_LOAD_IN_PROGRESS
+            raise TransactionRefused(later, error.message) from error
+        for refusal in answer.errors.values():
+            check(refusal)
 
     # --- what the machine is made of, and what it asks for --------------------------------
 

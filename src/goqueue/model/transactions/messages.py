@@ -48,6 +48,8 @@ class AddPartitions:
     producer_epoch: int
     partitions: frozenset[TopicPartition]
     verify_only: bool = False
+    # Sent by another broker, not by the producer: it may add where a group's offsets are kept.
+    is_of_broker: bool = False
 
 
 class AddPartitionsAnswer(msgspec.Struct, frozen=True, kw_only=True):

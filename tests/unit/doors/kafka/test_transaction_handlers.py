@@ -7,6 +7,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from goqueue.broker.node import Node
+from goqueue.model.control import Marker, MarkerType
+from goqueue.model.errors import TransactionCoordinatorFenced
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import OffsetToCommit, TxnOffsetCommit
 from goqueue.model.log import Isolation
@@ -416,7 +418,11 @@ async def test_offsets_that_the_end_of_their_transaction_overtook_are_refused(
     assert await producer.commit_offset(5) is ErrorCode.none
     place = broker.groups.offsets_partition("g")
     owner = producer.producer_id
-    await broker.groups.end_transaction(place, owner, producer.epoch + 1, commit=False)
+    abort = Marker(MarkerType.ABORT, 1)
+    await broker.groups.end_transaction(place, abort, owner, producer.epoch + 1)
+    late_abort = Marker(MarkerType.ABORT, 0)
+    with pytest.raises(TransactionCoordinatorFenced):
+        await broker.groups.end_transaction(place, late_abort, owner, producer.epoch + 1)
     late = TxnOffsetCommit(
         group_id="g",
         producer_id=owner,

@@ -77,6 +77,8 @@ async def _codes(
         producer_epoch=transaction.producer_epoch,
         partitions=frozenset(asked),
         verify_only=transaction.verify_only,
+        # Clients send older versions (KIP-890).
+        is_of_broker=context.version >= _FIRST_VERSION_WITH_MANY_TRANSACTIONS,
     )
     try:
         answer = await context.service.transactions.add_partitions(context.caller, request)

@@ -1,6 +1,10 @@
-"""WriteTxnMarkers: end a transaction in single partitions; administrators abort hanging ones so."""
+"""WriteTxnMarkers: end a transaction in single partitions.
 
-from typing import TYPE_CHECKING
+Coordinators on other brokers ask for it, and administrators, who abort hanging ones.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Final
 
 from kio.schema.errors import ErrorCode
 
@@ -15,7 +19,16 @@ from goqueue.model.rights import Resource, Verb
 from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
-    from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WriteTxnMarkersRequest
+    from kio.schema.write_txn_markers.v2.request import (
+        WritableTxnMarker,
+        WritableTxnMarkerTopic,
+        WriteTxnMarkersRequest,
+    )
+
+# The transaction version in which each transaction has an epoch of its own (KIP-890).
+_FIRST_WITH_EPOCHS: Final = 2
+# Markers that are written at once: a request may ask for very many.
+_TOGETHER: Final = 100
 
 
 async def handle(context: RequestContext, request: "WriteTxnMarkersRequest") -> Message:
@@ -26,13 +39,7 @@ async def handle(context: RequestContext, request: "WriteTxnMarkersRequest") -> 
                 "topics": [
                     {
                         "name": topic.name,
-                        "partitions": [
-                            {
-                                "partition_index": index,
-                                "error_code": await _written(context, topic.name, index, marker),
-                            }
-                            async for index in in_slices(topic.partition_indexes)
-                        ],
+                        "partitions": await _all_written(context, topic, marker),
                     }
                     async for topic in in_slices(marker.topics)
                 ],
@@ -40,6 +47,24 @@ async def handle(context: RequestContext, request: "WriteTxnMarkersRequest") -> 
             async for marker in in_slices(request.markers)
         ]
     }
+
+
+async def _all_written(
+    context: RequestContext, topic: "WritableTxnMarkerTopic", asked: "WritableTxnMarker"
+) -> list[Message]:
+    """Partitions wait for their commits together."""
+    answers: list[Message] = []
+    indexes = topic.partition_indexes
+    for start in range(0, len(indexes), _TOGETHER):
+        part = indexes[start : start + _TOGETHER]
+        codes = await asyncio.gather(
+            *(_written(context, topic.name, index, asked) for index in part)
+        )
+        answers += (
+            {"partition_index": index, "error_code": code}
+            for index, code in zip(part, codes, strict=True)
+        )
+    return answers
 
 
 async def _written(
@@ -53,6 +78,8 @@ async def _written(
             Marker(outcome, asked.coordinator_epoch),
             producer_id=asked.producer_id,
             producer_epoch=asked.producer_epoch,
+            # Version 1 of the request does not say.
+            bumps_epoch=getattr(asked, "transaction_version", 0) >= _FIRST_WITH_EPOCHS,
         )
     except GoQueueError as error:
         return error_code(error)
