@@ -138,9 +138,20 @@ class TopicDescription:
 
 
 class ClusterView(NamedTuple):
+    """`fenced` are registered, but neither lead nor follow yet; clients have no use for them."""
+
     cluster_id: str
     controller_id: int
-    brokers: Sequence[BrokerView]
+    brokers: tuple[BrokerView, ...]
+    fenced: tuple[BrokerView, ...] = ()
+
+
+class LeaderView(NamedTuple):
+    """Who leads a partition; the broker is None while it is not there."""
+
+    node_id: NodeId
+    epoch: int
+    broker: BrokerView | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from goqueue.model.coordinators import CoordinatorKind
 from goqueue.model.log import LogDirView
 from goqueue.model.names import NodeId
 from goqueue.model.rights import CLUSTER_NAME, VERBS, Resource, Verb
-from goqueue.model.topics import BrokerView, ClusterView, OfflinePartition
+from goqueue.model.topics import BrokerView, ClusterView, LeaderView, OfflinePartition
 from goqueue.service.access import Access
 from goqueue.service.routing import Routing
 
@@ -30,8 +30,24 @@ class Administration:
     def cluster(self) -> ClusterView:
         """Who is there: without it no client could find where to ask."""
         image = self._node.image
-        brokers = tuple(image.brokers.values())
-        return ClusterView(self._node.cluster_id, image.controller_id, brokers)
+        admitted = image.admitted()
+        return ClusterView(
+            self._node.cluster_id,
+            image.controller_id,
+            tuple(each for each in image.brokers.values() if each.node_id in admitted),
+            tuple(each for each in image.brokers.values() if each.node_id not in admitted),
+        )
+
+    def leader(self, topic: str, index: int) -> LeaderView | None:
+        """Of a partition that the caller may use; None where there is no such partition."""
+        image = self._node.image
+        view = image.topics.get(topic)
+        if view is None or not 0 <= index < len(view.partitions):
+            return None
+        partition = view.partitions[index]
+        return LeaderView(
+            partition.leader, partition.leader_epoch, image.brokers.get(partition.leader)
+        )
 
     @property
     def announcement(self) -> BrokerView | None:
@@ -54,18 +70,20 @@ class Administration:
 
     # --- finding --------------------------------------------------------------------------
 
-    def coordinator(self, caller: Caller, kind: CoordinatorKind, key: str) -> BrokerView | None:
+    async def coordinator(
+        self, caller: Caller, kind: CoordinatorKind, key: str
+    ) -> BrokerView | None:
         """The broker that looks after a group, a transactional id or a share group's state."""
         if kind is CoordinatorKind.TRANSACTION:
             self._access.describable_transactional_id(caller, key)
-            leader = self._routing.transaction_coordinator(key)
+            leader = await self._routing.transaction_coordinator(key)
         elif kind is CoordinatorKind.GROUP:
             self._access.describable_group(caller, key)
-            leader = self._routing.group_coordinator(key)
+            leader = await self._routing.group_coordinator(key)
         else:
             # Only brokers look for these.
             self._access.acting_cluster(caller)
-            leader = self._routing.group_coordinator(key)
+            leader = self._routing.share_coordinator(key)
         return self._node.image.brokers.get(leader)
 
     def log_dirs(self, caller: Caller) -> LogDirView:

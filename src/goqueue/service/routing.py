@@ -2,14 +2,16 @@
 
 Whether this broker leads a partition is decided in one place, `LedPartitions`: every operation
 finds its partition there, of a topic or of the broker's state, and refuses what others lead. A
-cluster of one leads everything: what is not here is nowhere.
+node of one leads everything: what is not here is nowhere.
 """
 
+from base64 import urlsafe_b64decode
 from typing import Any
+from uuid import UUID
 
 from goqueue.broker.node import Node
 from goqueue.broker.runtime.topic import StateTopic
-from goqueue.model.names import NodeId
+from goqueue.model.names import NO_LEADER, NodeId
 
 
 class Routing:
@@ -20,14 +22,28 @@ class Routing:
         """What a whole queue remembers (deduplication ids, move tasks) is with its partition 0."""
         self._node.led.find(topic, 0)
 
-    def group_coordinator(self, group: str) -> NodeId:
-        return self._coordinator(self._node.groups.state, group)
+    async def group_coordinator(self, group: str) -> NodeId:
+        return await self._coordinator(self._node.groups.state, group)
 
-    def transaction_coordinator(self, transactional_id: str) -> NodeId:
-        return self._coordinator(self._node.transactions.state, transactional_id)
+    async def transaction_coordinator(self, transactional_id: str) -> NodeId:
+        return await self._coordinator(self._node.transactions.state, transactional_id)
 
-    def _coordinator(self, state: StateTopic[Any], key: str) -> NodeId:
-        topic = self._node.image.topics.get(state.name)
-        if topic is None:
-            return self._node.node_id  # whoever is asked first makes the topic
+    def share_coordinator(self, key: str) -> NodeId:
+        """Of `group:topic id:partition`: what a share group has acknowledged is kept where the
+
+        partition is led.
+        """
+        _, topic_id, index = key.rsplit(":", 2)
+        found = UUID(bytes=urlsafe_b64decode(topic_id + "=="))
+        topic = self._node.image.topics_by_id.get(found)
+        if topic is None or int(index) >= len(topic.partitions):
+            return NO_LEADER
+        return topic.partitions[int(index)].leader
+
+    async def _coordinator(self, state: StateTopic[Any], key: str) -> NodeId:
+        if not state.exists:
+            if len(self._node.image.brokers) <= 1:
+                return self._node.node_id  # the first that is kept there makes the topic
+            await state.ensure()
+        topic = self._node.image.topics[state.name]
         return topic.partitions[state.partition_for(key)].leader

@@ -105,9 +105,6 @@ class Delays:
         self._loading: dict[int, asyncio.Task[None]] = {}
         # Shards that were given up to another node; their files are free when this is done.
         self._leaving: dict[int, asyncio.Task[None]] = {}
-        # SQLite knows files by their numbers on the disk, and that of a file which is removed is
-        # free for the next: one index is opened at a time.
-        self._opening = asyncio.Lock()
         # How many there are in all, once that is known.
         self._shard_count = 0
         self._making: asyncio.Task[None] | None = None
@@ -219,7 +216,7 @@ class Delays:
             figures=self._figures,
         )
         try:
-            await shard.load(self._opening)
+            await shard.load()
         except BaseException:
             await shard.abandon()
             raise

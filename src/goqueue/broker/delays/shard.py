@@ -98,16 +98,20 @@ class DelayShard:
         return self.machine.producer_id
 
     async def _run(self, work: Callable[P, T], *args: P.args, **_: P.kwargs) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *args)
+        """The index is for one thread at a time: whoever is cancelled waits for its end, too."""
+        running = asyncio.get_running_loop().run_in_executor(self._threads, work, *args)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            await asyncio.wait((running,))
+            raise
 
     # --- recovery -------------------------------------------------------------------------
 
-    async def load(self, opening: asyncio.Lock) -> None:
-        """`opening` is held while the index is opened, which may be removed and made anew."""
+    async def load(self) -> None:
         log = self.log.partition.log
         end = log.log_end_offset
-        async with opening:
-            position = await self._run(self._index.open, log.log_start_offset, end, log.epochs)
+        position = await self._run(self._index.open, log.log_start_offset, end, log.epochs)
         offset = log.log_start_offset
         if position is not None:
             await self._restore(position)

@@ -101,7 +101,7 @@ class StateTopic(Generic[M]):
         await self.readable_shards()
 
     async def shard_for(self, key: str) -> StateShard[M]:
-        await self._ensure()
+        await self.ensure()
         return await self.shard(self.partition_for(key))
 
     async def all_shards(self) -> list[StateShard[M]]:
@@ -192,7 +192,8 @@ class StateTopic(Generic[M]):
             self._loaded(shard)
         return shard
 
-    async def _ensure(self) -> None:
+    async def ensure(self) -> None:
+        """Make the topic if there is none."""
         if self._is_made:
             return
         await self._host.topics.ensure_internal(

@@ -39,7 +39,9 @@ class BrokerConfigs:
         return BrokerOverrides(image.broker_config(self._node_id), image.broker_config(None))
 
     def describe(self, _cluster: InspectableCluster, broker: str) -> list[ConfigEntry]:
-        node_id = self._own(broker)
+        node_id = self._known(broker)
+        if node_id not in (None, self._node_id):
+            return self._of_other(node_id)
         reached = self._follower.image.brokers.get(self._node_id)
         url = "" if reached is None else reached.http_url
         entries = broker_entries(self.overrides, self._config, url)
@@ -48,6 +50,16 @@ class BrokerConfigs:
         by_name = {entry.name: entry for entry in entries}
         advertised = None if reached is None else (reached.host, reached.kafka_port)
         return [*entries, *kafka_entries(by_name, self._config, advertised)]
+
+    def _of_other(self, node_id: NodeId) -> list[ConfigEntry]:
+        """What was set at run time: a broker's own file is read by that broker alone."""
+        image = self._follower.image
+        overrides = BrokerOverrides(image.broker_config(node_id), image.broker_config(None))
+        reached = image.brokers.get(node_id)
+        url = "" if reached is None else reached.http_url
+        dynamic = (ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER)
+        entries = broker_entries(overrides, self._config, url)
+        return [entry for entry in entries if entry.source in dynamic]
 
     async def alter(
         self,
@@ -80,7 +92,7 @@ class BrokerConfigs:
         *,
         validate_only: bool,
     ) -> None:
-        node_id = self._own(broker)
+        node_id = self._known(broker)
         key = keys.broker_config_key(node_id)
 
         def configure(value: bytes | None) -> list[Op]:
@@ -94,16 +106,19 @@ class BrokerConfigs:
         else:
             await self._changes.change(key, configure)
 
-    def _own(self, broker: str) -> NodeId | None:
-        """None for all brokers. Others look after their own settings."""
+    def _known(self, broker: str) -> NodeId | None:
+        """None for all brokers."""
         if not broker:
             return None
         number = number_in(broker.removeprefix("-"))
         if number is None:
             raise InvalidRequest(f"broker id must be an integer, but it is {broker!r}")
-        if number != self._node_id or broker.startswith("-"):
-            raise InvalidRequest(f"this is broker {self._node_id}; ask broker {broker} itself")
-        return self._node_id
+        node_id = NodeId(number)
+        image = self._follower.image
+        is_known = node_id == self._node_id or node_id in image.brokers or node_id in image.nodes
+        if not is_known or broker.startswith("-"):
+            raise InvalidRequest(f"there is no broker {broker}; this is broker {self._node_id}")
+        return node_id
 
 
 def _cluster_wide(entries: Sequence[ConfigEntry]) -> list[ConfigEntry]:

@@ -45,9 +45,9 @@ async def handle(context: RequestContext, request: "DescribeClusterRequest") -> 
                 "host": node.host,
                 "port": node.kafka_port,
                 "rack": node.rack,
-                "is_fenced": False,
+                "is_fenced": node in cluster.fenced,
             }
-            for node in cluster.brokers
+            for node in cluster.brokers + (cluster.fenced if request.include_fenced_brokers else ())
         ],
         "cluster_authorized_operations": (
             operations_on_cluster(context) if wants_operations else NOT_ASKED_FOR

@@ -79,7 +79,7 @@ def _topic(
                 "leader_epoch": part.leader_epoch,
                 "replica_nodes": part.replicas,
                 "isr_nodes": part.isr,
-                "eligible_leader_replicas": (),
+                "eligible_leader_replicas": part.eligible,
                 "last_known_elr": (),
                 "offline_replicas": part.offline,
             }

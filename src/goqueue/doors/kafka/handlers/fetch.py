@@ -18,6 +18,7 @@ from goqueue.doors.kafka.fetch_sessions import (
     SentState,
     SessionError,
 )
+from goqueue.doors.kafka.leader_hints import LeaderHints
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.slices import LARGE_ELEMENTS
 from goqueue.doors.kafka.wire.reading import Malformed
@@ -69,10 +70,12 @@ async def handle(context: RequestContext, request: "FetchRequest") -> Message:
     if is_large:
         # The broker has let others run, too; each step by itself is short enough.
         await asyncio.sleep(0)
+    hints = LeaderHints(context)
     return {
         "error_code": ErrorCode.none,
         "session_id": plan.session_id,
-        "responses": _by_topic(_with_news(plan, answered), by_id=by_id),
+        "responses": _by_topic(_with_news(plan, answered), hints, by_id=by_id),
+        "node_endpoints": hints.endpoints(),
     }
 
 
@@ -187,16 +190,16 @@ def _with_news(plan: FetchPlan, answered: list[_Answered]) -> Iterator[_Answered
             yield key, part
 
 
-def _by_topic(answered: Iterator[_Answered], *, by_id: bool) -> list[Message]:
+def _by_topic(answered: Iterator[_Answered], hints: LeaderHints, *, by_id: bool) -> list[Message]:
     topics: dict[Any, list[Message]] = {}
     for key, part in answered:
         topic = key.topic_id if by_id else key.topic
-        topics.setdefault(topic, []).append(_answer(key.partition, part))
+        topics.setdefault(topic, []).append(_answer(key.partition, part, hints))
     name = "topic_id" if by_id else "topic"
     return [{name: topic, "partitions": parts} for topic, parts in topics.items()]
 
 
-def _answer(index: int, part: FetchedPart) -> Message:
+def _answer(index: int, part: FetchedPart, hints: LeaderHints) -> Message:
     error: GoQueueError | None = part.error
     answer: dict[str, Any] = {
         "partition_index": index,
@@ -213,6 +216,8 @@ def _answer(index: int, part: FetchedPart) -> Message:
         ),
         "records": part.data,
     }
+    if error is not None and (leader := hints.of(part.topic, index, error)) is not None:
+        answer["current_leader"] = leader
     if part.diverging is not None:
         answer["diverging_epoch"] = {
             "epoch": part.diverging.epoch,

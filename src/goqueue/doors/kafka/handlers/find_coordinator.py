@@ -11,7 +11,7 @@ from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.coordinators import CoordinatorKind
-from goqueue.model.errors import AccessDenied
+from goqueue.model.errors import AccessDenied, GoQueueError
 from goqueue.model.rights import Resource, Verb
 from goqueue.service.needs import Need, Refused
 
@@ -28,13 +28,13 @@ async def handle(context: RequestContext, request: "FindCoordinatorRequest") -> 
         keys: Sequence[str] = request.coordinator_keys
         return {
             "coordinators": [
-                _found(context, request.key_type, key) async for key in in_slices(keys)
+                await _found(context, request.key_type, key) async for key in in_slices(keys)
             ]
         }
-    return _found(context, request.key_type, getattr(request, "key", ""))
+    return await _found(context, request.key_type, getattr(request, "key", ""))
 
 
-def _found(context: RequestContext, key_type: int, key: str) -> Message:
+async def _found(context: RequestContext, key_type: int, key: str) -> Message:
     kind = _kind(key_type, context.version)
     if kind is None:
         return _refused(key, ErrorCode.invalid_request, f"coordinator type {key_type} is unknown")
@@ -44,9 +44,12 @@ def _found(context: RequestContext, key_type: int, key: str) -> Message:
     if kind is CoordinatorKind.TRANSACTION and not key:
         return _refused(key, ErrorCode.invalid_request, "the transactional id is empty")
     try:
-        broker = context.service.administration.coordinator(context.caller, kind, key)
+        broker = await context.service.administration.coordinator(context.caller, kind, key)
     except AccessDenied as error:
         return _refused(key, error_code(error), error.message)
+    except GoQueueError as error:
+        # Its topic could not be made: there are too few brokers, or no metadata store.
+        return _refused(key, ErrorCode.coordinator_not_available, error.message)
     if broker is None:
         return _refused(key, ErrorCode.coordinator_not_available, "no broker leads it now")
     return {

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 from goqueue.doors.kafka.coordinator_errors import transaction_code
 from goqueue.doors.kafka.eager import begin
 from goqueue.doors.kafka.errors import error_code
+from goqueue.doors.kafka.leader_hints import LeaderHints
 from goqueue.doors.kafka.operation import CloseConnection, Operation, RequestContext
 from goqueue.doors.kafka.produced_batch import check_one_batch
 from goqueue.doors.kafka.slices import LARGE_ELEMENTS, in_slices
@@ -21,6 +22,7 @@ from goqueue.model.errors import (
     InvalidRecord,
     InvalidRequiredAcks,
     InvalidTopicName,
+    NotLeader,
     PolicyViolation,
     UnknownTopicId,
 )
@@ -31,7 +33,11 @@ from goqueue.model.transactions.refusals import TransactionRefused
 from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
-    from kio.schema.produce.v13.request import PartitionProduceData, ProduceRequest
+    from kio.schema.produce.v13.request import (
+        PartitionProduceData,
+        ProduceRequest,
+        TopicProduceData,
+    )
 
 FIRST_VERSION_WITH_TOPIC_ID: Final = 13
 # Transaction version 2: partitions join the transaction with their first batch (KIP-890).
@@ -60,7 +66,7 @@ async def handle(context: RequestContext, request: "ProduceRequest") -> Message 
         _close_on_error(outcomes)
         return None
     remaining = iter(outcomes)
-    return {
+    answer: dict[str, Any] = {
         "responses": [
             {
                 named_by: getattr(topic, named_by),
@@ -71,6 +77,34 @@ async def handle(context: RequestContext, request: "ProduceRequest") -> Message 
             for topic in topics
         ]
     }
+    if any(isinstance(outcome, NotLeader) for outcome in outcomes):
+        _name_leaders(context, request, answer, outcomes)
+    return answer
+
+
+def _name_leaders(
+    context: RequestContext,
+    request: "ProduceRequest",
+    answer: dict[str, Any],
+    outcomes: Iterable[_Outcome],
+) -> None:
+    hints = LeaderHints(context)
+    remaining = iter(outcomes)
+    for topic, answered in zip(request.topic_data, answer["responses"], strict=True):
+        for part, said in zip(topic.partition_data, answered["partition_responses"], strict=True):
+            outcome = next(remaining)
+            if isinstance(outcome, NotLeader):
+                hint = hints.of(_topic_name(context, topic), part.index, outcome)
+                if hint is not None:
+                    said["current_leader"] = hint
+    answer["node_endpoints"] = hints.endpoints()
+
+
+def _topic_name(context: RequestContext, topic: "TopicProduceData") -> str:
+    if context.version < FIRST_VERSION_WITH_TOPIC_ID:
+        return str(getattr(topic, "name", ""))
+    assert topic.topic_id is not None, "its leader is known to be elsewhere"
+    return context.service.topics.name_of(context.caller, topic.topic_id, Verb.WRITE)
 
 
 async def _append_all(
@@ -150,7 +184,7 @@ def _refusal_code(outcome: GoQueueError, version: int) -> ErrorCode:
     )
 
 
-def _answer(index: int, outcome: _Outcome, version: int) -> Message:
+def _answer(index: int, outcome: _Outcome, version: int) -> dict[str, Any]:
     if isinstance(outcome, Produced):
         return {
             "index": index,
