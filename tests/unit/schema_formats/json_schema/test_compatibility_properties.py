@@ -77,14 +77,18 @@ documents = st.recursive(
 
 @st.composite
 def evolved(draw: st.DrawFn, schema: Any) -> Any:
-    """The schema with some limits moved, properties and alternatives added or taken away."""
+    """The schema with some limits moved, properties and alternatives added or taken away.
+
+    Patterns of properties stay: Confluent's registry does not compare them, and neither do we.
+    """
     if not isinstance(schema, dict):
         return draw(st.sampled_from([schema, True, False]))
     changed: dict[str, Any] = {}
     for keyword, value in schema.items():
-        if keyword != "type" and draw(st.integers(0, 5)) == 0:
-            continue
-        changed[keyword] = draw(evolved_value(value)) if keyword != "enum" else value
+        if keyword in ("type", "patternProperties"):
+            changed[keyword] = value
+        elif draw(st.integers(0, 5)):
+            changed[keyword] = value if keyword == "enum" else draw(evolved_value(value))
     if schema.get("type") == "object" and draw(st.booleans()):
         added = draw(st.dictionaries(NAMES, scalars, max_size=1))
         changed["properties"] = {**changed.get("properties", {}), **added}
@@ -127,8 +131,6 @@ def test_a_schema_fits_itself(schema: Any) -> None:
 @settings(
     max_examples=150,
     deadline=None,
-    # Schemas with `not` around a narrowed object are known to fail, once in many thousand examples.
-    derandomize=True,
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
 )
 @given(st.data(), schemas)
@@ -141,6 +143,13 @@ def test_what_fits_can_be_read(data: st.DataObject, old: Any) -> None:
         by_writer, by_reader = make_validator(source(writer)), make_validator(source(reader))
         for document in written:
             assert reads(by_reader, document) or not reads(by_writer, document), document
+
+
+def test_patterns_of_properties_are_not_compared() -> None:
+    """As in Confluent's registry: they say what a property that is not named may be, no more."""
+    narrow = {"type": "object", "patternProperties": {"^a": {"type": "string"}}}
+    assert kinds({"type": "object"}, narrow) == []
+    assert kinds({"not": narrow}, {"not": {"type": "object"}}) == []
 
 
 @settings(max_examples=60, deadline=None)
