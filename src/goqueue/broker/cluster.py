@@ -10,6 +10,7 @@ from goqueue.broker.membership.etcd_access import open_etcd
 from goqueue.broker.membership.identity_file import IdentityFile
 from goqueue.broker.membership.losses import check_lineage, has_lost
 from goqueue.broker.membership.membership import Membership
+from goqueue.broker.membership.witnesses import Witnesses
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.metadata.store import MetadataStore
@@ -63,6 +64,9 @@ class Cluster:
             stall_max_ms=config.loop_stall_max_ms,
             image=lambda: follower.image,
         )
+        self.witnesses = Witnesses(
+            store, self.membership, node_id=self._node_id, image=lambda: follower.image
+        )
         self.controller = Controller(
             store,
             follower,
@@ -87,6 +91,7 @@ class Cluster:
     async def join(self, value: keys.BrokerValue) -> None:
         """Returns when this broker may lead and follow."""
         self.controller.start()
+        self.witnesses.look()
         await self.membership.join(value)
 
     # --- following the metadata -----------------------------------------------------------
@@ -96,6 +101,8 @@ class Cluster:
 
     def image_changed(self, changes: ImageChanges) -> None:
         self._news.set()
+        if changes.brokers_changed:
+            self.witnesses.look()
         self.controller.image_changed(changes)
 
     # --- leaving --------------------------------------------------------------------------
@@ -131,6 +138,7 @@ class Cluster:
 
     async def stop(self) -> None:
         """Take no part in anything any more; the registration stays."""
+        await self.witnesses.close()
         await self.controller.stop()
         await self.membership.close()
 

@@ -12,6 +12,7 @@
     /configs/groups/<group>          a group's own settings
     /producer-ids/next               the first producer id that no broker has taken yet
     /log-ends/<topic>/<index>/<node> how far a log in doubt goes, under the lease of its broker
+    /suspicions/<node>/<epoch>/<by>  who found a broker's process gone, under the witness's lease
     /doors/<door>/<name>             what is kept for one door alone (SQS: queues, move tasks)
 
 Functions named `..._entry` return a key and its value, ready to put.
@@ -43,6 +44,7 @@ PARTITIONS_PREFIX: Final = "/partitions/"
 BROKER_CONFIGS_PREFIX: Final = "/configs/brokers/"
 DOORS_PREFIX: Final = "/doors/"
 LOG_ENDS_PREFIX: Final = "/log-ends/"
+SUSPICIONS_PREFIX: Final = "/suspicions/"
 GROUP_CONFIGS_PREFIX: Final = "/configs/groups/"
 _ALL_BROKERS: Final = "default"
 
@@ -132,6 +134,15 @@ def partitions_prefix(topic: str) -> str:
 def log_ends_prefix(topic: str, index: int) -> str:
     """Above what brokers tell of their logs of one partition."""
     return f"{LOG_ENDS_PREFIX}{topic}/{index}/"
+
+
+def suspicions_prefix(node_id: NodeId, broker_epoch: int) -> str:
+    """Above what others say of one registration."""
+    return f"{SUSPICIONS_PREFIX}{node_id}/{broker_epoch}/"
+
+
+def suspicion_key(node_id: NodeId, broker_epoch: int, witness: NodeId) -> str:
+    return f"{suspicions_prefix(node_id, broker_epoch)}{witness}"
 
 
 def door_key(door: str, name: str) -> str:

@@ -56,11 +56,13 @@ class OneBroker:
     def partition(self, index: int = 0) -> PartitionView:
         return self.image.topics[TOPIC].partitions[index]
 
-    async def start(self, *, has_lost: bool = False) -> None:
+    async def start(
+        self, *, has_lost: bool = False, host: str = "127.0.0.1", port: int = 1
+    ) -> None:
         await self.follower.load()
         self.follower.start()
         self.identity.begin(has_lost=has_lost)
-        await self.cluster.join(keys.BrokerValue(host="h", kafka_port=self.node_id, http_port=1))
+        await self.cluster.join(keys.BrokerValue(host=host, kafka_port=port, http_port=1))
 
     async def until(self, is_so: Callable[[MetadataImage], bool]) -> None:
         while not is_so(self.image):
