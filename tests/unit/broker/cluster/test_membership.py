@@ -85,7 +85,7 @@ async def test_a_second_folder_under_one_node_id_is_refused(brokers: Brokers) ->
     patience = pytest.MonkeyPatch()
     patience.setattr(membership_module, "_PATIENCE_LEASES", 0)
     try:
-        with pytest.raises(NodeIdInUse, match="node id 1 is in use by the broker at 127.0.0.1:1"):
+        with pytest.raises(NodeIdInUse, match=r"node id 1 is in use by the broker at 127.0.0.1:1"):
             await second.start()
     finally:
         patience.undo()
