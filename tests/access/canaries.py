@@ -188,7 +188,7 @@ async def _fill(node: Node, http: httpx.AsyncClient, live: WireClient) -> World:
     # As after a failed write.
     offline = node.hosted.get(f"{HIDDEN}-offline", 0)
     assert offline is not None
-    offline._go_offline(PartitionOffline(f"{SECRET}: the disk is full"))
+    offline.go_offline(PartitionOffline(f"{SECRET}: the disk is full"))
     return World(
         node=node,
         topic_id=node.image.topics[TOPIC].id,

@@ -118,6 +118,7 @@ class Node:
             max_producers=config.max_producer_ids_per_partition,
             max_open_log_files=config.max_open_log_files,
             make_trace=self.tracing.trace_of,
+            replica_lag_max_ms=config.replica_lag_time_max_ms,
         )
         self.data_disk = DataDisk(directory, disk, self.hosted)
         self.peers = Peers(self.node_id, lambda: self.image)

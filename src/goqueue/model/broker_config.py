@@ -118,6 +118,13 @@ class BrokerConfig(GroupDefaults, TracingSettings, ClusterSettings):
         maximum=INT32_MAX,
         doc="How often old segments are looked for.",
     )
+    replica_lag_time_max_ms: int = setting(
+        4_000,
+        minimum=100,
+        maximum=INT32_MAX,
+        doc="A replica that has not caught up for this long leaves the in-sync set. Producers with "
+        "acks=all wait for it until then; Kafka lets them wait for 30,000.",
+    )
     log_cleaner_backoff_ms: int = setting(
         15_000,
         minimum=10,

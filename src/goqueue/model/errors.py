@@ -237,6 +237,27 @@ class StateLoading(GoQueueError):
     retriable = True
 
 
+class NotEnoughReplicas(GoQueueError):
+    """Fewer replicas are in sync than `min.insync.replicas` asks for; nothing was appended."""
+
+    code = "not_enough_replicas"
+    retriable = True
+
+
+class NotEnoughReplicasAfterAppend(GoQueueError):
+    """As above, after the append: it is committed when enough replicas are in sync again."""
+
+    code = "not_enough_replicas_after_append"
+    retriable = True
+
+
+class OffsetNotAvailable(GoQueueError):
+    """A new leader does not know yet how far the log was committed."""
+
+    code = "offset_not_available"
+    retriable = True
+
+
 class RequestTimedOut(GoQueueError):
     code = "request_timed_out"
     retriable = True

@@ -52,10 +52,10 @@ class Checkpoint:
     def first_offset(self) -> int | None:
         return self._content.first_offset
 
-    def note_first_offset(self, offset: int) -> None:
-        """For the next time that it is saved."""
+    def note(self, **changes: int | None) -> None:
+        """Change fields by name, for the next time that it is saved."""
         with self._lock:
-            self._content = msgspec.structs.replace(self._content, first_offset=offset)
+            self._content = msgspec.structs.replace(self._content, **changes)
 
     def raise_start(self, offset: int) -> None:
         """As `save`; several may do it at a time, and the highest counts."""

@@ -1,28 +1,23 @@
 """The log of one partition: append, read by offset or time, flush, retain, truncate."""
 
 import logging
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
 from uuid import UUID
 
 from goqueue.model.batch import BatchHeader, Buffer
-from goqueue.model.errors import GoQueueError, OffsetOutOfRange, PartitionOffline
+from goqueue.model.errors import GoQueueError, PartitionOffline
 from goqueue.model.names import TopicPartition
 from goqueue.model.topic_config import TopicConfig
 from goqueue.storage.clean_stop import LogEnd
-from goqueue.storage.compaction.log_compaction import LogCompaction
-from goqueue.storage.damage import Damage
 from goqueue.storage.disk import Disk
+from goqueue.storage.log_extent import LogExtent
 from goqueue.storage.open_segments import OpenSegments
-from goqueue.storage.opening import OpenedPartition, open_partition
+from goqueue.storage.opening import open_partition
 from goqueue.storage.partition_files import mark_deleted
-from goqueue.storage.reading import LogRead, LogReader, read_one_batch
-from goqueue.storage.retention import find_expired
+from goqueue.storage.reading import LogRead, read_one_batch
 from goqueue.storage.rolling import is_full, is_old
-from goqueue.storage.segment import Segment
-from goqueue.storage.segments import SegmentRow
 from goqueue.storage.survey import OnBatch
 from goqueue.storage.time_lookup import TimestampedOffset, find_max_timestamp, find_timestamp
 
@@ -31,41 +26,13 @@ __all__ = ["LogRead", "PartitionLog", "TimestampedOffset"]
 logger = logging.getLogger(__name__)
 
 
-class PartitionLog:
+class PartitionLog(LogExtent):
     """Segments in a folder, the last of which takes appends.
 
     One thread appends, rolls, applies retention and truncates; `read`, `flush`, the time look-ups
     and `headers_from` may run in other threads meanwhile. Once `offline_reason` is set the log
     refuses everything until it is opened again.
     """
-
-    def __init__(
-        self, opened: OpenedPartition, *, topic_id: UUID, config: TopicConfig, clean: bool
-    ) -> None:
-        self.name = opened.home.name
-        self.path = opened.home.folder
-        self.topic_id = topic_id
-        self.config = config
-        self.epochs = opened.home.epochs
-        self._health = opened.home.health
-        # Why the last append was refused though the log is in order, such as a full disk.
-        self.append_failure: str | None = None
-        self.disk = opened.home.disk
-        self._segments = SegmentRow(opened.home, opened.segments, config.index_interval_bytes)
-        self.compaction = LogCompaction(opened.home, self._segments, opened.compactions)
-        self._reader = LogReader(self.epochs)
-        self._checkpoint = opened.checkpoint
-        self._log_end_offset = opened.segments[-1].next_offset
-        first_offset = opened.segments[0].base_offset
-        self._log_start_offset = max(opened.checkpoint.log_start_offset, first_offset)
-        # Taken away by retention before anybody archived them, since the log was opened.
-        self.unarchived_deleted_bytes = 0
-        flushed = self._log_end_offset if clean else opened.checkpoint.recovery_offset
-        self._flushed_offset = min(flushed, self._log_end_offset)
-        self._is_new = opened.is_new
-        self._folder_changed = opened.is_new
-        self._flush_lock = threading.Lock()
-        self.reconfigure(config)
 
     @classmethod
     def open(
@@ -79,13 +46,14 @@ class PartitionLog:
         clean: bool,
         now_ms: int,
         closed: LogEnd | None = None,
+        epoch_max: int | None = None,
         on_recovered: OnBatch | None = None,
         open_segments: OpenSegments | None = None,
     ) -> Self:
         """Open the log in this folder, or make it there.
 
         `clean` says that the log was closed in order, so that nothing need be verified; `closed`
-        what it had then, if that is known.
+        what it had then, if that is known. No batch here has a leader epoch above `epoch_max`.
         `on_recovered` is told of every batch that was verified, with its position in its segment.
         Logs that share `open_segments` share one bound on open files. `PartitionOffline` when the
         folder cannot be used.
@@ -102,47 +70,11 @@ class PartitionLog:
                 index_interval_bytes=config.index_interval_bytes,
                 now_ms=now_ms,
                 on_batch=on_recovered,
+                epoch_max=epoch_max,
             )
         except OSError as error:
             raise PartitionOffline(f"{name}: cannot be opened: {error}") from error
         return cls(opened, topic_id=topic_id, config=config, clean=clean)
-
-    # --- what is there ----------------------------------------------------------------
-
-    @property
-    def log_start_offset(self) -> int:
-        return self._log_start_offset
-
-    @property
-    def log_end_offset(self) -> int:
-        return self._log_end_offset
-
-    @property
-    def flushed_offset(self) -> int:
-        """Everything below is on disk."""
-        return self._flushed_offset
-
-    @property
-    def offline_reason(self) -> str | None:
-        return self._health.offline_reason
-
-    @property
-    def size_bytes(self) -> int:
-        return self._segments.size_bytes
-
-    @property
-    def segment_count(self) -> int:
-        return len(self._segments.all)
-
-    @property
-    def damage(self) -> tuple[Damage, ...]:
-        """Stretches found so far that hold no valid batch; they are never served."""
-        return self._segments.damage
-
-    def reconfigure(self, config: TopicConfig) -> None:
-        self.config = config
-        self._segments.index_interval_bytes = config.index_interval_bytes
-        self._segments.active.index_interval_bytes = config.index_interval_bytes
 
     # --- appending --------------------------------------------------------------------
 
@@ -179,11 +111,6 @@ class PartitionLog:
             raise self._append_failed(error) from error
         self._log_end_offset = segment.next_offset
         self.append_failure = None
-
-    def _roll(self, now_ms: int) -> Segment:
-        segment = self._segments.roll(now_ms)
-        self._folder_changed = True
-        return segment
 
     def roll_if_old(self, now_ms: int) -> bool:
         """Close the active segment if it is time, without waiting for an append to come.
@@ -298,17 +225,6 @@ class PartitionLog:
         except OSError as error:
             raise self._read_failed(offset, error) from error
 
-    def _check_range(self, offset: int) -> None:
-        self._health.check()
-        if not self._log_start_offset <= offset <= self._log_end_offset:
-            raise self._out_of_range(offset)
-
-    def _out_of_range(self, offset: int) -> OffsetOutOfRange:
-        return OffsetOutOfRange(
-            f"{self.name}: offset {offset} is outside the log, which has "
-            f"{self._log_start_offset} to {self._log_end_offset}"
-        )
-
     def _read_failed(self, offset: int, error: OSError) -> GoQueueError:
         if offset < self._log_start_offset:
             # Retention removed the segment while it was being read.
@@ -347,121 +263,13 @@ class PartitionLog:
                 self.disk.fsync_dir(self.path.parent)
         recovery_offset = self._segments.sync_from(self._flushed_offset)
         self._flushed_offset = end
-        if self._checkpoint.recovery_offset < recovery_offset <= end:
-            try:
+        try:
+            # A start finds out epochs of what it verifies, and of nothing else.
+            self.epochs.save()
+            if self._checkpoint.recovery_offset < recovery_offset <= end:
                 self._checkpoint.save(recovery_offset=recovery_offset)
-            except OSError as error:
-                logger.warning("%s: a start after a crash takes longer: %s", self.name, error)
-
-    # --- removing ---------------------------------------------------------------------
-
-    def save_start(self, offset: int) -> None:
-        """Blocking, in any thread: after it `advance_start` does not wait for the disk."""
-        self._health.check()
-        try:
-            self._checkpoint.raise_start(offset)
         except OSError as error:
-            raise self._health.failed("deleting records", error) from error
-
-    def advance_start(self, offset: int) -> None:
-        """Move the log's start up to `offset` (DeleteRecords); durable on return."""
-        self._check_range(offset)
-        self.save_start(offset)
-        if offset == self._log_start_offset:
-            return
-        try:
-            self._log_start_offset = offset
-            if self.compaction.is_swapping:
-                return  # retention removes what lies below
-            below = sum(segment.next_offset <= offset for segment in self._segments.all[:-1])
-            self._remove_oldest(below, due_ms=0)
-        except OSError as error:
-            raise self._health.failed("deleting records", error) from error
-
-    def apply_retention(self, now_ms: int, *, archived_offset: int | None = None) -> int:
-        """Take segments away that are too old or too many; return the bytes freed.
-
-        Their files stay for `file.delete.delay.ms`, until `purge_deleted`. With an
-        `archived_offset`, what lies behind it waits for the archive.
-        """
-        if self.offline_reason is not None or self.compaction.is_swapping:
-            return 0
-        try:
-            segments = self._segments.all
-            expired = find_expired(
-                segments,
-                self.config,
-                log_start_offset=self._log_start_offset,
-                now_ms=now_ms,
-                archived_offset=archived_offset,
-            )
-            if expired.segment_count == len(segments):
-                self._roll(now_ms)
-            self.unarchived_deleted_bytes += expired.unarchived_bytes
-            return self._remove_oldest(
-                expired.segment_count, due_ms=now_ms + self.config.file_delete_delay_ms
-            )
-        except OSError as error:
-            raise self._health.failed("retention", error) from error
-
-    def _remove_oldest(self, count: int, *, due_ms: int) -> int:
-        if count == 0:
-            return 0
-        # Readers must find an offset out of range before they can find its file gone.
-        first_offset = self._segments.all[count].base_offset
-        self._log_start_offset = max(self._log_start_offset, first_offset)
-        freed_bytes = self._segments.remove_oldest(count, due_ms=due_ms)
-        self.epochs.truncate_start(self._log_start_offset)
-        return freed_bytes
-
-    @property
-    def has_deleted(self) -> bool:
-        """Whether `purge_deleted` has something to do, now or later."""
-        return self._segments.has_removed
-
-    def purge_deleted(self, now_ms: int) -> None:
-        """Delete the files of removed segments whose delay is over. May run in a worker thread."""
-        try:
-            first_offset = self._segments.all[0].base_offset
-            if self._segments.has_removed and self._checkpoint.first_offset != first_offset:
-                # Else a start would miss what was deleted here.
-                self._checkpoint.save(first_offset=first_offset)
-            self._segments.purge(now_ms)
-        except OSError as error:
-            logger.warning("%s: a removed segment stays until the next try: %s", self.name, error)
-
-    def truncate_to(self, offset: int) -> None:
-        """Cut the log's end back to `offset`, or to the start of the batch that holds it.
-
-        At or below the log's start everything goes and the log begins anew at `offset`.
-        """
-        self._health.check()
-        if offset >= self._log_end_offset:
-            return
-        with self._flush_lock:
-            try:
-                self._truncate_to(offset)
-            except OSError as error:
-                raise self._health.broken(f"truncation failed: {error}") from error
-
-    def _truncate_to(self, offset: int) -> None:
-        self.compaction.truncate_to(offset)
-        start = min(self._log_start_offset, offset)
-        segment = self._segments.find(offset)
-        base_offset = offset if segment is None else segment.base_offset
-        self._checkpoint.save(
-            log_start_offset=start,
-            recovery_offset=min(self._checkpoint.recovery_offset, base_offset),
-            first_offset=None,
-        )
-        self._log_end_offset = offset
-        self._segments.truncate(offset, start=start)
-        self._folder_changed = True
-        self._reader.forget()
-        self._log_start_offset = start
-        self._log_end_offset = self._segments.active.next_offset
-        self._flushed_offset = min(self._flushed_offset, self._log_end_offset)
-        self.epochs.truncate_end(self._log_end_offset)
+            logger.warning("%s: a start after a crash takes longer: %s", self.name, error)
 
     def close(self) -> None:
         """Make everything durable and let go of the files. `PartitionOffline` if that failed,

@@ -13,7 +13,7 @@ from goqueue.storage.compaction.history import History
 from goqueue.storage.compaction.swapping import settle
 from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import DamagedFile, load, save
-from goqueue.storage.epochs import LeaderEpochs
+from goqueue.storage.epochs import EpochsOfBatches, LeaderEpochs
 from goqueue.storage.log_health import LogHealth
 from goqueue.storage.open_segments import OpenSegments
 from goqueue.storage.partition_files import (
@@ -49,6 +49,7 @@ def open_partition(
     index_interval_bytes: int,
     now_ms: int,
     on_batch: OnBatch | None,
+    epoch_max: int | None,
 ) -> OpenedPartition:
     """Make the folder if need be, recover what is in it, and leave at least one segment there.
 
@@ -61,6 +62,8 @@ def open_partition(
     known_epochs = _load_epochs(disk, path)
     epochs = known_epochs or LeaderEpochs(disk, path / EPOCHS_FILE)
     home = SegmentHome(path, name, epochs, disk, LogHealth(name), open_segments)
+    # Without a file, and if not all batches are looked at, every epoch is accepted at first.
+    finds_epochs = known_epochs is not None or not (clean or checkpoint.recovery_offset)
     compactions = settle(disk, path)
     leftovers = find_leftovers(disk, path)
     _drop_orphans(disk, leftovers, name)
@@ -70,6 +73,7 @@ def open_partition(
         recovery_offset=checkpoint.recovery_offset,
         index_interval_bytes=index_interval_bytes,
         on_batch=on_batch,
+        epochs=EpochsOfBatches(epochs, epoch_max) if finds_epochs else epochs,
     )
     if not segments and not is_new and closed is None:
         logger.error("%s: its folder is there without a segment: what it held is gone", name)
@@ -90,8 +94,8 @@ def open_partition(
         segment = Segment(home, first_offset, index_interval_bytes=index_interval_bytes)
         segment.create(now_ms)
         segments = [segment]
-    checkpoint.note_first_offset(segments[0].base_offset)
-    if known_epochs is None:
+    checkpoint.note(first_offset=segments[0].base_offset)
+    if not finds_epochs:
         _rebuild_epochs(epochs, segments)
     else:
         # An epoch that starts at the end may be assigned before its first append.

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import TEMPORARY_SUFFIX
+from goqueue.storage.scan import KnownEpochs
 from goqueue.storage.segment import Segment, SegmentHome
 from goqueue.storage.segment_files import (
     DELETED_SUFFIX,
@@ -43,11 +44,13 @@ def recover_segments(
     recovery_offset: int,
     index_interval_bytes: int,
     on_batch: OnBatch | None,
+    epochs: KnownEpochs,
 ) -> list[Segment]:
     """The segments in order, the last one ending at the log's end; empty for a new log.
 
     After a clean shutdown this reads the last segment's index and nothing else. Otherwise it
     verifies what may not have reached the disk: every segment that ends after `recovery_offset`.
+    Batches are held against `epochs`.
     """
     segments = [
         Segment(
@@ -65,8 +68,8 @@ def recover_segments(
     if not clean:
         for segment in segments[:-1]:
             if segment.next_offset > recovery_offset:
-                segment.recover_closed(on_batch)
-    segments[-1].recover_last(on_batch)
+                segment.recover_closed(on_batch, epochs)
+    segments[-1].recover_last(on_batch, epochs)
     # A crash right after a roll can tear the tail of the segment before the one just begun.
     while (
         len(segments) > 1
@@ -76,7 +79,7 @@ def recover_segments(
         and not segments[-2].is_foreign
     ):
         segments.pop().remove()
-        segments[-1].recover_last()
+        segments[-1].recover_last(epochs=epochs)
     return segments
 
 

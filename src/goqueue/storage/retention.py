@@ -23,10 +23,12 @@ def find_expired(
     *,
     log_start_offset: int,
     now_ms: int,
+    up_to: int,
     archived_offset: int | None = None,
 ) -> Expired:
     """Whose time has come. The newest segment counts only by its records' age.
 
+    What is not committed stays: that is what reaches beyond `up_to`.
     With an `archived_offset`, what lies at or behind it waits, as long as the log is no larger
     than `retention.archive.max.bytes`.
     """
@@ -35,6 +37,8 @@ def find_expired(
     size_bytes = sum(segment.size_bytes for segment in segments)
     excess_bytes = size_bytes - config.retention_bytes
     for segment in segments:
+        if segment.next_offset > up_to:
+            break
         is_active = segment is segments[-1]
         excess_bytes -= segment.size_bytes
         is_below_start = segment.next_offset <= log_start_offset and not is_active

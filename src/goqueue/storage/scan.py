@@ -2,7 +2,7 @@
 
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from goqueue.model.batch import (
@@ -15,7 +15,7 @@ from goqueue.model.batch import (
 )
 from goqueue.model.errors import CorruptBatch
 from goqueue.storage.damage import Gap
-from goqueue.storage.epochs import NO_EPOCH
+from goqueue.storage.epochs import EpochsOfBatches, LeaderEpochs
 from goqueue.storage.open_file import OpenFile
 
 # Large enough that a scan runs at disk speed, small enough to hold for many partitions at once.
@@ -43,7 +43,7 @@ class Lost(NamedTuple):
 
 
 Scanned = Found | Gap | Lost
-ExpectedEpoch = Callable[[int], tuple[int, int]]
+KnownEpochs = LeaderEpochs | EpochsOfBatches
 
 
 def scan(
@@ -51,17 +51,17 @@ def scan(
     size: int,
     first_offset: int,
     *,
-    expected_epoch: ExpectedEpoch,
+    epochs: KnownEpochs,
     end_offset: int | None,
 ) -> Iterator[Scanned]:
     """Yield what the first `size` bytes hold, in order; a `Lost` can only be the last.
 
     A batch is valid if its checksum fits and its base offset follows on: the base offset stands
     outside the checksummed region, so nothing else would tell a flipped bit in it. The same goes
-    for the leader epoch, which `expected_epoch` knows (see `LeaderEpochs.covering`). `end_offset`
-    is where the offsets end, if that is known.
+    for the leader epoch, which must fit `epochs`. `end_offset` is where the offsets end, if that
+    is known.
     """
-    window = _Window(file, size, expected_epoch)
+    window = _Window(file, size, epochs)
     position, offset = 0, first_offset
     while position < size:
         try:
@@ -80,6 +80,8 @@ def scan(
             )
             position, offset = following.position, following.header.base_offset
         else:
+            if isinstance(epochs, EpochsOfBatches):
+                epochs.found(header.leader_epoch, offset)
             yield Found(position, header)
             position += header.size_bytes
             offset = header.next_offset
@@ -98,10 +100,10 @@ def follows_on(header: BatchHeader, offset: int, available: int) -> bool:
 class _Window:
     """A stretch of the file in memory, moved along as needed."""
 
-    def __init__(self, file: OpenFile, size: int, expected_epoch: ExpectedEpoch) -> None:
+    def __init__(self, file: OpenFile, size: int, epochs: KnownEpochs) -> None:
         self.size = size
         self._file = file
-        self._expected_epoch = expected_epoch
+        self._epochs = epochs
         self._start = 0
         self._data = b""
 
@@ -132,10 +134,36 @@ class _Window:
             raise CorruptBatch(f"batch has base offset {header.base_offset}, expected {offset}")
         if header.last_offset_delta < 0:
             raise CorruptBatch(f"batch has last offset delta {header.last_offset_delta}")
-        epoch, _ = self._expected_epoch(offset)
-        if epoch not in (header.leader_epoch, NO_EPOCH):
-            raise CorruptBatch(f"batch has leader epoch {header.leader_epoch}, expected {epoch}")
+        if not self._has_right_epoch(position, header):
+            raise CorruptBatch(
+                f"batch has leader epoch {header.leader_epoch}, not one of its place"
+            )
         return header
+
+    def _has_right_epoch(self, position: int, header: BatchHeader) -> bool:
+        epochs, epoch = self._epochs, header.leader_epoch
+        if not epochs.fits(epoch, header.base_offset):
+            return False
+        if isinstance(epochs, LeaderEpochs) or not epochs.is_new(epoch, header.base_offset):
+            return True
+        return not self._falls_behind(position, header)
+
+    def _falls_behind(self, position: int, header: BatchHeader) -> bool:
+        """Whether what follows has older epochs; two batches must say so, if there are two."""
+        epoch = header.leader_epoch
+        older = 0
+        for _ in range(2):
+            position += header.size_bytes
+            following = self.header(position)
+            if following is None or not follows_on(
+                following, header.next_offset, self.size - position
+            ):
+                break
+            if following.leader_epoch >= epoch or following.leader_epoch < 0:
+                return False
+            older += 1
+            header = following
+        return older > 0
 
 
 def _next_batch(

@@ -27,7 +27,7 @@ from goqueue.storage.index import SealedIndex, SegmentIndex
 from goqueue.storage.log_health import LogHealth
 from goqueue.storage.open_file import OpenFile
 from goqueue.storage.open_segments import OpenSegments, SegmentReader
-from goqueue.storage.scan import follows_on, scan
+from goqueue.storage.scan import KnownEpochs, follows_on, scan
 from goqueue.storage.segment_files import DELETED_SUFFIX, SegmentFiles
 from goqueue.storage.segment_writer import SegmentWriter
 from goqueue.storage.survey import OnBatch, Survey, nothing_of, survey
@@ -345,15 +345,19 @@ class Segment:
             if self._writer is None:
                 self._readers.put(self, SegmentReader(file, found.index))
 
-    def recover_closed(self, on_batch: OnBatch | None = None) -> None:
+    def recover_closed(
+        self, on_batch: OnBatch | None = None, epochs: KnownEpochs | None = None
+    ) -> None:
         """Verify every batch and rebuild the index; damage stays where it is."""
         with self.files.open_log() as file:
-            self._rebuild(file, on_batch)
+            self._rebuild(file, on_batch, epochs)
 
-    def recover_last(self, on_batch: OnBatch | None = None) -> None:
+    def recover_last(
+        self, on_batch: OnBatch | None = None, epochs: KnownEpochs | None = None
+    ) -> None:
         """Verify every batch, cut a torn tail off, rebuild the index and find the log's end."""
         with self.files.open_log(os.O_RDWR) as file:
-            found = self._survey(file, self.size_bytes, None, on_batch)
+            found = self._survey(file, self.size_bytes, None, on_batch, epochs)
             if self.is_foreign:
                 self.next_offset = self._end_of_both(file)
             elif found.tail is not None:
@@ -420,11 +424,12 @@ class Segment:
         size: int,
         end_offset: int | None,
         on_batch: OnBatch | None = None,
+        epochs: KnownEpochs | None = None,
     ) -> Survey:
         """What is in the file; nothing if it is not the one that was written here."""
         reason = self.files.why_foreign(file, size)
         if reason is None:
-            found = self._scan(file, size, end_offset, on_batch)
+            found = self._scan(file, size, end_offset, on_batch, epochs)
             reason = self.files.why_another_version(found, size)
         self.is_foreign = reason is not None
         if reason is not None:
@@ -437,18 +442,20 @@ class Segment:
         size: int,
         end_offset: int | None,
         on_batch: OnBatch | None = None,
+        epochs: KnownEpochs | None = None,
     ) -> Survey:
         batches = scan(
-            file,
-            size,
-            self.base_offset,
-            expected_epoch=self._epochs.covering,
-            end_offset=end_offset,
+            file, size, self.base_offset, epochs=epochs or self._epochs, end_offset=end_offset
         )
         return survey(batches, self.base_offset, self.index_interval_bytes, on_batch)
 
-    def _rebuild(self, file: OpenFile, on_batch: OnBatch | None = None) -> SegmentIndex:
-        found = self._survey(file, self.size_bytes, self.next_offset, on_batch)
+    def _rebuild(
+        self,
+        file: OpenFile,
+        on_batch: OnBatch | None = None,
+        epochs: KnownEpochs | None = None,
+    ) -> SegmentIndex:
+        found = self._survey(file, self.size_bytes, self.next_offset, on_batch, epochs)
         gaps = found.all_gaps(self.size_bytes, self.next_offset)
         self._gaps.replace(gaps, self.files.path())
         self._adopt(found.index, found.max_timestamp_ms)

@@ -108,6 +108,12 @@ class SegmentRow:
             kept = [self._create(start, now_ms=0)]
         self._replace(kept)
 
+    def begin_anew(self, offset: int) -> None:
+        """Remove all, and go on at `offset` with an empty one."""
+        for segment in reversed(self.all):
+            segment.remove()
+        self._replace([self._create(offset, now_ms=0)])
+
     def release(self) -> None:
         """Let go of open files."""
         for segment in self.all:

@@ -6,13 +6,11 @@ The log before the oldest kept snapshot is still there to be read.
 import logging
 import struct
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from goqueue.storage.disk import Disk
-from goqueue.storage.snapshot_files import STATE, read_snapshots, write_snapshot
+from goqueue.storage.snapshot_files import STATE, LogSnapshots
 
 logger = logging.getLogger(__name__)
 
@@ -29,25 +27,27 @@ class StateSnapshot(NamedTuple):
     entries: dict[bytes, bytes]
 
 
-def write_state(disk: Disk, folder: Path, next_offset: int, entries: Mapping[bytes, bytes]) -> None:
+def write_state(
+    snapshots: LogSnapshots, next_offset: int, entries: Mapping[bytes, bytes], *, cuts: int
+) -> None:
     """Write a snapshot so that a crash at any point leaves the old ones or this one whole."""
     parts = [_HEAD.pack(_MAGIC, next_offset, len(entries))]
     for key, value in entries.items():
         parts += (_ENTRY.pack(len(key), len(value)), key, value)
     body = b"".join(parts)
     content = body + _CHECKSUM.pack(crc32c(body))
-    write_snapshot(disk, folder, STATE, next_offset, content)
+    snapshots.write(STATE, next_offset, content, cuts=cuts)
 
 
 def read_newest_state(
-    disk: Disk, folder: Path, *, log_start: int, log_end: int
+    snapshots: LogSnapshots, *, log_start: int, log_end: int, up_to: int
 ) -> StateSnapshot | None:
-    """The newest undamaged snapshot that the log continues, if there is one."""
-    for offset, content in read_snapshots(disk, folder, STATE, log_end=log_end):
+    """The newest undamaged snapshot up to an offset that the log continues, if there is one."""
+    for offset, content in snapshots.read(STATE, log_end=log_end, up_to=up_to):
         try:
             snapshot = _parse(content)
         except (ValueError, struct.error) as error:
-            logger.warning("state snapshot %d in %s is passed over: %s", offset, folder, error)
+            logger.warning("state snapshot %d is passed over: %s", offset, error)
             continue
         if log_start <= snapshot.next_offset:
             return snapshot

@@ -149,7 +149,7 @@ def _segment(data: bytes, _is_sealed: bool) -> Verdict:
     path = _folder() / "segment.log"
     path.write_bytes(data)
     with OpenFile(_DISK, path) as file:
-        items = scan(file, len(data), 0, expected_epoch=lambda _: (-1, 2**62), end_offset=None)
+        items = scan(file, len(data), 0, epochs=LeaderEpochs(_DISK, path), end_offset=None)
         found = survey(items, 0, 4_096)
     return found.next_offset, found.gaps, found.tail
 

@@ -39,7 +39,7 @@ def test_only_what_the_group_committed_goes(open_broker: OpenBroker) -> None:
                     to_commit = OffsetToCommit(topic="orders", partition=0, offset=offset)
                     commit = OffsetCommit(group_id="arch", offsets=(to_commit,))
                     await BrokerService(broker).groups.commit(ANYONE, commit)
-                await apply_retention(partition, broker.groups)
+                await apply_retention(partition.hosted, broker.groups)
                 starts.append(partition.log_start_offset)
             return starts
 
@@ -53,7 +53,7 @@ def test_the_size_limit_wins_and_is_reported(
         async with open_broker() as broker:
             await _topic_of_old_segments(broker, **{"retention.archive.max.bytes": "0"})
             partition = broker.partition("orders", 0)
-            await apply_retention(partition, broker.groups)
+            await apply_retention(partition.hosted, broker.groups)
             return partition.log_start_offset
 
     with caplog.at_level(logging.ERROR):

@@ -86,7 +86,7 @@ async def test_a_dirty_topic_is_compacted_in_the_background(
             await publish(broker, (f"k{number % 5}", f"v{number}"))
         closed_to = partition.log._segments.active.base_offset
         await until(lambda: partition.log.compaction.first_dirty_offset >= closed_to)
-        await until(lambda: partition.compacting is None)
+        await until(lambda: partition.hosted.compacting is None)
         found = [(record.offset, record.value) for record in await read_all(broker)]
         assert len(found) < 25
         assert found[-5:] == [(n, f"v{n}".encode()) for n in range(95, 100)]
@@ -118,7 +118,7 @@ async def test_the_maximum_lag_reaches_a_quiet_topic(open_broker: OpenBroker) ->
         partition = await make_topic(broker, max_compaction_lag_ms="50")
         await publish(broker, ("a", "1"), ("a", "2"))
         await until(lambda: partition.log.compaction.first_dirty_offset == 2)
-        await until(lambda: partition.compacting is None)
+        await until(lambda: partition.hosted.compacting is None)
         assert [record.offset for record in await read_all(broker)] == [1]
 
 
@@ -268,7 +268,9 @@ async def test_a_topic_can_be_deleted_while_it_is_compacted(
     with stuck_worker(monkeypatch):
         async with open_broker(**OFTEN) as broker:
             partition = await fill(broker)
-            await until(lambda: partition.compacting is not None and StuckWorker.started.is_set())
+            await until(
+                lambda: partition.hosted.compacting is not None and StuckWorker.started.is_set()
+            )
             await BrokerService(broker).topics.delete(ANYONE, TOPIC)
             await until(lambda: not list((tmp_path / "data" / "logs").iterdir()))
             assert StuckWorker.killed.is_set()
@@ -282,7 +284,9 @@ async def test_a_broker_can_be_closed_while_it_compacts(
     with stuck_worker(monkeypatch):
         async with open_broker(**OFTEN) as broker:
             partition = await fill(broker)
-            await until(lambda: partition.compacting is not None and StuckWorker.started.is_set())
+            await until(
+                lambda: partition.hosted.compacting is not None and StuckWorker.started.is_set()
+            )
         assert not list((tmp_path / "data" / "logs").rglob("*.cleaned"))
         assert (tmp_path / "data" / "clean-shutdown").exists()
     async with open_broker(**SELDOM) as broker:
@@ -291,7 +295,8 @@ async def test_a_broker_can_be_closed_while_it_compacts(
         # What is clean is known before the new segments are swapped in, at the run's end.
         await until(
             lambda: (
-                partition.compacting is None and partition.log.compaction.first_dirty_offset > 10
+                partition.hosted.compacting is None
+                and partition.log.compaction.first_dirty_offset > 10
             )
         )
         assert len(await read_all(broker)) < 10
@@ -340,7 +345,7 @@ async def test_a_swap_that_fails_is_completed_later(
             assert await broker.compactor.compact_dirtiest()
         assert partition.log.compaction.is_swapping
         assert len(await read_all(broker)) == 20
-        assert partition.apply_retention() == 0
+        assert partition.hosted.apply_retention() == 0
         broker.compactor._not_before_ms.clear()
         assert await broker.compactor.compact_dirtiest()
         assert not partition.log.compaction.is_swapping

@@ -26,6 +26,7 @@ from goqueue.model.errors import (
     UnknownTopic,
 )
 from goqueue.model.log import FetchedPart, FetchPart, Isolation
+from goqueue.model.names import NodeId
 from goqueue.model.records import COMPRESSION_CODES, NewRecord, decode_records, encode_records
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
@@ -401,11 +402,14 @@ def test_a_copy_that_another_broker_leads_is_kept_but_never_answers(
         async with open_broker() as broker:
             await BrokerService(broker).topics.create(ANYONE, NewTopic(name="t", partitions=1))
             await produce(broker, batch(b"x"))
-            copy = broker.partition("t", 0)
-            copy.is_led = False
+            led = broker.partition("t", 0)
+            copy = led.hosted
+            await copy.follow(NodeId(7), 1, 1)
             with pytest.raises(NotLeader):
                 await produce(broker, batch(b"y"))
             assert isinstance((await fetch(broker, 0)).error, NotLeader)
+            with pytest.raises(NotLeader, match="led by broker 7"):
+                led.append_own(encode_records([NewRecord(value=b"z")], now_ms=0))
             assert broker.hosted.get("t", 0) is copy
             assert copy.log_end_offset == 1
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from goqueue.broker.node import Node
-from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.runtime import topic as runtime
 from goqueue.model.errors import NotLeader, StateLoading
 from goqueue.model.groups.messages import JoinGroup, MemberProtocol
@@ -21,16 +21,16 @@ from tests.unit.broker.test_queues import acknowledge, make_topic, publish, rece
 from tests.unit.broker.test_state_shard import TOPIC, Bench
 
 
-def lose(broker: Node, topic: str, index: int) -> Partition:
-    partition = broker.partition(topic, index)
-    partition.is_led = False
+async def lose(broker: Node, topic: str, index: int) -> HostedPartition:
+    hosted = broker.partition(topic, index).hosted
+    await hosted.stand_by(hosted.leader_epoch + 1)
     broker.leadership.lost(topic_partition(topic, index))
-    return partition
+    return hosted
 
 
-def gain(broker: Node, partition: Partition) -> None:
-    partition.is_led = True
-    broker.leadership.gained(partition.name)
+def gain(broker: Node, hosted: HostedPartition) -> None:
+    hosted.lead_alone(hosted.leader_epoch + 1)
+    broker.leadership.gained(hosted.name)
 
 
 def test_a_shard_lives_as_long_as_its_partition_is_led(open_broker: OpenBroker) -> None:
@@ -42,8 +42,8 @@ def test_a_shard_lives_as_long_as_its_partition_is_led(open_broker: OpenBroker) 
             shard = await bench.topic.shard(index)
             never: asyncio.Task[int] = asyncio.create_task(shard.execute(lambda *_: Outcome()))
             await asyncio.sleep(0)
-            partition = broker.partition(TOPIC, index)
-            partition.is_led = False
+            hosted = broker.partition(TOPIC, index).hosted
+            await hosted.stand_by(hosted.leader_epoch + 1)
             bench.topic.no_longer_led(index)
             with pytest.raises(NotLeader):
                 await never
@@ -53,7 +53,7 @@ def test_a_shard_lives_as_long_as_its_partition_is_led(open_broker: OpenBroker) 
             with pytest.raises(NotLeader):
                 await shard.execute(lambda machine, ticket, _: machine.get(b"a", ticket))
             assert shard not in await bench.topic.all_shards()
-            partition.is_led = True
+            hosted.lead_alone(hosted.leader_epoch + 1)
             bench.topic.led(index)
             assert await bench.get(b"a") == 2
             assert await bench.topic.shard(index) is not shard
@@ -98,7 +98,7 @@ def test_who_waits_for_a_load_hears_that_the_leadership_is_gone(open_broker: Ope
             bench.topic.led(index)
             waiting = asyncio.create_task(bench.get(b"a"))
             await asyncio.sleep(0.01)
-            partition.is_led = False
+            await partition.hosted.stand_by(partition.leader_epoch + 1)
             bench.topic.no_longer_led(index)
             with pytest.raises(NotLeader):
                 await waiting
@@ -128,7 +128,7 @@ def test_members_that_wait_for_a_group_look_for_its_new_coordinator(
                     shard.machine.has_group("g") for shard in broker.groups.state.loaded_shards()
                 )
             )
-            lose(broker, *place)
+            await lose(broker, *place)
             with pytest.raises(NotLeader):
                 await joining
 
@@ -142,7 +142,7 @@ def test_a_queue_goes_on_where_its_last_leader_left_it(open_broker: OpenBroker) 
             await publish(broker, b"one", b"two")
             first, _ = await receive(broker)
             await acknowledge(broker, first, AckAction.ACCEPT)
-            state = lose(broker, "__queue_state", 0)
+            state = await lose(broker, "__queue_state", 0)
             with pytest.raises(NotLeader):
                 await receive(broker)
             gain(broker, state)
@@ -163,7 +163,7 @@ def test_delayed_messages_are_delivered_by_whoever_leads_their_shard(tmp_path: P
             due = clock.now_ms + 1_000
             record = delay_bench.message(b"later")
             await delay_bench.schedule(broker, delay_bench.TOPIC, 0, [(record, due)])
-            shard = lose(broker, "__delayed", 0)
+            shard = await lose(broker, "__delayed", 0)
             with pytest.raises(NotLeader):
                 await delay_bench.schedule(broker, delay_bench.TOPIC, 0, [(record, due)])
             assert delay_bench.shards(broker) == []

@@ -80,7 +80,7 @@ async def test_a_partition_that_fails_does_not_hide_what_the_others_stored(
     async with open_broker() as node:
         await BrokerService(node).topics.create(ANYONE, NewTopic(name="orders", partitions=2))
         publishing = BrokerService(node).publishing
-        node.partition("orders", 1)._turn_away(PartitionOffline("disk full"))
+        node.partition("orders", 1).hosted.go_offline(PartitionOffline("disk full"))
         outcomes = await publishing.publish(
             ANYONE, "orders", [NewRecord(value=b"v")] * 4, partitions=[0, 1, 0, 1]
         )

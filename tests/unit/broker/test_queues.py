@@ -323,7 +323,7 @@ def test_all_who_wait_hear_of_a_partition_that_fails(open_broker: OpenBroker) ->
             await make_topic(broker)
             waiting = [asyncio.create_task(receive(broker, wait_ms=60_000)) for _ in range(3)]
             await wait_in_line(broker, 3)
-            broker.partition("t", 0)._go_offline(PartitionOffline("bad sector"))
+            broker.partition("t", 0).hosted.go_offline(PartitionOffline("bad sector"))
             async with asyncio.timeout(30):
                 found = await asyncio.gather(*waiting, return_exceptions=True)
             assert [str(error) for error in found] == ["bad sector"] * 3
@@ -534,7 +534,7 @@ def test_receipts_of_many_partitions_are_settled_each_by_itself(open_broker: Ope
             found = sorted(await receive(broker), key=lambda delivery: delivery.partition)
             receipts = [delivery.receipt for delivery in found]
             receipts[1] = receipts[1]._replace(lease_id=receipts[1].lease_id ^ 1)
-            broker.partition("t", 2)._go_offline(PartitionOffline("bad sector"))
+            broker.partition("t", 2).hosted.go_offline(PartitionOffline("bad sector"))
             settled = await queues(broker).settle(
                 ANYONE, "g", settle_all(receipts, AckAction.ACCEPT)
             )
@@ -613,11 +613,11 @@ def test_an_offline_partition_costs_the_others_nothing(open_broker: OpenBroker) 
             for index in range(2):
                 await store(broker, "t", [NewRecord(value=b"%d" % index)], partition=index)
             await open_queues(broker, "g", "t")
-            broker.partition("t", 1)._go_offline(PartitionOffline("bad sector"))
+            broker.partition("t", 1).hosted.go_offline(PartitionOffline("bad sector"))
             [found] = await receive(broker)
             assert (found.record.value, found.delivery_count) == (b"0", 1)
             assert await receive(broker) == []
-            broker.partition("t", 0)._go_offline(PartitionOffline("bad sector"))
+            broker.partition("t", 0).hosted.go_offline(PartitionOffline("bad sector"))
             with pytest.raises(PartitionOffline, match="bad sector"):
                 await receive(broker)
 

@@ -53,8 +53,11 @@ def test_offsets_belong_to_an_epoch(
     assert epochs.covering(1000)[0] == 6
 
 
-def test_changes_are_on_disk_at_once(epochs: LeaderEpochs, tmp_path: Path) -> None:
+def test_changes_are_on_disk_when_saved(epochs: LeaderEpochs, tmp_path: Path) -> None:
+    assert LeaderEpochs.load(Disk(), tmp_path / "epochs.json") is None
+
     def stored() -> tuple[tuple[int, int], ...]:
+        epochs.save()
         loaded = LeaderEpochs.load(Disk(), tmp_path / "epochs.json")
         assert loaded is not None
         assert loaded.latest == epochs.latest

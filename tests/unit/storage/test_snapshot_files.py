@@ -4,7 +4,15 @@ import os
 from pathlib import Path
 
 from goqueue.storage.disk import Disk
-from goqueue.storage.snapshot_files import STATE, read_snapshots, write_snapshot
+from goqueue.storage.epochs import LeaderEpochs
+from goqueue.storage.snapshot_files import PRODUCERS, STATE, LogSnapshots
+
+
+def snapshots_of(folder: Path, disk: Disk | None = None, *epochs: tuple[int, int]) -> LogSnapshots:
+    known = LeaderEpochs(disk or Disk(), folder / "epochs.json")
+    for epoch, start_offset in epochs:
+        known.assign(epoch, start_offset)
+    return LogSnapshots(disk or Disk(), folder, known)
 
 
 def test_one_that_the_disk_does_not_give_back_is_passed_over(tmp_path: Path) -> None:
@@ -15,16 +23,53 @@ def test_one_that_the_disk_does_not_give_back_is_passed_over(tmp_path: Path) -> 
             return super().pread(fd, size, position)
 
     disk = BadSector()
+    snapshots = snapshots_of(tmp_path, disk)
     for offset in (10, 20):
-        write_snapshot(disk, tmp_path, STATE, offset, b"%d" % offset)
+        snapshots.write(STATE, offset, b"%d" % offset, cuts=0)
     damaged = (tmp_path / f"{20:020d}.state").stat()
-    assert list(read_snapshots(disk, tmp_path, STATE, log_end=30)) == [(10, b"10")]
+    assert list(snapshots.read(STATE, log_end=30)) == [(10, b"10")]
 
 
 def test_those_beyond_the_log_and_the_oldest_go(tmp_path: Path) -> None:
-    disk = Disk()
+    snapshots = snapshots_of(tmp_path)
     for offset in (10, 20, 30, 40):
-        write_snapshot(disk, tmp_path, STATE, offset, b"")
-    found = [offset for offset, _ in read_snapshots(disk, tmp_path, STATE, log_end=30)]
+        snapshots.write(STATE, offset, b"", cuts=0)
+    found = [offset for offset, _ in snapshots.read(STATE, log_end=30)]
     assert found == [30, 20]
     assert sorted(tmp_path.iterdir()) == [tmp_path / f"{at:020d}.state" for at in (20, 30)]
+
+
+def test_one_of_another_history_is_removed(tmp_path: Path) -> None:
+    before = snapshots_of(tmp_path, None, (1, 0), (2, 15))
+    for offset in (10, 20):
+        before.write(STATE, offset, b"%d" % offset, cuts=0)
+    # The log was cut at 15, and grew under another leader.
+    after = snapshots_of(tmp_path, None, (1, 0), (3, 15))
+    assert list(after.read(STATE, log_end=30)) == [(10, b"10")]
+    assert after.offsets(STATE) == [10]
+
+
+def test_files_of_earlier_releases_know_no_epoch(tmp_path: Path) -> None:
+    (tmp_path / f"{10:020d}.state").write_bytes(b"GQSTATE1 and so on")
+    snapshots = snapshots_of(tmp_path, None, (4, 0))
+    assert list(snapshots.read(STATE, log_end=30)) == [(10, b"GQSTATE1 and so on")]
+
+
+def test_a_writer_that_began_before_the_log_was_cut_writes_nothing(tmp_path: Path) -> None:
+    snapshots = snapshots_of(tmp_path)
+    cuts = snapshots.cuts
+    assert snapshots.write(PRODUCERS, 10, b"10", cuts=cuts)
+    assert snapshots.write(PRODUCERS, 20, b"20", cuts=cuts)
+    snapshots.cut(15)
+    assert snapshots.offsets(PRODUCERS) == [10]
+    assert not snapshots.write(PRODUCERS, 20, b"20", cuts=cuts)
+    assert snapshots.offsets(PRODUCERS) == [10]
+    assert snapshots.write(PRODUCERS, 20, b"other", cuts=snapshots.cuts)
+
+
+def test_one_above_what_is_asked_for_stays(tmp_path: Path) -> None:
+    snapshots = snapshots_of(tmp_path)
+    for offset in (10, 20):
+        snapshots.write(STATE, offset, b"", cuts=0)
+    assert [at for at, _ in snapshots.read(STATE, log_end=30, up_to=15)] == [10]
+    assert snapshots.offsets(STATE) == [20, 10]

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.model.errors import GoQueueError
 
 # Batches looked at for one answer, some 30 µs each when in the page cache.
@@ -22,7 +22,7 @@ K = TypeVar("K")
 class StoredAt(NamedTuple):
     """Where a message is whose age is asked for."""
 
-    partition: Partition
+    partition: HostedPartition
     offset: int
 
 

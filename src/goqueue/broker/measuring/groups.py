@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from goqueue.broker.groups.groups import Groups
 from goqueue.broker.measuring.ages import Ages, StoredAt
+from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.partitions.hosting import HostedPartitions
-from goqueue.broker.partitions.partition import Partition
 from goqueue.model.groups.rebalances import RebalanceReason
 from goqueue.model.measuring.figures import (
     AllGroupFigures,
@@ -71,7 +71,7 @@ def _read(groups: Groups, hosted: HostedPartitions) -> Iterator[_Behind]:
             yield _Behind(figures, [StoredAt(p, at) for p, at in committed if _lag(p, at)])
 
 
-def _lag(partition: Partition, committed_offset: int) -> int:
+def _lag(partition: HostedPartition, committed_offset: int) -> int:
     return max(0, partition.high_watermark - committed_offset)
 
 

@@ -2,19 +2,21 @@
 
 from collections.abc import Iterable
 
-from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.model.measuring.figures import PartitionFigures
 from goqueue.model.topics import PartitionView
 from goqueue.state.metadata_image import MetadataImage
 
 
-def read_partitions(hosted: Iterable[Partition], image: MetadataImage) -> list[PartitionFigures]:
+def read_partitions(
+    hosted: Iterable[HostedPartition], image: MetadataImage
+) -> list[PartitionFigures]:
     """By topic and number."""
     ordered = sorted(hosted, key=lambda partition: partition.name)
     return [_figures(partition, _view(image, partition)) for partition in ordered]
 
 
-def _figures(partition: Partition, view: PartitionView | None) -> PartitionFigures:
+def _figures(partition: HostedPartition, view: PartitionView | None) -> PartitionFigures:
     log = partition.log
     return PartitionFigures(
         *partition.name,
@@ -23,16 +25,16 @@ def _figures(partition: Partition, view: PartitionView | None) -> PartitionFigur
         partition.log_start_offset,
         partition.log_end_offset,
         partition.high_watermark,
-        partition.messages_in,
-        partition.bytes_in,
-        partition.messages_out,
-        partition.bytes_out,
+        partition.counts.messages_in,
+        partition.counts.bytes_in,
+        partition.counts.messages_out,
+        partition.counts.bytes_out,
         None if view is None else len(view.replicas),
         None if view is None else len(view.isr),
     )
 
 
-def _view(image: MetadataImage, partition: Partition) -> PartitionView | None:
+def _view(image: MetadataImage, partition: HostedPartition) -> PartitionView | None:
     """None while a topic is being made or deleted."""
     topic = image.topics.get(partition.name.topic)
     if topic is None or partition.name.partition >= len(topic.partitions):

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from goqueue.broker.measuring.ages import Ages, StoredAt
+from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.partitions.hosting import HostedPartitions
-from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.queues.queues import Queues
 from goqueue.model.errors import GoQueueError
@@ -39,7 +39,7 @@ class _QueuePart(NamedTuple):
     """One partition of a queue."""
 
     topic: str
-    partition: Partition
+    partition: HostedPartition
     seen: QueueDescription
 
 
@@ -126,7 +126,7 @@ def _parts(host: QueueHost, queues: Queues) -> Iterator[_QueuePart]:
             gaps = queues.registry.known_gaps(key, partition)
             seen = shard.machine.look(key, readable, partition.lanes.index, gaps)
             if seen is not None:
-                yield _QueuePart(view.name, partition, seen)
+                yield _QueuePart(view.name, partition.hosted, seen)
 
 
 def _unsettled(

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.transactions.transactions import Transactions
 from goqueue.model.measuring.figures import ProducerFigures, TransactionFigures
 from goqueue.model.transactions.states import TransactionState
@@ -25,7 +25,7 @@ async def read_transactions(
     return TransactionFigures(by_state, now_ms - open_since_ms, Counter(transactions.ended))
 
 
-def read_producers(partitions: Iterable[Partition]) -> ProducerFigures:
+def read_producers(partitions: Iterable[HostedPartition]) -> ProducerFigures:
     """Plain numbers, which a thread may read as well."""
     producers = open_transactions = aborted = duplicates = 0
     for partition in partitions:
@@ -33,5 +33,5 @@ def read_producers(partitions: Iterable[Partition]) -> ProducerFigures:
         producers += len(known)
         open_transactions += known.open_transaction_count
         aborted += len(partition.ledger.aborted)
-        duplicates += partition.duplicate_batches
+        duplicates += partition.counts.duplicate_batches
     return ProducerFigures(producers, open_transactions, aborted, duplicates)

@@ -69,7 +69,7 @@ def _admit_checked(
     if header.producer_id >= 0:
         duplicate = partition.ledger.producers.check(header, guard=guard)
         if duplicate is not None:
-            partition.duplicate_batches += 1
+            partition.counts.duplicate_batches += 1
             stamps = config.message_timestamp_type == "LogAppendTime"
             stamped_ms = duplicate.timestamp_ms if stamps else NO_TIMESTAMP
             return Appended(duplicate.base_offset, duplicate.last_offset, stamped_ms)

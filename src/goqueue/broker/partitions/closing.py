@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.model.errors import GoQueueError
 from goqueue.storage.clean_stop import LogEnd
 
@@ -26,7 +26,7 @@ CLOSING_THREADS: Final = 16
 
 
 async def close_partitions(
-    partitions: Iterable[Partition], *, seconds_max: float = CLOSE_SECONDS_MAX
+    partitions: Iterable[HostedPartition], *, seconds_max: float = CLOSE_SECONDS_MAX
 ) -> dict[str, LogEnd]:
     """Flush and close; returns where those ended that are on disk as a whole, by folder."""
     deadline = time.monotonic() + seconds_max
@@ -57,7 +57,7 @@ async def close_partitions(
     }
 
 
-def _close(partition: Partition, deadline: float) -> LogEnd | None:
+def _close(partition: HostedPartition, deadline: float) -> LogEnd | None:
     """Blocking. None if it did not work, or was not begun in time."""
     if time.monotonic() >= deadline:
         partition.let_go()

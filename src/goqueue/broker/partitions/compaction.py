@@ -7,12 +7,13 @@ files after it.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
-from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.partitions.hosted import HostedPartition
+from goqueue.broker.partitions.uninterrupted import uninterrupted
 from goqueue.model.aborted import AbortedTransaction
 from goqueue.model.errors import GoQueueError
 from goqueue.storage.compaction.dirt import Dirt
@@ -40,7 +41,7 @@ class CompactionCounts:
 
 
 class _Candidate(NamedTuple):
-    partition: Partition
+    partition: HostedPartition
     dirt: Dirt
 
 
@@ -49,7 +50,7 @@ class Compactor:
 
     def __init__(
         self,
-        partitions: Iterable[Partition],
+        partitions: Iterable[HostedPartition],
         *,
         clock_ms: Callable[[], int],
         retry_after_ms: int = RETRY_AFTER_MS,
@@ -58,7 +59,7 @@ class Compactor:
         self._partitions = partitions
         self._clock_ms = clock_ms
         self._retry_after_ms = retry_after_ms
-        self._not_before_ms: dict[Partition, int] = {}
+        self._not_before_ms: dict[HostedPartition, int] = {}
         self._turn = asyncio.Lock()
         # Waits for the worker, and for the disk; never for more than one of them at a time.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="goqueue-compact")
@@ -82,7 +83,7 @@ class Compactor:
         async with self._turn:
             candidate = await self._choose()
             # It may have been closed while others were looked at.
-            if candidate is None or candidate.partition.offline_reason is not None:
+            if candidate is None or not candidate.partition.is_at_rest:
                 return False
             return await self._watch(candidate)
 
@@ -94,7 +95,7 @@ class Compactor:
             await asyncio.wait([task])
         except asyncio.CancelledError:
             task.cancel()
-            await _uninterrupted(asyncio.wait([task]))
+            await uninterrupted(asyncio.wait([task]))
             raise
         finally:
             partition.compacting = None
@@ -109,7 +110,7 @@ class Compactor:
         self._not_before_ms = {
             p: ms for p, ms in self._not_before_ms.items() if ms > now_ms and p in present
         }
-        waiting = [p for p in present if p.offline_reason is None and p not in self._not_before_ms]
+        waiting = [p for p in present if p.is_at_rest and p not in self._not_before_ms]
         for partition in waiting:
             partition.roll_if_old()
         stable = [(partition, partition.last_stable_offset) for partition in waiting]
@@ -119,12 +120,12 @@ class Compactor:
 
     # --- how ------------------------------------------------------------------------------
 
-    async def _compact(self, partition: Partition, dirt: Dirt) -> bool:
+    async def _compact(self, partition: HostedPartition, dirt: Dirt) -> bool:
         """What goes wrong changes nothing in the log; it is said once and tried again later."""
         try:
             if partition.log.compaction.is_swapping:
                 # An earlier swap met a failing disk. It is decided, so this must be done first.
-                await _uninterrupted(self._swap(partition))
+                await uninterrupted(self._swap(partition))
             else:
                 await self._run(partition, dirt)
         except (_RunFailed, OSError, GoQueueError) as error:
@@ -132,14 +133,14 @@ class Compactor:
             self._pause(partition, str(error), is_lasting=is_lasting)
         return True
 
-    def _pause(self, partition: Partition, reason: str, *, is_lasting: bool) -> None:
+    def _pause(self, partition: HostedPartition, reason: str, *, is_lasting: bool) -> None:
         self.counts.failures += 1
         then = "not tried again before a restart" if is_lasting else "trying again later"
         logger.error("compaction of %s failed: %s; %s", partition.name, reason, then)
         until_ms = _NEVER_MS if is_lasting else self._clock_ms() + self._retry_after_ms
         self._not_before_ms[partition] = until_ms
 
-    async def _run(self, partition: Partition, dirt: Dirt) -> None:
+    async def _run(self, partition: HostedPartition, dirt: Dirt) -> None:
         log = partition.log
         now_ms, started_at = self._clock_ms(), time.monotonic()
         aborted = _aborted(partition, dirt)
@@ -152,13 +153,13 @@ class Compactor:
         try:
             compacted = await self._copy(plan)
             # From here on it takes milliseconds, and half a swap is of no use.
-            await _uninterrupted(self._take_in(partition, plan, compacted))
+            await uninterrupted(self._take_in(partition, plan, compacted))
         finally:
             if not log.compaction.is_swapping:
-                await _uninterrupted(self._blocking(lambda: _discard(partition, plan)))
+                await uninterrupted(self._blocking(lambda: _discard(partition, plan)))
         self._count(partition, compacted, time.monotonic() - started_at)
 
-    def _count(self, partition: Partition, compacted: Compacted, seconds: float) -> None:
+    def _count(self, partition: HostedPartition, compacted: Compacted, seconds: float) -> None:
         counts = self.counts
         counts.runs += 1
         counts.bytes_read += compacted.bytes_before
@@ -187,14 +188,14 @@ class Compactor:
             answer = await asyncio.shield(running)
         except asyncio.CancelledError:
             worker.kill()
-            await _uninterrupted(asyncio.wait([running]))
+            await uninterrupted(asyncio.wait([running]))
             raise
         if isinstance(answer, Failed):
             raise _RunFailed(answer)
         return answer
 
     async def _take_in(
-        self, partition: Partition, plan: CompactionPlan, compacted: Compacted
+        self, partition: HostedPartition, plan: CompactionPlan, compacted: Compacted
     ) -> None:
         compaction, config = partition.log.compaction, partition.log.config
         # The records of these transactions went in an earlier run, so this can stand by itself.
@@ -206,7 +207,7 @@ class Compactor:
             raise _RunFailed(Failed(reason="the log was cut meanwhile"))
         await self._swap(partition)
 
-    async def _swap(self, partition: Partition) -> None:
+    async def _swap(self, partition: HostedPartition) -> None:
         log = partition.log
         due_ms = self._clock_ms() + log.config.file_delete_delay_ms
         # Renames can wait for the journal of a file system that is busy with the copies.
@@ -224,21 +225,7 @@ class _RunFailed(Exception):
         self.is_lasting = failed.is_lasting
 
 
-async def _uninterrupted(work: Awaitable[T]) -> T:
-    """Carry out all of `work`, and only then be cancelled."""
-    task = asyncio.ensure_future(work)
-    is_cancelled = False
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError:
-            is_cancelled = True
-    if is_cancelled:
-        raise asyncio.CancelledError from task.exception()
-    return task.result()
-
-
-def _discard(partition: Partition, plan: CompactionPlan) -> None:
+def _discard(partition: HostedPartition, plan: CompactionPlan) -> None:
     """Blocking. What stays is removed at the next start."""
     try:
         partition.log.compaction.discard(plan)
@@ -246,7 +233,7 @@ def _discard(partition: Partition, plan: CompactionPlan) -> None:
         logger.warning("%s: copies of a compaction stay: %s", partition.name, error)
 
 
-def _measure(stable: list[tuple[Partition, int]], now_ms: int) -> list[_Candidate]:
+def _measure(stable: list[tuple[HostedPartition, int]], now_ms: int) -> list[_Candidate]:
     """Blocking: the partitions that are worth a run."""
     found = []
     for partition, stable_offset in stable:
@@ -261,7 +248,7 @@ def _measure(stable: list[tuple[Partition, int]], now_ms: int) -> list[_Candidat
     return found
 
 
-def _aborted(partition: Partition, dirt: Dirt) -> list[AbortedTransaction]:
+def _aborted(partition: HostedPartition, dirt: Dirt) -> list[AbortedTransaction]:
     if not dirt.segments:
         return []
     first_offset, end_offset = dirt.segments[0].base_offset, dirt.segments[-1].next_offset

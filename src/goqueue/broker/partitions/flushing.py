@@ -96,6 +96,11 @@ class FlushSchedule:
             self._running = asyncio.wrap_future(self._submitted)
             self._running.add_done_callback(self._done)
 
+    async def ended(self) -> None:
+        """Return when the flush under way has ended, if there is one."""
+        if self._running is not None:
+            await asyncio.wait([self._running])
+
     def cancel(self) -> None:
         if self._timer is not None:
             self._timer.cancel()

@@ -13,8 +13,8 @@ from typing import Final
 from goqueue.broker.partitions.closing import close_partitions
 from goqueue.broker.partitions.decoding import BatchDecoder
 from goqueue.broker.partitions.flushing import Flusher
+from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.partitions.lane_ledger import LaneLedger
-from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.partitions.producer_ledger import ProducerLedger
 from goqueue.broker.partitions.removing import FolderRemoval
 from goqueue.broker.tracing.partition import PartitionTrace
@@ -44,7 +44,7 @@ READER_THREADS: Final = 4
 REOPEN_INTERVAL_SECONDS: Final = 1.0
 
 OpenedLog = tuple[PartitionLog, ProducerLedger, LaneLedger]
-MakeTrace = Callable[[TopicView, Partition, TopicConfig], PartitionTrace | None]
+MakeTrace = Callable[[TopicView, HostedPartition, TopicConfig], PartitionTrace | None]
 
 
 class HostedPartitions:
@@ -60,7 +60,11 @@ class HostedPartitions:
         max_producers: int,
         max_open_log_files: int,
         make_trace: MakeTrace,
+        replica_lag_max_ms: int,
+        is_alone: bool = True,
     ) -> None:
+        """`is_alone`: a node of one, which leads what it hosts. Else the partitions stand by until
+        somebody gives them their roles."""
         self.readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="goqueue-read")
         self.decoder = BatchDecoder(self.readers)
         self.open_segments = OpenSegments(max_open_log_files)
@@ -73,14 +77,18 @@ class HostedPartitions:
         self._producer_expiration_ms = producer_expiration_ms
         self._max_producers = max_producers
         self._make_trace = make_trace
+        self._is_alone = is_alone
+        self._replica_lag_max_ms = replica_lag_max_ms
+        # Called when a partition is led here, or not any more.
+        self.role_listeners: list[Callable[[HostedPartition], None]] = []
         self._flusher = Flusher()
         self.removal = FolderRemoval(disk)
-        self._partitions: dict[tuple[str, int], Partition] = {}
+        self._partitions: dict[tuple[str, int], HostedPartition] = {}
         self._unopened: dict[tuple[str, int], PartitionOffline] = {}
         # Held while partitions are opened and deleted.
         self._changing = asyncio.Lock()
 
-    def __iter__(self) -> Iterator[Partition]:
+    def __iter__(self) -> Iterator[HostedPartition]:
         return iter(tuple(self._partitions.values()))
 
     def __len__(self) -> int:
@@ -99,7 +107,7 @@ class HostedPartitions:
     def flush_latencies(self) -> Histogram:
         return self._flusher.latencies
 
-    def get(self, topic: str, index: int) -> Partition | None:
+    def get(self, topic: str, index: int) -> HostedPartition | None:
         return self._partitions.get((topic, index))
 
     def trace_of(self, topic: str, index: int) -> PartitionTrace | None:
@@ -154,8 +162,7 @@ class HostedPartitions:
         for view in self._hosted(topic):
             partition = self._partitions.get((topic.name, view.index))
             if partition is not None:
-                partition.reconfigure(config)
-                partition.trace = self._make_trace(topic, partition, config)
+                partition.reconfigure(config, self._make_trace(topic, partition, config))
 
     async def drop(self, topic: TopicView) -> None:
         """Before the image loses the topic; `dropped` when it has.
@@ -164,7 +171,7 @@ class HostedPartitions:
         """
         self._dropping.add(topic.name)
         async with self._changing:
-            hosted: list[Partition] = []
+            hosted: list[HostedPartition] = []
             unopened: list[TopicPartition] = []
             pace = Pace()
             for view in topic.partitions:
@@ -188,7 +195,10 @@ class HostedPartitions:
         self.removal.add(marked)
 
     def _mark_deleted(
-        self, topic: TopicView, retired: Sequence[Partition], unopened: Sequence[TopicPartition]
+        self,
+        topic: TopicView,
+        retired: Sequence[HostedPartition],
+        unopened: Sequence[TopicPartition],
     ) -> list[Path]:
         """Blocking."""
         marked = []
@@ -245,6 +255,7 @@ class HostedPartitions:
                 clean=clean,
                 closed=closed,
                 now_ms=self._clock_ms(),
+                epoch_max=view.leader_epoch,
                 open_segments=self.open_segments,
             )
             if not clean:
@@ -256,7 +267,7 @@ class HostedPartitions:
                 ProducerLedger.recover(
                     self._disk, log, expiration_ms=expiration_ms, max_producers=self._max_producers
                 ),
-                LaneLedger.recover(self._disk, log),
+                LaneLedger.recover(log),
             )
         except PartitionOffline as error:
             return error
@@ -267,38 +278,33 @@ class HostedPartitions:
         self, topic: TopicView, view: PartitionView, opened: OpenedLog | PartitionOffline
     ) -> None:
         key = (str(topic.name), int(view.index))
-        partition: Partition | PartitionOffline
-        if isinstance(opened, PartitionOffline):
-            partition = opened
-        else:
-            partition = self._take_in(topic, view, opened)
-        if isinstance(partition, Partition):
-            self._partitions[key] = partition
+        if not isinstance(opened, PartitionOffline):
+            self._partitions[key] = self._take_in(topic, view, opened)
             if self._unopened.pop(key, None) is not None:
-                logger.warning("partition %s is online again", partition.name)
+                logger.warning("partition %s-%s is online again", topic.name, view.index)
             return
-        if str(self._unopened.get(key)) != str(partition):
-            logger.error("partition %s-%s is offline: %s", topic.name, view.index, partition)
-        self._unopened[key] = partition
+        if str(self._unopened.get(key)) != str(opened):
+            logger.error("partition %s-%s is offline: %s", topic.name, view.index, opened)
+        self._unopened[key] = opened
 
-    def _take_in(
-        self, topic: TopicView, view: PartitionView, opened: OpenedLog
-    ) -> Partition | PartitionOffline:
-        try:
-            partition = Partition(
-                *opened,
-                leader_epoch=view.leader_epoch,
-                is_led=view.leader == self._node_id,
-                flusher=self._flusher,
-                readers=self.readers,
-                decoder=self.decoder,
-                clock_ms=self._clock_ms,
-            )
-        except OSError as error:
-            opened[0].let_go()
-            return _offline(opened[0].name, "its leader epoch cannot be written", error)
+    def _take_in(self, topic: TopicView, view: PartitionView, opened: OpenedLog) -> HostedPartition:
+        partition = HostedPartition(
+            *opened,
+            flusher=self._flusher,
+            readers=self.readers,
+            decoder=self.decoder,
+            clock_ms=self._clock_ms,
+            lag_max_ms=self._replica_lag_max_ms,
+            role_changed=self._role_changed,
+        )
         partition.trace = self._make_trace(topic, partition, partition.config)
+        if self._is_alone and view.leader == self._node_id:
+            partition.lead_alone(view.leader_epoch)
         return partition
+
+    def _role_changed(self, partition: HostedPartition) -> None:
+        for listener in tuple(self.role_listeners):
+            listener(partition)
 
     def _set_strays_aside(self, image: MetadataImage) -> None:
         """Folders of topics that the metadata does not know.

@@ -21,9 +21,8 @@ from goqueue.model.queues.lanes import Lane
 from goqueue.model.records import Record, decode_records
 from goqueue.model.topic_config import TopicConfig
 from goqueue.state.priority.index import INDEX_CHUNK_OFFSETS, LaneIndex
-from goqueue.storage.disk import Disk
 from goqueue.storage.log import PartitionLog
-from goqueue.storage.snapshot_files import LANES, read_snapshots, write_snapshot
+from goqueue.storage.snapshot_files import LANES
 
 logger = logging.getLogger(__name__)
 
@@ -37,29 +36,38 @@ _Chunks = list[tuple[int, bytes]]
 class LaneLedger:
     """`index` is None as long as every message is normal: most topics pay nothing."""
 
-    def __init__(self, disk: Disk, log: PartitionLog) -> None:
+    def __init__(self, log: PartitionLog) -> None:
         self.index: LaneIndex | None = None
-        self._disk = disk
         self._log = log
         self._snapshot_offset = -1
 
     @classmethod
-    def recover(cls, disk: Disk, log: PartitionLog) -> "LaneLedger":
+    def recover(cls, log: PartitionLog) -> "LaneLedger":
         """Blocking: bring the index to the end of the log."""
-        ledger = cls(disk, log)
+        ledger = cls(log)
+        ledger.rebuild()
+        return ledger
+
+    def rebuild(self) -> None:
+        """Blocking: make the index anew from the newest snapshot and the log after it.
+
+        At the start, and after the log was cut.
+        """
+        log = self._log
+        self.index = None
+        self._snapshot_offset = -1
         start = log.log_start_offset
-        for offset, content in read_snapshots(disk, log.path, LANES, log_end=log.log_end_offset):
+        for offset, content in log.snapshots.read(LANES, log_end=log.log_end_offset):
             try:
                 chunks = _decode(content)
             except ValueError as error:
                 logger.warning("%s: lane snapshot %d is passed over: %s", log.name, offset, error)
                 continue
             if chunks:
-                ledger.index = LaneIndex.restore(chunks, start=start)
-            ledger._snapshot_offset = start = max(offset, start)
+                self.index = LaneIndex.restore(chunks, start=start)
+            self._snapshot_offset = start = max(offset, start)
             break
-        ledger._search(start)
-        return ledger
+        self._search(start)
 
     def record(self, base_offset: int, lanes: Sequence[LaneAt], next_offset: int) -> None:
         """Take in what was appended; `lanes` has the place of each message that is not normal."""
@@ -86,9 +94,11 @@ class LaneLedger:
                 if chunk is not None:
                     chunks.append((number, chunk))
 
+        snapshots = self._log.snapshots
+        cuts = snapshots.cuts
+
         def write() -> None:
-            content = _encode(chunks)
-            write_snapshot(self._disk, self._log.path, LANES, offset, content, durable=durable)
+            snapshots.write(LANES, offset, _encode(chunks), cuts=cuts, durable=durable)
 
         return write
 
@@ -117,12 +127,15 @@ class LaneLedger:
                 return
             view = memoryview(found.data)
             for position, header in iterate_batches(found.data):
-                batch = view[position : position + header.size_bytes]
-                lanes: list[LaneAt] = []
-                if not header.is_control and may_have_features(batch, header, log.config):
-                    lanes = self._stored_lanes(batch, header)
-                self.record(header.base_offset, lanes, header.next_offset)
+                self.record_stored(view[position : position + header.size_bytes], header)
             offset = found.next_offset
+
+    def record_stored(self, batch: memoryview, header: BatchHeader) -> None:
+        """Take in a batch that stands in the log, of which nothing is known but its bytes."""
+        lanes: list[LaneAt] = []
+        if not header.is_control and may_have_features(batch, header, self._log.config):
+            lanes = self._stored_lanes(batch, header)
+        self.record(header.base_offset, lanes, header.next_offset)
 
     def _stored_lanes(self, batch: memoryview, header: BatchHeader) -> list[LaneAt]:
         try:

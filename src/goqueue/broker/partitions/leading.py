@@ -19,9 +19,9 @@ class LedPartitions:
 
     def find(self, topic: str, index: int) -> Partition:
         """The partition, or an error that says what is there instead."""
-        partition = self._hosted.get(topic, index)
-        if partition is not None and partition.is_led:
-            return partition
+        hosted = self._hosted.get(topic, index)
+        if hosted is not None and hosted.led is not None:
+            return hosted.led
         self._hosted.check_opened(topic, index)
         view = self._image().topics.get(topic)
         if view is None or self._hosted.is_dropping(topic):

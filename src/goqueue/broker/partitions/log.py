@@ -103,6 +103,8 @@ class Log:
         partition = self._led.find(topic, index)
         if topic in INTERNAL_TOPICS:
             raise PolicyViolation(f"topic {topic!r} is written by the broker only")
+        if acks == -1 and partition.leading is not None:
+            partition.check_enough_in_sync()
         if transactional_id is not None:
             appended = await self._append_in_transaction(
                 partition, records, transactional_id, bumps_epoch
@@ -112,7 +114,7 @@ class Log:
         else:
             appended = await self._intake.append_checked(partition, records)
         if acks != 0 and appended.last_offset >= partition.high_watermark:
-            await partition.wait_committed(appended.last_offset + 1, timeout_ms)
+            await partition.wait_acknowledged(acks, appended.last_offset + 1, timeout_ms)
         return Produced(*appended, partition.log_start_offset)
 
     async def _append_in_transaction(

@@ -1,35 +1,37 @@
-"""One partition of a topic on this node: a log, and how far its readers may see.
+"""One partition that this node leads: what is written to it, and how far its readers may see.
 
-Single writer: every method runs on the event loop. On a cluster of one, everything durable under
-the topic's fsync policy is committed, so the high watermark is the durable end of the log.
+It is there from the moment this node leads until it stands down; who holds it longer than that gets
+`NotLeader`. The files, and what any copy of the partition needs, are in `HostedPartition`.
+
+Single writer: every method runs on the event loop. How far readers see, the high watermark, is the
+durable end of the log on a node of one, and what `Leading` says where there are other replicas.
 """
 
 import asyncio
-import heapq
-import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from typing import TYPE_CHECKING
 
-from goqueue.broker.partitions.decoding import BatchDecoder
-from goqueue.broker.partitions.flushing import Flusher, FlushSchedule
 from goqueue.broker.partitions.intake import Admitted, LaneAt, PlacedBatch, place
-from goqueue.broker.partitions.lane_ledger import LaneLedger
 from goqueue.broker.partitions.log_ends import NO_SUCH_OFFSET, offset_at_an_end
-from goqueue.broker.partitions.producer_ledger import ProducerLedger
+from goqueue.broker.partitions.offset_waits import OffsetWaits
 from goqueue.broker.partitions.turn import ProducerTurns, Turn
-from goqueue.broker.partitions.waiting import Waiter, credit_all, wake_all
-from goqueue.broker.tracing.partition import PartitionTrace
+from goqueue.broker.partitions.waiting import Waiter, Waiters, credit_all, wake_all
 from goqueue.model.aborted import AbortedTransaction
 from goqueue.model.batch import NO_TIMESTAMP, read_header
 from goqueue.model.control import Marker, encode_marker
 from goqueue.model.errors import (
     FencedLeaderEpoch,
+    GoQueueError,
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    OffsetNotAvailable,
     OffsetOutOfRange,
     PartitionOffline,
     RequestTimedOut,
     UnknownLeaderEpoch,
 )
 from goqueue.model.log import (
+    LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
     Appended,
     EpochEnd,
@@ -37,64 +39,43 @@ from goqueue.model.log import (
     ListedOffset,
 )
 from goqueue.model.names import TopicPartition
+from goqueue.model.replication import Member, PartitionState
 from goqueue.model.topic_config import TopicConfig
-from goqueue.storage.clean_stop import LogEnd
-from goqueue.storage.log import LogRead, PartitionLog
+from goqueue.state.replication.leading import FetchVerdict, Leading, Proposal
+from goqueue.storage.log import LogRead
 
-logger = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from goqueue.broker.partitions.hosted import HostedPartition
 
 
 class Partition:
     def __init__(
-        self,
-        log: PartitionLog,
-        ledger: ProducerLedger,
-        lanes: LaneLedger,
-        *,
-        leader_epoch: int,
-        is_led: bool,
-        flusher: Flusher,
-        readers: Executor,
-        decoder: BatchDecoder,
-        clock_ms: Callable[[], int],
+        self, hosted: "HostedPartition", *, leader_epoch: int, leading: Leading | None = None
     ) -> None:
-        self.log = log
-        self.ledger = ledger
-        self.lanes = lanes
+        """Without `leading`, for a node of one, everything durable is committed."""
+        self.hosted = hosted
+        self.log = log = hosted.log
+        self.ledger = hosted.ledger
+        self.lanes = hosted.lanes
+        self.counts = hosted.counts
+        self.trace = hosted.trace
         self.leader_epoch = leader_epoch
-        # Whether this node leads it; a copy of another's is only looked after.
-        self.is_led = is_led
+        self.leading = leading
         self.waiters: dict[Waiter, None] = {}
-        # Called when the high watermark moved, and when the partition went offline.
+        # Called when the high watermark moved, and when the partition is led no longer.
         self.commit_listeners: list[Callable[[], None]] = []
-        # None: messages of the topic are not traced.
-        self.trace: PartitionTrace | None = None
+        # Other replicas that wait for the log to grow.
+        self.replicas = Waiters()
         self.turn = Turn()
         self.producer_turns = ProducerTurns()
-        # The run that compacts this partition now; it must end before the log does.
-        self.compacting: asyncio.Task[bool] | None = None
-        # The thread that deletes files; so must this.
-        self._disk_work: set[asyncio.Future[None]] = set()
-        self.messages_in = 0
-        self.bytes_in = 0
-        self.bytes_out = 0
-        self.messages_out = 0
-        # Sent again by idempotent producers, and stored once.
-        self.duplicate_batches = 0
-        self.decoder = decoder
-        self._readers = readers
-        self.clock_ms = clock_ms
-        self._offline: PartitionOffline | None = None
-        self._committing: list[tuple[int, int, asyncio.Future[None]]] = []
-        self._commit_ticket = 0
-        self._flushes = FlushSchedule(
-            log, flusher, flushed=self._flush_done, failed=self._go_offline
-        )
-        self._high_watermark = log.log_end_offset
-        if log.offline_reason is not None:
-            self._offline = PartitionOffline(log.offline_reason)
-        elif log.epochs.latest < leader_epoch:
-            log.epochs.assign(leader_epoch, log.log_end_offset)
+        self.decoder = hosted.decoder
+        self.clock_ms = hosted.clock_ms
+        self._readers = hosted.readers
+        self._flushes = hosted.flushes
+        self._over: GoQueueError | None = hosted.offline_error
+        self._commits = OffsetWaits()
+        self._writes = OffsetWaits()
+        self._high_watermark = log.log_end_offset if leading is None else leading.high_watermark
 
     @property
     def name(self) -> TopicPartition:
@@ -124,11 +105,12 @@ class Partition:
 
     @property
     def offline_reason(self) -> str | None:
-        return None if self._offline is None else str(self._offline)
+        """Why nobody is served here any more: a failure, or the end of this leadership."""
+        return None if self._over is None else str(self._over)
 
     def check_online(self) -> None:
-        if self._offline is not None:
-            raise self._offline
+        if self._over is not None:
+            raise self._over
 
     def check_leader_epoch(self, epoch: int) -> None:
         """Refuse a caller that knows an older or newer leader than us (KIP-320); -1 is any."""
@@ -201,93 +183,164 @@ class Partition:
                     self.ledger.record(header, marker, now_ms)
         except PartitionOffline as error:
             if log.offline_reason is not None:
-                self._go_offline(error)
+                self.hosted.go_offline(error)
             raise
         if log.segment_count != segment_count:
-            self._save_ledgers()
+            self.hosted.save_ledgers()
         end_offset = log.log_end_offset
         config = log.config
         self.lanes.record(base_offset, lanes, end_offset)
-        self.messages_in += end_offset - base_offset
-        self.bytes_in += len(data)
+        counts = self.counts
+        counts.messages_in += end_offset - base_offset
+        counts.bytes_in += len(data)
         self._flushes.appended(config.fsync_policy, config.flush_ms)
         self._advance(len(data))
         stamps = config.message_timestamp_type == "LogAppendTime"
         return Appended(base_offset, end_offset - 1, now_ms if stamps else NO_TIMESTAMP)
 
-    def _save_ledgers(self) -> None:
-        """When a segment is full, write down what we know: a restart then reads one at most."""
-        for write in (self.ledger.snapshot(), self.lanes.snapshot()):
-            if write is not None:
-                saving = asyncio.get_running_loop().run_in_executor(self._readers, write)
-                saving.add_done_callback(self._ledger_saved)
-        # Without this, a log that is never flushed would be scanned whole after a crash.
-        self._flushes.start()
-
-    def _ledger_saved(self, saving: "asyncio.Future[None]") -> None:
-        if not saving.cancelled() and saving.exception() is not None:
-            logger.warning("%s: no snapshot beside the log: %s", self.name, saving.exception())
+    # --- what is committed ----------------------------------------------------------------
 
     async def wait_committed(self, offset: int, timeout_ms: int) -> None:
-        """Return once everything below `offset` is committed: durable, later also replicated."""
+        """Return once everything below `offset` is committed: durable wherever it has to be."""
         self.check_online()
-        if offset <= self._high_watermark:
-            return
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[None] = loop.create_future()
-        self._commit_ticket += 1
-        heapq.heappush(self._committing, (offset, self._commit_ticket, future))
-        timer = loop.call_later(timeout_ms / 1000, _time_out, future, self.name, timeout_ms)
-        try:
-            await future
-        finally:
-            timer.cancel()
+        if offset > self._high_watermark:
+            await self._commits.reached(offset, timeout_ms, self._not_committed)
 
-    def _flush_done(self) -> None:
-        log = self.log
-        config = log.config
-        if log.flushed_offset < log.log_end_offset:
-            self._flushes.appended(config.fsync_policy, config.flush_ms)
+    async def wait_acknowledged(self, acks: int, offset: int, timeout_ms: int) -> None:
+        """As a producer wants it: `acks` is -1 for all in-sync replicas, 1 for this one alone."""
+        if acks == -1 or self.leading is None:
+            self.check_online()
+            if offset > self._high_watermark:
+                await self._commits.reached(offset, timeout_ms, self._not_acknowledged)
+        elif self.log.config.fsync_policy == "always" and self.log.flushed_offset < offset:
+            self.check_online()
+            await self._writes.reached(offset, timeout_ms, self._not_committed)
+
+    def _not_committed(self, timeout_ms: int) -> GoQueueError:
+        return RequestTimedOut(f"{self.name}: append was not committed within {timeout_ms} ms")
+
+    def _not_acknowledged(self, timeout_ms: int) -> GoQueueError:
+        leading = self.leading
+        if leading is None or leading.may_commit:
+            return self._not_committed(timeout_ms)
+        return NotEnoughReplicasAfterAppend(
+            f"{self.name}: appended, and not committed within {timeout_ms} ms: {_too_few(leading)}"
+        )
+
+    def check_enough_in_sync(self) -> None:
+        """Before an append that all in-sync replicas are to have."""
+        if self.leading is not None and not self.leading.may_commit:
+            raise NotEnoughReplicas(f"{self.name}: {_too_few(self.leading)}")
+
+    def flushed(self) -> None:
+        """More of the log is on disk."""
+        if self._writes.heap:
+            self._writes.release(self.log.flushed_offset)
         self._advance(0)
 
     def _advance(self, appended_bytes: int) -> None:
         log = self.log
         always = log.config.fsync_policy == "always"
         durable_offset = log.flushed_offset if always else log.log_end_offset
-        if durable_offset <= self._high_watermark:
+        leading = self.leading
+        if leading is None:
+            self._show(durable_offset, appended_bytes)
             return
-        self._high_watermark = durable_offset
+        leading.appended(log.log_end_offset, durable_offset)
+        if appended_bytes:
+            credit_all(self.replicas.waiters, appended_bytes)
+        self._show(leading.high_watermark, 0)
+
+    def _show(self, high_watermark: int, appended_bytes: int) -> None:
+        """Readers may see up to here; `appended_bytes` is how much more that is, 0 if unknown."""
+        if high_watermark <= self._high_watermark:
+            return
+        self._high_watermark = high_watermark
         # Also forgets what was only of interest until here.
-        self.ledger.producers.last_stable_offset(durable_offset)
-        while self._committing and self._committing[0][0] <= durable_offset:
-            _, _, future = heapq.heappop(self._committing)
-            if not future.done():
-                future.set_result(None)
+        self.ledger.producers.last_stable_offset(high_watermark)
+        if self._commits.heap:
+            self._commits.release(high_watermark)
         for listener in tuple(self.commit_listeners):
             listener()
         if self.trace is not None:
-            self.trace.committed(durable_offset)
+            self.trace.committed(high_watermark)
+        if self.replicas.waiters:
+            # They are told of it with the next answer; by itself it is worth none.
+            credit_all(self.replicas.waiters, 0)
         if not self.waiters:
             return
         if appended_bytes:
             credit_all(self.waiters, appended_bytes)
         else:
-            # A flush does not know how many bytes it made readable: let them look.
             wake_all(self.waiters)
 
-    def _go_offline(self, error: PartitionOffline) -> None:
-        if self._offline is not None:
-            return
-        logger.error("partition %s is offline: %s", self.name, error)
-        self._turn_away(error)
+    def stand_down(self, error: GoQueueError) -> None:
+        """From now on every request gets `error`, and those that wait get it at once."""
+        self._over = error
+        self._commits.fail(error)
+        self._writes.fail(error)
+        if self.trace is not None:
+            self.trace.failed(str(error))
+        for listener in tuple(self.commit_listeners):
+            listener()
+        self.wake_readers()
 
-    def give_up(self, reason: str) -> PartitionOffline:
-        """Nobody can work with what is stored here: the error to raise, now and from now on."""
-        error = PartitionOffline(
-            f"{self.name}: {reason}; see `goqueue data check` with the broker stopped"
-        )
-        self._go_offline(error)
-        return error
+    def wake_readers(self) -> None:
+        """Something happened that is not more to read: an end, or a new start of the log."""
+        wake_all(self.waiters)
+        wake_all(self.replicas.waiters)
+
+    # --- other replicas -------------------------------------------------------------------
+
+    def fetched_by(self, follower: Member, offset: int, now_ms: int) -> FetchVerdict:
+        """A replica asks for `offset` under our leader epoch, and `divergence` found none: it has
+        everything before, as durable as it must be."""
+        leading = self.leading
+        if leading is None:
+            return FetchVerdict.NOT_A_REPLICA
+        verdict = leading.fetched(follower, offset, now_ms)
+        self._show(leading.high_watermark, 0)
+        return verdict
+
+    async def look_as_replica(
+        self, offset: int, max_bytes: int, *, at_least_one: bool = True
+    ) -> LogRead:
+        """Batches up to the end of the log, committed or not.
+
+        `OffsetOutOfRange`: the replica must throw its log away and go on at our log's start.
+        """
+        self.check_online()
+        return await self._look(offset, max_bytes, self.log.log_end_offset, at_least_one)
+
+    def proposal_due(self, now_ms: int) -> Proposal | None:
+        """The change of the in-sync set to ask the store for: the same until it is settled."""
+        if self.leading is None or self._over is not None:
+            return None
+        return self.leading.propose(now_ms)
+
+    def proposal_came_true(self, proposal: Proposal, revision: int) -> bool:
+        return self.state_seen(proposal.state, revision)
+
+    def proposal_refused(
+        self, proposal: Proposal, found: tuple[PartitionState, int] | None
+    ) -> bool:
+        """The store compared and refused; `found` is the partition as it is there, if it said so.
+        False where that says that this node leads no longer."""
+        leads = found is None or self.state_seen(*found)
+        if self.leading is not None:
+            self.leading.refused(proposal)
+            self._show(self.leading.high_watermark, 0)
+        return leads
+
+    def state_seen(self, state: PartitionState, revision: int) -> bool:
+        """The partition as the store has it. False: this node leads no longer, or under another
+        epoch, and the caller sees to its new role."""
+        leading = self.leading
+        if leading is None:
+            return True
+        leads = leading.observe(state, revision)
+        self._show(leading.high_watermark, 0)
+        return leads
 
     # --- reading --------------------------------------------------------------------------
 
@@ -301,8 +354,8 @@ class Partition:
     ) -> LogRead:
         """Whole batches from the one that holds `offset`, as they are stored."""
         found = await self.look(offset, max_bytes, isolation=isolation, at_least_one=at_least_one)
-        self.bytes_out += len(found.data)
-        self.messages_out += found.next_offset - offset
+        self.counts.bytes_out += len(found.data)
+        self.counts.messages_out += found.next_offset - offset
         return found
 
     async def look(
@@ -310,7 +363,9 @@ class Partition:
     ) -> LogRead:
         """As `read`, for the broker's own eyes: it is no traffic."""
         self.check_online()
-        up_to = self.readable_end(isolation)
+        return await self._look(offset, max_bytes, self.readable_end(isolation), at_least_one)
+
+    async def _look(self, offset: int, max_bytes: int, up_to: int, at_least_one: bool) -> LogRead:
         if not self.log.log_start_offset <= offset <= self.log.log_end_offset:
             raise OffsetOutOfRange(
                 f"{self.name}: offset {offset} is outside {self.log.log_start_offset} to "
@@ -338,6 +393,8 @@ class Partition:
         self.check_online()
         log = self.log
         up_to = self.readable_end(isolation)
+        if timestamp == LATEST_TIMESTAMP:
+            self._check_knows_its_end()
         at_an_end = offset_at_an_end(log, timestamp, up_to, self.leader_epoch)
         if at_an_end is not None:
             return at_an_end
@@ -349,8 +406,21 @@ class Partition:
                 self._readers, lambda: log.offset_for_timestamp(timestamp, up_to=up_to)
             )
         if found is None or found.offset >= up_to:
+            self._check_knows_its_end()
             return NO_SUCH_OFFSET
         return ListedOffset(found.offset, found.timestamp_ms, found.leader_epoch)
+
+    @property
+    def knows_its_end(self) -> bool:
+        """Whether all that earlier leaders committed is known to be committed (KIP-207)."""
+        return self.leading is None or self.leading.knows_its_end
+
+    def _check_knows_its_end(self) -> None:
+        if not self.knows_its_end:
+            raise OffsetNotAvailable(
+                f"{self.name}: leader epoch {self.leader_epoch} has just begun, and it is not "
+                "known yet how far the log was committed; try again"
+            )
 
     def aborted_between(self, offset: int, end_offset: int) -> tuple[AbortedTransaction, ...]:
         """What a read-committed reader of these offsets must leave out."""
@@ -373,7 +443,7 @@ class Partition:
             return end
         return None
 
-    # --- upkeep ---------------------------------------------------------------------------
+    # --- deleting -------------------------------------------------------------------------
 
     async def delete_records(self, before_offset: int) -> int:
         self.check_online()
@@ -384,102 +454,18 @@ class Partition:
                 f"{self._high_watermark}"
             )
         if target > self.log.log_start_offset:
-            await self._on_disk(self.log.save_start, target)
+            await self.hosted.on_disk(self.log.save_start, target)
             self.check_online()
             # Another request, or retention, may have been faster.
             self.log.advance_start(max(target, self.log.log_start_offset))
-            wake_all(self.waiters)
+            self.wake_readers()
         return self.log.log_start_offset
 
-    def apply_retention(self, *, archived_offset: int | None = None) -> int:
-        if self._offline is not None:
-            return 0
-        now_ms = self.clock_ms()
-        log_start = self.log.log_start_offset
-        try:
-            freed_bytes = self.log.apply_retention(now_ms, archived_offset=archived_offset)
-            self.ledger.upkeep(now_ms)
-            self.lanes.upkeep()
-        except PartitionOffline as error:
-            self._go_offline(error)
-            return 0
-        if self.log.log_start_offset > log_start:
-            # Also one that waits below it must hear of it.
-            wake_all(self.waiters)
-        return freed_bytes
-
-    async def purge_deleted(self) -> None:
-        """Delete the files that retention left: they take syncs of the disk."""
-        if self._offline is None and self.log.has_deleted:
-            await self._on_disk(self.log.purge_deleted, self.clock_ms())
-
-    async def _on_disk(self, work: Callable[[int], None], argument: int) -> None:
-        """In a thread; `retire` waits for it."""
-        running = asyncio.get_running_loop().run_in_executor(self._readers, work, argument)
-        self._disk_work.add(running)
-        running.add_done_callback(self._disk_work.discard)
-        await running
-
-    def roll_if_old(self) -> None:
-        """Close the active segment if it is time, so that compaction reaches its records."""
-        try:
-            if self.log.roll_if_old(self.clock_ms()):
-                self._save_ledgers()
-        except PartitionOffline as error:
-            if self.log.offline_reason is not None:
-                self._go_offline(error)
-
-    def reconfigure(self, config: TopicConfig) -> None:
-        self.log.reconfigure(config)
-        self._flushes.cancel()
-        if self.log.flushed_offset < self.log.log_end_offset:
-            self._flushes.appended(config.fsync_policy, config.flush_ms)
-
-    def close_files(self) -> LogEnd:
-        """Blocking, after `retire`: everything is on disk on return, or an error."""
-        self.log.close()
-        self.ledger.close()
-        self.lanes.close()
-        return LogEnd(self.log.log_start_offset, self.log.log_end_offset)
-
-    def let_go(self) -> None:
-        """After `retire`: close the files as they are. The next start verifies them."""
-        self.log.let_go()
-
-    def stop_taking(self) -> None:
-        """No more requests, and no more flushes. Of many partitions, all before the first is
-        retired: it would wait for the flushes of the others.
-        """
-        self._turn_away(self._offline or PartitionOffline(f"{self.name} is closed"))
-        self._flushes.end()
-
-    async def retire(self) -> None:
-        """As `stop_taking`, and wait for the end of what runs in the background."""
-        if not self._flushes.is_over:
-            self.stop_taking()
-        if self.compacting is not None:
-            self.compacting.cancel()
-            await asyncio.wait([self.compacting])
-        if self._disk_work:
-            await asyncio.wait(self._disk_work)
-        await self._flushes.settle()
-
-    def _turn_away(self, error: PartitionOffline) -> None:
-        """From now on every request gets `error`, and those that wait get it at once."""
-        self._offline = error
-        for _, _, future in self._committing:
-            if not future.done():
-                future.set_exception(error)
-        self._committing.clear()
-        if self.trace is not None:
-            self.trace.failed(str(error))
-        for listener in tuple(self.commit_listeners):
-            listener()
-        wake_all(self.waiters)
+    def give_up(self, reason: str) -> PartitionOffline:
+        """Nobody can work with what is stored here: the error to raise, now and from now on."""
+        return self.hosted.give_up(reason)
 
 
-def _time_out(future: "asyncio.Future[None]", name: TopicPartition, timeout_ms: int) -> None:
-    if not future.done():
-        future.set_exception(
-            RequestTimedOut(f"{name}: append was not committed within {timeout_ms} ms")
-        )
+def _too_few(leading: Leading) -> str:
+    state = leading.state
+    return f"{len(state.in_sync)} of {state.quorum} replicas that must be in sync are"

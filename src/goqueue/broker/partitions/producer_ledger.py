@@ -22,7 +22,7 @@ from goqueue.state.producers.snapshot import SnapshotCorrupt
 from goqueue.storage.aborted import AbortedTransactions, Seal
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import PartitionLog
-from goqueue.storage.snapshot_files import PRODUCERS, read_snapshots, write_snapshot
+from goqueue.storage.snapshot_files import PRODUCERS
 
 logger = logging.getLogger(__name__)
 
@@ -35,13 +35,16 @@ _NOT_WRITTEN: Final = -1
 
 class ProducerLedger:
     def __init__(
-        self, disk: Disk, log: PartitionLog, producers: PartitionProducers, snapshot_offset: int
+        self, disk: Disk, log: PartitionLog, *, expiration_ms: int, max_producers: int
     ) -> None:
-        self.producers = producers
+        self.producers = PartitionProducers(
+            expiration_ms=expiration_ms, max_producers=max_producers
+        )
         self.aborted = AbortedTransactions(disk, log.path)
-        self._disk = disk
+        self._expiration_ms = expiration_ms
+        self._max_producers = max_producers
         self._log = log
-        self._snapshot_offset = snapshot_offset
+        self._snapshot_offset = _NOT_WRITTEN
 
     @classmethod
     def recover(
@@ -53,16 +56,28 @@ class ProducerLedger:
         max_producers: int = MAX_PRODUCERS,
     ) -> "ProducerLedger":
         """Blocking: bring the state to the end of the log."""
-        producers = PartitionProducers(expiration_ms=expiration_ms, max_producers=max_producers)
+        ledger = cls(disk, log, expiration_ms=expiration_ms, max_producers=max_producers)
+        ledger.rebuild()
+        return ledger
+
+    def rebuild(self) -> None:
+        """Blocking: make the state anew from the newest snapshot and the log after it.
+
+        At the start, and after the log was cut.
+        """
+        log = self._log
+        producers = PartitionProducers(
+            expiration_ms=self._expiration_ms, max_producers=self._max_producers
+        )
         start = log.log_start_offset
         seal: Seal | None = None
-        for offset, content in read_snapshots(
-            disk, log.path, PRODUCERS, log_end=log.log_end_offset
-        ):
+        for offset, content in log.snapshots.read(PRODUCERS, log_end=log.log_end_offset):
             try:
                 seal, state = _unseal(content)
                 producers = PartitionProducers.from_snapshot(
-                    state, expiration_ms=expiration_ms, max_producers=max_producers
+                    state,
+                    expiration_ms=self._expiration_ms,
+                    max_producers=self._max_producers,
                 )
                 start = offset
                 break
@@ -70,16 +85,16 @@ class ProducerLedger:
                 logger.warning(
                     "%s: producer snapshot %d is passed over: %s", log.name, offset, error
                 )
-        ledger = cls(disk, log, producers, start)
-        ledger.aborted.truncate_to(start)
-        is_doubtful = ledger.aborted.is_damaged or seal not in (None, ledger.aborted.seal())
+        self.producers = producers
+        self._snapshot_offset = start
+        self.aborted.truncate_to(start)
+        is_doubtful = self.aborted.is_damaged or seal not in (None, self.aborted.seal())
         if is_doubtful:
-            ledger._rebuild_aborted(start)
-        for header, marker in ledger._batches_from(max(start, log.log_start_offset)):
-            ledger.record(header, marker)
+            self._rebuild_aborted(start)
+        for header, marker in self._batches_from(max(start, log.log_start_offset)):
+            self.record(header, marker)
         if is_doubtful:
-            ledger._seal_anew()
-        return ledger
+            self._seal_anew()
 
     def _rebuild_aborted(self, up_to: int) -> None:
         """Find the aborted transactions below `up_to` in the log itself."""
@@ -116,13 +131,14 @@ class ProducerLedger:
             return None
         self._snapshot_offset = offset
         content = _sealed(self.aborted.seal(), self.producers.snapshot())
+        snapshots = self._log.snapshots
+        cuts = snapshots.cuts
 
         def write() -> None:
             self.aborted.catch_up()
             if durable:
                 self.aborted.sync()
-            folder = self._log.path
-            write_snapshot(self._disk, folder, PRODUCERS, offset, content, durable=durable)
+            snapshots.write(PRODUCERS, offset, content, cuts=cuts, durable=durable)
 
         return write
 

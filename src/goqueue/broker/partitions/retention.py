@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Final, Protocol
 
 from goqueue.broker.own_grants import OwnWork, own_look
-from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.model.groups.messages import OffsetFetch, OffsetFetchResult
 from goqueue.model.rights import DescribableGroup
 
@@ -24,7 +24,7 @@ class CommittedOffsets(Protocol):
 
 
 async def apply_retention_forever(
-    partitions: Iterable[Partition], groups: CommittedOffsets, interval_ms: int
+    partitions: Iterable[HostedPartition], groups: CommittedOffsets, interval_ms: int
 ) -> None:
     """Drop what retention no longer keeps, at a pace that requests do not notice."""
     while True:
@@ -41,7 +41,7 @@ async def apply_retention_forever(
             await asyncio.sleep(taken_seconds * OTHERS_SHARE)
 
 
-async def apply_retention(partition: Partition, groups: CommittedOffsets) -> None:
+async def apply_retention(partition: HostedPartition, groups: CommittedOffsets) -> None:
     archived_offset = await _archived_offset(partition, groups)
     lost_before = partition.log.unarchived_deleted_bytes
     freed_bytes = partition.apply_retention(archived_offset=archived_offset)
@@ -59,7 +59,7 @@ async def apply_retention(partition: Partition, groups: CommittedOffsets) -> Non
         )
 
 
-async def _archived_offset(partition: Partition, groups: CommittedOffsets) -> int | None:
+async def _archived_offset(partition: HostedPartition, groups: CommittedOffsets) -> int | None:
     """How far the group that retention waits for has come; None when it waits for nobody."""
     group = partition.config.retention_archive_group
     if not group:

@@ -26,6 +26,15 @@ class Watched(Protocol):
     waiters: dict[Waiter, None]
 
 
+class Waiters:
+    """`Watched`, and nothing else."""
+
+    __slots__ = ("waiters",)
+
+    def __init__(self) -> None:
+        self.waiters: dict[Waiter, None] = {}
+
+
 class FetchWaiter(Waiter):
     """Waits until enough bytes became readable in any of the watched partitions."""
 

@@ -75,7 +75,7 @@ class MoveTaskRunner:
         """Go on with the tasks that ran when the broker ended, as far as they are for this one."""
         for task in self._tasks().running():
             partition = self._host.hosted.get(task.source, _OWNER)
-            if partition is None or partition.is_led:
+            if partition is None or partition.led is not None:
                 self._run(task)
 
     def partition_led(self, place: TopicPartition) -> None:

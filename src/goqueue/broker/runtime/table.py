@@ -13,20 +13,26 @@ READ_BYTES = 4 * 1024 * 1024
 class StateTable:
     """Grows along the log. Snapshots are tables written down; loading starts from one."""
 
-    def __init__(self, next_offset: int, entries: dict[bytes, bytes]) -> None:
+    def __init__(self, next_offset: int, entries: dict[bytes, bytes], cuts: int) -> None:
+        """`cuts`: see `LogSnapshots`."""
         self.next_offset = next_offset
         self.entries = entries
+        self._cuts = cuts
 
     @classmethod
     def load(cls, log: PartitionLog, *, up_to: int) -> "StateTable":
         """Blocking: the newest snapshot and the log after it."""
+        cuts = log.snapshots.cuts
         snapshot = read_newest_state(
-            log.disk, log.path, log_start=log.log_start_offset, log_end=up_to
+            log.snapshots,
+            log_start=log.log_start_offset,
+            log_end=log.log_end_offset,
+            up_to=up_to,
         )
         if snapshot is None:
-            table = cls(log.log_start_offset, {})
+            table = cls(log.log_start_offset, {}, cuts)
         else:
-            table = cls(snapshot.next_offset, snapshot.entries)
+            table = cls(snapshot.next_offset, snapshot.entries, cuts)
         table.follow(log, up_to=up_to)
         return table
 
@@ -42,8 +48,8 @@ class StateTable:
             self.next_offset = found.next_offset
 
     def save(self, log: PartitionLog) -> None:
-        """Blocking: write this table as a snapshot beside the log."""
-        write_state(log.disk, log.path, self.next_offset, self.entries)
+        """Blocking: write this table as a snapshot beside the log, unless that was cut since."""
+        write_state(log.snapshots, self.next_offset, self.entries, cuts=self._cuts)
 
     def _take(self, data: bytes) -> None:
         entries = self.entries

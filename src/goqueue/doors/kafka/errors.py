@@ -43,6 +43,9 @@ _CODES: Final[Mapping[type[errors.GoQueueError], ErrorCode]] = {
     # Clients ask again until there are enough.
     errors.TooFewBrokers: ErrorCode.coordinator_not_available,
     errors.StateLoading: ErrorCode.coordinator_load_in_progress,
+    errors.NotEnoughReplicas: ErrorCode.not_enough_replicas,
+    errors.NotEnoughReplicasAfterAppend: ErrorCode.not_enough_replicas_after_append,
+    errors.OffsetNotAvailable: ErrorCode.offset_not_available,
     errors.RequestTimedOut: ErrorCode.request_timed_out,
     errors.CorruptBatch: ErrorCode.corrupt_message,
     # Java's producer then splits the batch and sends the parts.

@@ -11,7 +11,7 @@ from goqueue.storage.damage import Gap
 from goqueue.storage.data_directory import FORMAT_FILE, FolderFormat
 from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import DamagedFile, load
-from goqueue.storage.epochs import LeaderEpochs
+from goqueue.storage.epochs import EpochsOfBatches, LeaderEpochs
 from goqueue.storage.partition_files import (
     CHECKPOINT_FILE,
     EPOCHS_FILE,
@@ -20,7 +20,7 @@ from goqueue.storage.partition_files import (
     is_marked_deleted,
 )
 from goqueue.storage.recovery import find_leftovers
-from goqueue.storage.scan import scan
+from goqueue.storage.scan import KnownEpochs, scan
 from goqueue.storage.segment_files import LOG_SUFFIX, SegmentFiles, file_name
 from goqueue.storage.survey import nothing_of, survey
 
@@ -167,7 +167,10 @@ def _check_segments(
     disk: Disk, folder: Path, base_offsets: list[int], end: int, *, is_end_known: bool
 ) -> Iterator[DamagedLog]:
     """All segments, those without gaps among them. `end` is where the log ended, at least."""
-    epochs = read_epochs(disk, folder)
+    stored = read_epochs(disk, folder)
+    # A broker that was killed may have known of epochs that the file lacks.
+    is_complete = is_end_known or not stored.entries
+    epochs = stored if is_complete else EpochsOfBatches(stored, None)
     ends: list[int | None] = [*base_offsets[1:]]
     ends.append(end if is_end_known or (base_offsets and end > base_offsets[-1]) else None)
     for base_offset, next_offset in zip(base_offsets, ends, strict=False):
@@ -175,14 +178,12 @@ def _check_segments(
 
 
 def _check_segment(
-    disk: Disk, folder: Path, base_offset: int, next_offset: int | None, epochs: LeaderEpochs
+    disk: Disk, folder: Path, base_offset: int, next_offset: int | None, epochs: KnownEpochs
 ) -> DamagedLog:
     files = SegmentFiles(disk, folder, base_offset)
     size = disk.stat(files.path()).st_size
     with files.open_log() as file:
-        batches = scan(
-            file, size, base_offset, expected_epoch=epochs.covering, end_offset=next_offset
-        )
+        batches = scan(file, size, base_offset, epochs=epochs, end_offset=next_offset)
         found = survey(batches, base_offset, _INDEX_INTERVAL_BYTES)
         foreign = files.why_foreign(file, size) or files.why_another_version(found, size)
     end = found.next_offset if next_offset is None else next_offset

@@ -57,7 +57,7 @@ async def test_many_messages_are_answered_in_order(
 async def test_a_partition_that_fails_is_told_with_how_many_were_stored(
     client: httpx.AsyncClient, broker: Node, orders: str
 ) -> None:
-    broker.partition(orders, 1)._turn_away(PartitionOffline("disk full"))
+    broker.partition(orders, 1).hosted.go_offline(PartitionOffline("disk full"))
     messages = [{"value": "v", "partition": number % 2} for number in range(5)]
 
     answered = await client.post(f"/topics/{orders}/messages", json={"messages": messages})
