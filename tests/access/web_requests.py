@@ -184,6 +184,9 @@ HTTP: Final[Mapping[tuple[str, str], Makes]] = {
     ("GET", "/traces/messages/{name:str}/{partition:int}/{offset:int}"): _plain(
         f"/traces/messages/{TOPIC}/0/0"
     ),
+    ("GET", "/cluster/state"): _plain("/cluster/state"),
+    ("GET", "/cluster/health"): _plain("/cluster/health"),
+    ("GET", "/cluster/metadata"): _plain("/cluster/metadata"),
     ("GET", "/healthz"): _plain("/healthz"),
     ("GET", "/readyz"): _plain("/readyz"),
     ("GET", "/"): _plain("/"),

@@ -4,6 +4,7 @@ from goqueue.broker.node import Node
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.service.access import Access, Rules
 from goqueue.service.administration import Administration
+from goqueue.service.cluster import ClusterService
 from goqueue.service.delays import DelayService
 from goqueue.service.fifo import FifoService
 from goqueue.service.groups import GroupService
@@ -46,6 +47,7 @@ class BrokerService:
         self.delays = DelayService(node, access)
         self.measuring = MeasuringService(node, access)
         self.tracing = TracingService(node, access)
+        self.cluster = ClusterService(node, access)
         self.administration = Administration(node, access, routing)
 
     @property

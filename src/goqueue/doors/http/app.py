@@ -13,6 +13,7 @@ from litestar.di import NamedDependency, Provide
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
 from goqueue.doors.http import (
+    cluster,
     dead_letters,
     delays,
     documentation,
@@ -63,6 +64,7 @@ ROUTES: Final[Sequence[HTTPRouteHandler]] = (
     *dead_letters.ROUTES,
     *delays.ROUTES,
     *tracing.ROUTES,
+    *cluster.ROUTES,
     *health.ROUTES,
     *metrics.ROUTES,
     *documentation.ROUTES,

@@ -1,0 +1,92 @@
+"""The cluster as a whole: its nodes, how it is doing, all its partitions."""
+
+import asyncio
+from collections.abc import Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+from goqueue.broker.node import Node
+from goqueue.model.caller import Caller
+from goqueue.model.cluster import ClusterHealth, ClusterState, NamedPartition, Trouble
+from goqueue.service.access import Access
+from goqueue.state.cluster_condition import cluster_state, has, health, partitions_of, trouble
+
+# Enough to see what is wrong; the pages of partitions have all of them.
+TROUBLED_LISTED_MAX: Final = 100
+
+
+class PartitionPage(NamedTuple):
+    partitions: Sequence[NamedPartition]
+    has_more: bool
+
+
+class ClusterService:
+    """What is read is one image, which nobody changes: long work is done beside the event loop."""
+
+    def __init__(self, node: Node, access: Access) -> None:
+        self._node = node
+        self._access = access
+
+    async def state(self, caller: Caller) -> ClusterState:
+        self._access.describable_cluster(caller)
+        return await asyncio.to_thread(self._state)
+
+    async def health(self, caller: Caller) -> ClusterHealth:
+        """Counts are of the whole cluster; partitions are listed for those who may know them."""
+        self._access.describable_cluster(caller)
+        image, visible = self._node.image, self._visible(caller)
+
+        def read() -> ClusterHealth:
+            state = self._state()
+            found, reasons = health(state)
+            troubled = (
+                (partition, wrong)
+                for partition in partitions_of(image)
+                if partition.topic in visible and (wrong := trouble(partition.view)) is not None
+            )
+            return ClusterHealth(
+                health=found,
+                reasons=reasons,
+                counts=state.counts,
+                troubled=list(islice(troubled, TROUBLED_LISTED_MAX)),
+            )
+
+        return await asyncio.to_thread(read)
+
+    async def partitions(
+        self,
+        caller: Caller,
+        *,
+        topic: str | None,
+        wrong: Trouble | None,
+        after: tuple[str, int] | None,
+        limit: int,
+    ) -> PartitionPage:
+        """Partitions by topic and number, from the one behind `after` on."""
+        self._access.describable_cluster(caller)
+        image, visible = self._node.image, self._visible(caller)
+        if topic is not None:
+            visible &= {topic}
+
+        def read() -> PartitionPage:
+            wanted = (
+                partition
+                for partition in partitions_of(image)
+                if partition.topic in visible
+                and (after is None or (partition.topic, partition.view.index) > after)
+                and (wrong is None or has(partition.view, wrong))
+            )
+            found = list(islice(wanted, limit + 1))
+            return PartitionPage(found[:limit], len(found) > limit)
+
+        return await asyncio.to_thread(read)
+
+    def _visible(self, caller: Caller) -> set[str]:
+        return {name for name in self._node.image.topics if self._access.sees_topic(caller, name)}
+
+    def _state(self) -> ClusterState:
+        return cluster_state(
+            self._node.image,
+            cluster_id=self._node.cluster_id,
+            store_failure=self._node.metadata_failure,
+        )
