@@ -22,7 +22,7 @@ apt_install = { SUDO=$$([ "$$(id -u)" = 0 ] || echo "sudo -n"); \
 	$$SUDO apt-get install -qq -y $(1) || { $$SUDO apt-get update -qq && $$SUDO apt-get install -qq -y $(1); }; } >/dev/null 2>&1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup hooks run test lint format bench soak soak-damage soak-spark soak-hostile fuzz demo clean sim
+.PHONY: help setup hooks run test lint format bench soak soak-damage soak-spark soak-hostile fuzz demo clean sim cluster soak-cluster
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -67,6 +67,10 @@ bench: $(INSTALLED) ## Measure beside peers; results in bench/results
 
 sim: $(INSTALLED) ## A million simulated clusters that fail in every way, half an hour; can be stopped
 	$(BIN)/python -m tests.sim.replication --seeds 1000000
+
+cluster: $(READY) etcd ## Three brokers and an etcd on this machine (Kafka on 9092-9094, data in ./data/cluster)
+	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[cluster]'
+	@$(BIN)/python -m goqueue.testing.local_cluster $(ARGS)
 
 soak: $(INSTALLED) ## Exactly-once under 100 kills, 5,000 partitions with few open files, some minutes
 	$(BIN)/python -m tests.crash.exactly_once --rounds 100

@@ -15,7 +15,7 @@ from goqueue.metadata.etcd.lease_keeper import LeaseKeeper
 from goqueue.metadata.etcd.store import OPERATIONS_MAX, EtcdStore
 from goqueue.metadata.store import Put
 from goqueue.model.errors import InvalidRequest, MetadataUnavailable
-from tests.etcd_server import EtcdServer, free_ports
+from tests.etcd_server import EtcdServer, free_port
 
 PATIENCE_S = 60
 
@@ -75,7 +75,7 @@ def test_everything_goes_on_when_etcd_comes_back(server: EtcdServer) -> None:
 
 def test_a_member_that_is_down_is_passed_over(server: EtcdServer) -> None:
     async def story() -> None:
-        (nobody,) = free_ports(1)
+        nobody = free_port()
         endpoints = (f"127.0.0.1:{nobody}", server.endpoint)
         async with opened(EtcdAddress(endpoints=endpoints)) as store:
             await store.put("/a", b"1")

@@ -6,8 +6,10 @@
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
 
 `EmbeddedBroker` is a real broker in a thread of this process with its own event loop, data folder
-and ports; `ServerProcess` is one in a process of its own that can be killed. With pytest, the
-fixtures `goqueue_broker` and `goqueue_topic` are there as soon as the package is installed.
+and ports; `ServerProcess` is one in a process of its own that can be killed, `GoQueueCluster` are
+several with an etcd, which can be killed, paused and cut off from each other. With pytest, the
+fixtures `goqueue_broker`, `goqueue_topic` and `goqueue_cluster` are there as soon as the package is
+installed.
 `FaultyDisk` fails on demand what the broker asks of its disk.
 
 Everything is imported on first use: the pytest plugin is loaded by every pytest run on a machine
@@ -20,13 +22,15 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from goqueue.testing.embedded_broker import EmbeddedBroker
     from goqueue.testing.faulty_disk import FaultyDisk
+    from goqueue.testing.server_cluster import GoQueueCluster
     from goqueue.testing.server_process import ServerProcess
 
-__all__ = ["EmbeddedBroker", "FaultyDisk", "ServerProcess"]
+__all__ = ["EmbeddedBroker", "FaultyDisk", "GoQueueCluster", "ServerProcess"]
 
 _MODULES: Final = {
     "EmbeddedBroker": "goqueue.testing.embedded_broker",
     "FaultyDisk": "goqueue.testing.faulty_disk",
+    "GoQueueCluster": "goqueue.testing.server_cluster",
     "ServerProcess": "goqueue.testing.server_process",
 }
 

@@ -1,11 +1,8 @@
 """`goqueue serve` as a child process, for tests that kill it."""
 
-import contextlib
 import json
-import random
 import resource
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,17 +12,11 @@ from types import TracebackType
 from typing import Final, Self
 
 from goqueue.model.errors import GoQueueError
+from goqueue.testing.ports import free_port
 
 START_TIMEOUT_SECONDS: Final = 60.0
 STOP_TIMEOUT_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.005
-
-
-# Below the ports that Linux gives to outgoing connections: while a killed broker is down, one of
-# those could take its port, even a client's own attempt to connect to it.
-_PORTS: Final = range(20_000, 32_000)
-# All of them taken would mean that nearly every port of the machine is.
-_PORT_ATTEMPTS: Final = 100
 
 
 class ServerNotReady(GoQueueError):
@@ -44,6 +35,8 @@ class ServerProcess:
         *options: str,
         environment: dict[str, str] | None = None,
         open_files_max: int | None = None,
+        kafka_port: int | None = None,
+        http_port: int | None = None,
     ) -> None:
         """`options` are passed to `goqueue serve`: `"--set", "num.partitions=1"`.
 
@@ -53,8 +46,8 @@ class ServerProcess:
         self._options = options
         self._environment = environment
         self._open_files_max = open_files_max
-        self._kafka_port = _free_port()
-        self._http_port = _free_port()
+        self._kafka_port = kafka_port or free_port()
+        self._http_port = http_port or free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self.bootstrap_servers = ""
@@ -73,11 +66,22 @@ class ServerProcess:
         """Everything the process wrote, over all its runs."""
         return self._log_path.read_text(errors="replace")
 
+    @property
+    def own_address(self) -> str:
+        """Where it listens, which is not always what it tells its clients."""
+        return f"127.0.0.1:{self._kafka_port}"
+
     def start(self) -> Self:
         """Start the process and return once it is ready."""
+        self.launch()
+        self.wait_ready()
+        return self
+
+    def launch(self) -> None:
+        """Start the process; `wait_ready` waits for it."""
         if self.is_running:
             raise ServerNotReady("the process is running already")
-        ready_file = self._own_folder / "ready.json"
+        ready_file = self._ready_file
         ready_file.unlink(missing_ok=True)
         command = [sys.executable, *self.PROGRAM, "serve", "--data-dir", str(self._data_dir)]
         command += ["--kafka-port", str(self._kafka_port), "--http-port", str(self._http_port)]
@@ -93,12 +97,13 @@ class ServerProcess:
                 # Ctrl-C on the test run ends the tests, which end the broker.
                 start_new_session=True,
             )
-        self._wait_ready(ready_file)
-        return self
 
     def _limit_open_files(self) -> None:
         assert self._open_files_max is not None
         resource.setrlimit(resource.RLIMIT_NOFILE, (self._open_files_max, self._open_files_max))
+
+    def send_signal(self, number: signal.Signals) -> None:
+        self._child.send_signal(number)
 
     def sigterm(self) -> int:
         """Ask for a clean end, wait for it, and return the exit code."""
@@ -152,7 +157,13 @@ class ServerProcess:
     def _log_path(self) -> Path:
         return self._own_folder / "server.log"
 
-    def _wait_ready(self, ready_file: Path) -> None:
+    @property
+    def _ready_file(self) -> Path:
+        return self._own_folder / "ready.json"
+
+    def wait_ready(self) -> None:
+        """Wait for a process that was launched."""
+        ready_file = self._ready_file
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while not ready_file.exists():
             if self._child.poll() is not None:
@@ -179,11 +190,3 @@ class ServerProcess:
             raise ServerNotReady(
                 f"the broker did not end within {STOP_TIMEOUT_SECONDS:g} s of {number.name}"
             ) from None
-
-
-def _free_port() -> int:
-    for port in random.SystemRandom().sample(_PORTS, _PORT_ATTEMPTS):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
-    raise ServerNotReady(f"{_PORT_ATTEMPTS} random ports from {_PORTS.start} on are all in use")

@@ -1,0 +1,26 @@
+"""Ports for child processes that come back to them after a kill."""
+
+import contextlib
+import random
+import socket
+from typing import Final
+
+from goqueue.model.errors import GoQueueError
+
+# Below the ports that Linux gives to outgoing connections: while a killed broker is down, one of
+# those could take its port, even a client's own attempt to connect to it.
+_PORTS: Final = range(20_000, 32_000)
+# All of them taken would mean that nearly every port of the machine is.
+_ATTEMPTS: Final = 100
+
+
+class NoFreePort(GoQueueError):
+    code = "no_free_port"
+
+
+def free_port() -> int:
+    for port in random.SystemRandom().sample(_PORTS, _ATTEMPTS):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise NoFreePort(f"{_ATTEMPTS} random ports from {_PORTS.start} on are all in use")
