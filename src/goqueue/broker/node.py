@@ -380,7 +380,7 @@ class Node:
         for topic in image.topics.values() if all_concerned else changes.topics_reconfigured:
             self.hosted.reconfigure(topic)
         if changes.topics_deleted or _grown(changes):
-            self.groups.topics_changed(image)
+            self.groups.topics_changed()
         if changes.group_configs_changed:
             self.groups.settings_changed()
         if self._cluster is not None:

@@ -768,7 +768,7 @@ def test_others_get_their_turn_while_very_many_queues_are_described(
             await open_queues(broker, "g", "t")
             described, turns = await result_and_turns(queues(broker).describe_all(ANYONE))
             assert len(described) == partitions
-            assert turns > partitions
+            assert turns >= partitions - 1
 
     asyncio.run(scenario())
 
@@ -790,7 +790,7 @@ def test_a_list_of_dead_letters_ends_after_some_megabytes(open_broker: OpenBroke
 def test_others_get_their_turn_while_a_wide_topic_is_looked_through(
     open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("goqueue.pace.SLICE_SECONDS", 0.0)
+    monkeypatch.setattr("goqueue.broker.queues.receiving.SLICE_PARTITIONS", 1)
     partitions = 50
 
     async def scenario() -> None:
@@ -799,6 +799,6 @@ def test_others_get_their_turn_while_a_wide_topic_is_looked_through(
             await open_queues(broker, "g", "t")
             received, turns = await result_and_turns(receive(broker))
             assert received == []
-            assert turns > partitions
+            assert turns >= partitions - 1
 
     asyncio.run(scenario())

@@ -103,6 +103,8 @@ class Groups:
         # Held by the request whose regular expression is held against the topics.
         self._matching = asyncio.Lock()
         self._topics_changed = asyncio.Event()
+        # As the machines know them, and the views that they were made from.
+        self._topics: tuple[Mapping[str, TopicView], Topics] = ({}, Topics())
         # Set by those who keep what share groups acknowledge, and the settings of single groups.
         self.share_member_left: Callable[[str, str], None] | None = None
         self.before_delete: Callable[[DeletableGroup], Awaitable[None]] | None = None
@@ -126,7 +128,7 @@ class Groups:
             stats=self.rebalances,
             clock_ms=self._host.clock_ms,
         )
-        machine.on_topics_changed(topics_of(self._host.image))
+        machine.on_topics_changed(self._topics_now())
         machine.on_group_settings_changed(self.overrides())
         return machine
 
@@ -137,7 +139,7 @@ class Groups:
 
     def _catch_up(self, shard: StateShard[WatchedGroupMachine]) -> None:
         shard.machine.on_group_settings_changed(self.overrides())
-        shard.take(shard.machine.on_topics_changed(topics_of(self._host.image)))
+        shard.take(shard.machine.on_topics_changed(self._topics_now()))
 
     def _perform(self, index: int, effects: Sequence[object]) -> None:
         for effect in effects:
@@ -325,15 +327,24 @@ class Groups:
         for shard in self.state.loaded_shards():
             shard.machine.on_group_settings_changed(overrides)
 
-    def topics_changed(self, image: MetadataImage) -> None:
+    def topics_changed(self) -> None:
         """Subscriptions may now mean other partitions."""
-        shards = self.state.loaded_shards()
-        if not shards:
-            return
-        topics = topics_of(image)
-        for shard in shards:
-            shard.take(shard.machine.on_topics_changed(topics))
+        for shard in self.state.loaded_shards():
+            shard.take(shard.machine.on_topics_changed(self._topics_now()))
         self._topics_changed.set()
+
+    def _topics_now(self) -> Topics:
+        """There may be thousands, of which one has changed: the others are taken over."""
+        before, topics = self._topics
+        views = self._host.image.topics
+        if views is not before:
+            edits: dict[str, TopicInfo | None] = dict.fromkeys(before.keys() - views.keys())
+            edits.update(
+                (name, _info(view)) for name, view in views.items() if before.get(name) is not view
+            )
+            topics = topics.edited(edits)
+            self._topics = views, topics
+        return topics
 
     async def match_topics_forever(self) -> None:
         """Hold regular expressions against new topics, in slices."""
@@ -399,7 +410,8 @@ def _fenced(request: TxnOffsetCommit) -> OffsetCommitResult:
 
 
 def topics_of(image: MetadataImage) -> Topics:
-    return Topics(
-        TopicInfo(topic.name, topic.id, len(topic.partitions), topic.is_internal)
-        for topic in image.topics.values()
-    )
+    return Topics(map(_info, image.topics.values()))
+
+
+def _info(topic: TopicView) -> TopicInfo:
+    return TopicInfo(topic.name, topic.id, len(topic.partitions), topic.is_internal)

@@ -32,7 +32,7 @@ from goqueue.model.queues.receiving import Receive
 from goqueue.model.records import Record
 from goqueue.model.rights import ReadableGroup, ReadableTopic
 from goqueue.model.topics import TopicView
-from goqueue.pace import Pace
+from goqueue.pace import next_slice
 from goqueue.state.queues.machine import QueueMachine
 from goqueue.state.queues.messages import Acquire, Acquired, Limit, Skip
 from goqueue.state.queues.range_set import RangeSet
@@ -50,6 +50,9 @@ RECEIVE_BYTES: Final = 4 * 1024 * 1024
 # Looks of one receive; with this it answers that there is nothing yet, within a second or two, and
 # the next receive goes on from there.
 LOOKS_MAX: Final = 100
+# A topic may have thousands of partitions: others get their turn after a few milliseconds. Counted,
+# not timed: most of the time that a receive takes on a busy broker is that of others.
+SLICE_PARTITIONS: Final = 64
 # How far a FIFO queue looks for more messages of the same group, and for a message whose group has
 # nothing out. SQS Developer Guide, "FIFO delivery logic": it looks through the first 20,000.
 FIFO_SAME_GROUP: Final = 1_000
@@ -189,10 +192,9 @@ class QueueReceiving:
         first = self._turn % len(queues)
         sweep = _Sweep(work)
         failure: GoQueueError | None = None
-        pace = Pace()  # a topic may have thousands of partitions
-        for key, partition in (*queues[first:], *queues[:first]):
-            if pace.is_over:
-                await pace.rest()
+        for count, (key, partition) in enumerate((*queues[first:], *queues[:first])):
+            if count and count % SLICE_PARTITIONS == 0:
+                await next_slice()
             wanted = _acquire(key, partition, request, request.max_messages - len(sweep.found))
             try:
                 if request.in_order:

@@ -52,6 +52,26 @@ class Topics:
     def ids_of(self, names: Iterable[str]) -> frozenset[UUID]:
         return frozenset(self.by_name[name].id for name in names if name in self.by_name)
 
+    def edited(self, edits: Mapping[str, TopicInfo | None]) -> "Topics":
+        """With these by their names, and without those that are None."""
+        after = Topics()
+        by_name, by_id = dict(self.by_name), dict(self.by_id)
+        for name, topic in edits.items():
+            known = by_name.pop(name, None)
+            if known is not None:
+                del by_id[known.id]
+            if topic is not None:
+                by_name[name] = by_id[topic.id] = topic
+        after.by_name, after.by_id = by_name, by_id
+        public = {name for name, topic in edits.items() if topic and not topic.is_internal}
+        after.public_names = self.public_names.difference(edits).union(public)
+        after._before = ref(self)
+        after._changes = _changes(
+            {name: self.by_name[name] for name in edits if name in self.by_name},
+            {name: topic for name, topic in edits.items() if topic is not None},
+        )
+        return after
+
     def changes_since(self, before: "Topics") -> TopicChanges:
         if self._before is None or self._before() is not before:
             self._before = ref(before)
