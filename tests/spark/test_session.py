@@ -73,7 +73,6 @@ def test_an_old_java_on_the_path_is_passed_over(
 
 def test_settings_of_the_session(spark: "SparkSession") -> None:
     conf = spark.conf
-    assert conf.get("spark.sql.python.filterPushdown.enabled") == "true"
     assert conf.get("spark.sql.shuffle.partitions") == "2"
     assert conf.get("spark.driver.bindAddress") == "127.0.0.1"
     assert conf.get("spark.ui.enabled") == "false"

@@ -19,6 +19,7 @@ Read = Callable[..., "DataFrame"]
 
 # Bad input must not hang: an error comes within seconds, even on a loaded machine.
 ERROR_WITHIN_SECONDS = 20
+SPARKS_OWN_PUSHING = "spark.sql.python.filterPushdown.enabled"
 
 
 @pytest.fixture
@@ -144,13 +145,14 @@ def test_transactions(make_topic: MakeTopic, bootstrap: str, read: Read) -> None
     producer.produce(topic, b"3")
     producer.flush(20)
     assert values(read(topic=topic)) == [0, 2]
-    assert values(read(topic=topic, isolation_level="read_uncommitted")) == [0, 1, 2, 3]
+    assert read(topic=topic).count() == 2
+    uncommitted = read(topic=topic, isolation_level="read_uncommitted")
+    assert values(uncommitted) == [0, 1, 2, 3]
+    assert uncommitted.count() == 4
     producer.abort_transaction(20)
 
 
-def test_filters_narrow_what_is_read(
-    make_topic: MakeTopic, send: Send, read: Read, spark: "SparkSession"
-) -> None:
+def test_filters_narrow_what_is_read(make_topic: MakeTopic, send: Send, read: Read) -> None:
     topic = make_topic(2, retention_ms="-1")
     base_ms = 1_700_000_000_000
     send(
@@ -174,11 +176,66 @@ def test_filters_narrow_what_is_read(
     assert values(rows.where("key = X'6C617465'")) == [40]
     assert values(read(topic=topic, key_format="string").where("key in ('late', 'x')")) == [40]
     assert rows.where(f"topic = 'other-than-{topic}'").count() == 0
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
+
+
+@pytest.mark.parametrize("spark_pushes_too", ["false", "true"])
+def test_conditions_of_one_query_are_not_those_of_another(
+    make_topic: MakeTopic, send: Send, read: Read, spark: "SparkSession", spark_pushes_too: str
+) -> None:
+    topic = make_topic(1)
+    send(topic, numbers(40))
+    spark.conf.set(SPARKS_OWN_PUSHING, spark_pushes_too)
     try:
-        assert values(read(topic=topic).where("offset = 3")) == [6, 7]
+        rows = read(topic=topic)
+        assert values(rows.where("offset < 2")) == [0, 1]
+        assert values(rows) == list(range(40))
+        assert rows.count() == 40
+        ends = rows.where("offset < 2").union(rows.where("offset >= 38"))
+        assert values(ends) == [0, 1, 38, 39]
+        both = rows.where("offset < 9").join(rows.where("offset > 7"), "offset")
+        assert [row["offset"] for row in both.select("offset").collect()] == [8]
     finally:
-        spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+        spark.conf.unset(SPARKS_OWN_PUSHING)
+
+
+def test_a_query_reads_the_columns_that_it_uses(
+    make_topic: MakeTopic, send: Send, read: Read, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = make_topic(2)
+    send(topic, [{"key": b"%d" % n, "value": b"%d" % n, "partition": n % 2} for n in range(10)])
+    rows = read(topic=topic, includeHeaders="true")
+    assert sorted(bytes(row["key"]) for row in rows.select("key").collect()) == numbers(10)
+    assert [row["offset"] for row in rows.where("key = X'33'").select("offset").collect()] == [1]
+    assert rows.selectExpr("sum(offset)", "count(DISTINCT topic)").first() == (20, 1)
+    assert [
+        tuple(row) for row in rows.groupBy("partition").count().orderBy("partition").collect()
+    ] == [(0, 5), (1, 5)]
+    assert columns_read(rows.select("value"), capsys) == ["value"]
+    assert columns_read(rows.where("offset < 3").select("key"), capsys) == ["key", "offset"]
+    assert columns_read(rows.groupBy().count(), capsys) == ["partition"]
+    assert columns_read(rows, capsys) == rows.columns
+
+
+def columns_read(rows: "DataFrame", capsys: pytest.CaptureFixture[str]) -> list[str]:
+    capsys.readouterr()
+    rows.explain()
+    scan = re.search(r"BatchScan goqueue\[([^]]*)\]", capsys.readouterr().out)
+    assert scan is not None
+    return re.findall(r"(\w+)#", scan[1])
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_rows_are_counted_where_a_range_ends_within_a_batch(
+    make_topic: MakeTopic, send: Send, read: Read, compression: str
+) -> None:
+    topic = make_topic(1)
+    for _ in range(3):
+        send(topic, numbers(100), **{"linger.ms": 100, "compression.type": compression})
+    rows = read(topic=topic, minPartitions=7)
+    assert rows.count() == 300
+    assert rows.where("offset >= 50 and offset < 260").count() == 210
+    assert rows.where("timestamp > timestamp '2020-01-01 00:00:00'").count() == 300
+    assert read(topic=topic, columns="key,value").count() == 300
 
 
 def refused(load: Callable[[], Any], words: str) -> None:

@@ -37,10 +37,10 @@ class GoQueueSource(DataSource):
         return row_schema(options.columns, field_types(options, plan_fields(options)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from goqueue.spark.source.filter_bounds import filters_are_pushed
+        from goqueue.spark.source.filter_bounds import PUSHES_FILTERS
         from goqueue.spark.source.reader import BatchReader, FilteringBatchReader
 
-        kind = FilteringBatchReader if filters_are_pushed() else BatchReader
+        kind = FilteringBatchReader if PUSHES_FILTERS in self.options else BatchReader
         return kind(*self._reading(schema, streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's)
@@ -75,6 +75,8 @@ class GoQueueSource(DataSource):
         return options, RowReading(options=options, schema=schema, plans=plans)
 
     def _source_options(self, *, streaming: bool | None) -> "SourceOptions":
+        from goqueue.spark.source.filter_bounds import PUSHES_FILTERS
         from goqueue.spark.source.options import parse_source_options
 
-        return parse_source_options(self.options, streaming=streaming)
+        given = {name: text for name, text in self.options.items() if name != PUSHES_FILTERS}
+        return parse_source_options(given, streaming=streaming)

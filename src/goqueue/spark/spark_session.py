@@ -14,14 +14,13 @@ from goqueue.model.errors import GoQueueError
 from goqueue.spark.archive.object_store import spark_settings
 from goqueue.spark.java_home import find_java_home
 from goqueue.spark.shipping.worker_package import FOLDER, WORKER_PYTHON, check_package
+from goqueue.spark.worker_python import worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
 _CONNECT_SCHEME: Final = "sc://"
-# Filters on offset, partition and timestamp reach the broker's indexes.
-_EVERYWHERE: Final = {"spark.sql.python.filterPushdown.enabled": "true"}
 # For one machine: reachable from itself only, no port for a web page that nobody asked for, few
 # shuffle partitions, for each is a task, and rows from Python by Unix sockets (four times as fast
 # as loopback here).
@@ -48,8 +47,8 @@ class NoConnect(GoQueueError):
     code = "no_spark_connect"
 
 
-# Sessions that have the listener already: Spark hands out the same session again.
-_publishing_lag: "WeakSet[SparkSession]" = WeakSet()
+# Sessions that have listener and rule already: Spark hands out the same session again.
+_prepared: "WeakSet[SparkSession]" = WeakSet()
 
 
 def session(
@@ -69,6 +68,7 @@ def session(
     """
     from pyspark.sql import SparkSession
 
+    from goqueue.spark.pushdown.rule import push_down
     from goqueue.spark.query_lag import LagPublisher
     from goqueue.spark.shipping.worker_check import check_workers
 
@@ -89,20 +89,21 @@ def session(
         else:
             _check_connect_answers(remote)
         builder = builder.remote(remote)
-        defaults: dict[str, str] = dict(_EVERYWHERE)
+        defaults: dict[str, str] = {}
     else:
         master = master or settings.pop("spark.master", "local[*]")
         builder = builder.master(master)
-        defaults = _EVERYWHERE | (_LOCAL if _is_local(master) else {})
+        defaults = dict(_LOCAL) if _is_local(master) else {}
         _prepare_environment(is_local=_is_local(master))
         defaults |= _worker_python(settings, shipped) | spark_settings(settings)
     for name, text in (defaults | settings).items():
         builder = builder.config(name, text)
     # Spark finds the source by the package `pyspark_goqueue`.
     spark = builder.getOrCreate()
-    if spark not in _publishing_lag:
-        _publishing_lag.add(spark)
+    if spark not in _prepared:
+        _prepared.add(spark)
         if remote is None:
+            push_down(spark)
             spark.streams.addListener(LagPublisher())
             if not _is_local(spark.sparkContext.master or ""):
                 _stop_unless_fit(spark, check_workers)
@@ -201,8 +202,10 @@ def _prepare_environment(*, is_local: bool) -> None:
         os.environ["JAVA_HOME"] = str(java_home)
     if is_local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # Workers must find the packages that the driver has.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    ours = worker_python()
+    if os.environ.get("PYSPARK_PYTHON") in (None, ours):
+        # Workers must find the packages that the driver has. Those elsewhere have no such script.
+        os.environ["PYSPARK_PYTHON"] = ours if is_local else sys.executable
 
 
 def _setting_name(name: str) -> str:

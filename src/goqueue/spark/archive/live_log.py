@@ -25,7 +25,7 @@ from goqueue.spark.archive.rows import with_fields
 from goqueue.spark.archive.table import RECORD_COLUMNS, next_offsets, open_archive
 from goqueue.spark.plain_errors import plain_errors
 from goqueue.spark.source.field_decoding import FieldPlan
-from goqueue.spark.source.filter_bounds import filters_are_pushed
+from goqueue.spark.source.filter_bounds import PUSHES_FILTERS
 from goqueue.spark.source.log_position import LogPosition, PositionKind
 from goqueue.spark.source.options import SourceOptions
 from goqueue.spark.source.range_planning import log_ends
@@ -82,9 +82,9 @@ class LiveLogSource(DataSource):
     def schema(self) -> StructType:
         return self._live().schema
 
-    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 (it is known)
-        kind = _FilteringLiveReader if filters_are_pushed() else _LiveReader
-        return kind(self._live())
+    def reader(self, schema: StructType) -> DataSourceReader:
+        kind = _FilteringLiveReader if PUSHES_FILTERS in self.options else _LiveReader
+        return kind(self._live(), schema.names)
 
     def _live(self) -> LiveLog:
         found = pickle.loads(base64.b64decode(self.options[_LOG]))
@@ -100,10 +100,11 @@ def live_frame(spark: "SparkSession", live: LiveLog) -> "DataFrame":
 
 @plain_errors
 class _LiveReader(BatchReader):
-    def __init__(self, live: LiveLog) -> None:
+    def __init__(self, live: LiveLog, columns: Sequence[str]) -> None:
         reading = RowReading(options=live.options, schema=live.record_schema, plans={})
         super().__init__(live.options, reading)
         self._live = live
+        self._columns = list(columns)
 
     def partitions(self) -> Sequence[InputPartition]:
         with LogCluster(self._live.options.bootstrap_servers) as cluster:
@@ -138,7 +139,7 @@ class _LiveReader(BatchReader):
             if isinstance(partition.value, ArchivedRange)
             else self._from_log(partition.value)
         )
-        return self._typed(records)
+        return (batch.select(self._columns) for batch in self._typed(records))
 
     def _from_log(self, wanted: LogRange) -> "Iterator[pa.RecordBatch]":
         rest = wanted
@@ -219,4 +220,4 @@ class _LiveReader(BatchReader):
 
 
 class _FilteringLiveReader(FilteringBatchReader, _LiveReader):
-    """Only for sessions that push filters."""
+    """For a scan that shares its plan with no other."""

@@ -1,1 +1,5 @@
 """Reading topics into Spark."""
+
+from goqueue.spark.worker_imports import import_kio_alone
+
+import_kio_alone()

@@ -1,6 +1,7 @@
 """Records as Arrow record batches, column by column, without Python per record."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -8,6 +9,7 @@ import pyarrow as pa
 
 from goqueue.client.log_ranges import LogRange
 from goqueue.client.log_reader import FetchedBatches
+from goqueue.model.batch import BatchHeader
 from goqueue.model.errors import CorruptBatch
 from goqueue.model.settings import INT64_MAX
 from goqueue.spark.source import record_scan
@@ -17,6 +19,9 @@ from goqueue.spark.source.filter_bounds import NO_BOUNDS, FilterBounds
 
 # About what one fetch holds of small records. With 10,000 Spark spends a fifth more on them.
 ROWS_PER_BATCH: Final = 32_768
+
+# The same in every row of a partition.
+_CONSTANT: Final = frozenset({"topic", "partition"})
 
 Column: TypeAlias = "pa.Array[Any]"
 # A column of bytes -> the column that users see; the rows' offsets are for its messages.
@@ -37,10 +42,17 @@ class RowMaker:
         self._wanted = wanted
         self._decoders = decoders
         self._filter = _RecordFilter(wanted, bounds)
+        # Such as for count(): rows are counted by the headers of the batches.
+        self._needs_no_record = _CONSTANT.issuperset(schema.names) and not bounds.chooses_records
         self._topic = pa.repeat(pa.scalar(wanted.topic, pa.string()), ROWS_PER_BATCH)
         self._partition = pa.repeat(pa.scalar(wanted.partition, pa.int32()), ROWS_PER_BATCH)
 
     def rows(self, fetched: FetchedBatches) -> Iterator[pa.RecordBatch]:
+        if self._needs_no_record:
+            whole = [batch for batch in fetched.batches if self._is_whole(batch.header)]
+            yield from self._constant_rows(sum(batch.header.record_count for batch in whole))
+            rest = [batch for batch in fetched.batches if not self._is_whole(batch.header)]
+            fetched = replace(fetched, batches=rest)
         for group in section_groups(fetched):
             cursor = np.zeros(record_scan.CURSOR_PLACES, np.int64)
             while cursor[record_scan.CURSOR_BATCH] < len(group.batches):
@@ -55,12 +67,27 @@ class RowMaker:
                     columns = [self._column(field, scanned) for field in self._schema]
                     yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
+    def _is_whole(self, header: BatchHeader) -> bool:
+        """All of its records are wanted."""
+        return (
+            self._wanted.start <= header.base_offset
+            and header.last_offset < self._wanted.end
+            and header.record_count >= 0
+        )
+
+    def _constant_rows(self, count: int) -> Iterator[pa.RecordBatch]:
+        for start in range(0, count, ROWS_PER_BATCH):
+            size = min(ROWS_PER_BATCH, count - start)
+            columns = [self._constant(field.name, size) for field in self._schema]
+            yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _constant(self, name: str, count: int) -> Column:
+        return (self._topic if name == "topic" else self._partition)[:count]
+
     def _column(self, field: "pa.Field[Any]", scanned: "_ScannedRows") -> Column:
         match field.name:
-            case "topic":
-                return self._topic[: scanned.count]
-            case "partition":
-                return self._partition[: scanned.count]
+            case "topic" | "partition":
+                return self._constant(field.name, scanned.count)
             case "offset":
                 return scanned.numbers(record_scan.OFFSETS, field.type)
             case "timestamp":

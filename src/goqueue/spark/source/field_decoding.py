@@ -5,7 +5,7 @@ schema it was written with, whose id stands before its payload: a zero byte and 
 https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/#wire-format
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -120,12 +120,17 @@ class FieldPlan:
         return read_known
 
 
-def plan_fields(options: SourceOptions) -> dict[str, FieldPlan]:
-    """The fields that the registry describes; asks it for their schemas."""
+def plan_fields(
+    options: SourceOptions, columns: Container[str] | None = None
+) -> dict[str, FieldPlan]:
+    """The fields that the registry describes; asks it for their schemas.
+
+    Of `columns` only: a query need not want all that its frame has.
+    """
     wanted = {
         name: given
         for name, given in (("key", options.key), ("value", options.value))
-        if given.needs_registry and name in options.columns
+        if given.needs_registry and name in options.columns and (columns is None or name in columns)
     }
     if not wanted:
         return {}
@@ -163,9 +168,9 @@ def plan_columns(options: SourceOptions, schema: StructType) -> dict[str, FieldP
 
     The registry may have newer versions since: then it is the version that has these columns.
     """
-    plans = plan_fields(options)
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
-    return {name: _with_columns(plan, types[name]) for name, plan in plans.items() if name in types}
+    plans = plan_fields(options, types)
+    return {name: _with_columns(plan, types[name]) for name, plan in plans.items()}
 
 
 def _with_columns(plan: FieldPlan, wanted: str) -> FieldPlan:

@@ -7,7 +7,6 @@ against each record before it becomes a row.
 """
 
 import datetime
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -25,21 +24,12 @@ from pyspark.sql.datasource import (
 
 from goqueue.model.settings import INT64_MAX
 
-_PUSHING_WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
+# An option that `goqueue.spark.pushdown` gives to a scan with filters: nobody else uses its plan.
+PUSHES_FILTERS: Final = "goqueue.pushes.filters"
 # Keys are compared one by one.
 _MAX_KEYS: Final = 64
 _MILLISECOND: Final = datetime.timedelta(milliseconds=1)
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-
-
-def filters_are_pushed() -> bool:
-    """Whether this process plans a query whose session allows pushing filters.
-
-    Spark fails a query whose reader takes filters in a session that does not allow it, and tells a
-    reader nothing of the session. It starts this worker only where it is allowed.
-    """
-    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return _PUSHING_WORKER in sys.modules or getattr(spec, "name", None) == _PUSHING_WORKER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +50,11 @@ class FilterBounds:
         return (self.topics is None or topic in self.topics) and (
             self.partitions is None or partition in self.partitions
         )
+
+    @property
+    def chooses_records(self) -> bool:
+        """By more than their offsets, which are in the ranges."""
+        return not (self.since_ms is None and self.until_ms is None and self.keys is None)
 
 
 NO_BOUNDS: Final = FilterBounds()
