@@ -1,19 +1,16 @@
-"""Typed columns beside Spark's own functions on our binary column, in turns.
+"""Typed columns beside Spark's own functions on our binary column.
 
-`python -m bench.spark.typed_reading`. Records carry a schema's id as Confluent's serialisers write
-it; Spark's functions get the bytes behind it. Both make the same columns and go to the no-op sink.
+Records carry a schema's id as Confluent's serialisers write it; Spark's functions get the bytes
+behind it. Both make the same columns and go to the no-op sink. There is no `from_protobuf` for
+this Spark: Protobuf is measured beside the decoder of single records, which reads the same payloads
+where the schema has one list more.
 """
 
-import argparse
 import io
 import json
-import statistics
 import struct
-import tempfile
 import time
 from collections.abc import Callable
-from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import fastavro
@@ -22,13 +19,11 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 import goqueue.spark
-from bench.artifacts import ROOT, Missing
+from bench.artifacts import Missing
 from bench.bars import MET, NOT_MEASURED, NOT_MET, Bar
-from bench.brokers.goqueue import GoQueue
-from bench.machine import describe_machine, keep_to_two_cores, load_average
-from bench.report import render_bars
 from bench.rounds import say
 from bench.spark.connector_jars import AVRO_VERSION, avro_jars
+from bench.spark.findings import Findings, Given, share, table
 from bench.spark.turns import Times, take_turns
 from goqueue.client.http_address import find_http_url
 from goqueue.client.http_api import HttpApi
@@ -36,9 +31,14 @@ from goqueue.client.http_api import HttpApi
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-RESULTS: Final = ROOT / "bench" / "results"
+AVRO: Final = "avro"
+JSON: Final = "json"
+PROTOBUF: Final = "protobuf"
+KINDS: Final = (AVRO, JSON, PROTOBUF)
+BY_RECORD: Final = "record by record"
 PARTITIONS: Final = 4
 _FRAME_BYTES: Final = 5
+_FIRST_MESSAGE: Final = b"\0"
 # Records are made from as many different ones: making each anew would take longer than sending it.
 _DIFFERENT: Final = 10_000
 
@@ -65,6 +65,18 @@ JSON_SCHEMA: Final = {
         "quantity": {"type": "integer"},
     },
 }
+_MESSAGE: Final = """syntax = "proto3";
+message Order {
+  int64 id = 1;
+  string customer = 2;
+  double amount = 3;
+  bool is_new = 4;
+  optional string note = 5;
+  int32 quantity = 6;
+"""
+PROTOBUF_SCHEMA: Final = _MESSAGE + "}"
+PROTOBUF_WITH_LIST: Final = _MESSAGE + "  repeated string more = 7;\n}"
+_WITH_LIST: Final = "protobuf-with-list"
 _JSON_COLUMNS: Final = (
     "id BIGINT, customer STRING, amount DOUBLE, is_new BOOLEAN, note STRING, quantity BIGINT"
 )
@@ -81,6 +93,40 @@ def _order(number: int) -> dict[str, Any]:
     }
 
 
+def _as_avro() -> Callable[[dict[str, Any]], bytes]:
+    parsed = fastavro.parse_schema(AVRO_SCHEMA)
+
+    def encode(order: dict[str, Any]) -> bytes:
+        stream = io.BytesIO()
+        fastavro.schemaless_writer(stream, parsed, order)
+        return stream.getvalue()
+
+    return encode
+
+
+def _as_protobuf(order: dict[str, Any]) -> bytes:
+    """By hand, for no message class is generated here: numbers here are small and not negative."""
+    customer, note = order["customer"].encode(), (order["note"] or "").encode()
+    return b"".join(
+        [
+            b"\x08" + _varint(order["id"]),
+            b"\x12" + _varint(len(customer)) + customer,
+            b"\x19" + struct.pack("<d", order["amount"]),
+            b"\x20" + _varint(int(order["is_new"])),
+            b"\x2a" + _varint(len(note)) + note if note else b"",
+            b"\x30" + _varint(order["quantity"]),
+        ]
+    )
+
+
+def _varint(number: int) -> bytes:
+    found = bytearray()
+    while number >= 128:
+        found.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*found, number])
+
+
 class TypedContest:
     def __init__(self, bootstrap_servers: str, rows: int) -> None:
         self._servers = bootstrap_servers
@@ -94,30 +140,39 @@ class TypedContest:
             self.has_from_avro = False
         self.spark: SparkSession = goqueue.spark.session("bench", "local[2]", **settings)
 
-    def fill(self) -> None:
-        parsed = fastavro.parse_schema(AVRO_SCHEMA)
-
-        def as_avro(order: dict[str, Any]) -> bytes:
-            stream = io.BytesIO()
-            fastavro.schemaless_writer(stream, parsed, order)
-            return stream.getvalue()
-
-        self._fill("avro", AVRO_SCHEMA, as_avro)
-        self._fill("json", JSON_SCHEMA, lambda order: json.dumps(order).encode())
+    def fill(self, kind: str) -> None:
+        match kind:
+            case "avro":
+                self._fill(AVRO, AVRO, json.dumps(AVRO_SCHEMA), _as_avro())
+            case "json":
+                schema = json.dumps(JSON_SCHEMA)
+                self._fill(JSON, JSON, schema, lambda order: json.dumps(order).encode())
+            case _:
+                self._fill(PROTOBUF, PROTOBUF, PROTOBUF_SCHEMA, _as_protobuf)
+                self._fill(_WITH_LIST, PROTOBUF, PROTOBUF_WITH_LIST, _as_protobuf)
 
     def contestants(self, kind: str) -> dict[str, Callable[[], float]]:
         found = {f"value.format={kind}": lambda: self._run(self._typed(kind))}
-        if kind == "json" or self.has_from_avro:
-            found[f"from_{kind}"] = lambda: self._run(self._by_spark(kind))
+        if self._has_other(kind):
+            name = BY_RECORD if kind == PROTOBUF else f"from_{kind}"
+            found[name] = lambda: self._run(self._other(kind))
         return found
+
+    def _has_other(self, kind: str) -> bool:
+        return kind != AVRO or self.has_from_avro
+
+    def _other(self, kind: str) -> "DataFrame":
+        if kind == PROTOBUF:
+            return self._topic(_WITH_LIST, **{"value.format": PROTOBUF})
+        return self._by_spark(kind)
 
     def check(self, kind: str) -> None:
         """Both make the same of the same."""
         columns = ("value.id", "value.customer", "value.amount", "value.note", "value.quantity")
         sums = ("count(1)", "sum(id)", "sum(amount)", "sum(quantity)", "count(note)")
         frames = [self._typed(kind)]
-        if kind == "json" or self.has_from_avro:
-            frames.append(self._by_spark(kind))
+        if self._has_other(kind):
+            frames.append(self._other(kind))
         found = {str(each.select(*columns).selectExpr(*sums).collect()[0]) for each in frames}
         assert len(found) == 1, found
 
@@ -145,17 +200,19 @@ class TypedContest:
         return reader.option("columns", "value").options(**options).load(f"typed-{kind}")
 
     def _fill(
-        self, kind: str, schema: dict[str, Any], encode: Callable[[dict[str, Any]], bytes]
+        self, name: str, kind: str, schema: str, encode: Callable[[dict[str, Any]], bytes]
     ) -> None:
-        topic = f"typed-{kind}"
+        topic = f"typed-{name}"
         registry = HttpApi(find_http_url(self._servers))
         registered = registry.post(
             "subjects",
             f"{topic}-value",
             "versions",
-            body={"schema": json.dumps(schema), "schemaType": kind.upper()},
+            body={"schema": schema, "schemaType": kind.upper()},
         )
         frame = struct.pack(">bi", 0, registered["id"])
+        if kind == PROTOBUF:
+            frame += _FIRST_MESSAGE
         values = [frame + encode(_order(number)) for number in range(_DIFFERENT)]
         admin = AdminClient({"bootstrap.servers": self._servers})
         admin.create_topics([NewTopic(topic, PARTITIONS)])[topic].result()
@@ -179,74 +236,29 @@ class TypedContest:
         assert producer.flush(120) == 0, "the broker did not take all rows"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.spark.typed_reading", description=__doc__
+def measure(given: Given) -> Findings:
+    contest = TypedContest(given.bootstrap_servers, given.rows)
+    found: dict[str, Times] = {}
+    for kind in given.kinds:
+        contest.fill(kind)
+        contest.check(kind)
+        found[kind] = take_turns(contest.contestants(kind), given.rounds)
+    version = contest.spark.version
+    contest.spark.stop()
+    return Findings(
+        title=f"Spark reads {given.rows:,} typed records",
+        versions=f"Spark {version}, from_avro {AVRO_VERSION}",
+        conditions=f"Records of six fields, {PARTITIONS} partitions, the value alone to the no-op "
+        "sink",
+        tables=[line for kind, times in found.items() for line in table(kind, times, given.rows)],
+        bars=[_bar(kind, times) for kind, times in found.items()],
     )
-    parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--save", action="store_true", help="keep the table in bench/results")
-    given = parser.parse_args()
-    keep_to_two_cores()
-    machine = describe_machine()
-    started_at = datetime.now().astimezone()
-    broker = GoQueue()
-    with tempfile.TemporaryDirectory(prefix="bench-spark-typed-") as folder:
-        broker.start(Path(folder))
-        try:
-            contest = TypedContest(f"127.0.0.1:{broker.port}", given.rows)
-            contest.fill()
-            found: dict[str, Times] = {}
-            for kind in ("avro", "json"):
-                contest.check(kind)
-                found[kind] = take_turns(contest.contestants(kind), given.rounds)
-            version = contest.spark.version
-            contest.spark.stop()
-        finally:
-            broker.stop()
-    text = "\n".join(
-        [
-            f"# Spark reads {given.rows:,} typed records, {started_at:%Y-%m-%d %H:%M}",
-            "",
-            f"{machine.processor}, {machine.cores_used} cores shared by broker, Spark (local[2]) "
-            f"and its workers, Linux {machine.kernel}, Python {machine.python}, Spark {version}, "
-            f"from_avro {AVRO_VERSION}. GoQueue {broker.version()} as it starts "
-            "(fsync.policy=interval). Load average "
-            f"{machine.load_average_before} before the run (above 0.5 the machine was not quiet), "
-            f"{load_average()} at its end.",
-            "",
-            f"Records of six fields, {PARTITIONS} partitions, {given.rounds} rounds after one to "
-            "warm up, contestants in turns, the value alone to the no-op sink. Rows/s: median, "
-            "lowest and highest round.",
-            "",
-            *(line for kind, times in found.items() for line in _table(kind, times, given.rows)),
-            *render_bars([_bar(kind, times) for kind, times in found.items()]),
-            "",
-        ]
-    )
-    print(text)
-    if given.save:
-        path = RESULTS / f"{started_at:%Y-%m-%d-%H%M}-spark-typed.md"
-        path.write_text(text)
-        say(f"written: {path}")
-
-
-def _table(kind: str, times: Times, rows: int) -> list[str]:
-    lines = [f"| {kind} | rows/s | lowest | highest |", "|---|---|---|---|"]
-    for name, seconds in times.items():
-        rates = (rows / each for each in (statistics.median(seconds), max(seconds), min(seconds)))
-        lines.append(f"| {name} | {' | '.join(f'{rate:,.0f}' for rate in rates)} |")
-    return [*lines, ""]
 
 
 def _bar(kind: str, times: Times) -> Bar:
-    name, wanted = f"{kind}, of from_{kind}", "at least 1.00"
-    if f"from_{kind}" not in times:
+    other = BY_RECORD if kind == PROTOBUF else f"from_{kind}"
+    name, wanted = f"{kind}, of {other}", "at least 1.00"
+    if other not in times:
         return Bar(name, wanted, "none to be had", NOT_MEASURED)
-    pairs = zip(times[f"from_{kind}"], times[f"value.format={kind}"], strict=True)
-    share = statistics.median(theirs / ours for theirs, ours in pairs)
-    return Bar(name, wanted, f"{share:.2f}", MET if share >= 1 else NOT_MET)
-
-
-if __name__ == "__main__":
-    main()
+    reached = share(times, f"value.format={kind}", other)
+    return Bar(name, wanted, f"{reached:.2f}", MET if reached >= 1 else NOT_MET)
