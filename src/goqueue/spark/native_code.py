@@ -12,6 +12,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -26,8 +27,24 @@ def native(function: Function) -> Function:
     try:
         compiled = njit(cache=True, **how)(function)
     except RuntimeError:  # no folder to keep it in
-        compiled = njit(**how)(function)
+        return cast(Function, njit(**how)(function))
+    # Numba holds kept code against the function's own file, but what a function calls in others is
+    # compiled into it.
+    kept = compiled._cache._cache_file
+    kept._source_stamp = kept._source_stamp, sources_stamp()
     return cast(Function, compiled)
+
+
+@cache
+def sources_stamp(package: Path = Path(__file__).parent) -> str:
+    """Changes with every file that has such functions."""
+    found = hashlib.sha256()
+    for pattern in ("native_*.py", "source/**/*.py", "sink/*.py"):
+        for path in sorted(package.glob(pattern)):
+            content = path.read_bytes()
+            if b"@native" in content:
+                found.update(content)
+    return found.hexdigest()
 
 
 def load_compiled(source: str, load: Callable[[], object]) -> None:
@@ -51,7 +68,7 @@ def _note_of(source: str) -> Path | None:
     folder = Path(tempfile.gettempdir()) / f"goqueue-compiled-{os.getuid()}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        state = f"{source} {Path(source).stat().st_mtime_ns}"
+        state = f"{source} {Path(source).stat().st_mtime_ns} {sources_stamp()}"
         # Another user may have made it first, to mislead: the worst would be compiling twice, or
         # waiting for a lock that somebody else holds.
         if folder.is_symlink() or folder.stat().st_uid != os.getuid():
