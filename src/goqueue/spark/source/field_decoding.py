@@ -86,7 +86,11 @@ class FieldPlan:
             schemas,
             skip_undecodable=self.skip_undecodable,
         )
-        from goqueue.spark.source.columnar.formats import avro_decoder, json_decoder
+        from goqueue.spark.source.columnar.formats import (
+            avro_decoder,
+            json_decoder,
+            protobuf_decoder,
+        )
 
         match self.format:
             case "avro":
@@ -94,6 +98,8 @@ class FieldPlan:
             # Who stops at newer schemas looks at the schema of each record.
             case "json" if self.evolution != STOP:
                 return json_decoder(arrow_type, by_row)
+            case "protobuf":
+                return protobuf_decoder(self.chosen, self.message, arrow_type, schemas, by_row)
         return by_row
 
     def _reader(self, schemas: WriterSchemas) -> Callable[[bytes, int], Any]:

@@ -25,15 +25,20 @@ class Program(Protocol):
 
 
 class ColumnDecoder:
-    """Programs are made when a schema's id is first met; `by_row` reads what they cannot."""
+    """Programs are made when a schema's id is first met; `by_row` reads what they cannot.
+
+    `read_rows` is the compiled function that follows them, over a table of `framed_payloads`.
+    """
 
     def __init__(
         self,
         column: ColumnMemory,
+        read_rows: Callable[[int], int],
         program_of: Callable[[int], Program],
         by_row: "FieldDecoder",
     ) -> None:
         self._column = column
+        self._read_rows = read_rows
         self._program_of = program_of
         self._by_row = by_row
         self._programs: dict[int, Program | None] = {}
@@ -56,7 +61,7 @@ class ColumnDecoder:
             programs = self._program_table()
             table[frames.PROGRAMS] = programs.ctypes.data
             table[frames.PROGRAM_COUNT] = len(programs)
-            ended = frames.read_avro_rows(table.ctypes.data)
+            ended = self._read_rows(table.ctypes.data)
             if ended == frames.DONE:
                 break
             if ended == frames.BROKEN or not self._learn(int(table[frames.SCHEMA_ID])):

@@ -52,7 +52,7 @@ def is_null(table: int, row: int) -> bool:
 
 
 @native
-def _program_of(table: int, schema_id: int) -> int:
+def program_for(table: int, schema_id: int) -> int:
     """Its address in the table of programs, or 0."""
     programs = word_at(table, PROGRAMS)
     for index in range(word_at(table, PROGRAM_COUNT)):
@@ -63,7 +63,7 @@ def _program_of(table: int, schema_id: int) -> int:
 
 
 @native
-def _schema_id(start: int) -> int:
+def schema_id_at(start: int) -> int:
     return (
         (load8(start + 1) << 24)
         | (load8(start + 2) << 16)
@@ -87,8 +87,8 @@ def read_avro_rows(table: int) -> int:
             end = content + load32(ends + row * 4 + 4)
             if end - position < FRAME_BYTES or load8(position) != 0:
                 return BROKEN
-            schema_id = _schema_id(position)
-            program = _program_of(table, schema_id)
+            schema_id = schema_id_at(position)
+            program = program_for(table, schema_id)
             if program == 0:
                 put_word(table, SCHEMA_ID, schema_id)
                 return NO_PROGRAM
