@@ -90,4 +90,4 @@ def main() -> None:
 
 
 def _bars(bars: Sequence[Bar]) -> list[str]:
-    return [*render_bars(bars), ""] if bars else []
+    return [*render_bars(list(bars)), ""] if bars else []

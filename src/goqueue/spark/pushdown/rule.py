@@ -30,12 +30,12 @@ def push_down(spark: "SparkSession") -> None:
         experimental = spark._jsparkSession.experimental()
         rules = experimental.extraOptimizations().appended(_new_rule(spark))
         getattr(experimental, "extraOptimizations_$eq")(rules)
-    except Py4JError as error:
+    except (Py4JError, TypeError) as error:  # a TypeError where a class is missing
         log.warning("columns and conditions are not pushed down to topics: %s", error)
 
 
 def _new_rule(spark: "SparkSession") -> Any:
-    gateway = spark.sparkContext._gateway
+    gateway: Any = spark.sparkContext._gateway
     jvm = gateway.jvm
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.cook(files("goqueue.spark.pushdown").joinpath(_SOURCE).read_text("utf-8"))
