@@ -154,7 +154,7 @@ async def _publish_one(
     traceparent: bytes | None,
 ) -> tuple[bytes, HttpHeaders]:
     records = [_traced(new_record(message, value), traceparent)]
-    due_ms = _due_ms(message, service.publishing.now_ms)
+    due_ms = message_due_ms(message, service.publishing.now_ms)
     partition = whole(message.partition)
     try:
         [outcome] = await service.publishing.publish(
@@ -187,7 +187,7 @@ async def _publish_many(
     for position, message in enumerate(messages):
         try:
             records.append(_traced(new_record(message, message.value), traceparent))
-            due.append(_due_ms(message, service.publishing.now_ms))
+            due.append(message_due_ms(message, service.publishing.now_ms))
         except Refusal as refusal:
             raise Refusal(refusal.status, refusal.code, f"messages[{position}].{refusal}") from None
         partitions.append(whole(message.partition))
@@ -269,7 +269,7 @@ def _trace_headers(
     return ()
 
 
-def _due_ms(message: _Message, now_ms: Callable[[], int]) -> int | None:
+def message_due_ms(message: _Message, now_ms: Callable[[], int]) -> int | None:
     """When a message is to be delivered; None if it does not say."""
     if message.delay is not None and message.deliver_at is not None:
         raise Refusal(422, "invalid_request", "delay, deliverAt: give one of the two")

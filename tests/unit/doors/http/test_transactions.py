@@ -87,6 +87,48 @@ async def test_an_aborted_transaction_is_never_seen(client: httpx.AsyncClient, o
     assert await values(client) == ["yes"]
 
 
+@pytest.mark.parametrize("how", ["commit", "abort"])
+async def test_delayed_messages_are_scheduled_by_the_commit(
+    client: httpx.AsyncClient, orders: str, how: str
+) -> None:
+    async def pending() -> list[Any]:
+        found: list[Any] = (await client.get(f"/topics/{orders}/delayed")).json()["messages"]
+        return found
+
+    due_ms = 4_000_000_000_000
+    producer = await init(client)
+    await begin(client, producer)
+    messages = [
+        {"value": "now", "partition": 0},
+        {"value": "later", "partition": 0, "deliverAt": due_ms},
+        {"value": "also later", "partition": 0, "delay": 3_600_000},
+    ]
+    stored = (await publish(client, producer, messages=messages))["messages"]
+    assert [each["offset"] for each in stored] == [0, None, None]
+    assert stored[1]["timestamp"] == due_ms
+    assert await pending() == []
+    await end(client, producer, how)
+    assert await values(client) == (["now"] if how == "commit" else [])
+    assert len(await pending()) == (2 if how == "commit" else 0)
+
+
+async def test_a_repeated_request_delays_its_message_once(
+    client: httpx.AsyncClient, orders: str
+) -> None:
+    producer = await ask(client, "/producers/init", {})
+    body = {
+        "epoch": producer["epoch"],
+        "topic": orders,
+        "messages": [{"value": "later", "partition": 0, "delay": 3_600_000}],
+        "sequence": 0,
+    }
+    for _ in range(2):
+        stored = await ask(client, f"/producers/{producer['producerId']}/messages", body)
+        assert offsets(stored) == [None]
+    found = (await client.get(f"/topics/{orders}/delayed")).json()["messages"]
+    assert len(found) == 1
+
+
 async def test_commit_and_begin_may_be_repeated(client: httpx.AsyncClient, orders: str) -> None:
     producer = await init(client)
     await begin(client, producer)
@@ -269,7 +311,11 @@ async def test_a_transaction_that_takes_too_long_is_aborted(
         ),
         (
             "/producers/1/messages",
-            {"epoch": 0, "topic": "orders", "messages": [{"value": 1, "delay": 5}]},
+            {
+                "epoch": 0,
+                "topic": "orders",
+                "messages": [{"value": 1, "delay": 5, "deliverAt": 5}],
+            },
             422,
             "invalid_request",
         ),

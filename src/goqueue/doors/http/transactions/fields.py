@@ -1,15 +1,25 @@
 """What requests and answers about producers and transactions have in common."""
 
-from collections.abc import Sequence
-from typing import Annotated, Final
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.groups.fields import TopicPartitions, show_partitions
-from goqueue.doors.http.publishing import MESSAGES_PER_REQUEST_MAX, NewMessage, new_record
+from goqueue.doors.http.publishing import (
+    MESSAGES_PER_REQUEST_MAX,
+    NewMessage,
+    PublishedMessage,
+    PublishedMessages,
+    message_due_ms,
+    new_record,
+)
 from goqueue.doors.http.whole_numbers import whole
+from goqueue.model.header_names import DELIVER_AT
+from goqueue.model.log import Published
 from goqueue.model.records import NewRecord
 from goqueue.model.settings import INT32_MAX
 from goqueue.model.topics import OFFSETS_TOPIC
@@ -91,19 +101,39 @@ def show_transaction(found: TransactionDescription) -> TransactionStatus:
     )
 
 
-def records_of(messages: Sequence[NewMessage]) -> tuple[list[NewRecord], list[int | None]]:
-    """Records, and the partitions named for them."""
-    records = []
+class RecordsToPublish(NamedTuple):
+    """Of one request: records, the partitions named for them, and when delayed ones are due."""
+
+    records: list[NewRecord]
+    partitions: list[int | None]
+    due_ms: list[int | None]
+
+
+def records_of(messages: Sequence[NewMessage], now_ms: Callable[[], int]) -> RecordsToPublish:
+    found = RecordsToPublish([], [], [])
     for position, message in enumerate(messages):
-        if message.delay is not None or message.deliver_at is not None:
-            raise Refusal(
-                422,
-                "invalid_request",
-                f"messages[{position}]: delay and deliverAt go with POST /topics/…/messages only; "
-                "a delayed message is stored by another producer",
-            )
         try:
-            records.append(new_record(message, message.value))
+            record = new_record(message, message.value)
+            due_ms = message_due_ms(message, now_ms)
         except Refusal as refusal:
             raise Refusal(refusal.status, refusal.code, f"messages[{position}].{refusal}") from None
-    return records, [whole(message.partition) for message in messages]
+        if due_ms is not None:
+            # As a Kafka producer says it: scheduled with its batch, in a transaction by its commit.
+            header = (DELIVER_AT, b"%d" % due_ms)
+            record = replace(record, headers=(*record.headers, header))
+        found.records.append(record)
+        found.partitions.append(whole(message.partition))
+        found.due_ms.append(due_ms)
+    return found
+
+
+def show_published(stored: Sequence[Published], due_ms: Sequence[int | None]) -> PublishedMessages:
+    """A delayed message has no offset yet, and no id before its transaction commits."""
+    return PublishedMessages(
+        [
+            PublishedMessage(*place)
+            if due is None
+            else PublishedMessage(place.partition, None, due)
+            for place, due in zip(stored, due_ms, strict=True)
+        ]
+    )

@@ -13,7 +13,7 @@ from msgspec import Meta
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.groups.fields import TimeoutMs
 from goqueue.doors.http.openapi import errors
-from goqueue.doors.http.publishing import PublishedMessage, PublishedMessages
+from goqueue.doors.http.publishing import PublishedMessages
 from goqueue.doors.http.topics import NewName
 from goqueue.doors.http.transactions.fields import (
     PRODUCER_ID_MAX,
@@ -24,6 +24,7 @@ from goqueue.doors.http.transactions.fields import (
     TransactionalId,
     TransactionStatus,
     records_of,
+    show_published,
     show_transaction,
 )
 from goqueue.doors.http.whole_numbers import whole
@@ -153,20 +154,20 @@ async def publish_once(
     A repeated request is answered with the offsets of the first, as long as that is among the last
     five of its partition.
     """
-    records, partitions = records_of(data.messages)
+    given = records_of(data.messages, service.publishing.now_ms)
     try:
         stored = await service.producers.publish_idempotent(
             caller,
             producer,
             whole(data.epoch),
             data.topic,
-            records,
-            partitions,
+            given.records,
+            given.partitions,
             sequence=whole(data.sequence),
         )
     except UnknownPartition as error:
         raise Refusal(422, error.code, error.message) from error
-    return PublishedMessages([PublishedMessage(*each) for each in stored])
+    return show_published(stored, given.due_ms)
 
 
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (init_producer, producer_heartbeat, publish_once)

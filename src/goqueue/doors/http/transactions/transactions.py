@@ -14,7 +14,7 @@ from goqueue.doors.http.groups.fields import GROUP_NAME_MAX_LENGTH, MemberId
 from goqueue.doors.http.groups.fields import Epoch as Generation
 from goqueue.doors.http.groups.offsets import Offsets, offsets_to_commit
 from goqueue.doors.http.openapi import errors
-from goqueue.doors.http.publishing import PublishedMessage, PublishedMessages
+from goqueue.doors.http.publishing import PublishedMessages
 from goqueue.doors.http.topics import NewName
 from goqueue.doors.http.transactions.fields import (
     Messages,
@@ -22,6 +22,7 @@ from goqueue.doors.http.transactions.fields import (
     Sequence32,
     TransactionStatus,
     records_of,
+    show_published,
     show_transaction,
 )
 from goqueue.doors.http.whole_numbers import PartitionNumber, whole
@@ -97,14 +98,19 @@ async def publish_in_transaction(
     If it fails, abort and begin again. A request without `sequence` that is repeated stores its
     messages twice.
     """
-    records, partitions = records_of(data.messages)
+    given = records_of(data.messages, service.publishing.now_ms)
     try:
         stored = await service.producers.publish(
-            caller, data.identity, data.topic, records, partitions, sequence=whole(data.sequence)
+            caller,
+            data.identity,
+            data.topic,
+            given.records,
+            given.partitions,
+            sequence=whole(data.sequence),
         )
     except UnknownPartition as error:
         raise Refusal(422, error.code, error.message) from error
-    return PublishedMessages([PublishedMessage(*each) for each in stored])
+    return show_published(stored, given.due_ms)
 
 
 @post(
