@@ -14,6 +14,7 @@ from goqueue.broker.groups.groups import Groups
 from goqueue.broker.hosted_clients.members.members import HostedMembers
 from goqueue.broker.hosted_clients.producers import HostedProducers
 from goqueue.broker.leadership import Leadership
+from goqueue.broker.membership.forgetting import forget_node
 from goqueue.broker.partitions.compaction import Compactor
 from goqueue.broker.partitions.data_disk import DataDisk
 from goqueue.broker.partitions.hosting import HostedPartitions
@@ -95,11 +96,12 @@ class Node:
             react=self._react,
             reconcile_s=None if identity is None else RECONCILE_S,
         )
-        self._cluster: Cluster | None = None
+        # None: a node of one.
+        self.cluster: Cluster | None = None
         if identity is not None:
             from goqueue.broker import cluster  # a node of one needs none of it
 
-            self._cluster = cluster.Cluster(
+            self.cluster = cluster.Cluster(
                 config, store, self._follower, identity, cluster_id=directory.cluster_id
             )
         self._is_closed = False
@@ -249,13 +251,13 @@ class Node:
 
     async def _start(self) -> None:
         await self._follower.load()
-        if self._cluster is None:
+        if self.cluster is None:
             self.hosted.load(self._follower.image)
             await self._store.put(*keys.cluster_id_entry(self.cluster_id))
         else:
             stored = self._directory.stored_partitions()
             self.hosted.load(self._follower.image)
-            self._cluster.begin(stored, self.hosted)
+            self.cluster.begin(stored, self.hosted)
         self._follower.start()
         self.tracing.start(self.image, self.hosted.trace_of)
         await self.groups.state.start()
@@ -282,8 +284,8 @@ class Node:
             http_port=http_port,
             rack=self.config.broker_rack or None,
         )
-        if self._cluster is not None:
-            await self._cluster.join(reached)
+        if self.cluster is not None:
+            await self.cluster.join(reached)
             return
         entries = (
             keys.broker_entry(self.node_id, reached),
@@ -292,18 +294,22 @@ class Node:
         done = await self._store.transact([], [Put(*entry) for entry in entries])
         await self._follower.applied(done.revision)
 
+    async def forget_node(self, node_id: NodeId) -> None:
+        """Of one that is down for good."""
+        await forget_node(self._store, self._follower, node_id)
+
     async def hand_over(self) -> None:
         """Before the doors close: others of the cluster lead on."""
-        if self._cluster is not None:
-            await self._cluster.hand_over()
+        if self.cluster is not None:
+            await self.cluster.hand_over()
 
     async def close(self) -> bool:
         """False if something could not be closed in order: the next start verifies it."""
         if self._is_closed:
             return True
         self._is_closed = True
-        if self._cluster is not None:
-            await self._cluster.stop()
+        if self.cluster is not None:
+            await self.cluster.stop()
         await self.moves.close()
         await self.fifo.close()
         await self.delays.close()
@@ -322,8 +328,8 @@ class Node:
         await self.tracing.close()
         revision = await _revision(self._store)
         in_order = revision is not None and len(ended) == len(self.hosted)
-        if self._cluster is not None:
-            await self._cluster.leave(in_order=in_order)
+        if self.cluster is not None:
+            await self.cluster.leave(in_order=in_order)
         try:
             await self._store.close()
         except MetadataUnavailable as error:
@@ -364,8 +370,8 @@ class Node:
 
     async def _prepare(self, changes: ImageChanges, image: MetadataImage) -> None:
         """Before a change is seen: whoever finds a topic in the image finds its partitions, too."""
-        if self._cluster is not None:
-            await self._cluster.prepare(image)
+        if self.cluster is not None:
+            await self.cluster.prepare(image)
         for topic in changes.topics_deleted:
             await self.hosted.drop(topic)
         for name in _grown(changes):
@@ -383,8 +389,8 @@ class Node:
             self.groups.topics_changed()
         if changes.group_configs_changed:
             self.groups.settings_changed()
-        if self._cluster is not None:
-            self._cluster.image_changed(changes)
+        if self.cluster is not None:
+            self.cluster.image_changed(changes)
 
     # --- data -----------------------------------------------------------------------------
 

@@ -97,6 +97,12 @@ class UnknownTopic(GoQueueError):
     retriable = True
 
 
+class UnknownNode(GoQueueError):
+    """No such node has joined the cluster, or it was forgotten."""
+
+    code = "unknown_node"
+
+
 class UnknownTopicId(GoQueueError):
     code = "unknown_topic_id"
     retriable = True
@@ -227,6 +233,13 @@ class UnknownLeaderEpoch(GoQueueError):
 
 class NotLeader(GoQueueError):
     code = "not_leader"
+    retriable = True
+
+
+class NotController(GoQueueError):
+    """Another broker decides who leads."""
+
+    code = "not_controller"
     retriable = True
 
 

@@ -150,6 +150,8 @@ ConfigurableScope = NewType("ConfigurableScope", SchemaScope)
 DescribableCluster = NewType("DescribableCluster", str)
 InspectableCluster = NewType("InspectableCluster", str)
 ConfigurableCluster = NewType("ConfigurableCluster", str)
+# Elections that are asked for, nodes that are forgotten.
+AlterableCluster = NewType("AlterableCluster", str)
 # What only brokers ask of each other, such as writing transaction markers.
 ActingCluster = NewType("ActingCluster", str)
 # Producing with a producer id without a transactional id.

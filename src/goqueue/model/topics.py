@@ -146,6 +146,14 @@ class ClusterView(NamedTuple):
     fenced: tuple[BrokerView, ...] = ()
 
 
+class QuorumView(NamedTuple):
+    """`revision` is the last of the metadata that is known; `brokers` are those admitted."""
+
+    controller_id: int
+    revision: int
+    brokers: tuple[BrokerView, ...]
+
+
 class LeaderView(NamedTuple):
     """Who leads a partition; the broker is None while it is not there."""
 

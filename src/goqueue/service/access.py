@@ -23,6 +23,7 @@ from goqueue.model.names import TopicPartition
 from goqueue.model.rights import (
     CLUSTER_NAME,
     ActingCluster,
+    AlterableCluster,
     AlterableTopic,
     ConfigurableCluster,
     ConfigurableGroup,
@@ -360,6 +361,10 @@ class Access:
     def configurable_cluster(self, caller: Caller) -> ConfigurableCluster:
         self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER_CONFIGS)
         return ConfigurableCluster(CLUSTER_NAME)
+
+    def alterable_cluster(self, caller: Caller) -> AlterableCluster:
+        self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.ALTER)
+        return AlterableCluster(CLUSTER_NAME)
 
     def acting_cluster(self, caller: Caller) -> ActingCluster:
         self._check(caller, Resource.CLUSTER, CLUSTER_NAME, Verb.CLUSTER_ACTION)

@@ -1,4 +1,4 @@
-"""The cluster as a whole: its nodes, how it is doing, all its partitions."""
+"""The cluster as a whole: its nodes, how it is doing, all its partitions, who decides."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,6 +8,9 @@ from typing import Final, NamedTuple
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
 from goqueue.model.cluster import ClusterHealth, ClusterState, NamedPartition, Trouble
+from goqueue.model.elections import ElectionAnswer, ElectionKind
+from goqueue.model.names import NodeId, TopicPartition
+from goqueue.model.topics import QuorumView
 from goqueue.service.access import Access
 from goqueue.state.cluster_condition import cluster_state, has, health, partitions_of, trouble
 
@@ -80,6 +83,52 @@ class ClusterService:
             return PartitionPage(found[:limit], len(found) > limit)
 
         return await asyncio.to_thread(read)
+
+    # --- deciding -------------------------------------------------------------------------
+
+    async def elect(
+        self, caller: Caller, partitions: Sequence[TopicPartition] | None, kind: ElectionKind
+    ) -> dict[TopicPartition, ElectionAnswer]:
+        """Of all partitions for None. `NotController` where another broker decides."""
+        self._access.alterable_cluster(caller)
+        image = self._node.image
+        if partitions is None:
+            partitions = [
+                TopicPartition(topic.name, part.index)
+                for topic in image.topics.values()
+                for part in topic.partitions
+            ]
+        if self._node.cluster is not None:
+            return await self._node.cluster.controller.elect(partitions, kind)
+        return {
+            place: ElectionAnswer.NOT_NEEDED
+            if place.topic in image.topics
+            and 0 <= place.partition < len(image.topics[place.topic].partitions)
+            else ElectionAnswer.UNKNOWN_PARTITION
+            for place in partitions
+        }
+
+    async def forget_node(self, caller: Caller, node_id: NodeId) -> None:
+        """A node that is down for good: nothing new is placed there, and nobody waits for it."""
+        self._access.alterable_cluster(caller)
+        await self._node.forget_node(node_id)
+
+    def check_alterable(self, caller: Caller) -> None:
+        """For changes that every broker refuses, whoever asks."""
+        self._access.alterable_cluster(caller)
+
+    def quorum(self, caller: Caller) -> QuorumView:
+        """Who decides about the metadata, and how far it is known here."""
+        self._access.describable_cluster(caller)
+        image = self._node.image
+        admitted = image.admitted()
+        return QuorumView(
+            image.controller_id,
+            image.revision,
+            tuple(each for each in image.brokers.values() if each.node_id in admitted),
+        )
+
+    # --- inside ---------------------------------------------------------------------------
 
     def _visible(self, caller: Caller) -> set[str]:
         return {name for name in self._node.image.topics if self._access.sees_topic(caller, name)}

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from goqueue.metadata.store import Compare, Get, KeyValue, MetadataStore, Op, Put
-from goqueue.model.errors import GoQueueError
+from goqueue.model.errors import NotController
 from goqueue.model.names import TopicPartition
 from goqueue.model.replication import Member
 from goqueue.state import metadata_keys as keys
@@ -15,11 +15,8 @@ from goqueue.state.controller.planning import Admit, ChangePartition
 COMPARISONS_MAX: Final = 120
 
 
-class Deposed(GoQueueError):
+class Deposed(NotController):
     """Another broker is the controller now."""
-
-    code = "not_controller"
-    retriable = True
 
 
 class Acting:

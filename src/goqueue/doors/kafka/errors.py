@@ -42,6 +42,8 @@ _CODES: Final[Mapping[type[errors.GoQueueError], ErrorCode]] = {
     errors.NotLeader: ErrorCode.not_leader_or_follower,
     # Clients ask again until there are enough.
     errors.TooFewBrokers: ErrorCode.coordinator_not_available,
+    errors.NotController: ErrorCode.not_controller,
+    errors.UnknownNode: ErrorCode.broker_id_not_registered,
     errors.StateLoading: ErrorCode.coordinator_load_in_progress,
     errors.NotEnoughReplicas: ErrorCode.not_enough_replicas,
     errors.NotEnoughReplicasAfterAppend: ErrorCode.not_enough_replicas_after_append,

@@ -26,9 +26,11 @@ from goqueue.doors.kafka.handlers import (
     describe_groups,
     describe_log_dirs,
     describe_producers,
+    describe_quorum,
     describe_share_group_offsets,
     describe_topic_partitions,
     describe_transactions,
+    elect_leaders,
     end_txn,
     fetch,
     find_coordinator,
@@ -53,6 +55,8 @@ from goqueue.doors.kafka.handlers import (
     share_group_heartbeat,
     sync_group,
     txn_offset_commit,
+    unregister_broker,
+    update_features,
     write_txn_markers,
 )
 from goqueue.doors.kafka.operation import Operation
@@ -106,5 +110,9 @@ OPERATIONS: Final[Mapping[int, Operation]] = {
         describe_share_group_offsets,
         alter_share_group_offsets,
         delete_share_group_offsets,
+        elect_leaders,
+        describe_quorum,
+        update_features,
+        unregister_broker,
     )
 }

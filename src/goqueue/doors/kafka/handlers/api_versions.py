@@ -19,7 +19,7 @@ _FIRST_VERSION_WITH_SOFTWARE: Final = 3
 
 # KIP-584. Groups of the consumer protocol (KIP-848), share groups (KIP-932), and transactions that
 # raise the epoch at every end (KIP-890): clients use what they see finalized.
-_FEATURES: Final[Mapping[str, int]] = {
+FEATURES: Final[Mapping[str, int]] = {
     "group.version": 1,
     "share.version": 1,
     "transaction.version": 2,
@@ -39,7 +39,7 @@ async def handle(context: RequestContext, request: "ApiVersionsRequest | None") 
         and _SOFTWARE_NAME.fullmatch(request.client_software_version)
     ):
         return {"error_code": ErrorCode.invalid_request, "api_keys": ()}
-    supported = _FEATURES if context.version >= _FIRST_VERSION_WITH_LEVEL_0 else {}
+    supported = FEATURES if context.version >= _FIRST_VERSION_WITH_LEVEL_0 else {}
     return {
         "error_code": ErrorCode.none,
         "api_keys": api_keys,
@@ -50,7 +50,7 @@ async def handle(context: RequestContext, request: "ApiVersionsRequest | None") 
         "finalized_features_epoch": _FEATURES_EPOCH,
         "finalized_features": [
             {"name": name, "max_version_level": level, "min_version_level": level}
-            for name, level in _FEATURES.items()
+            for name, level in FEATURES.items()
         ],
     }
 
