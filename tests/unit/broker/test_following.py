@@ -199,6 +199,20 @@ async def test_a_cluster_that_was_deleted_is_not_followed(
 
 
 @with_store
+async def test_a_revision_that_the_watch_does_not_tell_of_is_read(
+    store: FaultyStore, patch: pytest.MonkeyPatch
+) -> None:
+    patch.setattr(following, "READ_AFTER_S", 0.01)
+    follower = await following_of(store, reconcile_s=1_000)
+    revision = await store.transact(group_entry("g", "1"))
+    await follower.applied(revision)
+    store.missed = {revision + 1}
+    assert await store.transact(Put("/of another cluster", b"")) == revision + 1
+    await follower.applied(revision + 1)
+    await follower.stop()
+
+
+@with_store
 async def test_who_waits_for_a_change_is_told_when_it_takes_too_long(
     store: FaultyStore, patch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,8 @@ logger = logging.getLogger(__name__)
 
 # Clients give up after half a minute to a minute; until then they are told what they wait for.
 APPLIED_MAX_S: Final = 30.0
+# A watch brings a change within some ms; who waits for longer may wait for what never comes.
+READ_AFTER_S: Final = 1.0
 # Between tries to read a store that fails. The first comes soon, for most faults are short; the
 # last keeps the brokers of a cluster from hammering a store that is just coming back.
 RETRY_FIRST_S: Final = 0.1
@@ -55,6 +57,8 @@ class MetadataFollower:
         self._error: GoQueueError | None = None
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._task: asyncio.Task[None] | None = None
+        # While the watch is waited for: when everything is read instead.
+        self._patience: asyncio.Timeout | None = None
         # What was logged last, so that a store that is away for long fills no disk with it.
         self._noted_problem = ""
 
@@ -81,8 +85,10 @@ class MetadataFollower:
             raise self._error
         if revision <= self._applied_revision:
             return
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
         self._waiting.append((revision, future))
+        reading = loop.call_later(READ_AFTER_S, self._read_now)
         try:
             async with asyncio.timeout(APPLIED_MAX_S):
                 await future
@@ -93,8 +99,15 @@ class MetadataFollower:
                 f"{APPLIED_MAX_S:g} s: {reason}"
             ) from None
         finally:
+            reading.cancel()
             if not future.done() or future.cancelled():
                 self._waiting = [entry for entry in self._waiting if entry[1] is not future]
+
+    def _read_now(self) -> None:
+        """The revision that somebody waits for may be another cluster's in the same store: then
+        the watch never tells of it, but reading everything does."""
+        if self._patience is not None and self._reconcile_s is not None:
+            self._patience.reschedule(asyncio.get_running_loop().time())
 
     # --- following ------------------------------------------------------------------------
 
@@ -127,9 +140,11 @@ class MetadataFollower:
         try:
             while True:
                 try:
-                    async with asyncio.timeout_at(reconcile_at):
+                    async with asyncio.timeout_at(reconcile_at) as self._patience:
                         batch = await anext(watch)
+                        self._patience = None
                 except TimeoutError:
+                    self._patience = None
                     await self._reconcile()
                     assert self._reconcile_s is not None
                     reconcile_at = loop.time() + self._reconcile_s
@@ -142,6 +157,7 @@ class MetadataFollower:
         except StopAsyncIteration:
             raise ShuttingDown("the metadata store was closed") from None
         finally:
+            self._patience = None
             await watch.aclose()
 
     async def _apply_batch(self, batch: WatchBatch) -> None:
