@@ -8,15 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from goqueue.broker.membership.adopting import adopt_folder
 from goqueue.broker.node import Node
 from goqueue.metadata.etcd.client import EtcdAddress
 from goqueue.metadata.etcd.store import EtcdStore
 from goqueue.model.broker_config import broker_config
 from goqueue.model.errors import DataDirectoryError
 from goqueue.model.names import NodeId
+from goqueue.model.records import NewRecord
+from goqueue.model.topics import NewTopic
+from goqueue.service.broker_service import BrokerService
 from goqueue.state import metadata_keys as keys
 from tests.busy_machine import stretched
+from tests.callers import ANYONE
 from tests.etcd_server import EtcdServer
+from tests.publishing import publish
 
 
 @pytest.fixture
@@ -107,6 +113,39 @@ def test_folders_and_their_metadata_belong_together(etcd: EtcdServer, tmp_path: 
             await opened(etcd, tmp_path / "n1", 2)
 
     run(story)
+
+
+def test_a_single_node_becomes_the_first_of_a_cluster(etcd: EtcdServer, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    settings = {"data.dir": str(folder), "node.id": "7", "cluster": f"etcd://{etcd.endpoint}"}
+
+    async def story() -> None:
+        alone = await Node.open(broker_config({"data.dir": str(folder)}))
+        await alone.announce("h", 1, 1)
+        new = NewTopic(name="orders", partitions=150)
+        made = await BrokerService(alone).topics.create(ANYONE, new)
+        assert await write(alone, 149) == 0
+        await alone.close()
+        assert await adopt_folder(broker_config(settings)) == 1
+        with pytest.raises(DataDirectoryError, match="not empty"):
+            await adopt_folder(broker_config(settings))
+        with pytest.raises(DataDirectoryError, match="start it with --cluster"):
+            await Node.open(broker_config({"data.dir": str(folder)}))
+        node = await Node.open(broker_config(settings))
+        await node.announce("h", 1, 1)
+        assert node.topic("orders").id == made.topic.id
+        assert node.cluster_id == alone.cluster_id
+        await until(lambda: all(p.leader == 7 for p in node.topic("orders").partitions))
+        assert await write(node, 149) == 1
+        await node.close()
+
+    run(story)
+
+
+async def write(node: Node, partition: int) -> int:
+    """A message to the topic; returns its offset."""
+    (stored,) = await publish(node, "orders", [NewRecord(value=b"v")], partition=partition)
+    return stored.offset
 
 
 def test_a_node_of_one_loads_nothing_of_a_cluster(tmp_path: Path) -> None:

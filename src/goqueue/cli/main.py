@@ -5,6 +5,7 @@ from typing import Annotated, Final
 import typer
 
 from goqueue import __version__
+from goqueue.cli.cluster import cluster
 from goqueue.cli.consume import consume
 from goqueue.cli.data import data
 from goqueue.cli.dead_letters import dlq
@@ -72,6 +73,7 @@ app.command(
 )(serve)
 app.command(rich_help_panel=_BROKER, epilog=examples("goqueue settings retention"))(settings)
 app.add_typer(data, name="data", rich_help_panel=_BROKER)
+app.add_typer(cluster, name="cluster", rich_help_panel=_BROKER)
 app.command(
     rich_help_panel=_MESSAGES,
     epilog=examples(
