@@ -82,6 +82,11 @@ VARIANTS: Final[Mapping[str, tuple[Variant, ...]]] = {
         ),
         Variant({"topic_data.partition_data.records": _BATCH, "acks": -1}),
     ),
+    # As a reader, and as a broker that copies.
+    "Fetch": (
+        Variant({}),
+        Variant({"replica_state.replica_id": 1, "session_epoch": 0}, since=15),
+    ),
     "InitProducerId": (Variant({}), Variant({"transactional_id": None})),
     "DescribeConfigs": _config_resources(),
     "AlterConfigs": _config_resources(**{"resources.configs": ()}),

@@ -12,6 +12,7 @@ from goqueue.broker.membership.losses import check_lineage, has_lost
 from goqueue.broker.membership.membership import Membership
 from goqueue.broker.membership.witnesses import Witnesses
 from goqueue.broker.partitions.hosting import HostedPartitions
+from goqueue.broker.replication.replication import Replication
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.metadata.store import MetadataStore
 from goqueue.model.broker_config import BrokerConfig
@@ -50,6 +51,7 @@ class Cluster:
         cluster_id: str,
     ) -> None:
         self._config = config
+        self._store = store
         self._node_id = NodeId(config.node_id)
         self._follower = follower
         self._identity = identity
@@ -87,6 +89,16 @@ class Cluster:
         image = self._follower.image
         check_lineage(image, hosted)
         self._identity.begin(has_lost=has_lost(self._node_id, image, stored, hosted))
+
+    def replicate(self, hosted: HostedPartitions, clock_ms: Callable[[], int]) -> Replication:
+        return Replication(
+            self._config,
+            self._store,
+            hosted,
+            image=lambda: self._follower.image,
+            me=lambda: self.membership.me,
+            clock_ms=clock_ms,
+        )
 
     async def join(self, value: keys.BrokerValue) -> None:
         """Returns when this broker may lead and follow."""

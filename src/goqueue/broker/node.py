@@ -33,6 +33,7 @@ from goqueue.broker.queues.queues import Queues
 from goqueue.broker.queues.share.groups import ShareGroups
 from goqueue.broker.queues.sqs_catalogue import SqsCatalogue
 from goqueue.broker.queues.sqs_entries import SqsEntries
+from goqueue.broker.replication.serving import ReplicaServing
 from goqueue.broker.runtime.producer_ids import ProducerIdSource
 from goqueue.broker.schemas.checking import ContentChecker
 from goqueue.broker.schemas.schemas import Schemas
@@ -61,6 +62,7 @@ from goqueue.storage.disk import Disk
 if TYPE_CHECKING:
     from goqueue.broker.cluster import Cluster
     from goqueue.broker.membership.identity_file import IdentityFile
+    from goqueue.broker.replication.replication import Replication
 
 logger = logging.getLogger(__name__)
 
@@ -120,11 +122,19 @@ class Node:
             max_producers=config.max_producer_ids_per_partition,
             max_open_log_files=config.max_open_log_files,
             make_trace=self.tracing.trace_of,
+            is_alone=identity is None,
             replica_lag_max_ms=config.replica_lag_time_max_ms,
         )
         self.data_disk = DataDisk(directory, disk, self.hosted)
         self.peers = Peers(self.node_id, lambda: self.image)
         self.led = LedPartitions(self.hosted, lambda: self.image)
+        self.replica_serving = ReplicaServing(
+            self.led.find, fetch_max_bytes=config.fetch_max_bytes, clock_ms=clock_ms
+        )
+        self.replication: Replication | None = None
+        if self.cluster is not None:
+            self.replication = self.cluster.replicate(self.hosted, clock_ms)
+            self.replica_serving.caught_up = self.replication.proposals.caught_up
         self.groups = Groups(
             self,
             partitions=config.offsets_topic_num_partitions,
@@ -258,6 +268,8 @@ class Node:
             stored = self._directory.stored_partitions()
             self.hosted.load(self._follower.image)
             self.cluster.begin(stored, self.hosted)
+        if self.replication is not None:
+            self.replication.start()
         self._follower.start()
         self.tracing.start(self.image, self.hosted.trace_of)
         await self.groups.state.start()
@@ -310,6 +322,8 @@ class Node:
         self._is_closed = True
         if self.cluster is not None:
             await self.cluster.stop()
+        if self.replication is not None:
+            await self.replication.close()
         await self.moves.close()
         await self.fifo.close()
         await self.delays.close()
@@ -376,6 +390,8 @@ class Node:
             await self.hosted.drop(topic)
         for name in _grown(changes):
             await self.hosted.host(image.topics[name])
+        if self.replication is not None:
+            await self.replication.prepare(changes, image)
 
     def _react(self, changes: ImageChanges, image: MetadataImage) -> None:
         for topic in changes.topics_deleted:

@@ -10,6 +10,7 @@ from typing import Final
 
 from goqueue.model.cluster_config import ClusterSettings
 from goqueue.model.groups.config import GroupDefaults
+from goqueue.model.replication_config import ReplicationSettings
 from goqueue.model.settings import INT32_MAX, Value, field_values, setting, settings_of
 from goqueue.model.topic_config import TOPIC_SETTINGS
 from goqueue.model.tracing.config import TracingSettings
@@ -26,7 +27,7 @@ _CLUSTER_DEFAULTS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfig(GroupDefaults, TracingSettings, ClusterSettings):
+class BrokerConfig(GroupDefaults, TracingSettings, ClusterSettings, ReplicationSettings):
     """The settings of one broker, parsed, with defaults filled in."""
 
     node_id: int = setting(
@@ -76,13 +77,6 @@ class BrokerConfig(GroupDefaults, TracingSettings, ClusterSettings):
         doc="Partitions of a topic that is made without a count.",
     )
     # In a cluster three: one broker may be lost, and another stopped, at a time.
-    default_replication_factor: int = setting(
-        1,
-        minimum=1,
-        maximum=100,
-        doc="Replicas of a topic that is made without a count, and of the broker's own topics; 3 "
-        "in a cluster where nothing else is set.",
-    )
     max_partitions_per_topic: int = setting(
         10_000,
         minimum=1,
@@ -117,13 +111,6 @@ class BrokerConfig(GroupDefaults, TracingSettings, ClusterSettings):
         minimum=10,
         maximum=INT32_MAX,
         doc="How often old segments are looked for.",
-    )
-    replica_lag_time_max_ms: int = setting(
-        4_000,
-        minimum=100,
-        maximum=INT32_MAX,
-        doc="A replica that has not caught up for this long leaves the in-sync set. Producers with "
-        "acks=all wait for it until then; Kafka lets them wait for 30,000.",
     )
     log_cleaner_backoff_ms: int = setting(
         15_000,

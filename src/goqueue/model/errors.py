@@ -224,6 +224,13 @@ class FencedLeaderEpoch(GoQueueError):
     retriable = True
 
 
+class StaleBrokerEpoch(GoQueueError):
+    """A broker that has registered anew since asks under its earlier epoch."""
+
+    code = "stale_broker_epoch"
+    retriable = True
+
+
 class UnknownLeaderEpoch(GoQueueError):
     """The caller's leader epoch is newer than the partition's."""
 

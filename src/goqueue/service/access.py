@@ -177,6 +177,10 @@ class Access:
                 refused[position] = FetchedPart(part.topic, part.index, error)
         return SortedParts(readable, refused)
 
+    def readable_part(self, caller: Caller, part: FetchPart) -> ReadablePart:
+        self._check(caller, Resource.TOPIC, part.topic, Verb.READ)
+        return ReadablePart(part)
+
     def writable_topic(self, caller: Caller, name: str) -> WritableTopic:
         self._check(caller, Resource.TOPIC, name, Verb.WRITE)
         return WritableTopic(name)

@@ -15,6 +15,7 @@ from goqueue.service.measuring import MeasuringService
 from goqueue.service.moves import MoveService
 from goqueue.service.publishing import PublishingService
 from goqueue.service.queues import QueueService
+from goqueue.service.replication import ReplicationService
 from goqueue.service.routing import Routing
 from goqueue.service.schemas import SchemaService
 from goqueue.service.share_groups import ShareGroupService
@@ -33,6 +34,7 @@ class BrokerService:
         self.node = node
         self.topics = TopicService(node, access)
         self.log = LogService(node, access)
+        self.replication = ReplicationService(node, access)
         self.publishing = PublishingService(node, access)
         self.queues = QueueService(node, access)
         self.sqs_queues = SqsQueueService(node, access)

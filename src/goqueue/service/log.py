@@ -100,7 +100,7 @@ class LogService:
         return self._log.fetch_ready(
             ready,
             parts,
-            partial(self._access.readable_parts, caller),
+            partial(self._access.readable_part, caller),
             max_wait_ms=max_wait_ms,
             min_bytes=min_bytes,
             max_bytes=max_bytes,

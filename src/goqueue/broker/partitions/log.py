@@ -8,7 +8,7 @@ from goqueue.broker.partitions import fetching, paging
 from goqueue.broker.partitions.committed_records import RecordRun, committed_records, read_records
 from goqueue.broker.partitions.leading import LedPartitions
 from goqueue.broker.partitions.partition import Partition
-from goqueue.broker.partitions.ready_fetching import ReadyFetch, SortParts
+from goqueue.broker.partitions.ready_fetching import CheckPart, ReaderFetch
 from goqueue.broker.partitions.ready_list import ReadyList
 from goqueue.model.batch import HEADER_BYTES, Buffer, is_transactional, read_header
 from goqueue.model.errors import GoQueueError, InvalidRecord, InvalidRequiredAcks, PolicyViolation
@@ -191,7 +191,7 @@ class Log:
         self,
         ready: ReadyList,
         wanted: Mapping[Hashable, FetchPart],
-        sort: SortParts,
+        check: CheckPart,
         *,
         max_wait_ms: int,
         min_bytes: int,
@@ -200,15 +200,15 @@ class Log:
         looks_at_all: bool,
         consumer: str,
     ) -> dict[Hashable, FetchedPart]:
-        """As `fetch`, of those of `wanted` that are ready; `sort` tells what the caller may read.
+        """As `fetch`, of those of `wanted` that are ready; `check` tells what the caller may read.
 
         `looks_at_all`: also at those for which there is no space left in the answer.
         """
-        fetching = ReadyFetch(
+        fetching = ReaderFetch(
             self._led.find,
             ready,
             wanted,
-            sort,
+            check,
             max_bytes=min(max_bytes, self._fetch_max_bytes),
             isolation=isolation,
             looks_at_all=looks_at_all,

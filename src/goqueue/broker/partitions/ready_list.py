@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable
 from goqueue.broker.partitions.waiting import FetchWaiter, Waiter, Watched
 
 
-class _Watch(Waiter):
+class Watch(Waiter):
     """Stands among a partition's waiters until something happens there."""
 
     __slots__ = ("key", "list", "partition")
@@ -19,6 +19,12 @@ class _Watch(Waiter):
         self.list = ready_list
         self.key = key
         self.partition = partition
+
+    def begin(self) -> None:
+        self.partition.waiters[self] = None
+
+    def end(self) -> None:
+        self.partition.waiters.pop(self, None)
 
     def credit(self, readable_bytes: int) -> None:
         self.list.noticed(self, readable_bytes)
@@ -30,13 +36,14 @@ class _Watch(Waiter):
 class ReadyList:
     """In the order in which they are to be looked at. Used by one fetch at a time."""
 
-    __slots__ = ("_ready", "_waiter", "_watches", "is_closed")
+    __slots__ = ("_ready", "_waiter", "_watches", "is_closed", "is_hurried")
 
     def __init__(self) -> None:
         self._ready: dict[Hashable, None] = {}
-        self._watches: dict[Hashable, _Watch] = {}
+        self._watches: dict[Hashable, Watch] = {}
         self._waiter: FetchWaiter | None = None
         self.is_closed = False
+        self.is_hurried = False
 
     def __len__(self) -> int:
         return len(self._ready)
@@ -72,17 +79,24 @@ class ReadyList:
             ready[key] = None
         self._ready = ready
 
-    def watch(self, key: Hashable, partition: Watched) -> None:
+    def watch(self, watch: Watch) -> None:
         """There was nothing: wait for what happens. In the same turn of the loop as the look."""
-        if self.is_closed:
-            return
-        watch = self._watches.get(key)
-        if watch is None or watch.partition is not partition:
-            self._unwatch(key)
-            watch = self._watches[key] = _Watch(self, key, partition)
-        partition.waiters[watch] = None
+        self._unwatch(watch.key)
+        if not self.is_closed:
+            self._watches[watch.key] = watch
+            watch.begin()
 
-    def noticed(self, watch: _Watch, readable_bytes: int | None) -> None:
+    def mark(self, key: Hashable) -> None:
+        """There is something to tell, for which nobody has to be woken."""
+        self._ready[key] = None
+
+    def hurry(self) -> None:
+        """The reader asks for something else already: end the wait, if there is one."""
+        self.is_hurried = True
+        if self._waiter is not None:
+            self._waiter.wake()
+
+    def noticed(self, watch: Watch, readable_bytes: int | None) -> None:
         """Something happened in a watched partition; None: nobody knows how many bytes it made."""
         self._ready[watch.key] = None
         waiter = self._waiter
@@ -116,4 +130,4 @@ class ReadyList:
     def _unwatch(self, key: Hashable) -> None:
         watch = self._watches.pop(key, None)
         if watch is not None:
-            watch.partition.waiters.pop(watch, None)
+            watch.end()

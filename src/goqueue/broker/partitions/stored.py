@@ -96,6 +96,10 @@ class StoredPartition:
         return self.offline_error is None and self._cutting is None
 
     @property
+    def is_being_cut(self) -> bool:
+        return self._cutting is not None
+
+    @property
     def offline_reason(self) -> str | None:
         return None if self.offline_error is None else str(self.offline_error)
 

@@ -9,6 +9,8 @@ a request that need not wait is answered in the turn in which it is read, withou
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -71,6 +73,7 @@ class Connection(asyncio.BufferedProtocol):
         self._runs_overlapping = False
         self._turn = turn
         self._has_joined = False
+        self._hurry: Callable[[], None] | None = None
         self._holds: set[str] = set()
         self._is_paused = False
         self._failure: str | None = None
@@ -86,6 +89,17 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def is_busy(self) -> bool:
         return bool(self._running)
+
+    @contextmanager
+    def hurrying(self, hurry: Callable[[], None]) -> Iterator[None]:
+        """Call `hurry` when a further request arrives meanwhile."""
+        self._hurry = hurry
+        if self._queued:
+            hurry()
+        try:
+            yield
+        finally:
+            self._hurry = None
 
     @property
     def unsent_bytes(self) -> int:
@@ -185,6 +199,8 @@ class Connection(asyncio.BufferedProtocol):
         exchange = Exchange(header, operation, frame)
         self._unanswered.append(exchange)
         self._queued.append(exchange)
+        if self._hurry is not None:
+            self._hurry()
         if len(self._unanswered) >= self._max_in_flight:
             self._hold(REQUESTS_IN_FLIGHT)
         if self._memory.is_full:

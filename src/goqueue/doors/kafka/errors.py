@@ -34,6 +34,7 @@ _CODES: Final[Mapping[type[errors.GoQueueError], ErrorCode]] = {
     errors.TransactionalIdAccessDenied: ErrorCode.transactional_id_authorization_failed,
     errors.FencedLeaderEpoch: ErrorCode.fenced_leader_epoch,
     errors.UnknownLeaderEpoch: ErrorCode.unknown_leader_epoch,
+    errors.StaleBrokerEpoch: ErrorCode.stale_broker_epoch,
     errors.InvalidProducerEpoch: ErrorCode.invalid_producer_epoch,
     errors.OutOfOrderSequence: ErrorCode.out_of_order_sequence_number,
     errors.DuplicateSequence: ErrorCode.duplicate_sequence_number,

@@ -56,6 +56,7 @@ class FetchSession:
     id: int
     uses_topic_ids: bool
     epoch: int
+    is_replica: bool = False
     parts: dict[Hashable, FetchPart] = field(default_factory=dict)
     sent: dict[PartitionKey, SentState] = field(default_factory=dict)
     ready: ReadyParts = field(default_factory=ReadyParts)
@@ -156,14 +157,15 @@ class FetchSessions:
         forgotten: Iterable[PartitionKey],
         *,
         uses_topic_ids: bool,
+        is_replica: bool = False,
     ) -> FetchPlan:
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._forget(session_id)
             if epoch == FINAL_EPOCH or not wanted:
                 return FetchPlan(wanted)
-            session = self._create(wanted, uses_topic_ids)
+            session = self._create(wanted, uses_topic_ids, is_replica)
             return FetchPlan(wanted) if session is None else FetchPlan({}, session)
-        session = self._find(session_id, epoch, uses_topic_ids)
+        session = self._find(session_id, epoch, uses_topic_ids, is_replica)
         before = len(session.parts)
         session.change(wanted, forgotten)
         self._parts += len(session.parts) - before
@@ -175,9 +177,12 @@ class FetchSessions:
         self._make_room(0)
         return FetchPlan({}, session, is_incremental=True)
 
-    def _find(self, session_id: int, epoch: int, uses_topic_ids: bool) -> FetchSession:
+    def _find(
+        self, session_id: int, epoch: int, uses_topic_ids: bool, is_replica: bool
+    ) -> FetchSession:
         session = self._sessions.get(session_id)
-        if session is None:
+        # What wakes a follower is not what wakes a reader.
+        if session is None or session.is_replica is not is_replica:
             raise SessionError(ErrorCode.fetch_session_id_not_found)
         if session.epoch != epoch:
             raise SessionError(ErrorCode.invalid_fetch_session_epoch)
@@ -186,25 +191,33 @@ class FetchSessions:
         return session
 
     def _create(
-        self, wanted: Mapping[PartitionKey, FetchPart], uses_topic_ids: bool
+        self,
+        wanted: Mapping[PartitionKey, FetchPart],
+        uses_topic_ids: bool,
+        is_replica: bool,
     ) -> FetchSession | None:
-        if self._slots == 0:
+        if self._slots == 0 and not is_replica:
             return None
-        while len(self._sessions) >= self._slots:
-            self._forget(next(iter(self._sessions)))
+        while len(self._sessions) >= self._slots and (oldest := self._oldest()) is not None:
+            self._forget(oldest)
         self._make_room(len(wanted))
         session_id = self._random.randint(1, 2**31 - 1)
         while session_id in self._sessions:
             session_id = self._random.randint(1, 2**31 - 1)
-        session = FetchSession(session_id, uses_topic_ids, _epoch_after(INITIAL_EPOCH))
+        epoch = _epoch_after(INITIAL_EPOCH)
+        session = FetchSession(session_id, uses_topic_ids, epoch, is_replica)
         session.change(wanted, ())
         self._sessions[session_id] = session
         self._parts += len(session.parts)
         return session
 
     def _make_room(self, needed: int) -> None:
-        while self._sessions and self._parts + needed > self._max_parts:
-            self._forget(next(iter(self._sessions)))
+        while self._parts + needed > self._max_parts and (oldest := self._oldest()) is not None:
+            self._forget(oldest)
+
+    def _oldest(self) -> int | None:
+        """Followers do not make room: there are few, and they would come again at once."""
+        return next((i for i, session in self._sessions.items() if not session.is_replica), None)
 
     def _forget(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from goqueue.doors.kafka.closing_lines import ClosingLines
 from goqueue.doors.kafka.fetch_sessions import FetchSessions
@@ -48,6 +49,14 @@ class DoorServices:
     lines: ClosingLines = field(default_factory=lambda: ClosingLines(log))
 
 
+class ClientConnection(Hashable, Protocol):
+    """The connection that a request came on, as handlers know it."""
+
+    def hurrying(self, hurry: Callable[[], None]) -> AbstractContextManager[None]:
+        """Call `hurry` when a further request arrives meanwhile."""
+        ...
+
+
 @dataclass(slots=True)
 class RequestContext:
     """Where a request comes from, and what it may use."""
@@ -57,7 +66,7 @@ class RequestContext:
     correlation_id: int
     caller: Caller
     # Which connection it is, for what ends with it.
-    connection: Hashable
+    connection: ClientConnection
 
     @property
     def service(self) -> BrokerService:

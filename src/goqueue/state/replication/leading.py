@@ -130,6 +130,12 @@ class Leading:
     def refused(self, proposal: Proposal) -> None:
         """The store compared and refused. What it compares only moves on, so neither this request
         nor a copy of it that is still on its way can come true any more."""
+        joining = proposal.joining
+        if joining is not None and self.revision == proposal.base_revision:
+            # The partition is as it was, so it is who joins that is not registered any more.
+            progress = self._progress.get(joining.node)
+            if progress is not None and progress.broker_epoch == joining.broker_epoch:
+                del self._progress[joining.node]
         if self.proposal == proposal:
             self.proposal = None
             self._advance()
@@ -152,6 +158,11 @@ class Leading:
         return True
 
     def _next_proposal(self, now_ms: int) -> Proposal | None:
+        for progress in self._progress.values():
+            # There is nothing to ask for, so it is not asked again: as long as nothing is appended,
+            # it is in step.
+            if progress.end >= self._log_end:
+                progress.in_step_ms = now_ms
         slow = {
             member.node
             for member in self.state.in_sync

@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.fetch_sessions import (
+    FINAL_EPOCH,
     FetchPlan,
     FetchSession,
     PartitionKey,
@@ -23,8 +24,10 @@ from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.slices import LARGE_ELEMENTS
 from goqueue.doors.kafka.wire.reading import Malformed
 from goqueue.doors.kafka.wire.writing import Message
-from goqueue.model.errors import GoQueueError, UnknownTopicId
+from goqueue.model.errors import ClusterAccessDenied, GoQueueError, UnknownTopicId
 from goqueue.model.log import FetchedPart, FetchPart, Isolation
+from goqueue.model.names import NodeId
+from goqueue.model.replication import Member
 from goqueue.model.rights import Resource, Verb
 from goqueue.service.needs import Need, Refused
 
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
     from kio.schema.fetch.v18.request import FetchRequest
 
 FIRST_VERSION_WITH_TOPIC_ID: Final = 13
+# From then on a follower tells its broker epoch (KIP-903).
+FIRST_VERSION_OF_FOLLOWERS: Final = 15
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 _Answered = tuple[PartitionKey, FetchedPart]
@@ -46,16 +51,22 @@ class _Limits(TypedDict):
 
 async def handle(context: RequestContext, request: "FetchRequest") -> Message:
     by_id = context.version >= FIRST_VERSION_WITH_TOPIC_ID
+    follower = _follower(context, request)
     try:
+        if follower is not None:
+            context.service.replication.check(context.caller)
         plan = context.services.fetch_sessions.plan(
             request.session_id,
             request.session_epoch,
             dict(_wanted(context, request)),
             _forgotten(request),
             uses_topic_ids=by_id,
+            is_replica=follower is not None,
         )
     except SessionError as error:
         return {"error_code": error.code, "session_id": 0, "responses": ()}
+    except ClusterAccessDenied as error:
+        return {"error_code": error_code(error), "session_id": 0, "responses": ()}
     session = plan.session
     is_large = len(plan.parts if session is None else session.ready) > LARGE_ELEMENTS
     if is_large:
@@ -63,9 +74,13 @@ async def handle(context: RequestContext, request: "FetchRequest") -> Message:
     limits = _limits(context, request)
     if session is None:
         answered = await _fetch(context, plan.parts, limits)
-    else:
+    elif follower is None:
         answered = await _fetch_ready(
             context, session, limits, looks_at_all=not plan.is_incremental
+        )
+    else:
+        answered = await _fetch_as_follower(
+            context, follower, session, limits, looks_at_all=not plan.is_incremental
         )
     if is_large:
         # The broker has let others run, too; each step by itself is short enough.
@@ -77,6 +92,16 @@ async def handle(context: RequestContext, request: "FetchRequest") -> Message:
         "responses": _by_topic(_with_news(plan, answered), hints, by_id=by_id),
         "node_endpoints": hints.endpoints(),
     }
+
+
+def _follower(context: RequestContext, request: "FetchRequest") -> Member | None:
+    """Who asks, if it is a broker that copies; always in a session."""
+    if context.version < FIRST_VERSION_OF_FOLLOWERS or request.session_epoch == FINAL_EPOCH:
+        return None
+    state = request.replica_state
+    if state.replica_id < 0:
+        return None
+    return Member(NodeId(state.replica_id), state.replica_epoch)
 
 
 def _wanted(
@@ -164,6 +189,33 @@ async def _fetch_ready(
     return [*cast("Iterable[_Answered]", found.items()), *refused]
 
 
+async def _fetch_as_follower(
+    context: RequestContext,
+    follower: Member,
+    session: FetchSession,
+    limits: _Limits,
+    *,
+    looks_at_all: bool,
+) -> list[_Answered]:
+    unnamed = session.name(partial(_name, context))
+    refused = [(key, FetchedPart("", key.partition, unnamed[key])) for key in unnamed]
+    if len(unnamed) == len(session.parts):
+        return refused
+    # A follower that asks for something else must not wait for what it asked before.
+    with context.connection.hurrying(session.ready.hurry):
+        found = await context.service.replication.fetch(
+            context.caller,
+            follower,
+            session.ready,
+            session.parts,
+            max_wait_ms=limits["max_wait_ms"],
+            min_bytes=limits["min_bytes"],
+            max_bytes=limits["max_bytes"],
+            looks_at_all=looks_at_all,
+        )
+    return [*cast("Iterable[_Answered]", found.items()), *refused]
+
+
 def isolation_level(number: int) -> Isolation:
     try:
         return Isolation(number)
@@ -244,6 +296,8 @@ OPERATION = Operation(
             names="topics.topic, topics.topic_id",
             refused=Refused.EACH,
         ),
+        # Of who calls itself a follower.
+        Need(Resource.CLUSTER, Verb.CLUSTER_ACTION),
     ),
     waits=True,
     starts_at_once=True,

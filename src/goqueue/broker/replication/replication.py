@@ -1,0 +1,98 @@
+"""Replication on one broker of a cluster: roles, fetchers and proposals, wired together."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+from goqueue.broker.partitions.hosted import HostedPartition
+from goqueue.broker.partitions.hosting import HostedPartitions
+from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.replication.fetcher import Address, Fetcher, FetchLimits
+from goqueue.broker.replication.proposals import Proposals
+from goqueue.broker.replication.roles import Roles
+from goqueue.metadata.store import MetadataStore
+from goqueue.model.names import NodeId
+from goqueue.model.replication import Member
+from goqueue.model.replication_config import ReplicationSettings
+from goqueue.state.metadata_image import ImageChanges, MetadataImage
+
+
+class Replication:
+    def __init__(
+        self,
+        settings: ReplicationSettings,
+        store: MetadataStore,
+        hosted: HostedPartitions,
+        *,
+        image: Callable[[], MetadataImage],
+        me: Callable[[], Member | None],
+        clock_ms: Callable[[], int],
+    ) -> None:
+        self._hosted = hosted
+        self._image = image
+        self._me = me
+        self._limits = FetchLimits(
+            max_wait_ms=settings.replica_fetch_wait_max_ms,
+            min_bytes=settings.replica_fetch_min_bytes,
+            max_bytes=settings.replica_fetch_response_max_bytes,
+            part_max_bytes=settings.replica_fetch_max_bytes,
+        )
+        self._fetchers: dict[NodeId, Fetcher] = {}
+        self._following: dict[HostedPartition, NodeId] = {}
+        self._roles = Roles(hosted, image, me, clock_ms=clock_ms)
+        self.proposals = Proposals(
+            store,
+            self._led,
+            me,
+            clock_ms=clock_ms,
+            lag_max_ms=settings.replica_lag_time_max_ms,
+        )
+
+    def start(self) -> None:
+        self._hosted.role_listeners.append(self._role_changed)
+        self._roles.start()
+        self.proposals.start()
+
+    async def prepare(self, changes: ImageChanges, image: MetadataImage) -> None:
+        """Before an image is seen, and after the logs of new partitions were opened."""
+        await self._roles.learn(changes, image)
+        for partition in tuple(self._following) if changes.topics_deleted else ():
+            if self._hosted.get(*partition.name) is not partition:
+                self._unfollow(partition)
+
+    async def close(self) -> None:
+        """Nothing is copied and proposed any more; whoever fetches from here is still served."""
+        await self._roles.close()
+        await self.proposals.close()
+        if self._role_changed in self._hosted.role_listeners:
+            self._hosted.role_listeners.remove(self._role_changed)
+        await asyncio.gather(*(fetcher.close() for fetcher in self._fetchers.values()))
+        self._fetchers.clear()
+
+    def _led(self) -> Iterator[Partition]:
+        for partition in self._hosted:
+            if partition.led is not None:
+                yield partition.led
+
+    def _role_changed(self, partition: HostedPartition) -> None:
+        following = partition.following
+        if following is None:
+            self._unfollow(partition)
+            return
+        if self._following.get(partition) != following.leader:
+            self._unfollow(partition)
+            self._following[partition] = following.leader
+        fetcher = self._fetchers.get(following.leader)
+        if fetcher is None:
+            fetcher = self._fetchers[following.leader] = Fetcher(
+                following.leader, address=self._address, me=self._me, limits=self._limits
+            )
+        fetcher.follow(partition)
+
+    def _unfollow(self, partition: HostedPartition) -> None:
+        leader = self._following.pop(partition, None)
+        if leader is not None:
+            self._fetchers[leader].unfollow(partition)
+
+    def _address(self, node_id: NodeId) -> Address | None:
+        broker = self._image().brokers.get(node_id)
+        return None if broker is None else (broker.host, broker.kafka_port)

@@ -1,0 +1,122 @@
+"""Gives the partitions on this broker the roles that the metadata says: lead, follow, or neither.
+
+What this broker is to lead comes first, for clients wait for it.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from goqueue.broker.partitions.hosted import HostedPartition
+from goqueue.broker.partitions.hosting import HostedPartitions
+from goqueue.model.errors import GoQueueError
+from goqueue.model.names import TopicPartition
+from goqueue.model.replication import Member
+from goqueue.model.topics import PartitionView
+from goqueue.pace import Pace
+from goqueue.state.metadata_image import ImageChanges, MetadataImage
+
+logger = logging.getLogger(__name__)
+
+# Partitions that were opened late, when a disk had space again, take their roles then.
+REVIEW_SECONDS: Final = 1.0
+
+
+class Roles:
+    def __init__(
+        self,
+        hosted: HostedPartitions,
+        image: Callable[[], MetadataImage],
+        me: Callable[[], Member | None],
+        *,
+        clock_ms: Callable[[], int],
+    ) -> None:
+        """`me` is who this broker is since it was admitted; None while it may neither lead nor
+        follow."""
+        self._hosted = hosted
+        self._image = image
+        self._me = me
+        self._clock_ms = clock_ms
+        # Under whose name the partitions have their roles.
+        self._known_as: Member | None = None
+        # Set when a partition could not take its role at once.
+        self._unsettled = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="roles of partitions")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def learn(self, changes: ImageChanges, image: MetadataImage) -> None:
+        """Before an image is seen: whoever finds a leader in it finds that it leads."""
+        me = self._me()
+        if me is None:
+            return
+        if me == self._known_as:
+            concerned = _concerned(changes)
+        else:
+            await self._begin_anew(me)
+            concerned = [partition.name for partition in self._hosted]
+        await self._take_roles(concerned, image, me, waits=False)
+
+    async def _run(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(REVIEW_SECONDS):
+                    await self._unsettled.wait()
+            self._unsettled.clear()
+            me = self._me()
+            if me is not None and me == self._known_as:
+                names = [partition.name for partition in self._hosted]
+                await self._take_roles(names, self._image(), me, waits=True)
+
+    async def _begin_anew(self, me: Member) -> None:
+        """Nothing that was promised under an earlier registration counts any more."""
+        if self._known_as is not None:
+            for partition in self._hosted:
+                await partition.stand_by()
+        self._known_as = me
+
+    async def _take_roles(
+        self, names: Iterable[TopicPartition], image: MetadataImage, me: Member, *, waits: bool
+    ) -> None:
+        """`waits`: also for logs that are being cut; else they are left for later."""
+        leading: list[tuple[HostedPartition, PartitionView]] = []
+        others: list[tuple[HostedPartition, PartitionView]] = []
+        topics = image.topics
+        for name in names:
+            topic, partition = topics.get(name.topic), self._hosted.get(*name)
+            if topic is None or partition is None or name.partition >= len(topic.partitions):
+                continue
+            view = topic.partitions[name.partition]
+            if view.is_known and partition.log.topic_id == topic.id:
+                (leading if view.leader == me.node else others).append((partition, view))
+        pace = Pace()
+        for partition, view in (*leading, *others):
+            if not waits and partition.is_being_cut:
+                self._unsettled.set()
+                continue
+            try:
+                await partition.learn(view.state, view.revision, me, now_ms=self._clock_ms())
+            except GoQueueError as error:
+                logger.error("%s: cannot take its role: %s", partition.name, error)
+            if pace.is_over:
+                await pace.rest()
+
+
+def _concerned(changes: ImageChanges) -> list[TopicPartition]:
+    return [
+        *changes.partitions_added,
+        *changes.partitions_changed,
+        *(
+            TopicPartition(topic.name, view.index)
+            for topic in changes.topics_created
+            for view in topic.partitions
+        ),
+    ]

@@ -1,0 +1,124 @@
+"""A connection that carries frames as they are. What arrives is read in place and not copied."""
+
+import asyncio
+from typing import Final, cast
+
+from goqueue.client.errors import BrokerUnreachable
+from goqueue.client.framing import (
+    CONNECT_TIMEOUT_SECONDS,
+    FRAME_LENGTH,
+    not_connected,
+    response_length,
+)
+
+# Most answers fit in; a larger one gets a buffer of its size.
+BUFFER_BYTES: Final = 256 * 1024
+
+
+class FrameLink(asyncio.BufferedProtocol):
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray(BUFFER_BYTES)
+        # What arrived and was not taken yet.
+        self._start = 0
+        self._end = 0
+        # Whether somebody works with bytes of the buffer.
+        self._is_lent = False
+        self._arrived: asyncio.Future[None] | None = None
+        self._lost: Exception | None = None
+
+    @classmethod
+    async def open(cls, host: str, port: int) -> "FrameLink":
+        address = f"{host}:{port}"
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
+                _, link = await loop.create_connection(lambda: cls(address), host, port)
+        except OSError as error:
+            raise not_connected(address, error) from error
+        return link
+
+    @property
+    def address(self) -> str:
+        return self._address
+
+    def send(self, frame: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(frame)
+
+    async def receive(self) -> memoryview:
+        """The next frame, without its length. Valid until the next call."""
+        self._is_lent = False
+        while (frame := self._take()) is None:
+            if self._lost is not None:
+                raise self._lost
+            self._arrived = asyncio.get_running_loop().create_future()
+            try:
+                await self._arrived
+            finally:
+                self._arrived = None
+        self._is_lent = True
+        return frame
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    # --- asyncio's side -------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._transport = None
+        self._fail(BrokerUnreachable(f"the broker at {self._address} closed the connection"))
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        if self._start == self._end and not self._is_lent:
+            self._start = self._end = 0
+        needed = self._needed_bytes()
+        if len(self._buffer) - self._start < needed or self._end == len(self._buffer):
+            self._move(max(needed, BUFFER_BYTES))
+        return memoryview(self._buffer)[self._end :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._end += nbytes
+        try:
+            is_whole = self._end - self._start >= self._needed_bytes()
+        except BrokerUnreachable as error:
+            self._fail(error)
+            self.close()
+            return
+        if is_whole and self._arrived is not None and not self._arrived.done():
+            self._arrived.set_result(None)
+
+    # --- the buffer -----------------------------------------------------------------------
+
+    def _needed_bytes(self) -> int:
+        """Of the frame that begins at `_start`, as far as it is known how long it is."""
+        if self._end - self._start < FRAME_LENGTH.size:
+            return FRAME_LENGTH.size
+        prefix = self._buffer[self._start : self._start + FRAME_LENGTH.size]
+        return FRAME_LENGTH.size + response_length(prefix, self._address)
+
+    def _take(self) -> memoryview | None:
+        needed = self._needed_bytes()
+        if needed == FRAME_LENGTH.size or self._end - self._start < needed:
+            return None
+        begin, self._start = self._start + FRAME_LENGTH.size, self._start + needed
+        return memoryview(self._buffer)[begin : self._start]
+
+    def _move(self, size_bytes: int) -> None:
+        """To the beginning of a buffer that has room for so many bytes."""
+        left = bytes(memoryview(self._buffer)[self._start : self._end])
+        is_too_large = len(self._buffer) > 4 * size_bytes
+        if self._is_lent or len(self._buffer) < size_bytes or is_too_large:
+            self._buffer = bytearray(size_bytes)
+        self._buffer[: len(left)] = left
+        self._start, self._end = 0, len(left)
+
+    def _fail(self, error: Exception) -> None:
+        self._lost = self._lost or error
+        if self._arrived is not None and not self._arrived.done():
+            self._arrived.set_result(None)

@@ -1,0 +1,52 @@
+"""Settings of replication: how followers copy, and when one is too far behind."""
+
+from dataclasses import dataclass
+
+from goqueue.model.settings import INT32_MAX, setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplicationSettings:
+    """Of a broker."""
+
+    default_replication_factor: int = setting(
+        1,
+        minimum=1,
+        maximum=100,
+        doc="Replicas of a topic that is made without a count, and of the broker's own topics; 3 "
+        "in a cluster where nothing else is set.",
+    )
+    replica_lag_time_max_ms: int = setting(
+        4_000,
+        minimum=100,
+        maximum=INT32_MAX,
+        doc="A replica that has not caught up for this long leaves the in-sync set. Producers with "
+        "acks=all wait for it until then; Kafka lets them wait for 30,000.",
+    )
+    # A leader answers as soon as there is something; this only says how often it is asked in vain.
+    replica_fetch_wait_max_ms: int = setting(
+        500,
+        minimum=1,
+        maximum=60_000,
+        doc="How long a leader keeps a follower's fetch waiting if there is nothing to copy.",
+    )
+    replica_fetch_min_bytes: int = setting(
+        1,
+        minimum=0,
+        maximum=INT32_MAX,
+        doc="Bytes for which a leader keeps a follower's fetch waiting.",
+    )
+    # The first batch is sent even if it is larger.
+    replica_fetch_max_bytes: int = setting(
+        1_048_576,
+        minimum=1,
+        maximum=INT32_MAX,
+        doc="Bytes of one partition that a follower fetches at once.",
+    )
+    # Each follower has one answer in memory for each leader.
+    replica_fetch_response_max_bytes: int = setting(
+        10_485_760,
+        minimum=1,
+        maximum=INT32_MAX,
+        doc="Bytes of all partitions of a leader that a follower fetches at once.",
+    )

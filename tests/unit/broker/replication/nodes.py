@@ -1,0 +1,244 @@
+"""Whole brokers of one cluster in one event loop: one store of metadata, real logs, real TCP."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from goqueue.broker.membership.cluster_claim import claim_cluster
+from goqueue.broker.membership.identity_file import IdentityFile
+from goqueue.broker.node import Node, system_clock_ms
+from goqueue.broker.partitions.hosted import HostedPartition
+from goqueue.doors.kafka import KafkaDoor
+from goqueue.metadata.local import LocalStore
+from goqueue.model.batch import iterate_batches
+from goqueue.model.broker_config import broker_config
+from goqueue.model.log import FetchPart, Isolation
+from goqueue.model.names import NodeId
+from goqueue.model.records import NewRecord, decode_records, encode_records
+from goqueue.model.topics import NewTopic, PartitionView
+from goqueue.service.broker_service import BrokerService
+from goqueue.storage.data_directory import DataDirectory
+from goqueue.storage.disk import Disk
+from tests.busy_machine import stretched
+from tests.callers import ANYONE
+
+TOPIC = "t"
+
+
+class _Shared(LocalStore):
+    """A node that closes closes its store: not this one."""
+
+    async def close(self) -> None:
+        pass
+
+    async def end(self) -> None:
+        await super().close()
+
+
+class RunningNode:
+    def __init__(self, node: Node, door: KafkaDoor) -> None:
+        self.node = node
+        self.door = door
+        self.service = BrokerService(node)
+
+    @classmethod
+    async def start(
+        cls, store: LocalStore, folder: Path, node_id: int, settings: dict[str, str]
+    ) -> "RunningNode":
+        config = broker_config(
+            {
+                "node.id": str(node_id),
+                "data.dir": str(folder),
+                "cluster": "etcd://in-this-process:1",
+                "host": "127.0.0.1",
+                "kafka.port": "0",
+                # Nobody else's work slows a test down for longer than this.
+                "broker.session.timeout.ms": "60000",
+                "replica.lag.time.max.ms": "60000",
+                "offsets.topic.num.partitions": "1",
+                "transaction.state.log.num.partitions": "1",
+                **settings,
+            }
+        )
+        disk = Disk()
+        directory = DataDirectory.open(folder, disk)
+        await claim_cluster(store, directory)
+        identity = IdentityFile.open(disk, directory.node_path, NodeId(node_id))
+        node = Node(
+            config,
+            directory=directory,
+            store=store,
+            disk=disk,
+            clock_ms=system_clock_ms,
+            identity=identity,
+        )
+        await node._start()
+        door = KafkaDoor(BrokerService(node), config)
+        host, port = await door.start()
+        await node.announce(host, port, 1)
+        return cls(node, door)
+
+    @property
+    def id(self) -> int:
+        return self.node.node_id
+
+    def view(self, index: int = 0) -> PartitionView:
+        return self.node.image.topics[TOPIC].partitions[index]
+
+    def replica(self, index: int = 0) -> HostedPartition:
+        found = self.node.hosted.get(TOPIC, index)
+        assert found is not None
+        return found
+
+    def leads(self, index: int = 0) -> bool:
+        return self.replica(index).led is not None
+
+    async def produce(
+        self, *values: bytes, index: int = 0, acks: int = -1, timeout_ms: int = 30_000
+    ) -> int:
+        batch = encode_records([NewRecord(value=value) for value in values], now_ms=1_000)
+        produced = await self.service.log.produce(
+            ANYONE, TOPIC, index, batch, acks=acks, timeout_ms=timeout_ms
+        )
+        return produced.base_offset
+
+    async def read_all(self, index: int = 0) -> list[bytes | None]:
+        found: list[bytes | None] = []
+        offset = self.replica(index).log_start_offset
+        while True:
+            [part] = await self.service.log.fetch(
+                ANYONE,
+                [FetchPart(TOPIC, index, offset, 10_000_000)],
+                max_wait_ms=0,
+                min_bytes=0,
+                max_bytes=10_000_000,
+                isolation=Isolation.READ_UNCOMMITTED,
+            )
+            assert part.error is None
+            if not part.data:
+                return found
+            for position, header in iterate_batches(part.data):
+                batch = part.data[position : position + header.size_bytes]
+                found += [record.value for record in decode_records(batch)]
+            offset = part.next_offset
+
+    async def stop(self) -> None:
+        """In order: others lead on."""
+        await self.node.hand_over()
+        await self.door.stop()
+        await self.node.close()
+
+    async def die(self) -> None:
+        """As others see a process that was killed: its connections end, then its registration."""
+        cluster = self.node.cluster
+        assert cluster is not None
+        lease = cluster.membership.lease
+        await cluster.stop()
+        for connection in self.door.connections:
+            connection.abort()
+        await self.door.stop()
+        await self.node._store.revoke(lease)
+        await self.node.close()
+
+
+class Nodes:
+    def __init__(self, store: LocalStore, folder: Path) -> None:
+        self.store = store
+        self.running: dict[int, RunningNode] = {}
+        self._folder = folder
+
+    async def start(self, *ids: int, **settings: str) -> list[RunningNode]:
+        texts = {name.replace("__", "."): text for name, text in settings.items()}
+        started = []
+        for node_id in ids:
+            folder = self._folder / f"n{node_id}"
+            node = await RunningNode.start(self.store, folder, node_id, texts)
+            self.running[node_id] = node
+            started.append(node)
+        return started
+
+    async def make_topic(
+        self, partitions: int = 1, replicas: Sequence[int] | None = None, **config: str
+    ) -> None:
+        node = next(iter(self.running.values()))
+        ids = tuple(replicas or self.running)
+        assigned = {
+            index: (*ids[index % len(ids) :], *ids[: index % len(ids)])
+            for index in range(partitions)
+        }
+        created = await node.service.topics.create(
+            ANYONE,
+            NewTopic(
+                name=TOPIC,
+                assignments=assigned,
+                config={name.replace("__", "."): text for name, text in config.items()},
+            ),
+        )
+        assert created
+        await self.until(
+            lambda: all(
+                TOPIC in other.node.image.topics
+                and all(other.replica(i) for i, to in assigned.items() if other.id in to)
+                for other in self.running.values()
+            )
+        )
+        await self.until(lambda: all(self.leader(index) for index in assigned))
+
+    def leader(self, index: int = 0) -> RunningNode | None:
+        return next((node for node in self.running.values() if node.leads(index)), None)
+
+    async def until(self, is_so: Callable[[], object]) -> None:
+        while True:
+            try:
+                if is_so():
+                    return
+            except (KeyError, AssertionError, IndexError):
+                pass
+            await asyncio.sleep(0.005)
+
+    async def until_in_sync(self, *ids: int, index: int = 0) -> None:
+        """As the leader knows it."""
+
+        def are_in_sync() -> bool:
+            leader = self.leader(index)
+            led = None if leader is None else leader.replica(index).led
+            assert led is not None
+            assert led.leading is not None
+            return {member.node for member in led.leading.state.in_sync} == set(ids)
+
+        await self.until(are_in_sync)
+
+    async def die(self, node_id: int) -> None:
+        await self.running.pop(node_id).die()
+
+    async def stop(self, node_id: int) -> None:
+        await self.running.pop(node_id).stop()
+
+
+Scenario = Callable[[Nodes], Coroutine[Any, Any, None]]
+
+
+def with_nodes(scenario: Scenario) -> Callable[[Path], None]:
+    """Runs a scenario on a store of its own, and ends its nodes."""
+
+    @wraps(scenario)
+    def run(tmp_path: Path) -> None:
+        async def on_loop() -> None:
+            store = await _Shared.open(tmp_path / "store")
+            nodes = Nodes(store, tmp_path)
+            try:
+                async with asyncio.timeout(stretched(60)):
+                    await scenario(nodes)
+            finally:
+                for node in nodes.running.values():
+                    await node.door.stop()
+                    await node.node.close()
+                await store.end()
+
+        asyncio.run(on_loop())
+
+    # pytest asks for what the scenario's own arguments are called.
+    del run.__wrapped__
+    return run

@@ -1,0 +1,83 @@
+"""Three brokers in one process: what is acknowledged is on all of them, and outlives each."""
+
+from tests.unit.broker.replication.nodes import Nodes, with_nodes
+
+
+@with_nodes
+async def test_what_is_acknowledged_is_copied(nodes: Nodes) -> None:
+    await nodes.start(1, 2, 3)
+    await nodes.make_topic()
+    await nodes.until_in_sync(1, 2, 3)
+    leader = nodes.leader()
+    assert leader is not None
+    assert leader.id == 1
+    for count in range(20):
+        assert await leader.produce(b"%d" % count) == count
+        assert all(node.replica().log_end_offset == count + 1 for node in nodes.running.values())
+    await nodes.until(
+        lambda: all(node.replica().high_watermark == 20 for node in nodes.running.values())
+    )
+    assert await leader.read_all() == [b"%d" % count for count in range(20)]
+
+
+@with_nodes
+async def test_another_leads_on_with_everything_acknowledged(nodes: Nodes) -> None:
+    await nodes.start(1, 2, 3)
+    await nodes.make_topic(partitions=6)
+    sent: dict[int, list[bytes]] = {index: [] for index in range(6)}
+    for victim in (1, 2, 3):
+        for count in range(5):
+            for index in sent:
+                value = b"%d %d" % (victim, count)
+                leader = nodes.leader(index)
+                assert leader is not None
+                await leader.produce(value, index=index)
+                sent[index].append(value)
+        await nodes.die(victim)
+        await nodes.until(lambda: all(nodes.leader(index) for index in sent))
+        for index, values in sent.items():
+            leader = nodes.leader(index)
+            assert leader is not None
+            value = b"without %d" % victim
+            await leader.produce(value, index=index)
+            values.append(value)
+            assert await leader.read_all(index) == values
+        await nodes.start(victim)
+        for index in sent:
+            await nodes.until_in_sync(1, 2, 3, index=index)
+    for index, values in sent.items():
+        ends = {node.replica(index).log_end_offset for node in nodes.running.values()}
+        assert ends == {len(values)}
+
+
+@with_nodes
+async def test_a_deposed_leader_cuts_what_nobody_else_has(nodes: Nodes) -> None:
+    one, *_ = await nodes.start(1, 2, 3)
+    await nodes.make_topic()
+    await one.produce(b"kept")
+    # What comes now stays with the leader.
+    for node in (2, 3):
+        replication = nodes.running[node].node.replication
+        assert replication is not None
+        await replication.close()
+    await one.produce(b"lost", acks=1)
+    assert one.replica().log_end_offset == 2
+    await nodes.die(2)
+    await nodes.die(3)
+    await nodes.die(1)
+    await nodes.start(2, 3)
+    await nodes.until_in_sync(2, 3)
+    leader = nodes.leader()
+    assert leader is not None
+    await leader.produce(b"instead")
+    await nodes.start(1)
+    await nodes.until_in_sync(1, 2, 3)
+    await leader.produce(b"last")
+    expected = [b"kept", b"instead", b"last"]
+    assert await leader.read_all() == expected
+    assert nodes.running[1].replica().log_end_offset == 3
+    # Its own log says so, too.
+    await nodes.stop(2)
+    await nodes.stop(3)
+    await nodes.until(lambda: nodes.running[1].leads())
+    assert await nodes.running[1].read_all() == expected
