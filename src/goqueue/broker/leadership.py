@@ -7,7 +7,10 @@ queues. A node of one hears nothing of this: it leads everything from start to e
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
+from weakref import WeakValueDictionary
 
+from goqueue.broker.partitions.hosted import HostedPartition
+from goqueue.broker.partitions.partition import Partition
 from goqueue.model.names import TopicPartition
 
 
@@ -30,6 +33,17 @@ class Leadership:
         """`shards` by the name of the topic."""
         self._shards = shards
         self._data = data
+        # Of those whose topic is deleted nobody says that they are led no longer.
+        self._led: WeakValueDictionary[TopicPartition, Partition] = WeakValueDictionary()
+
+    def role_changed(self, hosted: HostedPartition) -> None:
+        """Each leadership has a `Partition` of its own, also if this node led before."""
+        if hosted.led is None:
+            if self._led.pop(hosted.name, None) is not None:
+                self.lost(hosted.name)
+        elif self._led.get(hosted.name) is not hosted.led:
+            self._led[hosted.name] = hosted.led
+            self.gained(hosted.name)
 
     def gained(self, place: TopicPartition) -> None:
         """After the partition leads, also under a newer epoch than before."""

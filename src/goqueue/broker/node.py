@@ -213,6 +213,8 @@ class Node:
             },
             (self.queues, self.share_groups, self.fifo, self.moves),
         )
+        if self.cluster is not None:
+            self.hosted.role_listeners.append(self.leadership.role_changed)
         self.members = HostedMembers(self)
         self.producers = HostedProducers(self)
         self._upkeep: list[asyncio.Task[None]] = []

@@ -10,7 +10,6 @@ from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.runtime import topic as runtime
 from goqueue.model.errors import NotLeader, StateLoading
 from goqueue.model.groups.messages import JoinGroup, MemberProtocol
-from goqueue.model.names import topic_partition
 from goqueue.model.queues.messages import AckAction
 from goqueue.service.broker_service import BrokerService
 from goqueue.state.machine import Outcome
@@ -24,7 +23,7 @@ from tests.unit.broker.test_state_shard import TOPIC, Bench
 async def lose(broker: Node, topic: str, index: int) -> HostedPartition:
     hosted = broker.partition(topic, index).hosted
     await hosted.stand_by(hosted.leader_epoch + 1)
-    broker.leadership.lost(topic_partition(topic, index))
+    broker.leadership.lost(hosted.name)
     return hosted
 
 
