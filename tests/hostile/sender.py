@@ -17,9 +17,9 @@ from typing import Final
 
 from tests.hostile.bursts import Burst, Frames, HttpAnswers, KafkaAnswers
 
-CONNECTIONS: Final = 24
+CONNECTIONS: Final = 48
 # Then a connection is given up, by a reset: what it sent waits for something, or has no answer.
-PATIENCE_SECONDS: Final = 10.0
+PATIENCE_SECONDS: Final = 4.0
 # How often one that was answered goes on with the next burst instead of closing.
 KEPT_SHARE: Final = 0.7
 READ_BYTES: Final = 1024 * 1024
