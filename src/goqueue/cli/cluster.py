@@ -1,61 +1,269 @@
-"""`goqueue cluster`: the brokers of a cluster."""
+"""`goqueue cluster`: its nodes, how it is doing, who leads what."""
 
-from pathlib import Path
-from typing import Annotated
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
-from goqueue.cli.data import DataDirOption
+from goqueue.cli.adopting import ADOPT_EXAMPLE, adopt
+from goqueue.cli.confirming import confirm
 from goqueue.cli.examples import examples
-from goqueue.cli.options import parse_assignments
+from goqueue.cli.failures import FAILED, CommandFailed
+from goqueue.cli.http_access import HttpOption, http_api
+from goqueue.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, Output, OutputOption
+from goqueue.cli.output import print_document, print_rows, print_table
 
-cluster = typer.Typer(help="Look at and change the brokers of a cluster.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from goqueue.client.cluster import ClusterAdmin
+    from goqueue.client.http_api import HttpApi
 
-_EXAMPLE = "goqueue cluster adopt --data-dir data --node-id 1 --cluster etcd://127.0.0.1:2379"
+Result = TypeVar("Result")
+
+cluster = typer.Typer(
+    help="Look at a cluster's nodes, health and partitions; elect leaders; let a node leave.",
+    no_args_is_help=True,
+)
+
+_PAGE: Final = 5_000
 
 
-@cluster.command(epilog=examples(_EXAMPLE))
-def adopt(
-    address: Annotated[
-        str,
-        typer.Option(
-            "--cluster",
-            metavar="etcd://HOST:PORT[,HOST:PORT…]",
-            help="Where the metadata of the new cluster will be; nothing may be there yet.",
-            show_default=False,
-        ),
-    ],
-    node_id: Annotated[
-        int, typer.Option(help="The number of this broker in the cluster.", show_default=False)
-    ],
-    data_dir: DataDirOption = Path("data"),
-    config: Annotated[
-        Path | None, typer.Option(help="TOML file with settings.", show_default=False)
-    ] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="NAME=VALUE", help="Any other setting, such as cluster.etcd.user=me."
-        ),
-    ] = None,
+class Problem(StrEnum):
+    OFFLINE = "offline"
+    UNDER_MIN_ISR = "under-min-isr"
+    UNDER_REPLICATED = "under-replicated"
+
+
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+TopicOption = Annotated[
+    str | None,
+    typer.Option("--topic", "-t", metavar="TOPIC", help="Only of this topic.", show_default="all"),
+]
+
+
+@cluster.command("status", epilog=examples("goqueue cluster status", "goqueue cluster status -c"))
+def status(
+    check: Annotated[
+        bool, typer.Option("--check", "-c", help="End with 1 unless the cluster is healthy.")
+    ] = False,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
+    output: OutputOption = Output.TABLE,
 ) -> None:
-    """Make the folder of a single node the first node of a cluster.
+    """How the cluster is doing, and what is wrong with it."""
+    api = http_api(bootstrap, http)
+    state, health = api.get("cluster", "state"), api.get("cluster", "health")
+    if output is Output.TABLE:
+        _print_status(state, health)
+    else:
+        print_document({**health, **state}, output)
+    if check and health["status"] != "healthy":
+        raise typer.Exit(FAILED)
 
-    The broker must be stopped. Its topics, messages, groups and queues stay; each partition has one
-    replica as before.
-    """
-    import asyncio
-    import os
 
-    from goqueue.broker.membership.adopting import adopt_folder
-    from goqueue.server.setting_sources import load_broker_config
-
-    options = parse_assignments(assignments, "--set")
-    options |= {"data.dir": str(data_dir), "node.id": str(node_id), "cluster": address}
-    settings = load_broker_config(config_file=config, environment=os.environ, options=options)
-    topics = asyncio.run(adopt_folder(settings))
+def _print_status(state: dict[str, Any], health: dict[str, Any]) -> None:
+    if not state["isCluster"]:
+        typer.echo(f"{health['status']}: a node of one, cluster id {state['clusterId']}")
+    else:
+        alive = sum(node["status"] == "alive" for node in state["nodes"])
+        controller = state["controllerId"]
+        typer.echo(f"{health['status']}: cluster {state['clusterId']}")
+        typer.echo(
+            f"{alive} of {len(state['nodes'])} nodes are alive, "
+            + ("there is no controller" if controller is None else f"{controller} is controller")
+        )
+    counts = state["partitions"]
     typer.echo(
-        f"{data_dir} is node {node_id} of a cluster now, with {topics} topics.\n"
-        f"Start it with: goqueue serve --data-dir {data_dir} --node-id {node_id} "
-        f"--cluster {address}"
+        f"{counts['partitions']} partitions, {counts['offline']} offline, "
+        f"{counts['underMinIsr']} under min ISR, {counts['underReplicated']} under-replicated, "
+        f"{counts['notPreferred']} not led by their first replica"
     )
+    for reason in health["reasons"]:
+        typer.echo(f"- {reason}")
+    if health["troubled"]:
+        columns = {"topic": "Topic", "partition": "Partition", "problem": "Problem"}
+        columns |= {"leader": "Leader", "replicas": "Replicas", "isr": "In sync"}
+        print_table(health["troubled"], columns=columns)
+
+
+@cluster.command("nodes", epilog=examples("goqueue cluster nodes", "goqueue cluster nodes -o json"))
+def nodes(
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """The nodes, those that are down as well."""
+    columns = {
+        "nodeId": "Node",
+        "status": "Status",
+        "host": "Host",
+        "kafkaPort": "Kafka",
+        "httpPort": "HTTP",
+        "rack": "Rack",
+        "isController": "Controller",
+        "leaders": "Leads",
+        "replicas": "Replicas",
+        "laggingReplicas": "Not in sync",
+    }
+    print_rows(http_api(bootstrap, http).get("cluster", "state")["nodes"], output, columns=columns)
+
+
+@cluster.command(
+    "partitions",
+    epilog=examples(
+        "goqueue cluster partitions --topic orders", "goqueue cluster partitions --problem offline"
+    ),
+)
+def partitions(
+    topic: TopicOption = None,
+    problem: Annotated[
+        Problem | None,
+        typer.Option("--problem", "-p", help="Only those with which this is wrong."),
+    ] = None,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Who leads, has and follows each partition."""
+    columns = {
+        "topic": "Topic",
+        "partition": "Partition",
+        "leader": "Leader",
+        "leaderEpoch": "Epoch",
+        "replicas": "Replicas",
+        "isr": "In sync",
+        "eligible": "Eligible",
+        "offline": "Down",
+        "minIsr": "Min in sync",
+    }
+    found = list(_pages(http_api(bootstrap, http), topic, problem))
+    if output is Output.TABLE and not found:
+        typer.echo("no such partitions", err=True)
+        return
+    print_rows(found, output, columns=columns)
+
+
+def _pages(api: "HttpApi", topic: str | None, problem: Problem | None) -> Iterator[dict[str, Any]]:
+    after = None
+    while True:
+        page = api.get(
+            "cluster", "metadata", topic=topic, problem=problem, limit=_PAGE, after=after
+        )
+        yield from page["partitions"]
+        after = page["nextAfter"]
+        if after is None:
+            return
+
+
+@cluster.command(
+    "elect",
+    epilog=examples(
+        "goqueue cluster elect",
+        "goqueue cluster elect --topic orders --partition 3",
+        "goqueue cluster elect --topic orders --partition 3 --unclean",
+    ),
+)
+def elect(
+    topic: TopicOption = None,
+    partition: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--partition", "-p", min=0, help="Only this one; can be repeated.", show_default="all"
+        ),
+    ] = None,
+    unclean: Annotated[
+        bool,
+        typer.Option(
+            "--unclean",
+            help="Where nobody leads: any replica that is there. What it does not have is lost.",
+        ),
+    ] = False,
+    yes: YesOption = False,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Let the first of their replicas lead partitions, where it is in sync."""
+    if partition and topic is None:
+        raise typer.BadParameter("say of which topic, with --topic", param_hint="--partition")
+    if unclean and topic is None:
+        raise typer.BadParameter("say of which topic, with --topic", param_hint="--unclean")
+    api = http_api(bootstrap, http)
+    _check_cluster(api)
+    wanted = None if topic is None else _chosen(api, topic, partition)
+    if unclean:
+        question = "What the new leaders do not have is lost. Elect them all the same?"
+        confirm(question, yes=yes)
+    results = _with_cluster(bootstrap, lambda admin: admin.elect(wanted, unclean=unclean))
+    rows = [
+        {"topic": each.topic, "partition": each.partition, "problem": each.problem}
+        for each in results
+        if each.is_new or each.problem
+    ]
+    if output is not Output.TABLE:
+        print_document(rows, output)
+    else:
+        failed = [row for row in rows if row["problem"] is not None]
+        typer.echo(f"{len(rows) - len(failed)} partitions have another leader now")
+        if failed:
+            columns = {"topic": "Topic", "partition": "Partition", "problem": "Not elected"}
+            print_table(failed, columns=columns)
+    if any(row["problem"] is not None for row in rows):
+        raise typer.Exit(FAILED)
+
+
+@cluster.command("leave", epilog=examples("goqueue cluster leave 3 --yes"))
+def leave(
+    node: Annotated[int, typer.Argument(metavar="NODE", min=0, help="Number of the node.")],
+    yes: YesOption = False,
+    bootstrap: BootstrapOption = DEFAULT_BOOTSTRAP,
+    http: HttpOption = None,
+) -> None:
+    """Forget a node that is stopped and does not come back. Its data stay on its disk."""
+    api = http_api(bootstrap, http)
+    state = _check_cluster(api)
+    found = next((each for each in state["nodes"] if each["nodeId"] == node), None)
+    if found is None:
+        raise CommandFailed(f"there is no node {node}; see `goqueue cluster nodes`")
+    if found["status"] != "dead":
+        raise CommandFailed(f"node {node} is {found['status']}: stop it first, with SIGTERM")
+    if found["replicas"]:
+        typer.echo(f"{found['replicas']} replicas are on node {node}: they stay missing", err=True)
+    confirm(f"Forget node {node}?", yes=yes)
+    _with_cluster(bootstrap, lambda admin: admin.forget_node(node))
+    typer.echo(f"node {node} is not part of the cluster any more")
+
+
+cluster.command(epilog=examples(ADOPT_EXAMPLE))(adopt)
+
+
+def _check_cluster(api: "HttpApi") -> dict[str, Any]:
+    state: dict[str, Any] = api.get("cluster", "state")
+    if not state["isCluster"]:
+        raise CommandFailed(
+            "this broker is a node of one: it leads everything, and no other could; a cluster is "
+            "started with `goqueue serve --cluster etcd://…`"
+        )
+    return state
+
+
+def _chosen(api: "HttpApi", topic: str, wanted: list[int] | None) -> list[tuple[str, int]]:
+    known = [each["partition"] for each in _pages(api, topic, None)]
+    if not known:
+        raise CommandFailed(f"there is no topic {topic!r}; see `goqueue topics list`")
+    for number in wanted or ():
+        if number not in known:
+            raise CommandFailed(f"topic {topic!r} has {len(known)} partitions, no {number}")
+    return [(topic, number) for number in wanted or known]
+
+
+def _with_cluster(bootstrap: str, work: Callable[["ClusterAdmin"], Awaitable[Result]]) -> Result:
+    from goqueue.client.admin import KafkaAdmin
+    from goqueue.client.cluster import ClusterAdmin
+
+    async def run() -> Result:
+        async with KafkaAdmin(bootstrap) as admin:
+            return await work(ClusterAdmin(admin))
+
+    return asyncio.run(run())

@@ -73,7 +73,6 @@ app.command(
 )(serve)
 app.command(rich_help_panel=_BROKER, epilog=examples("goqueue settings retention"))(settings)
 app.add_typer(data, name="data", rich_help_panel=_BROKER)
-app.add_typer(cluster, name="cluster", rich_help_panel=_BROKER)
 app.command(
     rich_help_panel=_MESSAGES,
     epilog=examples(
@@ -100,6 +99,7 @@ app.command(
         "goqueue trace --failed --topic orders --from '1h ago'",
     ),
 )(trace)
+app.add_typer(cluster, name="cluster", rich_help_panel=_CLUSTER)
 app.add_typer(topics, name="topics", rich_help_panel=_CLUSTER)
 app.add_typer(groups, name="groups", rich_help_panel=_CLUSTER)
 app.add_typer(offsets, name="offsets", rich_help_panel=_CLUSTER)

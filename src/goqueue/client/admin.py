@@ -103,6 +103,16 @@ class KafkaAdmin:
                 self._by_node[node] = await Connection.open(*address)
         return list(self._by_node.values())
 
+    async def controller(self) -> Connection:
+        """A connection to the broker that elects leaders."""
+        found = await self._metadata(())
+        node, nodes = int(found.controller_id), broker_addresses(found)
+        if node not in nodes:
+            raise RequestRefused("the cluster has no controller now; try again", -1)
+        if node not in self._by_node:
+            self._by_node[node] = await Connection.open(*nodes[node])
+        return self._by_node[node]
+
     async def coordinator(self, key: str, *, transactional: bool = False) -> Connection:
         """A connection to the broker that looks after a group or a transactional id."""
         asked = coordinator_request(key, transactional=transactional)

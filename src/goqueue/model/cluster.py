@@ -68,6 +68,8 @@ class ClusterState:
     """`store_failure` says why the metadata cannot be changed now; None while it can."""
 
     cluster_id: str
+    # False for a node of one.
+    is_cluster: bool
     controller_id: NodeId
     feature_level: int
     revision: int

@@ -79,6 +79,7 @@ def cluster_state(
 ) -> ClusterState:
     return ClusterState(
         cluster_id=cluster_id,
+        is_cluster=bool(image.nodes),
         controller_id=image.controller_id,
         feature_level=image.feature_level,
         revision=image.revision,

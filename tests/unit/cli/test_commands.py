@@ -51,6 +51,9 @@ def test_version() -> None:
         ("consume", "t", "--follow", "--until", "now"),
         ("produce", "t", "--json", "--key", "k"),
         ("produce", "t", "value", "--file", "x"),
+        ("cluster", "elect", "--partition", "1"),
+        ("cluster", "elect", "--unclean"),
+        ("cluster", "partitions", "--problem", "hunger"),
     ],
 )
 def test_wrong_usage_ends_with_2(arguments: tuple[str, ...]) -> None:
@@ -70,6 +73,8 @@ def test_wrong_usage_ends_with_2(arguments: tuple[str, ...]) -> None:
         ("queue", "poll", "g", "t"),
         ("trace",),
         ("schemas", "list"),
+        ("cluster", "status"),
+        ("cluster", "elect"),
     ],
 )
 def test_no_broker_is_one_line_with_the_next_step(

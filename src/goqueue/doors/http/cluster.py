@@ -64,6 +64,7 @@ class CountedPartitions(msgspec.Struct, frozen=True, rename="camel"):
 
 class ClusterStateAnswer(msgspec.Struct, frozen=True, rename="camel"):
     cluster_id: str
+    is_cluster: Annotated[bool, Meta(description="false for a node of one.")]
     controller_id: Annotated[int | None, Meta(description="null while there is none.")]
     feature_level: int
     metadata_revision: Annotated[
@@ -129,6 +130,7 @@ async def cluster_state(
     state = await service.cluster.state(caller)
     return ClusterStateAnswer(
         cluster_id=state.cluster_id,
+        is_cluster=state.is_cluster,
         controller_id=_node_id(state.controller_id),
         feature_level=state.feature_level,
         metadata_revision=state.revision,

@@ -21,6 +21,7 @@ async def test_a_node_of_one(client: httpx.AsyncClient, broker: Node) -> None:
     state = (await client.get("/cluster/state")).json()
     (node,) = state["nodes"]
     assert (state["clusterId"], state["controllerId"]) == (broker.cluster_id, 0)
+    assert state["isCluster"] is False
     assert (node["nodeId"], node["status"], node["isController"]) == (0, "alive", True)
     assert (node["leaders"], node["replicas"], node["laggingReplicas"]) == (6, 6, 0)
     assert state["partitions"] == {
