@@ -8,7 +8,7 @@ import typer
 
 from goqueue.cli.confirming import confirm
 from goqueue.cli.examples import examples
-from goqueue.cli.failures import FAILED
+from goqueue.cli.failures import FAILED, CommandFailed
 from goqueue.cli.options import Output, OutputOption
 from goqueue.cli.output import print_rows
 
@@ -101,19 +101,25 @@ def remove_strays(
     from goqueue.storage.partition_files import remove_folder
 
     disk = Disk()
+    left: list[str] = []
     with stopped_folder(disk, data_dir) as folder:
         strays = stray_folders(disk, folder.strays)
         if strays:
             confirm(f"Delete {len(strays)} folders in {folder.strays} with all messages?", yes=yes)
         for stray in strays:
-            remove_folder(disk, stray)
-    typer.echo(f"{len(strays)} folders deleted.")
+            try:
+                remove_folder(disk, stray)
+            except OSError as error:
+                # The others go.
+                left.append(f"{stray} cannot be deleted: {error}")
+    typer.echo(f"{len(strays) - len(left)} folders deleted.")
+    if left:
+        raise CommandFailed("; ".join(left))
 
 
 def _findings(
     disk: "Disk", folder: "StoppedFolder", partitions: list[str] | None
 ) -> "Iterator[DamagedLog | DamagedSmallFile]":
-    from goqueue.cli.failures import CommandFailed
     from goqueue.storage.mending.checking import check_folder, stored_folders
 
     stored = stored_folders(disk, folder.logs)
@@ -131,8 +137,10 @@ def _metadata_rows(folder: "StoppedFolder") -> Iterator[dict[str, object]]:
 
     problem = None
     try:
+        # Not made if it is not there.
+        next(folder.metadata.iterdir(), None)
         revision = stored_revision(folder.metadata)
-    except MetadataCorrupt as error:
+    except (MetadataCorrupt, OSError) as error:
         problem = str(error)
     else:
         noted = None if folder.last_stop is None else folder.last_stop.metadata_revision

@@ -206,7 +206,7 @@ class DataDirectory:
     def strays(self) -> list[PartitionFolder]:
         """What was set aside."""
         folder = self.path / STRAYS_FOLDER
-        return self._partitions_in(folder) if STRAYS_FOLDER in self._disk.listdir(self.path) else []
+        return self._partitions_in(folder) if folder.is_dir() else []
 
     def take_back(self, stray: PartitionFolder) -> None:
         """Undo `set_aside`."""

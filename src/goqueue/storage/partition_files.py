@@ -1,7 +1,9 @@
 """What lies in a partition's folder beside its segments."""
 
+import os
 import re
 from collections.abc import Callable
+from errno import ENOTDIR
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -41,7 +43,12 @@ def is_marked_deleted(name: str) -> bool:
 
 
 def remove_folder(disk: Disk, folder: Path, *, is_over: Callable[[], bool] = lambda: False) -> None:
-    """Delete a partition's folder with its files, or as much of it as there is time for."""
+    """Delete a partition's folder with its files, or as much of it as there is time for.
+
+    A link is not followed: the files behind it are somebody else's.
+    """
+    if folder.is_symlink():
+        raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR), str(folder))
     for name in disk.listdir(folder):
         if is_over():
             return

@@ -1,6 +1,6 @@
 """Find a log's segments on disk and bring them into a state that can be served and appended to."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -14,6 +14,7 @@ from goqueue.storage.segment_files import (
     LOG_SUFFIX,
     TIME_INDEX_SUFFIX,
     SegmentFiles,
+    base_offset_in,
     file_name,
 )
 from goqueue.storage.survey import OnBatch
@@ -88,11 +89,12 @@ def _base_offsets(disk: Disk, folder: Path) -> list[int]:
     names = set(disk.listdir(folder))
     base_offsets = []
     for name in names:
-        stem, dot, suffix = name.partition(".")
         if name.endswith((DELETED_SUFFIX, TEMPORARY_SUFFIX)):
             disk.unlink(folder / name)
-        elif dot + suffix == LOG_SUFFIX and stem.isdecimal():
-            base_offsets.append(int(stem))
+            continue
+        base_offset = base_offset_in(name, LOG_SUFFIX)
+        if base_offset is not None:
+            base_offsets.append(base_offset)
     return sorted(base_offsets)
 
 
@@ -104,12 +106,13 @@ def find_leftovers(disk: Disk, folder: Path) -> Leftovers:
     """
     names = set(disk.listdir(folder))
     orphans, lost = [], []
-    for name in sorted(names):
-        stem, dot, suffix = name.partition(".")
-        if dot + suffix in _INDEX_SUFFIXES and stem.isdecimal() and stem + LOG_SUFFIX not in names:
-            orphans.append(folder / name)
-            noted = SegmentFiles(disk, folder, int(stem)).noted_origin()
-            if noted is not None and dot + suffix == INDEX_SUFFIX:
-                lost.append(LostSegment(int(stem), noted.next_offset))
+    for suffix, name in product(_INDEX_SUFFIXES, sorted(names)):
+        base_offset = base_offset_in(name, suffix)
+        if base_offset is None or file_name(base_offset, LOG_SUFFIX) in names:
+            continue
+        orphans.append(folder / name)
+        noted = SegmentFiles(disk, folder, base_offset).noted_origin()
+        if noted is not None and suffix == INDEX_SUFFIX:
+            lost.append(LostSegment(base_offset, noted.next_offset))
     has_removed = any(name.endswith(LOG_SUFFIX + DELETED_SUFFIX) for name in names)
     return Leftovers(orphans, lost, has_removed)

@@ -25,10 +25,22 @@ TIME_INDEX_SUFFIX: Final = ".timeindex"
 DELETED_SUFFIX: Final = ".deleted"
 # The log file comes last: as long as it has its name, the others can be rebuilt.
 SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX)
+# As in Kafka's file names.
+_OFFSET_DIGITS: Final = 20
+_OFFSET_MAX: Final = 2**63 - 1
 
 
 def file_name(base_offset: int, suffix: str) -> str:
-    return f"{base_offset:020d}{suffix}"
+    return f"{base_offset:0{_OFFSET_DIGITS}d}{suffix}"
+
+
+def base_offset_in(name: str, suffix: str) -> int | None:
+    """Of a segment's file; None for any other name."""
+    stem = name.removesuffix(suffix)
+    if stem == name or len(stem) != _OFFSET_DIGITS or not (stem.isascii() and stem.isdecimal()):
+        return None
+    offset = int(stem)
+    return offset if offset <= _OFFSET_MAX else None
 
 
 class SegmentFiles:

@@ -229,6 +229,26 @@ def test_a_start_goes_on_removing_what_was_marked(tmp_path: Path) -> None:
     assert not (data / "strays").exists()
 
 
+def test_a_start_follows_no_link_that_is_named_as_if_it_were_deleted(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    config = broker_config({"data.dir": str(data)})
+
+    async def scenario() -> None:
+        broker = await Node.open(config)
+        await BrokerService(broker).topics.create(ANYONE, NewTopic(name="kept", partitions=1))
+        await broker.close()
+        (data / "logs" / ("0" * 32 + "-0.deleted")).symlink_to("kept-0")
+        (data / "logs" / ("0" * 32 + "-1.deleted")).mkdir()
+        (data / "strays").write_text("no folder")
+        broker = await Node.open(config)
+        await marked_left(data, 1)
+        await publish(broker, "kept", [NewRecord(value=b"x")])
+        await broker.close()
+        assert list((data / "logs" / "kept-0").glob("*.log"))
+
+    asyncio.run(scenario())
+
+
 def test_a_partition_that_could_not_be_opened_goes_with_its_topic(tmp_path: Path) -> None:
     data = tmp_path / "data"
     config = broker_config({"data.dir": str(data)})

@@ -194,3 +194,89 @@ def test_strays_are_listed_and_removed_when_asked(tmp_path: Path, folder: Path) 
     assert not stray.exists()
     assert folder.exists()
     assert _run(tmp_path, "check") == (0, [])
+
+
+NO_FILES = [
+    "partition.json",
+    "checkpoint.json",
+    "leader-epochs.json",
+    "aborted.transactions",
+    "compaction.json",
+    "00000000000000000000.log",
+    "00000000000000000000.index",
+    "00000000000000000030.producers",
+]
+
+
+@pytest.mark.parametrize("kind", ["folder", "dangling link", "loop"])
+@pytest.mark.parametrize("name", NO_FILES)
+def test_what_is_no_file_is_named(tmp_path: Path, folder: Path, name: str, kind: str) -> None:
+    path = folder / name
+    path.unlink(missing_ok=True)
+    if kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("nowhere" if kind == "dangling link" else name)
+    for command in (["check"], ["repair"], ["repair", "--write"]):
+        _, rows = _run(tmp_path, *command)
+        (row,) = (row for row in rows if row["problem"] == "it is no file")
+        assert row["file"] == f"logs/t-0/{name}"
+
+
+@pytest.mark.parametrize("name", ["x", "-0", "x--1", "t-2", "ü-0", "a\nb-0", "x-\u0663", "f" * 200])
+def test_what_is_no_folder_is_named(tmp_path: Path, folder: Path, name: str) -> None:
+    (folder.parent / name).write_text("somebody's")
+    code, (row,) = _run(tmp_path, "check")
+    assert code == 1
+    assert row["problem"] == "it is no folder"
+    (folder.parent / name).unlink()
+    (folder.parent / name).mkdir()
+    assert _run(tmp_path, "check") == (0, [])
+    assert _readable(tmp_path)[1] == MESSAGES
+
+
+@pytest.mark.parametrize("name", ["logs", "metadata", "clean-shutdown", "broker.lock"])
+@pytest.mark.parametrize("kind", ["gone", "file", "loop"])
+def test_odd_data_directories_end_in_a_sentence(
+    tmp_path: Path, folder: Path, name: str, kind: str
+) -> None:
+    path = tmp_path / "data" / name
+    path.rename(tmp_path / "away")
+    if kind == "file":
+        path.write_bytes(b"")
+    elif kind == "loop":
+        path.symlink_to(name)
+    for command in (["check"], ["repair"], ["remove-strays", "--yes"]):
+        arguments = ["data", *command, "--data-dir", str(tmp_path / "data")]
+        assert isinstance(CliRunner().invoke(app, arguments).exception, SystemExit | None)
+    assert kind != "gone" or not path.exists()
+
+
+def test_removing_strays_follows_no_link_and_leaves_what_is_none(
+    tmp_path: Path, folder: Path
+) -> None:
+    """It deleted the files of the partition that the link led to."""
+    strays = tmp_path / "data" / "strays"
+    strays.mkdir()
+    (strays / "link").symlink_to(folder)
+    (strays / "notes.txt").write_text("somebody's")
+    shutil.copytree(folder, strays / "0123-0.1" / "deep")
+    shutil.copytree(folder, strays / "0123-0.2")
+    before = _contents(tmp_path)
+    arguments = ["data", "remove-strays", "--yes", "--data-dir", str(tmp_path / "data")]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1
+    assert "1 folders deleted" in result.output
+    kept = {path: data for path, data in before.items() if "/0123-0.2/" not in path}
+    assert _contents(tmp_path) == kept
+    assert _readable(tmp_path)[1] == MESSAGES
+
+
+def test_names_that_are_nearly_those_of_segments_are_left_alone(
+    tmp_path: Path, folder: Path
+) -> None:
+    """They kept the partition from being opened."""
+    for name in ("5.log", "\u0663.log", "5.index", "x.log", "9" * 30 + ".log", "9" * 20 + ".log"):
+        (folder / name).write_bytes(b"{}")
+    assert _run(tmp_path, "check") == (0, [])
+    assert _readable(tmp_path)[1] == MESSAGES

@@ -30,7 +30,7 @@ from goqueue.model.topics import PartitionView, TopicView
 from goqueue.pace import Pace
 from goqueue.state.metadata_image import MetadataImage
 from goqueue.storage.clean_stop import LogEnd
-from goqueue.storage.data_directory import DataDirectory
+from goqueue.storage.data_directory import DataDirectory, PartitionFolder
 from goqueue.storage.disk import Disk
 from goqueue.storage.log import PartitionLog
 from goqueue.storage.log_health import can_pass
@@ -306,6 +306,24 @@ class HostedPartitions:
         for listener in tuple(self.role_listeners):
             listener(partition)
 
+    def _set_aside(self, folder: PartitionFolder) -> None:
+        topic, topic_id = folder.tp.topic, folder.topic_id
+        try:
+            target = self._directory.set_aside(folder)
+        except OSError as error:
+            raise DataDirectoryError(
+                f"{folder.path} cannot be set aside, and the metadata does not know topic {topic} "
+                f"with id {topic_id}: {error}; move it away"
+            ) from error
+        logger.warning(
+            "%s is kept as %s: the metadata does not know topic %s with id %s; "
+            "`goqueue data remove-strays` deletes it",
+            folder.path,
+            target,
+            topic,
+            topic_id,
+        )
+
     def _set_strays_aside(self, image: MetadataImage) -> None:
         """Folders of topics that the metadata does not know.
 
@@ -322,14 +340,7 @@ class HostedPartitions:
         for folder in stored:
             topic = image.topics_by_id.get(folder.topic_id)
             if topic is None:
-                logger.warning(
-                    "%s is kept as %s: the metadata does not know topic %s with id %s; "
-                    "`goqueue data remove-strays` deletes it",
-                    folder.path,
-                    self._directory.set_aside(folder),
-                    folder.tp.topic,
-                    folder.topic_id,
-                )
+                self._set_aside(folder)
         stored_names = {folder.tp for folder in stored}
         for stray in self._directory.strays():
             if stray.topic_id in image.topics_by_id and stray.tp not in stored_names:

@@ -21,11 +21,12 @@ from goqueue.storage.partition_files import (
 )
 from goqueue.storage.recovery import find_leftovers
 from goqueue.storage.scan import KnownEpochs, scan
-from goqueue.storage.segment_files import LOG_SUFFIX, SegmentFiles, file_name
+from goqueue.storage.segment_files import LOG_SUFFIX, SegmentFiles, base_offset_in, file_name
 from goqueue.storage.survey import nothing_of, survey
 
 # Only the offsets matter here; an index is not kept.
 _INDEX_INTERVAL_BYTES: Final = 1 << 30
+_MOVE_AWAY: Final = "no broker made it; move it away"
 
 
 class DamagedLog(NamedTuple):
@@ -62,7 +63,8 @@ def stray_folders(disk: Disk, strays: Path) -> list[Path]:
     """What a start set aside because the metadata did not know it."""
     if not strays.is_dir():
         return []
-    return [strays / name for name in sorted(disk.listdir(strays))]
+    paths = (strays / name for name in sorted(disk.listdir(strays)))
+    return [path for path in paths if path.is_dir() and not path.is_symlink()]
 
 
 def check_format(disk: Disk, path: Path) -> Iterator[DamagedSmallFile]:
@@ -74,10 +76,7 @@ def check_format(disk: Disk, path: Path) -> Iterator[DamagedSmallFile]:
 
 def check_strays(disk: Disk, strays: Path) -> Iterator[DamagedSmallFile]:
     for path in stray_folders(disk, strays):
-        try:
-            whose = load(disk, path / IDENTITY_FILE, PartitionIdentity)
-        except DamagedFile:
-            whose = None
+        whose = _read_identity(disk, path)
         name = "it" if whose is None else f"{whose.topic}-{whose.partition}"
         yield DamagedSmallFile(
             path,
@@ -90,6 +89,25 @@ def check_folder(
     disk: Disk, folder: Path, stop: CleanStop | None
 ) -> Iterator[DamagedLog | DamagedSmallFile]:
     """What is wrong with one partition."""
+    if not folder.is_dir():
+        yield DamagedSmallFile(folder, "it is no folder", _MOVE_AWAY)
+        return
+    for name in sorted(disk.listdir(folder)):
+        if not (folder / name).is_file():
+            yield DamagedSmallFile(folder / name, "it is no file", _MOVE_AWAY)
+    try:
+        yield from _check_files(disk, folder, stop)
+    except OSError as error:
+        yield _unreadable(folder, error)
+
+
+def _unreadable(path: Path, error: OSError) -> DamagedSmallFile:
+    return DamagedSmallFile(path, f"it cannot be read: {error}", "see that this user may read it")
+
+
+def _check_files(
+    disk: Disk, folder: Path, stop: CleanStop | None
+) -> Iterator[DamagedLog | DamagedSmallFile]:
     yield from _check_small_files(disk, folder)
     closed = None if stop is None else stop.end_of(folder.name)
     checkpoint = _read_checkpoint(disk, folder)
@@ -119,7 +137,7 @@ def check_folder(
         disk, folder, base_offsets, end, is_end_known=closed is not None
     ):
         found_any = True
-        if damaged.gaps:
+        if isinstance(damaged, DamagedSmallFile) or damaged.gaps:
             yield damaged
     if not found_any and closed is not None and closed.start < closed.end:
         yield DamagedSmallFile(
@@ -130,42 +148,47 @@ def check_folder(
 
 
 def _check_small_files(disk: Disk, folder: Path) -> Iterator[DamagedSmallFile]:
-    try:
-        whose = load(disk, folder / IDENTITY_FILE, PartitionIdentity)
-    except DamagedFile as error:
-        yield DamagedSmallFile(folder / IDENTITY_FILE, str(error))
-    else:
-        if whose is not None and f"{whose.topic}-{whose.partition}" != folder.name:
-            yield DamagedSmallFile(
-                folder / IDENTITY_FILE,
-                f"it is that of {whose.topic}-{whose.partition}",
-                "restore it from a copy, or remove it if the other files are those of this one",
-            )
-    for name in (CHECKPOINT_FILE, EPOCHS_FILE):
+    paths = (folder / name for name in (IDENTITY_FILE, CHECKPOINT_FILE, EPOCHS_FILE))
+    for path in (path for path in paths if path.is_file()):
         try:
-            load(disk, folder / name, object)
+            load(disk, path, PartitionIdentity if path.name == IDENTITY_FILE else object)
         except DamagedFile as error:
-            yield DamagedSmallFile(folder / name, str(error))
+            yield DamagedSmallFile(path, str(error))
+        except OSError as error:
+            yield _unreadable(path, error)
+    whose = _read_identity(disk, folder)
+    if whose is not None and f"{whose.topic}-{whose.partition}" != folder.name:
+        yield DamagedSmallFile(
+            folder / IDENTITY_FILE,
+            f"it is that of {whose.topic}-{whose.partition}",
+            "restore it from a copy, or remove it if the other files are those of this one",
+        )
+
+
+def _read_identity(disk: Disk, folder: Path) -> PartitionIdentity | None:
+    """None where it cannot be read."""
+    try:
+        return load(disk, folder / IDENTITY_FILE, PartitionIdentity)
+    except (DamagedFile, OSError):
+        return None
 
 
 def _read_checkpoint(disk: Disk, folder: Path) -> Checkpoint:
     checkpoint = Checkpoint(disk, folder / CHECKPOINT_FILE)
-    with contextlib.suppress(DamagedFile):
+    with contextlib.suppress(DamagedFile, OSError):
         checkpoint.load()
     return checkpoint
 
 
 def _base_offsets(disk: Disk, folder: Path) -> list[int]:
-    return sorted(
-        int(name.removesuffix(LOG_SUFFIX))
-        for name in disk.listdir(folder)
-        if name.endswith(LOG_SUFFIX) and name.removesuffix(LOG_SUFFIX).isdecimal()
-    )
+    names = (name for name in disk.listdir(folder) if (folder / name).is_file())
+    found = (base_offset_in(name, LOG_SUFFIX) for name in names)
+    return sorted(base_offset for base_offset in found if base_offset is not None)
 
 
 def _check_segments(
     disk: Disk, folder: Path, base_offsets: list[int], end: int, *, is_end_known: bool
-) -> Iterator[DamagedLog]:
+) -> Iterator[DamagedLog | DamagedSmallFile]:
     """All segments, those without gaps among them. `end` is where the log ended, at least."""
     stored = read_epochs(disk, folder)
     # A broker that was killed may have known of epochs that the file lacks.
@@ -174,7 +197,10 @@ def _check_segments(
     ends: list[int | None] = [*base_offsets[1:]]
     ends.append(end if is_end_known or (base_offsets and end > base_offsets[-1]) else None)
     for base_offset, next_offset in zip(base_offsets, ends, strict=False):
-        yield _check_segment(disk, folder, base_offset, next_offset, epochs)
+        try:
+            yield _check_segment(disk, folder, base_offset, next_offset, epochs)
+        except OSError as error:
+            yield _unreadable(folder / file_name(base_offset, LOG_SUFFIX), error)
 
 
 def _check_segment(
@@ -199,6 +225,6 @@ def read_epochs(disk: Disk, folder: Path) -> LeaderEpochs:
     """As the file says; none where it cannot be read, so that every epoch is accepted."""
     try:
         known = LeaderEpochs.load(disk, folder / EPOCHS_FILE)
-    except DamagedFile:
+    except (DamagedFile, OSError):
         known = None
     return known or LeaderEpochs(disk, folder / EPOCHS_FILE)

@@ -48,8 +48,11 @@ def stopped_folder(disk: Disk, path: Path) -> Iterator[StoppedFolder]:
             ) from None
         try:
             last_stop = load(disk, path / CLEAN_FILE, CleanStop)
-        except DamagedFile:
+        except (DamagedFile, OSError):
             last_stop = None
-        yield StoppedFolder(
-            path / LOGS_FOLDER, path / METADATA_FOLDER, path / STRAYS_FOLDER, last_stop
-        )
+        try:
+            yield StoppedFolder(
+                path / LOGS_FOLDER, path / METADATA_FOLDER, path / STRAYS_FOLDER, last_stop
+            )
+        except OSError as error:
+            raise DataDirectoryError(f"data directory {path} cannot be used: {error}") from error
