@@ -79,7 +79,9 @@ class FrameLink(asyncio.BufferedProtocol):
             self._start = self._end = 0
         needed = self._needed_bytes()
         if len(self._buffer) - self._start < needed or self._end == len(self._buffer):
-            self._move(max(needed, BUFFER_BYTES))
+            # A whole frame may stand there that nobody has taken yet: more comes behind it.
+            waiting_bytes = self._end - self._start
+            self._move(max(needed, waiting_bytes + BUFFER_BYTES))
         return memoryview(self._buffer)[self._end :]
 
     def buffer_updated(self, nbytes: int) -> None:

@@ -73,3 +73,17 @@ def test_what_is_not_kafka_is_told() -> None:
             await link.receive()
 
     run(sends, check)
+
+
+def test_more_arrives_while_a_frame_that_fills_the_buffer_waits() -> None:
+    """The transport asks for room before anybody had the time to take the frame."""
+    link = FrameLink("b:1")
+    for body_bytes in (BUFFER_BYTES - 4, 3 * BUFFER_BYTES):
+        sent = frame(bytes(body_bytes))
+        while sent:
+            room = link.get_buffer(-1)
+            taken = min(len(room), len(sent))
+            room[:taken] = sent[:taken]
+            sent = sent[taken:]
+            link.buffer_updated(taken)
+    assert len(link.get_buffer(-1)) > 0
