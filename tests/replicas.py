@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 
+from goqueue.broker.partitions.admission import append_now
 from goqueue.broker.partitions.copied_batches import Copied
 from goqueue.broker.partitions.decoding import BatchDecoder
 from goqueue.broker.partitions.flushing import Flusher
@@ -14,8 +15,11 @@ from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.partitions.lane_ledger import LaneLedger
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.partitions.producer_ledger import ProducerLedger
+from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import GoQueueError, OffsetOutOfRange
+from goqueue.model.header_names import PRIORITY
 from goqueue.model.names import NO_LEADER, NodeId, topic_partition
+from goqueue.model.queues.lanes import Lane
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.model.replication import Member, PartitionState
 from goqueue.model.topic_config import topic_config
@@ -161,9 +165,10 @@ class Replicas:
         if parting is not None:
             return await hosted.answered(question, Diverging(EpochEnd(*parting)))
         member = Member(NodeId(follower), question.broker_epoch)
-        if leader.fetched_by(member, question.offset, self.now_ms) is not FetchVerdict.ACCEPTED:
-            return None
         try:
+            verdict = leader.fetched_by(member, question.offset, self.now_ms)
+            if verdict is not FetchVerdict.ACCEPTED:
+                return None
             found = await leader.look_as_replica(question.offset, max_bytes)
         except OffsetOutOfRange:
             return await hosted.answered(question, BelowStart(leader.log_start_offset))
@@ -187,6 +192,69 @@ def append(partition: Partition, *values: bytes) -> int:
     records = [NewRecord(value=value) for value in values]
     partition.append_own(encode_records(records, now_ms=partition.clock_ms()))
     return partition.log_end_offset
+
+
+def append_keyed(partition: Partition, key: bytes, value: bytes | None) -> None:
+    record = NewRecord(key=key, value=value)
+    partition.append_own(encode_records([record], now_ms=partition.clock_ms()))
+
+
+def append_with_priority(partition: Partition, priority: bytes) -> None:
+    record = NewRecord(value=b"x" * 40, headers=((PRIORITY, priority),))
+    appended = append_now(partition, encode_records([record], now_ms=partition.clock_ms()))
+    assert appended.last_offset == partition.log_end_offset - 1
+
+
+def append_of_producer(
+    partition: Partition, *, producer_id: int, sequence: int, is_transactional: bool = False
+) -> None:
+    partition.append_own(
+        encode_records(
+            [NewRecord(value=b"x" * 40)],
+            now_ms=partition.clock_ms(),
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=sequence,
+            is_transactional=is_transactional,
+        )
+    )
+
+
+def end_transaction(
+    partition: Partition, *, producer_id: int, kind: MarkerType = MarkerType.ABORT
+) -> None:
+    marker = Marker(kind, coordinator_epoch=0)
+    partition.append_marker(marker, producer_id=producer_id, producer_epoch=0, bumps_epoch=False)
+
+
+async def until_written(hosted: HostedPartition) -> None:
+    """Until nothing is on its way to the disk but flushes."""
+    while hosted._disk_work:
+        await asyncio.wait(hosted._disk_work)
+
+
+def lanes(hosted: HostedPartition) -> list[tuple[int, int]]:
+    """Where messages of high priority are."""
+    index, found = hosted.lanes.index, []
+    offset, end = hosted.log_start_offset, hosted.log_end_offset
+    while index is not None and (at := index.next_range(Lane.HIGH, offset, end)) is not None:
+        found.append((at.start, at.end))
+        offset = at.end
+    return found
+
+
+def knowledge(hosted: HostedPartition) -> dict[str, object]:
+    """All that a replica remembers of its log."""
+    ledger = hosted.ledger
+    producers = ledger.producers
+    return {
+        "producers": sorted(producers.describe()),
+        "batches": producers.kept_batches(),
+        "open": producers.first_undecided_offset,
+        "aborted": ledger.aborted.overlapping(0, 1 << 62),
+        "lanes": lanes(hosted),
+        "epochs": hosted.log.epochs.entries,
+    }
 
 
 def stored(hosted: HostedPartition, up_to: int | None = None) -> bytes:

@@ -286,6 +286,9 @@ class Node:
         reopening = self.hosted.reopen_forever(lambda: self.image)
         self._upkeep.append(asyncio.create_task(reopening))
         self._upkeep.append(asyncio.create_task(self.hosted.removal.run_forever()))
+        if self.cluster is not None:
+            noting = self.hosted.note_watermarks_forever()
+            self._upkeep.append(asyncio.create_task(noting))
         self._upkeep.append(asyncio.create_task(self.groups.match_topics_forever()))
         compacting = self.compactor.run_forever(self.config.log_cleaner_backoff_ms)
         self._upkeep.append(asyncio.create_task(compacting))

@@ -1,6 +1,7 @@
 """A partition on several nodes: who leads, who copies, what is committed, and what is cut."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import wraps
@@ -9,7 +10,12 @@ from typing import Any
 
 import pytest
 
+from goqueue.broker.partitions.compaction import Compactor
+from goqueue.broker.partitions.copied_batches import check_copied
+from goqueue.model.batch import assign, iterate_batches
+from goqueue.model.batch_editing import covering
 from goqueue.model.errors import (
+    CorruptBatch,
     NotEnoughReplicas,
     NotEnoughReplicasAfterAppend,
     NotLeader,
@@ -18,8 +24,24 @@ from goqueue.model.errors import (
 )
 from goqueue.model.log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Isolation
 from goqueue.model.names import NO_LEADER, NodeId
+from goqueue.model.records import NewRecord, encode_records
 from goqueue.state.replication.following import Append, StartAt, Truncate
-from tests.replicas import LAG_MAX_MS, Replicas, append, refusal, stored
+from goqueue.storage.disk import Disk
+from goqueue.storage.snapshot_files import PRODUCERS
+from tests.replicas import (
+    LAG_MAX_MS,
+    Replicas,
+    append,
+    append_keyed,
+    append_of_producer,
+    append_with_priority,
+    end_transaction,
+    knowledge,
+    lanes,
+    refusal,
+    stored,
+    until_written,
+)
 
 Scenario = Callable[..., Coroutine[Any, Any, None]]
 
@@ -235,3 +257,160 @@ async def test_without_a_leader_a_replica_stands_by(tmp_path: Path) -> None:
         assert all_[0].led is None
         with pytest.raises(NotLeader):
             led.check_online()
+
+
+@in_loop
+async def test_what_a_disk_lost_is_copied_again(tmp_path: Path) -> None:
+    async with replicas(tmp_path, segment_bytes=200) as all_:
+        led = await all_.elect(0)
+        for number in range(6):
+            append(led, b"%d" % number * 80)
+        await all_.catch_up(1, 2, 1)
+        file = sorted((tmp_path / "2").glob("*.log"))[2]
+        file.write_bytes(file.read_bytes()[:-7] + b"damaged")
+        await all_.restart(2)
+        assert all_[2].log.damage
+        await all_.tell(2)
+        assert (all_[2].log_end_offset, all_[2].high_watermark) == (2, 2)
+        await all_.catch_up(2)
+        assert not all_[2].log.damage
+        assert stored(all_[2]) == stored(all_[0])
+
+
+@in_loop
+async def test_an_election_waits_for_no_disk(tmp_path: Path) -> None:
+    class NotingDisk(Disk):
+        def __init__(self) -> None:
+            super().__init__()
+            self.syncs = 0
+
+        def fdatasync(self, fd: int) -> None:
+            self.syncs += threading.current_thread() is threading.main_thread()
+
+        def fsync_dir(self, path: Path) -> None:
+            self.syncs += threading.current_thread() is threading.main_thread()
+
+    async with replicas(tmp_path, nodes=1, min_in_sync=1) as all_:
+        all_.disk = disk = NotingDisk()
+        await all_.restart(0)
+        for _ in range(3):
+            disk.syncs = 0
+            append(await all_.elect(0), b"x")
+            assert disk.syncs == 0
+        assert all_[0].log.epochs.entries == ((1, 0), (2, 1), (3, 2))
+        await all_.restart(0)
+        assert all_[0].log.epochs.entries == ((1, 0), (2, 1), (3, 2))
+
+
+# --- H4: what was noted of a log by offset -------------------------------------------------
+
+
+@in_loop
+async def test_what_is_remembered_of_producers_is_cut_with_the_log(tmp_path: Path) -> None:
+    async with replicas(tmp_path, segment_bytes=400) as all_:
+        await all_.elect(0)
+        for sequence in range(2):
+            append_of_producer(all_.led, producer_id=7, sequence=sequence)
+        await all_.catch_up(1, 2, 1)
+        # Not committed: a transaction that is aborted, and enough for a segment and snapshots.
+        append_of_producer(all_.led, producer_id=8, sequence=0, is_transactional=True)
+        for sequence in range(2, 8):
+            append_of_producer(all_.led, producer_id=7, sequence=sequence)
+        end_transaction(all_.led, producer_id=8)
+        cut = all_[0]
+        await until_written(cut)
+        assert cut.log.snapshots.offsets(PRODUCERS)
+        assert len(cut.ledger.aborted) == 1
+        append(all_.led, b"not worth a snapshot")
+        late = cut.ledger.snapshot()
+        assert late is not None
+        await all_.elect(1, 2)
+        assert await all_.fetch(0) == Truncate(2)
+        assert len(cut.ledger.aborted) == 0
+        assert [view.last_sequence for view in cut.ledger.producers.describe()] == [1]
+        assert max(cut.log.snapshots.offsets(PRODUCERS), default=0) <= 2
+        # A writer that was still under way comes too late.
+        late()
+        for sequence in range(20):
+            append_of_producer(all_.led, producer_id=9, sequence=sequence)
+        await all_.catch_up(0, 2, 0)
+        assert knowledge(cut) == knowledge(all_[1]) == knowledge(all_[2])
+        await all_.restart(0)
+        assert knowledge(all_[0]) == knowledge(all_[1])
+        assert sorted(view.producer_id for view in all_[0].ledger.producers.describe()) == [7, 9]
+
+
+@in_loop
+async def test_priorities_are_cut_with_the_log(tmp_path: Path) -> None:
+    async with replicas(tmp_path, segment_bytes=400) as all_:
+        await all_.elect(0)
+        append(all_.led, b"normal")
+        await all_.catch_up(1, 2, 1)
+        for _ in range(6):
+            append_with_priority(all_.led, b"high")
+        await until_written(all_[0])
+        assert lanes(all_[0])
+        await all_.elect(1, 2)
+        append(all_.led, b"normal")
+        append_with_priority(all_.led, b"high")
+        await all_.catch_up(0, 2, 0)
+        assert lanes(all_[0]) == lanes(all_[1]) == lanes(all_[2]) == [(2, 3)]
+        await all_.restart(0)
+        assert lanes(all_[0]) == [(2, 3)]
+
+
+# --- H8 and H9: logs that were compacted --------------------------------------------------
+
+
+def test_an_empty_batch_is_cut_where_the_follower_ends() -> None:
+    cover = covering(10, 20, 3)
+    data, batches = check_copied(cover, 14, last_epoch=2, leader_epoch=5)
+    assert [(header.base_offset, header.next_offset) for _, header in batches] == [(14, 20)]
+    assert list(iterate_batches(data)) == batches
+    with pytest.raises(CorruptBatch, match="where 25 follows"):
+        check_copied(cover, 25, last_epoch=2, leader_epoch=5)
+    with pytest.raises(CorruptBatch, match="after epoch 4"):
+        check_copied(cover, 10, last_epoch=4, leader_epoch=5)
+    with pytest.raises(CorruptBatch, match="leader of epoch 2"):
+        check_copied(cover, 10, last_epoch=2, leader_epoch=2)
+    whole = encode_records([NewRecord(value=b"x")] * 3, now_ms=0)
+    assign(whole, 0, 10, 3)
+    with pytest.raises(CorruptBatch, match="in the middle"):
+        check_copied(bytes(whole), 11, last_epoch=2, leader_epoch=5)
+
+
+@in_loop
+async def test_who_missed_deletions_begins_anew(tmp_path: Path) -> None:
+    hour_ms = 3_600_000
+    async with replicas(
+        tmp_path,
+        min_in_sync=1,
+        cleanup_policy="compact",
+        segment_bytes=200,
+        delete_retention_ms=hour_ms,
+        min_cleanable_dirty_ratio=0,
+    ) as all_:
+        led = await all_.elect(0)
+        append_keyed(led, b"gone", b"x" * 80)
+        append_keyed(led, b"kept", b"x" * 80)
+        await all_.catch_up(1, 2, 1)
+        await all_.set(in_sync=(all_.member(NodeId(0)),))
+        append_keyed(led, b"gone", None)
+        for number in range(4):
+            append_keyed(led, b"%d" % number, b"x" * 80)
+        compactor = Compactor([all_[0]], clock_ms=lambda: all_.now_ms)
+        assert await compactor.compact_dirtiest()
+        assert isinstance(await all_.fetch(2, 1), Append)
+        # After the time for tombstones, the next run takes them away.
+        all_.now_ms += 2 * hour_ms
+        append_keyed(led, b"last", b"x" * 200)
+        append_keyed(led, b"last", b"x" * 200)
+        assert await compactor.compact_dirtiest()
+        assert b"gone" not in stored(all_[0])
+        assert led.log.compaction.tombstones_gone_before > 3
+        assert b"gone" in stored(all_[1])
+        assert await all_.fetch(1) == StartAt(0)
+        await all_.catch_up(1)
+        assert stored(all_[1]) == stored(all_[0])
+        # It began when everything there was clean, and is not sent back again.
+        assert all_[1].log_end_offset == led.log_end_offset

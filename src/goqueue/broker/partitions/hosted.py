@@ -82,6 +82,8 @@ class HostedPartition(StoredPartition):
         self._high_watermark = max(log.log_start_offset, min(high_watermark, log.log_end_offset))
         # Of the partition's key in the store, as it was learned last.
         self._revision = 0
+        # From here on something is missing that was there before the broker started.
+        self._lost_from = min((damage.offset for damage in log.damage), default=None)
 
     @property
     def high_watermark(self) -> int:
@@ -157,9 +159,20 @@ class HostedPartition(StoredPartition):
         self._take_over(Partition(self, leader_epoch=state.leader_epoch, leading=leading))
 
     async def follow(self, leader: NodeId, leader_epoch: int, broker_epoch: int) -> None:
-        """Copy from `leader`; `broker_epoch` is that of this broker's registration."""
+        """Copy from `leader`; `broker_epoch` is that of this broker's registration.
+
+        What was found damaged at the start is copied again, and all after it: a broker whose disk
+        lost something counts for nothing until it has caught up.
+        """
         if not await self._leave_role(leader_epoch, leader):
             return
+        lost_from, self._lost_from = self._lost_from, None
+        if lost_from is not None and self.is_at_rest:
+            logger.warning("%s: copied again from offset %d on", self.name, lost_from)
+            self._high_watermark = min(self._high_watermark, lost_from)
+            await self._cut(lambda: self.log.truncate_to(lost_from))
+            if self.leader_epoch != leader_epoch or self.led is not None:
+                return
         self.following = Following(leader, leader_epoch, broker_epoch, self._high_watermark)
         self._role_changed(self)
 

@@ -32,6 +32,11 @@ from goqueue.state.metadata_image import MetadataImage
 from goqueue.storage.clean_stop import LogEnd
 from goqueue.storage.data_directory import DataDirectory, PartitionFolder
 from goqueue.storage.disk import Disk
+from goqueue.storage.high_watermarks import (
+    load_high_watermarks,
+    save_high_watermarks,
+    watermark_key,
+)
 from goqueue.storage.log import PartitionLog
 from goqueue.storage.log_health import can_pass
 from goqueue.storage.open_segments import OpenSegments
@@ -40,6 +45,8 @@ logger = logging.getLogger(__name__)
 
 # Cold reads block a thread each; more than a few only make one disk's head or queue busier.
 READER_THREADS: Final = 4
+# A kill costs what followers learned since: their leader tells it anew. Kafka has the same pause.
+WATERMARKS_INTERVAL_SECONDS: Final = 5.0
 # How soon a partition is there once the disk has space again.
 REOPEN_INTERVAL_SECONDS: Final = 1.0
 
@@ -79,6 +86,8 @@ class HostedPartitions:
         self._make_trace = make_trace
         self._is_alone = is_alone
         self._replica_lag_max_ms = replica_lag_max_ms
+        # How far partitions were committed, as it was noted last.
+        self._watermarks: dict[str, int] = {}
         # Called when a partition is led here, or not any more.
         self.role_listeners: list[Callable[[HostedPartition], None]] = []
         self._flusher = Flusher()
@@ -123,6 +132,8 @@ class HostedPartitions:
 
     def load(self, image: MetadataImage) -> None:
         """Open everything this node should host; called once, before any door is open."""
+        if not self._is_alone:
+            self._watermarks = load_high_watermarks(self._disk, self._directory.path)
         self._set_strays_aside(image)
         self.removal.add(self._directory.deleted_partitions())
         for topic in image.topics.values():
@@ -150,6 +161,29 @@ class HostedPartitions:
                         view = topic.partitions[index]
                         # What it was like before, nobody knows any more: it is verified.
                         await self._open_later(topic, view, clean=False)
+
+    async def note_watermarks_forever(self) -> None:
+        """Where there are other replicas: a node of one has committed what is in its logs."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(WATERMARKS_INTERVAL_SECONDS)
+            await loop.run_in_executor(self.readers, self._save_watermarks, self._reached())
+
+    def _reached(self) -> dict[str, int]:
+        return {
+            watermark_key(partition.log.topic_id, index): partition.high_watermark
+            for (_, index), partition in self._partitions.items()
+        }
+
+    def _save_watermarks(self, watermarks: dict[str, int]) -> None:
+        """Blocking."""
+        if watermarks == self._watermarks:
+            return
+        try:
+            save_high_watermarks(self._disk, self._directory.path, watermarks)
+            self._watermarks = watermarks
+        except OSError as error:
+            logger.warning("how far partitions are committed was not noted: %s", error)
 
     async def _open_later(self, topic: TopicView, view: PartitionView, *, clean: bool) -> None:
         loop = asyncio.get_running_loop()
@@ -225,6 +259,8 @@ class HostedPartitions:
     async def close(self) -> dict[str, LogEnd]:
         """Flush and close all; returns where those ended that are on disk, by folder."""
         ended = await close_partitions(self._partitions.values())
+        if not self._is_alone:
+            self._save_watermarks(self._reached())
         self._flusher.close()
         self.removal.close()
         self.open_segments.close()
@@ -296,6 +332,7 @@ class HostedPartitions:
             clock_ms=self._clock_ms,
             lag_max_ms=self._replica_lag_max_ms,
             role_changed=self._role_changed,
+            high_watermark=self._watermarks.get(watermark_key(topic.id, view.index), 0),
         )
         partition.trace = self._make_trace(topic, partition, partition.config)
         if self._is_alone and view.leader == self._node_id:

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from goqueue.broker.partitions.deletions_told import DeletionsTold
 from goqueue.broker.partitions.intake import Admitted, LaneAt, PlacedBatch, place
 from goqueue.broker.partitions.log_ends import NO_SUCH_OFFSET, offset_at_an_end
 from goqueue.broker.partitions.offset_waits import OffsetWaits
@@ -64,6 +65,8 @@ class Partition:
         self.waiters: dict[Waiter, None] = {}
         # Called when the high watermark moved, and when the partition is led no longer.
         self.commit_listeners: list[Callable[[], None]] = []
+        if leading is not None:
+            self._deletions_told = DeletionsTold(log.compaction)
         # Other replicas that wait for the log to grow.
         self.replicas = Waiters()
         self.turn = Turn()
@@ -294,10 +297,20 @@ class Partition:
 
     def fetched_by(self, follower: Member, offset: int, now_ms: int) -> FetchVerdict:
         """A replica asks for `offset` under our leader epoch, and `divergence` found none: it has
-        everything before, as durable as it must be."""
+        everything before, as durable as it must be.
+
+        `OffsetOutOfRange`: it must throw its log away and go on at our log's start.
+        """
         leading = self.leading
         if leading is None:
             return FetchVerdict.NOT_A_REPLICA
+        start = self.log.log_start_offset
+        if not self._deletions_told.may_go_on(
+            follower, offset, log_start=start, now_ms=self.clock_ms()
+        ):
+            raise OffsetOutOfRange(
+                f"{self.name}: tombstones after offset {offset} are gone; begin anew at {start}"
+            )
         verdict = leading.fetched(follower, offset, now_ms)
         self._show(leading.high_watermark, 0)
         return verdict

@@ -31,6 +31,8 @@ class Swap(msgspec.Struct, frozen=True, kw_only=True):
 class History(msgspec.Struct, frozen=True, kw_only=True):
     rounds: tuple[Round, ...] = ()
     swap: Swap | None = None
+    # Below this offset, tombstones have been removed.
+    tombstones_gone_before: int = 0
 
     @property
     def first_dirty_offset(self) -> int:
@@ -62,7 +64,8 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
         kept = [round_ for round_ in self.rounds if round_.end_offset <= offset]
         if len(kept) < len(self.rounds):
             kept.append(Round(offset, self.rounds[len(kept)].at_ms))
-        return History(rounds=tuple(kept))
+        gone_before = min(self.tombstones_gone_before, offset)
+        return History(rounds=tuple(kept), tombstones_gone_before=gone_before)
 
 
 def load_history(disk: Disk, folder: Path) -> History:

@@ -45,6 +45,8 @@ class LogCompaction:
         self._history = history.truncated(end_offset) if is_beyond_log else history
         self._swap: Swap | None = None
         self._exchanges: list[_Exchange] = []
+        # Tombstones below are removed by the swap under way.
+        self._forgets_before = 0
         # Held while the history is written, which happens in worker threads.
         self._writing = threading.Lock()
 
@@ -55,6 +57,15 @@ class LogCompaction:
     @property
     def first_dirty_offset(self) -> int:
         return self._history.first_dirty_offset
+
+    @property
+    def tombstones_gone_before(self) -> int:
+        """Whoever reads the log from an offset below may miss deletions of what it has."""
+        return self._history.tombstones_gone_before
+
+    def clean_before(self, at_ms: int) -> int:
+        """The offset below which everything was clean at this time."""
+        return self._history.forget_before(at_ms)
 
     # --- before the run ---------------------------------------------------------------
 
@@ -129,6 +140,7 @@ class LogCompaction:
             return False
         self._exchanges = exchanges
         self._swap = Swap(token=plan.token, segments=tuple(accepted))
+        self._forgets_before = plan.forget_tombstones_before
         return True
 
     def _segment(self, plan: CompactionPlan, cleaned: CleanedSegment) -> Segment:
@@ -154,7 +166,12 @@ class LogCompaction:
                 compacted.end_offset, at_ms=now_ms, retention_ms=config.delete_retention_ms
             )
             try:
-                self._save(msgspec.structs.replace(history, swap=self._swap))
+                gone_before = max(history.tombstones_gone_before, self._forgets_before)
+                self._save(
+                    msgspec.structs.replace(
+                        history, swap=self._swap, tombstones_gone_before=gone_before
+                    )
+                )
             except OSError:
                 self._abandon()
                 raise
