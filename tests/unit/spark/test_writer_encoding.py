@@ -118,7 +118,7 @@ def test_keys_are_hashed_as_by_kafka(keys: list[bytes], partitions: int) -> None
     rows = np.arange(len(keys), dtype=np.int64)
     chosen = np.empty(len(keys), dtype=np.int64)
     nowhere = Rows(table).partitions()
-    choose_partitions(columns.key, columns.value, nowhere, rows, partitions, 0, 0, 100, chosen)
+    choose_partitions(columns, nowhere, rows, partitions, 0, 0, 100, chosen)
     assert chosen.tolist() == [partition_for_key(key, partitions) for key in keys]
 
     order = np.empty(len(keys), dtype=np.int64)
@@ -137,8 +137,7 @@ def test_rows_without_a_key_fill_one_batch_after_the_other() -> None:
     columns = rows.encodable()
     chosen = np.empty(6, dtype=np.int64)
     sticky, size = choose_partitions(
-        columns.key,
-        columns.value,
+        columns,
         rows.partitions(),
         np.arange(6, dtype=np.int64),
         3,

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,6 @@ _MARKS: Final[Mapping[str, str]] = {
     "delay": DELAY_MS,
     "deliverat": DELIVER_AT,
 }
-_Number = TypeVar("_Number", np.int64, np.uint8)
 
 
 class InvalidRow(InvalidRequest):
@@ -100,9 +99,9 @@ class Rows:
         now_ms = time.time_ns() // 1_000_000
         column = self._columns.get("timestamp")
         if column is None:
-            return _frozen(np.full(self.count, now_ms, dtype=np.int64))
+            return np.full(self.count, now_ms, dtype=np.int64)
         filled = pc.fill_null(_milliseconds(column), now_ms)
-        return _frozen(np.array(filled.to_numpy(zero_copy_only=False), dtype=np.int64))
+        return np.array(filled.to_numpy(zero_copy_only=False), dtype=np.int64)
 
     def _mark(self, name: str) -> Column:
         column = self._columns[name]
@@ -117,7 +116,7 @@ class Rows:
         column = self._columns.get("headers")
         if column is None or pa.types.is_null(column.type):
             none = _bytes_column(pa.nulls(0, pa.binary()))
-            return _frozen(np.zeros(self.count + 1, dtype=np.int64)), none, none
+            return np.zeros(self.count + 1, dtype=np.int64), none, none
         lengths: Column = pc.list_value_length(column)
         counts = pc.fill_null(lengths, 0).to_numpy(zero_copy_only=False)
         starts = np.zeros(self.count + 1, dtype=np.int64)
@@ -126,7 +125,7 @@ class Rows:
         keys, values = entries.flatten()
         if keys.null_count:
             raise InvalidRow("headers: a header has no key")
-        return _frozen(starts), _bytes_column(keys), _bytes_column(values)
+        return starts, _bytes_column(keys), _bytes_column(values)
 
 
 def _bytes_column(array: Column) -> BytesColumn:
@@ -139,13 +138,7 @@ def _bytes_column(array: Column) -> BytesColumn:
     else:
         positions = np.frombuffer(offsets, np.int64)[wide.offset : wide.offset + len(wide) + 1]
     content = np.zeros(0, dtype=np.uint8) if data is None else np.frombuffer(data, np.uint8)
-    return BytesColumn(_frozen(content), _frozen(positions), _frozen(is_null))
-
-
-def _frozen(array: "np.ndarray[Any, np.dtype[_Number]]") -> "np.ndarray[Any, np.dtype[_Number]]":
-    """Compiled code is made for each kind of argument; Arrow's buffers cannot be written to."""
-    array.flags.writeable = False
-    return array
+    return BytesColumn(content, positions, is_null)
 
 
 def _milliseconds(column: Column) -> Column:

@@ -84,9 +84,8 @@ class TaskWriter:
         sticky, sticky_bytes = self._sticky.get(topic.name, (self._task % count, 0))
         batch_bytes = self._options.batch_bytes
         self._sticky[topic.name] = choose_partitions(
-            columns.key, columns.value, wanted, rows, count, sticky, sticky_bytes, batch_bytes,
-            chosen,
-        )  # fmt: skip
+            columns, wanted, rows, count, sticky, sticky_bytes, batch_bytes, chosen
+        )
         order = np.empty(len(rows), dtype=np.int64)
         starts = np.empty(count + 1, dtype=np.int64)
         group_by_partition(rows, chosen, count, order, starts)
