@@ -7,7 +7,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, ReadMaxRow
 
 from goqueue.client.group_facts import PartitionKey
 from goqueue.client.log_cluster import LogCluster, LogTopic
-from goqueue.client.log_ranges import EARLIEST, LogRange
+from goqueue.client.log_ranges import EARLIEST, LATEST, LogRange
 from goqueue.client.log_sizes import mean_record_bytes
 from goqueue.model.errors import GoQueueError, UnknownTopic
 from goqueue.spark.source.options import SourceOptions
@@ -47,7 +47,8 @@ class StreamPlanner:
     def available(self) -> StreamOffsets:
         """Everything that can be read now."""
         topics = self._topics()
-        _, latest = log_ends(self._cluster, places_of(topics), self._options.isolation)
+        wanted = dict.fromkeys(places_of(topics), LATEST)
+        latest = self._cluster.offsets(wanted, isolation=self._options.isolation)
         return StreamOffsets(latest, _ids(topics))
 
     def next_end(
