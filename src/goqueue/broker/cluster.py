@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 
 from goqueue.broker.controller.controller import Controller
+from goqueue.broker.controller.telling import LogEndTelling
 from goqueue.broker.membership.cluster_claim import claim_cluster
 from goqueue.broker.membership.etcd_access import open_etcd
 from goqueue.broker.membership.identity_file import IdentityFile
@@ -57,6 +58,7 @@ class Cluster:
         self._identity = identity
         # Set whenever the image changed, for who waits for something to happen in it.
         self._news = asyncio.Event()
+        self._telling: LogEndTelling | None = None
         self.membership = Membership(
             store,
             identity,
@@ -89,6 +91,13 @@ class Cluster:
         image = self._follower.image
         check_lineage(image, hosted)
         self._identity.begin(has_lost=has_lost(self._node_id, image, stored, hosted))
+        self.tell_log_ends(hosted)
+
+    def tell_log_ends(self, hosted: HostedPartitions) -> None:
+        """From now on, where the controller has to know."""
+        self._telling = LogEndTelling(
+            self._store, self.membership, hosted, lambda: self._follower.image
+        )
 
     def replicate(self, hosted: HostedPartitions, clock_ms: Callable[[], int]) -> Replication:
         return Replication(
@@ -116,6 +125,8 @@ class Cluster:
         if changes.brokers_changed:
             self.witnesses.look()
         self.controller.image_changed(changes)
+        if self._telling is not None:
+            self._telling.image_changed(changes)
 
     # --- leaving --------------------------------------------------------------------------
 
@@ -151,6 +162,8 @@ class Cluster:
     async def stop(self) -> None:
         """Take no part in anything any more; the registration stays."""
         await self.witnesses.close()
+        if self._telling is not None:
+            await self._telling.close()
         await self.controller.stop()
         await self.membership.close()
 

@@ -1,5 +1,8 @@
 """The controller: who leads after a death, in transactions that a rival cannot spoil."""
 
+import asyncio
+from collections.abc import Iterator
+
 import pytest
 
 from goqueue.broker.controller import acting
@@ -9,6 +12,7 @@ from goqueue.model.elections import ElectionAnswer, ElectionKind
 from goqueue.model.names import NO_LEADER, NodeId, topic_partition
 from goqueue.model.replication import PartitionState
 from goqueue.state import metadata_keys as keys
+from goqueue.state.controller.elections import LogEnd
 from goqueue.state.controller.planning import ChangePartition
 from tests.unit.broker.cluster.brokers import TOPIC, Brokers, member_of, with_brokers
 
@@ -116,9 +120,33 @@ async def test_elections_that_are_asked_for(brokers: Brokers) -> None:
     assert one.partition(1).leader_epoch == state.leader_epoch + 1
 
 
+class LogInDoubt:
+    """A replica that stands by: how far its log goes, and the epoch that it has accepted."""
+
+    name = topic_partition(TOPIC, 0)
+
+    def __init__(self, last_epoch: int, end_offset: int) -> None:
+        self.replica_end = LogEnd(last_epoch, end_offset)
+        self.leader_epoch = 3
+
+
+class LogsInDoubt:
+    def __init__(self, log: LogInDoubt) -> None:
+        self._log = log
+
+    def __iter__(self) -> Iterator[LogInDoubt]:
+        return iter((self._log,))
+
+    def get(self, topic: str, index: int) -> LogInDoubt | None:
+        return self._log if (topic, index) == self._log.name else None
+
+
 @with_brokers
 async def test_where_all_lost_something_the_longest_log_leads(brokers: Brokers) -> None:
     one, two = await brokers.start(1, 2)
+    logs = {one: LogInDoubt(3, 50), two: LogInDoubt(4, 10)}
+    for broker, log in logs.items():
+        broker.cluster.tell_log_ends(LogsInDoubt(log))  # type: ignore[arg-type]
     doubtful = PartitionState(
         leader=NO_LEADER,
         leader_epoch=4,
@@ -129,15 +157,12 @@ async def test_where_all_lost_something_the_longest_log_leads(brokers: Brokers) 
     )
     await brokers.make_topic([(1, 2)], [member_of(one), member_of(two)])
     await brokers.put_partition(0, doubtful)
-    for broker, epoch, end in ((one, 3, 50), (two, 4, 10)):
-        value = keys.LogEndValue(
-            node=broker.node_id,
-            broker_epoch=member_of(broker).broker_epoch,
-            leader_epoch=4,
-            last_epoch=epoch,
-            end_offset=end,
-        )
-        await brokers.store.put(*keys.log_end_entry(TOPIC, 0, value))
+    logs[one].leader_epoch = 4
+    while not (await brokers.store.get_prefix(keys.LOG_ENDS_PREFIX)).kvs:
+        await asyncio.sleep(0.005)
+    # The other may still copy from an older leader: nobody decides without it.
+    assert one.partition().leader == NO_LEADER
+    logs[two].leader_epoch = 4
     await one.until(lambda image: image.topics[TOPIC].partitions[0].leader == 2)
     assert one.partition().state.in_sync == (member_of(two),)
     assert one.partition().leader_epoch == 5
