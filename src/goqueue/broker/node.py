@@ -317,6 +317,8 @@ class Node:
 
     async def hand_over(self) -> None:
         """Before the doors close: others of the cluster lead on."""
+        if self.replication is not None:
+            self.replication.leave()
         if self.cluster is not None:
             await self.cluster.hand_over()
 

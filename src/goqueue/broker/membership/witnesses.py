@@ -92,7 +92,7 @@ class Witnesses:
                 streams = await _connected(broker)
             except ConnectionRefusedError:
                 # An address that was never reached may be one that only clients can reach.
-                if was_reached:
+                if was_reached and not self._is_stopping(peer):
                     await self._testify(peer)
                 await asyncio.sleep(_RETRY_S)
             except OSError:
@@ -102,6 +102,11 @@ class Witnesses:
                 if peer in self._testified:
                     await self._withdraw(peer)
                 await _until_it_ends(*streams)
+
+    def _is_stopping(self, peer: Member) -> bool:
+        """Whether it leaves by itself: its doors close before its logs do."""
+        known = self._image().nodes.get(peer.node)
+        return known is not None and known.record.is_draining
 
     async def _testify(self, peer: Member) -> None:
         """Say that the process is gone; with enough of us, end its registration."""

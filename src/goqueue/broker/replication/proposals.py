@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from goqueue.broker.partitions.partition import Partition
 from goqueue.metadata.store import Compare, Get, KeyValue, MetadataStore, Put
 from goqueue.model.errors import GoQueueError
+from goqueue.model.names import NodeId
 from goqueue.model.replication import Member
 from goqueue.pace import Pace
 from goqueue.state import metadata_keys as keys
@@ -43,12 +44,16 @@ class Proposals:
         led: Callable[[], Iterable[Partition]],
         me: Callable[[], Member | None],
         *,
+        staying: Callable[[NodeId], int],
         clock_ms: Callable[[], int],
         lag_max_ms: int,
     ) -> None:
+        """`staying`: the revision at which the cluster's record of a node says that it is not about
+        to leave; 0 where there is none, and then it cannot join."""
         self._store = store
         self._led = led
         self._me = me
+        self._staying = staying
         self._clock_ms = clock_ms
         self._look_s = max(LOOK_MIN_S, lag_max_ms / 1_000 / LOOKS_PER_LAG)
         # Where a follower has caught up: it need not wait for the next look at all.
@@ -113,7 +118,7 @@ class Proposals:
 
     async def _propose_together(self, due: Sequence[Due], me: Member) -> None:
         done = await self._store.transact(
-            list(_compares(due, me)),
+            list(self._compares(due, me)),
             [Put(*keys.partition_entry(*one.partition.name, one.proposal.state)) for one in due],
             [Get(one.key) for one in due],
         )
@@ -128,6 +133,15 @@ class Proposals:
             await self._propose_together(due[:half], me)
             await self._propose_together(due[half:], me)
 
+    def _compares(self, due: Sequence[Due], me: Member) -> Iterator[Compare]:
+        joining = {one.proposal.joining for one in due if one.proposal.joining is not None}
+        for member in sorted({me, *joining}):
+            yield Compare.unchanged(keys.broker_key(member.node), member.broker_epoch)
+        for node in sorted({member.node for member in joining}):
+            yield Compare.unchanged(keys.node_key(node), self._staying(node))
+        for one in due:
+            yield Compare.unchanged(one.key, one.proposal.base_revision)
+
     def _came_true(self, due: Due, revision: int) -> None:
         partition, proposal = due
         if proposal.joining is None:
@@ -140,14 +154,6 @@ class Proposals:
             ", ".join(str(member.node) for member in proposal.state.in_sync),
         )
         partition.proposal_came_true(proposal, revision)
-
-
-def _compares(due: Sequence[Due], me: Member) -> Iterator[Compare]:
-    members = {me, *(one.proposal.joining for one in due if one.proposal.joining is not None)}
-    for member in sorted(members):
-        yield Compare.unchanged(keys.broker_key(member.node), member.broker_epoch)
-    for one in due:
-        yield Compare.unchanged(one.key, one.proposal.base_revision)
 
 
 def _refused(due: Due, found: Sequence[KeyValue]) -> None:

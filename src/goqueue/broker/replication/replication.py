@@ -38,11 +38,13 @@ class Replication:
         )
         self._fetchers: dict[NodeId, Fetcher] = {}
         self._following: dict[HostedPartition, NodeId] = {}
+        self._is_leaving = False
         self._roles = Roles(hosted, image, me, clock_ms=clock_ms)
         self.proposals = Proposals(
             store,
             self._led,
             me,
+            staying=self._staying,
             clock_ms=clock_ms,
             lag_max_ms=settings.replica_lag_time_max_ms,
         )
@@ -59,6 +61,25 @@ class Replication:
             if self._hosted.get(*partition.name) is not partition:
                 self._unfollow(partition)
 
+        if self._is_leaving:
+            self._let_go(image)
+
+    def leave(self) -> None:
+        """This broker is about to stop: what others do not wait for is not copied any more."""
+        self._is_leaving = True
+        self._let_go(self._image())
+
+    def _let_go(self, image: MetadataImage) -> None:
+        me = self._me()
+        for partition in tuple(self._following):
+            topic = image.topics.get(partition.name.topic)
+            if (
+                topic is None
+                or me is None
+                or me.node not in topic.partitions[partition.name.partition].isr
+            ):
+                self._unfollow(partition)
+
     async def close(self) -> None:
         """Nothing is copied and proposed any more; whoever fetches from here is still served."""
         await self._roles.close()
@@ -68,6 +89,10 @@ class Replication:
         await asyncio.gather(*(fetcher.close() for fetcher in self._fetchers.values()))
         self._fetchers.clear()
 
+    def _staying(self, node: NodeId) -> int:
+        known = self._image().nodes.get(node)
+        return 0 if known is None or known.record.is_draining else known.revision
+
     def _led(self) -> Iterator[Partition]:
         for partition in self._hosted:
             if partition.led is not None:
@@ -75,7 +100,7 @@ class Replication:
 
     def _role_changed(self, partition: HostedPartition) -> None:
         following = partition.following
-        if following is None:
+        if following is None or self._is_leaving:
             self._unfollow(partition)
             return
         if self._following.get(partition) != following.leader:

@@ -105,3 +105,16 @@ async def test_an_address_that_was_never_reached_proves_nothing(brokers: Brokers
         await asyncio.sleep(0.005)
     assert await suspicions(brokers) == []
     assert set(one.image.brokers) == {1, 2}
+
+
+@with_brokers
+async def test_who_stops_by_itself_is_left_in_peace(brokers: Brokers) -> None:
+    started = await start(brokers, 1, 2)
+    one, two = started[1][0], started[2][0]
+    await one.cluster.hand_over()
+    await two.until(lambda image: image.nodes[NodeId(1)].record.is_draining)
+    started[1][1].close()
+    for _ in range(50):
+        await asyncio.sleep(0.005)
+    assert await suspicions(brokers) == []
+    assert NodeId(1) in two.image.brokers
