@@ -17,9 +17,11 @@ from typing import Final
 
 from tests.hostile.bursts import Burst, Frames, HttpAnswers, KafkaAnswers
 
-CONNECTIONS: Final = 48
+CONNECTIONS: Final = 32
 # Then a connection is given up, by a reset: what it sent waits for something, or has no answer.
 PATIENCE_SECONDS: Final = 4.0
+# Kafka's bursts are long, and are answered in order.
+KAFKA_PATIENCE_SECONDS: Final = 10.0
 # How often one that was answered goes on with the next burst instead of closing.
 KEPT_SHARE: Final = 0.7
 READ_BYTES: Final = 1024 * 1024
@@ -82,6 +84,7 @@ class Sender:
     def __init__(self, door: str, address: tuple[str, int], chance: random.Random) -> None:
         name, self._answers = DOORS[door]
         self._frames: Frames = getattr(import_module(f"tests.hostile.{door}_frames"), name)(chance)
+        self._patience_seconds = KAFKA_PATIENCE_SECONDS if door == "kafka" else PATIENCE_SECONDS
         self._address = address
         self._chance = chance
         self._selector = selectors.DefaultSelector()
@@ -105,7 +108,7 @@ class Sender:
                     self._selector.modify(peer.socket, peer.wants, peer)
             now = time.monotonic()
             for key in list(self._selector.get_map().values()):
-                if now - key.data.since > PATIENCE_SECONDS:
+                if now - key.data.since > self._patience_seconds:
                     self._ended(key.data, costly_every_seconds, "given_up")
             if now - written > 1:
                 written = now

@@ -76,8 +76,12 @@ class SchemaParser:
         if task is None:
             task = self._parsing[sent] = asyncio.create_task(self._parse(sent, asker))
             task.add_done_callback(lambda done: self._over(sent, done))
-        # Shielded: a client that goes away must not stop it for the others.
-        return await asyncio.shield(task)
+        try:
+            # Shielded: a client that goes away must not stop it for the others.
+            return await asyncio.shield(task)
+        finally:
+            # It holds its error, whose traceback would hold it.
+            del task
 
     async def _parse(self, sent: _Sent, asker: str) -> ParsedSchema:
         parsed = (await self._worker.run(ParseJob(*sent), Parsed, asker=asker)).schema
