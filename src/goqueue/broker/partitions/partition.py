@@ -325,11 +325,13 @@ class Partition:
         self.check_online()
         return await self._look(offset, max_bytes, self.log.log_end_offset, at_least_one)
 
-    def proposal_due(self, now_ms: int) -> Proposal | None:
+    def proposal_due(
+        self, now_ms: int, may_join: Callable[[Member], bool] = lambda _: True
+    ) -> Proposal | None:
         """The change of the in-sync set to ask the store for: the same until it is settled."""
         if self.leading is None or self._over is not None:
             return None
-        return self.leading.propose(now_ms)
+        return self.leading.propose(now_ms, may_join)
 
     def proposal_came_true(self, proposal: Proposal, revision: int) -> bool:
         return self.state_seen(proposal.state, revision)

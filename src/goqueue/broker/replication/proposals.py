@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 from goqueue.broker.partitions.partition import Partition
 from goqueue.metadata.store import Compare, Get, KeyValue, MetadataStore, Put
 from goqueue.model.errors import GoQueueError
-from goqueue.model.names import NodeId
 from goqueue.model.replication import Member
 from goqueue.pace import Pace
 from goqueue.state import metadata_keys as keys
@@ -44,12 +43,12 @@ class Proposals:
         led: Callable[[], Iterable[Partition]],
         me: Callable[[], Member | None],
         *,
-        staying: Callable[[NodeId], int],
+        staying: Callable[[Member], int],
         clock_ms: Callable[[], int],
         lag_max_ms: int,
     ) -> None:
-        """`staying`: the revision at which the cluster's record of a node says that it is not about
-        to leave; 0 where there is none, and then it cannot join."""
+        """`staying`: the revision at which the cluster's record of a broker says that it is not
+        about to leave; 0 where it is, or is not there, and then it cannot join."""
         self._store = store
         self._led = led
         self._me = me
@@ -102,12 +101,15 @@ class Proposals:
         due: list[Due] = []
         pace = Pace()
         for partition in partitions:
-            proposal = partition.proposal_due(self._clock_ms())
+            proposal = partition.proposal_due(self._clock_ms(), self._may_join)
             if proposal is not None:
                 due.append(Due(partition, proposal))
             if pace.is_over:
                 await pace.rest()
         return due
+
+    def _may_join(self, member: Member) -> bool:
+        return self._staying(member) > 0
 
     async def _propose(self, due: Sequence[Due]) -> None:
         me = self._me()
@@ -137,8 +139,8 @@ class Proposals:
         joining = {one.proposal.joining for one in due if one.proposal.joining is not None}
         for member in sorted({me, *joining}):
             yield Compare.unchanged(keys.broker_key(member.node), member.broker_epoch)
-        for node in sorted({member.node for member in joining}):
-            yield Compare.unchanged(keys.node_key(node), self._staying(node))
+        for member in sorted(joining):
+            yield Compare.unchanged(keys.node_key(member.node), self._staying(member))
         for one in due:
             yield Compare.unchanged(one.key, one.proposal.base_revision)
 

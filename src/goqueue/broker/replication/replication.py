@@ -60,7 +60,6 @@ class Replication:
         for partition in tuple(self._following) if changes.topics_deleted else ():
             if self._hosted.get(*partition.name) is not partition:
                 self._unfollow(partition)
-
         if self._is_leaving:
             self._let_go(image)
 
@@ -89,9 +88,12 @@ class Replication:
         await asyncio.gather(*(fetcher.close() for fetcher in self._fetchers.values()))
         self._fetchers.clear()
 
-    def _staying(self, node: NodeId) -> int:
-        known = self._image().nodes.get(node)
-        return 0 if known is None or known.record.is_draining else known.revision
+    def _staying(self, member: Member) -> int:
+        image = self._image()
+        broker, known = image.brokers.get(member.node), image.nodes.get(member.node)
+        if broker is None or broker.epoch != member.broker_epoch or known is None:
+            return 0
+        return 0 if known.record.is_draining else known.revision
 
     def _led(self) -> Iterator[Partition]:
         for partition in self._hosted:

@@ -13,6 +13,7 @@ A leader that was deposed and does not know it yet needs a fetch of this epoch b
 commit anything, and the successor sends none after it accepted the next epoch.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -118,24 +119,21 @@ class Leading:
 
     # --- changing the in-sync set ---------------------------------------------------------
 
-    def propose(self, now_ms: int) -> Proposal | None:
+    def propose(
+        self, now_ms: int, may_join: Callable[[Member], bool] = lambda _: True
+    ) -> Proposal | None:
         """The change to ask the store for now; an open one again until its fate is known.
 
-        Asking twice is safe: both compare the same version, so at most one comes true.
+        Asking twice is safe: both compare the same version, so at most one comes true. `may_join`
+        leaves out who would be refused, as far as the metadata is known here.
         """
         if self.proposal is None:
-            self.proposal = self._next_proposal(now_ms)
+            self.proposal = self._next_proposal(now_ms, may_join)
         return self.proposal
 
     def refused(self, proposal: Proposal) -> None:
         """The store compared and refused. What it compares only moves on, so neither this request
         nor a copy of it that is still on its way can come true any more."""
-        joining = proposal.joining
-        if joining is not None and self.revision == proposal.base_revision:
-            # The partition is as it was, so it is who joins that is not registered any more.
-            progress = self._progress.get(joining.node)
-            if progress is not None and progress.broker_epoch == joining.broker_epoch:
-                del self._progress[joining.node]
         if self.proposal == proposal:
             self.proposal = None
             self._advance()
@@ -157,7 +155,7 @@ class Leading:
         self._advance()
         return True
 
-    def _next_proposal(self, now_ms: int) -> Proposal | None:
+    def _next_proposal(self, now_ms: int, may_join: Callable[[Member], bool]) -> Proposal | None:
         for progress in self._progress.values():
             # There is nothing to ask for, so it is not asked again: as long as nothing is appended,
             # it is in step.
@@ -173,6 +171,8 @@ class Leading:
         for node, progress in self._progress.items():
             member = Member(node, progress.broker_epoch)
             if member in self.state.in_sync or progress.end < self._joining_end():
+                continue
+            if not may_join(member):
                 continue
             # One that fell behind again while it waited would only be thrown out again.
             if now_ms - progress.in_step_ms <= self._lag_max_ms:

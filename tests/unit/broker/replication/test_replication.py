@@ -1,6 +1,7 @@
 """Three brokers in one process: what is acknowledged is on all of them, and outlives each."""
 
-from tests.unit.broker.replication.nodes import Nodes, with_nodes
+from tests.callers import ANYONE
+from tests.unit.broker.replication.nodes import TOPIC, Nodes, with_nodes
 
 
 @with_nodes
@@ -75,9 +76,56 @@ async def test_a_deposed_leader_cuts_what_nobody_else_has(nodes: Nodes) -> None:
     await leader.produce(b"last")
     expected = [b"kept", b"instead", b"last"]
     assert await leader.read_all() == expected
-    assert nodes.running[1].replica().log_end_offset == 3
-    # Its own log says so, too.
+    # Its own log says so, too. One alone commits nothing: it must have heard how far it goes.
+    await nodes.until(lambda: nodes.running[1].replica().high_watermark == 3)
     await nodes.stop(2)
     await nodes.stop(3)
     await nodes.until(lambda: nodes.running[1].leads())
     assert await nodes.running[1].read_all() == expected
+
+
+@with_nodes
+async def test_what_is_followed_anew_is_asked_for_at_once(nodes: Nodes) -> None:
+    """Also while the leader keeps the last request waiting."""
+    await nodes.start(1, 2, 3, replica__fetch__wait__max__ms="60000")
+    await nodes.make_topic(partitions=3)
+    for index in range(3):
+        leader = nodes.leader(index)
+        assert leader is not None
+        await leader.produce(b"first", index=index)
+    # Its followers go to leaders that they wait for already.
+    await nodes.die(1)
+    await nodes.until(lambda: all(nodes.leader(index) for index in range(3)))
+    for index in range(3):
+        leader = nodes.leader(index)
+        assert leader is not None
+        await leader.produce(b"second", index=index)
+        assert await leader.read_all(index) == [b"first", b"second"]
+
+
+@with_nodes
+async def test_copies_of_a_topic_that_flushes_every_append(nodes: Nodes) -> None:
+    await nodes.start(1, 2, 3)
+    await nodes.make_topic(partitions=3, fsync__policy="always")
+    for count in range(5):
+        for index in range(3):
+            leader = nodes.leader(index)
+            assert leader is not None
+            await leader.produce(b"%d" % count, index=index)
+    for node in nodes.running.values():
+        assert all(node.replica(index).log.flushed_offset == 5 for index in range(3))
+
+
+@with_nodes
+async def test_a_deleted_topic_is_not_followed_any_more(nodes: Nodes) -> None:
+    one, *_ = await nodes.start(1, 2, 3)
+    await nodes.make_topic()
+    await one.produce(b"x")
+    await one.service.topics.delete(ANYONE, TOPIC)
+    await nodes.until(
+        lambda: all(TOPIC not in node.node.image.topics for node in nodes.running.values())
+    )
+    await nodes.make_topic()
+    await nodes.until_in_sync(1, 2, 3)
+    assert await one.produce(b"anew") == 0
+    assert await one.read_all() == [b"anew"]
