@@ -13,7 +13,10 @@ from confluent_kafka.cimpl import NewTopic
 from goqueue.testing import ServerProcess
 from tests.busy_machine import stretched
 
-TOPICS = ("plain", "zipped", "ledger", "latest")
+# Of compacted ones and of those with transactions there are two: their files may be exchanged.
+COMPACTED = ("latest", "newest")
+LEDGERS = ("ledger", "journal")
+TOPICS = ("plain", "zipped", *LEDGERS, *COMPACTED)
 GROUPS = tuple(f"group{number}" for number in range(4))
 SUBJECTS = tuple(f"subject{number}" for number in range(3))
 SETTINGS = {
@@ -27,6 +30,8 @@ SETTINGS = {
 }
 OPTIONS = tuple(part for pair in SETTINGS.items() for part in ("--set", "=".join(pair)))
 _SMALL = {"segment.bytes": "3000", "index.interval.bytes": "500"}
+# Leases outlast the judging.
+_QUEUE = {**_SMALL, "queue.visibility.timeout.ms": "7200000"}
 _COMPACTED = {
     **_SMALL,
     "cleanup.policy": "compact",
@@ -34,6 +39,12 @@ _COMPACTED = {
     "min.compaction.lag.ms": "0",
 }
 _HOUR_MS = 3_600_000
+# Offsets, schemas, and a queue or a transaction at least.
+_STATE_FOLDERS = 4
+
+
+class _Server(ServerProcess):
+    PROGRAM = ("-m", "tests.crash.quick_snapshots")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +61,12 @@ def make_folders(base: Path) -> Folders:
     folders = Folders(base / "earlier", base / "killed", base / "clean")
     if folders.clean.exists():
         return folders
-    with ServerProcess(data, *OPTIONS) as server:
+    with _Server(data, *OPTIONS) as server:
         _make_topics(server.bootstrap_servers)
         _write(server, 1)
         shutil.copytree(data, folders.earlier)
         _write(server, 2)
-        _wait_for_compaction(data)
+        _wait_for_files(data)
         server.sigkill()
         shutil.copytree(data, folders.killed)
         server.start()
@@ -67,7 +78,7 @@ def make_folders(base: Path) -> Folders:
 def _make_topics(bootstrap: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topics = [
-        NewTopic(name, 1, config=_COMPACTED if name == "latest" else _SMALL) for name in TOPICS
+        NewTopic(name, 1, config=_COMPACTED if name in COMPACTED else _QUEUE) for name in TOPICS
     ]
     for made in admin.create_topics(topics).values():
         made.result(stretched(20))
@@ -78,7 +89,8 @@ def _write(server: ServerProcess, turn: int) -> None:
     zipped = Producer({"bootstrap.servers": server.bootstrap_servers, "compression.type": "zstd"})
     for number in range(40):
         plain.produce("plain", f"plain {turn} {number} {'.' * 100}", f"key{number}")
-        plain.produce("latest", f"latest {turn} {number} {'.' * 100}", f"key{number % 5}")
+        for topic in COMPACTED:
+            plain.produce(topic, f"{topic} {turn} {number} {'.' * 100}", f"key{number % 5}")
         zipped.produce("zipped", f"zipped {turn} {number} {'.' * 200}")
         if number % 4 == 0:
             plain.flush(stretched(20))
@@ -96,7 +108,9 @@ def _write_transactions(bootstrap: str, turn: int) -> None:
         is_aborted = number % 3 == 1
         producer.begin_transaction()
         word = "aborted" if is_aborted else "committed"
-        producer.produce("ledger", f"{word} {turn} {number} {'.' * 100}")
+        # Another number in each, so that they differ.
+        for topic in LEDGERS[: 1 + number % 2]:
+            producer.produce(topic, f"{topic} {word} {turn} {number} {'.' * 100}")
         producer.flush(stretched(20))
         if is_aborted:
             producer.abort_transaction(stretched(30))
@@ -123,9 +137,15 @@ def _write_states(http: httpx.Client, turn: int) -> None:
         http.post(f"/subjects/{subject}/versions", json=body).raise_for_status()
 
 
-def _wait_for_compaction(data: Path) -> None:
-    history = data / "logs" / "latest-0" / "compaction.json"
-    give_up_at = time.monotonic() + stretched(30)
-    while not history.exists():
-        assert time.monotonic() < give_up_at, "nothing was compacted"
+def _wait_for_files(data: Path) -> None:
+    """Until there are files of every kind, and of most in two partitions."""
+    logs = data / "logs"
+    give_up_at = time.monotonic() + stretched(60)
+    wanted = [logs / f"{topic}-0" / "compaction.json" for topic in COMPACTED]
+    while not all(path.exists() for path in wanted) or len(_state_folders(logs)) < _STATE_FOLDERS:
+        assert time.monotonic() < give_up_at, "nothing was compacted, or no state was written down"
         time.sleep(0.05)
+
+
+def _state_folders(logs: Path) -> set[Path]:
+    return {path.parent for path in logs.glob("*/*.state")}

@@ -9,8 +9,6 @@ from tests.crash.damage_folders import Folders
 # How often a log is chosen for each time that another kind of file is: what is lost there is lost.
 LOG_WEIGHT = 3
 WAYS = ("flip", "cut", "zero", "swap", "missing", "garbage", "repeat", "old")
-# Files that say whose they are, or of which another file says it.
-_TOLD_APART = (".log", ".index", ".timeindex")
 
 
 class Damage(NamedTuple):
@@ -32,7 +30,7 @@ def kind_of(path: Path) -> str:
         return "metadata " + path.name.partition("-")[0]
     if path.parts[0] != "logs":
         return path.suffix if path.parts[0] == "traces" else path.name
-    if path.suffix == ".deleted":
+    if path.suffix in (".deleted", ".cleaned"):
         return path.suffix
     owner = "internal " if path.parts[1].startswith("_") else ""
     return owner + (path.suffix if path.stem.isdecimal() else path.name)
@@ -49,16 +47,10 @@ def inflict(chance: random.Random, folders: Folders, state: str, data: Path) -> 
     logs = [kind for kind in kinds if kind.endswith(".log")]
     kind = chance.choice(kinds + logs * LOG_WEIGHT)
     path = chance.choice([path for path in files if kind_of(path) == kind])
-    alike = [
-        other
-        for other in files
-        if kind_of(other) == kind
-        and other != path
-        and (path.suffix in _TOLD_APART or other.parent == path.parent)
-    ]
+    alike = [other for other in files if kind_of(other) == kind and other != path]
     same_name = [other for other in alike if other.name == path.name]
     if same_name and chance.random() < 0.5:
-        # A segment of another partition with the same offsets.
+        # That of another partition, of a segment or a snapshot with the same offsets.
         alike = same_name
     earlier = folders.earlier / path
     ways = [way for way in WAYS if (way != "swap" or alike) and (way != "old" or earlier.exists())]

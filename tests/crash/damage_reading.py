@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from tests.crash.damage_folders import GROUPS, SUBJECTS, TOPICS
+from tests.crash.damage_folders import COMPACTED, GROUPS, SUBJECTS, TOPICS
 from tests.crash.forked_server import LIMIT_SECONDS
 
 Message = tuple[str | None, str | None]
@@ -20,6 +20,8 @@ class Content:
     offsets: dict[str, int] = field(default_factory=dict)
     schemas: dict[str, str] = field(default_factory=dict)
     delayed: dict[str, str] = field(default_factory=dict)
+    # By topic and group: how many messages are leased.
+    leases: dict[tuple[str, str], int] = field(default_factory=dict)
     # What was refused, and why.
     errors: list[str] = field(default_factory=list)
 
@@ -40,11 +42,21 @@ class Content:
             for id_, value in self.delayed.items()
             if truth.delayed.get(id_) != value
         ]
+        wrong += [
+            f"{count} leases of {queue}"
+            for queue, count in self.leases.items()
+            if count > truth.leases.get(queue, 0)
+        ]
         return wrong
 
     def missing(self, truth: "Content") -> list[str]:
+        lost = (
+            place
+            for place, message in truth.messages.items()
+            if place not in self.messages and not self._is_compacted(place, message)
+        )
         return [
-            *(f"message {place}" for place in truth.messages if place not in self.messages),
+            *(f"message {place}" for place in lost),
             *(
                 f"offset of {g}"
                 for g, offset in truth.offsets.items()
@@ -52,7 +64,20 @@ class Content:
             ),
             *(f"schema {s}" for s, text in truth.schemas.items() if self.schemas.get(s) != text),
             *(f"delayed {id_}" for id_ in truth.delayed if id_ not in self.delayed),
+            *(
+                f"leases of {queue}: {self.leases.get(queue)} instead of {count}"
+                for queue, count in truth.leases.items()
+                if self.leases.get(queue) != count
+            ),
         ]
+
+    def _is_compacted(self, place: tuple[str, int], message: Message) -> bool:
+        """Whether a later one of its key is there: compaction goes on while all is read."""
+        topic, offset = place
+        return topic in COMPACTED and any(
+            (other, key) == (topic, message[0]) and at > offset
+            for (other, at), (key, _) in self.messages.items()
+        )
 
 
 def read_all(ready_file: Path) -> Content:
@@ -72,6 +97,9 @@ def read_all(ready_file: Path) -> Content:
         answer = _get(http, "/topics/plain/delayed", content)
         for each in (answer or {}).get("messages", ()):
             content.delayed[each["id"]] = each["value"]
+        stats = _get(http, "/reliability/stats", content)
+        for queue in (stats or {}).get("queues", ()):
+            content.leases[queue["topic"], queue["group"]] = queue["inFlight"]
         ready = http.get("/readyz")
         if not ready.is_success:
             content.errors.append(ready.text)

@@ -6,6 +6,8 @@ saves time, and a damaged one is passed over for the one before it.
 A snapshot stands for everything below an offset. The offset alone does not say of which log: one
 that was cut and written on gets there again with other records. So a file begins with the leader
 epoch of the last record that it stands for, and is used only where the log has that epoch there.
+The checksum of these first bytes is over the file's name and its folder's, too: one that was copied
+from another partition does not fit.
 """
 
 import logging
@@ -21,6 +23,7 @@ from crc32c import crc32c
 from goqueue.storage.disk import Disk
 from goqueue.storage.epochs import NO_EPOCH, LeaderEpochs
 from goqueue.storage.open_file import OpenFile
+from goqueue.storage.segment_files import base_offset_in
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +80,7 @@ class LogSnapshots:
             if cuts != self.cuts:
                 return False
             with OpenFile(disk, temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as file:
-                file.write(_framed(self._epoch_before(offset), content), 0)
+                file.write(_framed(path, self._epoch_before(offset), content), 0)
                 if durable:
                     file.sync()
             disk.rename(temporary, path)
@@ -104,7 +107,7 @@ class LogSnapshots:
                 continue
             try:
                 with OpenFile(self._disk, path) as file:
-                    epoch, content = _unframed(file.read_all())
+                    epoch, content = _unframed(path, file.read_all())
             except OSError as error:
                 logger.warning("snapshot %s is passed over: %s", path, error)
                 continue
@@ -135,25 +138,29 @@ class LogSnapshots:
 def snapshot_offsets(disk: Disk, folder: Path, kind: SnapshotKind) -> list[int]:
     """Newest first."""
     suffix = kind.suffix
-    names = (name.removesuffix(suffix) for name in disk.listdir(folder) if name.endswith(suffix))
-    return sorted((int(name) for name in names if name.isdigit()), reverse=True)
+    found = (base_offset_in(name, suffix) for name in disk.listdir(folder))
+    return sorted((offset for offset in found if offset is not None), reverse=True)
 
 
 def _path(folder: Path, kind: SnapshotKind, offset: int) -> Path:
     return folder / f"{offset:020d}{kind.suffix}"
 
 
-def _framed(epoch: int, content: bytes) -> bytes:
+def _framed(path: Path, epoch: int, content: bytes) -> bytes:
     fields = _FIELDS.pack(_MAGIC, epoch)
-    return fields + _CHECKSUM.pack(crc32c(fields)) + content
+    return fields + _CHECKSUM.pack(_checksum(path, fields)) + content
 
 
-def _unframed(data: bytes) -> tuple[int, bytes]:
+def _checksum(path: Path, fields: bytes) -> int:
+    return crc32c(f"{path.parent.name}/{path.name}".encode(), crc32c(fields))
+
+
+def _unframed(path: Path, data: bytes) -> tuple[int, bytes]:
     """The epoch, NO_EPOCH if it is not known, and the content, whose owner knows if it is whole."""
     if not data.startswith(_MAGIC) or len(data) < _FRAME_BYTES:
         return NO_EPOCH, data
     (checksum,) = _CHECKSUM.unpack_from(data, _FIELDS.size)
-    if crc32c(data[: _FIELDS.size]) != checksum:
-        raise OSError("its first bytes are damaged")
+    if _checksum(path, data[: _FIELDS.size]) != checksum:
+        raise OSError("its first bytes are damaged, or those of another file")
     _, epoch = _FIELDS.unpack_from(data)
     return epoch, data[_FRAME_BYTES:]

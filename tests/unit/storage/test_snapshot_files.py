@@ -49,6 +49,26 @@ def test_one_of_another_history_is_removed(tmp_path: Path) -> None:
     assert after.offsets(STATE) == [10]
 
 
+def test_one_of_another_partition_or_offset_is_passed_over(tmp_path: Path) -> None:
+    """It was taken for this partition's: groups and queues of another were loaded in silence."""
+    mine, others = tmp_path / "t-0", tmp_path / "t-1"
+    for folder in (mine, others):
+        folder.mkdir()
+        for offset in (10, 20):
+            snapshots_of(folder).write(STATE, offset, b"%d" % offset, cuts=0)
+    (others / f"{20:020d}.state").rename(mine / f"{20:020d}.state")
+    assert list(snapshots_of(mine).read(STATE, log_end=30)) == [(10, b"10")]
+    (mine / f"{10:020d}.state").rename(mine / f"{20:020d}.state")
+    assert list(snapshots_of(mine).read(STATE, log_end=30)) == []
+
+
+def test_names_that_are_nearly_those_of_snapshots_are_left_alone(tmp_path: Path) -> None:
+    for name in ("\u00b2.state", "5.state", "x.state", "9" * 20 + ".state"):
+        (tmp_path / name).write_bytes(b"x")
+    assert list(snapshots_of(tmp_path).read(STATE, log_end=30)) == []
+    assert len(list(tmp_path.iterdir())) == 4
+
+
 def test_files_of_earlier_releases_know_no_epoch(tmp_path: Path) -> None:
     (tmp_path / f"{10:020d}.state").write_bytes(b"GQSTATE1 and so on")
     snapshots = snapshots_of(tmp_path, None, (4, 0))
