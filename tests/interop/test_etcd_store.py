@@ -15,6 +15,7 @@ from goqueue.metadata.etcd.lease_keeper import LeaseKeeper
 from goqueue.metadata.etcd.store import OPERATIONS_MAX, EtcdStore
 from goqueue.metadata.store import Put
 from goqueue.model.errors import InvalidRequest, MetadataUnavailable
+from tests.busy_machine import stretched
 from tests.etcd_server import EtcdServer, free_port
 
 PATIENCE_S = 60
@@ -237,3 +238,31 @@ def test_the_version_is_told(server: EtcdServer) -> None:
             assert (await store.version()).startswith("3.")
 
     run(story)
+
+
+def test_a_store_that_is_known_to_be_away_is_not_waited_for(server: EtcdServer) -> None:
+    async def story() -> None:
+        async with opened(EtcdAddress(endpoints=(server.endpoint,), call_timeout_s=2)) as store:
+            await store.put("/a", b"1")
+            server.kill()
+            with pytest.raises(MetadataUnavailable):
+                await store.put("/a", b"2")
+            began = time.monotonic()
+            with pytest.raises(MetadataUnavailable):
+                await store.put("/a", b"2")
+            # Half a second, on a machine that has time for it.
+            assert time.monotonic() - began < 1 + stretched(0.5)
+            server.start()
+            while (await failure_of(store.get("/a"))) is not None:
+                pass
+            assert store.unavailable_reason is None
+
+    run(story)
+
+
+async def failure_of(call: Awaitable[object]) -> MetadataUnavailable | None:
+    try:
+        await call
+    except MetadataUnavailable as error:
+        return error
+    return None

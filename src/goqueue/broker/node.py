@@ -372,6 +372,13 @@ class Node:
     def metadata_failure(self) -> str | None:
         return self._store.unavailable_reason
 
+    @property
+    def serving_failure(self) -> str | None:
+        """Why others should not send traffic here. A cluster goes on while its store is away."""
+        if self.cluster is None:
+            return self.metadata_failure
+        return None if self.cluster.membership.me else "this broker is not admitted to its cluster"
+
     def topic(self, name: str) -> TopicView:
         return self.topics.find(name)
 

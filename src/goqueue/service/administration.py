@@ -55,9 +55,9 @@ class Administration:
         return self._node.image.brokers.get(self._node.node_id)
 
     @property
-    def metadata_failure(self) -> str | None:
-        """Why topics and settings cannot be changed now; None while they can."""
-        return self._node.metadata_failure
+    def serving_failure(self) -> str | None:
+        """Why this broker should get no traffic now; None while it should."""
+        return self._node.serving_failure
 
     def allowed(self, caller: Caller, resource: Resource, name: str) -> list[Verb]:
         """What the caller may do (KIP-430)."""

@@ -6,7 +6,7 @@ from goqueue.service.administration import Administration
 
 
 class Readiness:
-    """Ready from the broker's announcement to the door's closing, while metadata can be changed.
+    """Ready from the broker's announcement to the door's closing, while it can serve.
 
     An announcement of an earlier run is still in the metadata when the door opens. It may be equal
     to the new one, so what tells them apart is that an image takes over what did not change.
@@ -22,4 +22,4 @@ class Readiness:
             return "the broker is shutting down"
         if self._administration.announcement is self._earlier:
             return "the broker is starting: not all of its doors are open"
-        return self._administration.metadata_failure
+        return self._administration.serving_failure

@@ -41,6 +41,10 @@ _OPTIONS: Final = (
 # A member that is gone answers at once, one that is cut off never does.
 _TRY_S: Final = 3.0
 
+# A store that is known to be away is not waited for as if it might answer: requests of clients hang
+# on some calls, and whoever follows the store notices when it is back.
+_AWAY_S: Final = 0.5
+
 _MESSAGES_OF_LEASES: Final = "requested lease not found"
 _TOKEN_IS_OLD: Final = "invalid auth token"
 
@@ -53,7 +57,7 @@ class EtcdAddress:
     # All keys of this cluster stand below it, so that clusters can share an etcd.
     prefix: str = ""
     # How long one call may take in all before the store counts as unavailable.
-    call_timeout_s: float = 10.0
+    call_timeout_s: float = 5.0
     ca: bytes | None = None
     certificate: bytes | None = None
     key: bytes | None = None
@@ -162,7 +166,8 @@ class EtcdClient:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._address.call_timeout_s
         while True:
-            channel = await self._connected(deadline)
+            patience_s = _AWAY_S if self.failure is not None else self._address.call_timeout_s
+            channel = await self._connected(min(deadline, loop.time() + patience_s))
             try:
                 answer = await ask(channel, await self._metadata(method))
             except grpc.aio.AioRpcError as error:
