@@ -17,6 +17,7 @@ from tests.busy_machine import stretched
 COMPACTED = ("latest", "newest")
 LEDGERS = ("ledger", "journal")
 TOPICS = ("plain", "zipped", *LEDGERS, *COMPACTED)
+QUEUE_GROUP = "workers"
 GROUPS = tuple(f"group{number}" for number in range(4))
 SUBJECTS = tuple(f"subject{number}" for number in range(3))
 SETTINGS = {
@@ -30,8 +31,6 @@ SETTINGS = {
 }
 OPTIONS = tuple(part for pair in SETTINGS.items() for part in ("--set", "=".join(pair)))
 _SMALL = {"segment.bytes": "3000", "index.interval.bytes": "500"}
-# Leases outlast the judging.
-_QUEUE = {**_SMALL, "queue.visibility.timeout.ms": "7200000"}
 _COMPACTED = {
     **_SMALL,
     "cleanup.policy": "compact",
@@ -78,7 +77,7 @@ def make_folders(base: Path) -> Folders:
 def _make_topics(bootstrap: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topics = [
-        NewTopic(name, 1, config=_COMPACTED if name in COMPACTED else _QUEUE) for name in TOPICS
+        NewTopic(name, 1, config=_COMPACTED if name in COMPACTED else _SMALL) for name in TOPICS
     ]
     for made in admin.create_topics(topics).values():
         made.result(stretched(20))
@@ -128,8 +127,11 @@ def _write_states(http: httpx.Client, turn: int) -> None:
         http.post("/topics/plain/messages", json=late).raise_for_status()
         first = {"value": f"plain first {turn} {number}", "priority": 1}
         http.post("/topics/plain/messages", json=first).raise_for_status()
-    taken = http.post("/groups/workers/receive", json={"topic": "plain", "max": 4})
+    taken = http.post(f"/groups/{QUEUE_GROUP}/receive", json={"topic": "plain", "max": 4})
     taken.raise_for_status()
+    receipts = [message["receipt"] for message in taken.json()["messages"]]
+    done = {"group": QUEUE_GROUP, "receipts": receipts[:2]}
+    http.post("/messages/ack", json=done).raise_for_status()
     for subject in SUBJECTS:
         fields = [{"name": f"f{each}", "type": "int", "default": 0} for each in range(turn)]
         schema = {"type": "record", "name": "R", "fields": fields}

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from tests.crash.damage_folders import COMPACTED, GROUPS, SUBJECTS, TOPICS
+from tests.crash.damage_folders import COMPACTED, GROUPS, QUEUE_GROUP, SUBJECTS, TOPICS
 from tests.crash.forked_server import LIMIT_SECONDS
 
 Message = tuple[str | None, str | None]
@@ -20,8 +20,8 @@ class Content:
     offsets: dict[str, int] = field(default_factory=dict)
     schemas: dict[str, str] = field(default_factory=dict)
     delayed: dict[str, str] = field(default_factory=dict)
-    # By topic and group: how many messages are leased.
-    leases: dict[tuple[str, str], int] = field(default_factory=dict)
+    # How often each message of the queue was delivered; those that were acknowledged are not there.
+    deliveries: dict[int, int] = field(default_factory=dict)
     # What was refused, and why.
     errors: list[str] = field(default_factory=list)
 
@@ -43,9 +43,9 @@ class Content:
             if truth.delayed.get(id_) != value
         ]
         wrong += [
-            f"{count} leases of {queue}"
-            for queue, count in self.leases.items()
-            if count > truth.leases.get(queue, 0)
+            f"message {offset} of the queue was delivered {count} times"
+            for offset, count in self.deliveries.items()
+            if count > truth.deliveries.get(offset, count)
         ]
         return wrong
 
@@ -65,9 +65,9 @@ class Content:
             *(f"schema {s}" for s, text in truth.schemas.items() if self.schemas.get(s) != text),
             *(f"delayed {id_}" for id_ in truth.delayed if id_ not in self.delayed),
             *(
-                f"leases of {queue}: {self.leases.get(queue)} instead of {count}"
-                for queue, count in truth.leases.items()
-                if self.leases.get(queue) != count
+                f"state of message {offset} in the queue"
+                for offset in truth.deliveries.keys() | self.deliveries.keys()
+                if self.deliveries.get(offset) != truth.deliveries.get(offset)
             ),
         ]
 
@@ -97,9 +97,12 @@ def read_all(ready_file: Path) -> Content:
         answer = _get(http, "/topics/plain/delayed", content)
         for each in (answer or {}).get("messages", ()):
             content.delayed[each["id"]] = each["value"]
-        stats = _get(http, "/reliability/stats", content)
-        for queue in (stats or {}).get("queues", ()):
-            content.leases[queue["topic"], queue["group"]] = queue["inFlight"]
+        received = http.post(f"/groups/{QUEUE_GROUP}/receive", json={"topic": "plain", "max": 200})
+        if not received.is_success:
+            content.errors.append(f"receive: {received.status_code} {received.text[:200]}")
+        else:
+            for message in received.json()["messages"]:
+                content.deliveries[message["offset"]] = message["deliveryCount"]
         ready = http.get("/readyz")
         if not ready.is_success:
             content.errors.append(ready.text)
