@@ -105,7 +105,7 @@ async def measure(folder: Path, figures: Figures, seconds: int) -> None:
     data = folder / "data"
     broker = await open_broker(data, figures.fsync_policy)
     await BrokerService(broker).topics.create(_BENCH, NewTopic(name=TOPIC, partitions=PARTITIONS))
-    await broker.delays.open()
+    await broker.delays.shards.open()
     # As the server does once it has started.
     gc.freeze()
     dice = random.Random(2)

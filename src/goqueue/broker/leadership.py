@@ -11,14 +11,15 @@ from weakref import WeakValueDictionary
 
 from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.partitions.partition import Partition
+from goqueue.model.companions import kind_and_owner
 from goqueue.model.names import TopicPartition
 
 
 class ShardRoom(Protocol):
     """Keeps state in the partitions of an internal topic."""
 
-    def led(self, index: int) -> None: ...
-    def no_longer_led(self, index: int) -> None: ...
+    def led(self, place: TopicPartition) -> None: ...
+    def no_longer_led(self, place: TopicPartition) -> None: ...
 
 
 class DataRoom(Protocol):
@@ -30,7 +31,7 @@ class DataRoom(Protocol):
 
 class Leadership:
     def __init__(self, shards: Mapping[str, ShardRoom], data: Sequence[DataRoom]) -> None:
-        """`shards` by the name of the topic."""
+        """`shards` by the name of the topic, or of the kind of companions."""
         self._shards = shards
         self._data = data
         # Of those whose topic is deleted nobody says that they are led no longer.
@@ -47,18 +48,22 @@ class Leadership:
 
     def gained(self, place: TopicPartition) -> None:
         """After the partition leads, also under a newer epoch than before."""
-        shards = self._shards.get(place.topic)
+        shards = self._room(place.topic)
         if shards is not None:
-            shards.led(place.partition)
+            shards.led(place)
             return
         for room in self._data:
             room.partition_led(place)
 
     def lost(self, place: TopicPartition) -> None:
         """After the partition takes no more writes."""
-        shards = self._shards.get(place.topic)
+        shards = self._room(place.topic)
         if shards is not None:
-            shards.no_longer_led(place.partition)
+            shards.no_longer_led(place)
             return
         for room in self._data:
             room.partition_lost(place)
+
+    def _room(self, topic: str) -> ShardRoom | None:
+        companion = kind_and_owner(topic)
+        return self._shards.get(topic if companion is None else companion[0])

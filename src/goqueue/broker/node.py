@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from goqueue.broker.coordinator_settings import group_settings, transaction_settings
-from goqueue.broker.delays.delays import DELAYED_TOPIC, Delays
+from goqueue.broker.delays.delays import Delays
 from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.groups.groups import Groups
 from goqueue.broker.hosted_clients.members.members import HostedMembers
@@ -48,6 +48,7 @@ from goqueue.metadata.keyspace import FIRST_REVISION
 from goqueue.metadata.local import LocalStore
 from goqueue.metadata.store import MetadataStore, Put
 from goqueue.model.broker_config import BrokerConfig
+from goqueue.model.companions import DELAYED, QUEUE_STATE
 from goqueue.model.errors import DataDirectoryError, MetadataUnavailable
 from goqueue.model.measuring.traffic import DoorTraffic
 from goqueue.model.names import NodeId
@@ -207,9 +208,9 @@ class Node:
             {
                 self.groups.state.name: self.groups.state,
                 self.transactions.state.name: self.transactions,
-                self.queues.registry.state.name: self.queues,
+                QUEUE_STATE: self.queues,
                 self.schemas.state.name: self.schemas.state,
-                DELAYED_TOPIC: self.delays,
+                DELAYED: self.delays.shards,
             },
             (self.queues, self.share_groups, self.fifo, self.moves),
         )
@@ -278,7 +279,7 @@ class Node:
         await self.transactions.state.start()
         await self.queues.registry.state.start()
         await self.schemas.start()
-        await self.delays.start()
+        await self.delays.shards.start()
         self.moves.resume()
         interval_ms = self.config.retention_check_interval_ms
         retaining = apply_retention_forever(self.hosted, self.groups, interval_ms)
@@ -333,7 +334,7 @@ class Node:
             await self.replication.close()
         await self.moves.close()
         await self.fifo.close()
-        await self.delays.close()
+        await self.delays.shards.close()
         await self.schemas.close()
         await self.checker.close()
         self.share_groups.close()
@@ -363,6 +364,11 @@ class Node:
     @property
     def image(self) -> MetadataImage:
         return self._follower.image
+
+    @property
+    def is_alone(self) -> bool:
+        """A node of one leads everything."""
+        return self.cluster is None
 
     @property
     def cluster_id(self) -> str:

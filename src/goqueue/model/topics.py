@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from goqueue.model.companions import DELAYED, QUEUE_STATE, kind_and_owner
 from goqueue.model.configs import ConfigEntry
 from goqueue.model.membership import Registration
 from goqueue.model.names import NO_LEADER, NodeId, PartitionIndex, TopicName
@@ -18,11 +19,15 @@ INTERNAL_TOPICS: Final = frozenset(
         OFFSETS_TOPIC,
         "__transaction_state",
         "__share_group_state",
-        "__queue_state",
-        "__delayed",
+        QUEUE_STATE,
+        DELAYED,
         "_schemas",
     }
 )
+
+
+def is_internal(name: str) -> bool:
+    return name in INTERNAL_TOPICS or kind_and_owner(name) is not None
 
 
 # Stands for a partition whose own key is not there, though its topic's is.
@@ -101,7 +106,7 @@ class TopicView:
 
     @property
     def is_internal(self) -> bool:
-        return self.name in INTERNAL_TOPICS
+        return is_internal(self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

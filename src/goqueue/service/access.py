@@ -62,7 +62,7 @@ from goqueue.model.rights import (
     WritableTransactionalId,
 )
 from goqueue.model.schemas.contexts import GLOBAL_SCOPE, scope_of
-from goqueue.model.topics import INTERNAL_TOPICS
+from goqueue.model.topics import is_internal
 from goqueue.model.transactions.messages import AddPartitions
 
 # Settings of the schema registry that count for what others have, too: of the default context, and
@@ -146,7 +146,7 @@ def _is_inner(caller: Caller, resource: Resource, name: str) -> bool:
     They tell of everybody's groups, transactions and messages to come. A browser gets to the HTTP
     port from anywhere.
     """
-    return resource is Resource.TOPIC and name in INTERNAL_TOPICS and caller.door is not Door.KAFKA
+    return resource is Resource.TOPIC and is_internal(name) and caller.door is not Door.KAFKA
 
 
 class Access:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from goqueue.broker.node import Node
 from goqueue.broker.runtime.topic import StateTopic
-from goqueue.model.names import NO_LEADER, NodeId
+from goqueue.model.names import NodeId
 
 
 class Routing:
@@ -30,14 +30,13 @@ class Routing:
 
     def share_coordinator(self, key: str) -> NodeId:
         """Of `group:topic id:partition`: what a share group has acknowledged is kept where the
-
-        partition is led.
+        partition is led. Of one that is not there, any broker may say so.
         """
         _, topic_id, index = key.rsplit(":", 2)
         found = UUID(bytes=urlsafe_b64decode(topic_id + "=="))
         topic = self._node.image.topics_by_id.get(found)
         if topic is None or int(index) >= len(topic.partitions):
-            return NO_LEADER
+            return self._node.node_id
         return topic.partitions[int(index)].leader
 
     async def _coordinator(self, state: StateTopic[Any], key: str) -> NodeId:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
-from goqueue.model.errors import GoQueueError, UnknownPartition, UnknownTopicId
+from goqueue.model.errors import GoQueueError, NotLeader, UnknownPartition, UnknownTopicId
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.share_messages import (
     DescribedShareGroup,
@@ -73,8 +73,16 @@ class ShareGroupService:
         return self._groups.terms(self._access.readable_group(caller, group_id))
 
     async def check(self, caller: Caller, group_id: str) -> DescribedShareGroup:
-        """For a member that begins to fetch: whether this is a share group."""
-        return await self._groups.describe(self._access.readable_group(caller, group_id))
+        """For a member that begins to fetch: whether this is a share group.
+
+        Where the group's coordinator is elsewhere, its word is taken for it: it is the coordinator
+        that let the member in.
+        """
+        group = self._access.readable_group(caller, group_id)
+        try:
+            return await self._groups.describe(group)
+        except NotLeader:
+            return DescribedShareGroup(group_id=group)
 
     async def fetch(
         self, caller: Caller, member: ShareMember, request: ShareFetch

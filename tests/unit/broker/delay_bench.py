@@ -106,7 +106,7 @@ async def advance(broker: Node, clock: Clock, by_ms: int) -> None:
 
 
 def shards(broker: Node) -> list[DelayShard]:
-    return [running.shard for running in broker.delays._shards.values()]
+    return [running.shard for running in broker.delays.shards.running()]
 
 
 def _has_due(shard: DelayShard, clock: Clock) -> bool:

@@ -121,7 +121,7 @@ def test_delayed_messages_of_other_shards_go_on(open_broker: OpenBroker, tmp_pat
                 for index in range(partitions):
                     await schedule(broker, index)
             numbers = [
-                broker.delays._shard_number(broker.delays._key("t", index))
+                broker.delays.shards.place(broker.delays._key("t", index)).partition
                 for index in range(partitions)
             ]
         broken = numbers[0]
@@ -157,7 +157,7 @@ def test_records_of_another_release_take_one_shard_offline(
             )
             broken = broker.groups.state.partition_for(GROUPS[0])
             kept = [each for each in GROUPS if broker.groups.state.partition_for(each) != broken]
-            waiting = broker.delays._shard_number(broker.delays._key("t", 0))
+            waiting = broker.delays.shards.place(broker.delays._key("t", 0)).partition
             for topic, index in (("__consumer_offsets", broken), ("__delayed", waiting)):
                 record = NewRecord(key=nonsense, value=nonsense)
                 broker.partition(topic, index).append_own(encode_records([record], now_ms=1))

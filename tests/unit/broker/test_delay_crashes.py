@@ -179,7 +179,7 @@ def test_exactly_once_whatever_write_was_the_last(
         witness = Witness(data, tmp_path / "copies")
         async with running(data, clock, **settings) as broker:
             await with_topic(broker)
-            await broker.delays.open()
+            await broker.delays.shards.open()
             with witness.watching(monkeypatch):
                 await live(broker, clock, witness, everything)
         assert len(witness.crashes) > 25
@@ -210,7 +210,7 @@ def test_a_batch_sent_again_after_a_crash_is_scheduled_once(
         clock = Clock()
         async with running(data, clock) as broker:
             await with_topic(broker)
-            await broker.delays.open()
+            await broker.delays.shards.open()
             with witness.watching(monkeypatch):
                 await BrokerService(broker).log.produce(
                     ANYONE, TOPIC, 0, batch, acks=-1, timeout_ms=1_000

@@ -206,7 +206,7 @@ def test_the_delayed_part_is_safe_before_its_batch_and_nobody_overtakes(tmp_path
     async def scenario() -> None:
         async with running(tmp_path, Clock()) as broker:
             await with_topic(broker)
-            await broker.delays.open()
+            await broker.delays.shards.open()
             partition = broker.partition(TOPIC, 0)
             may_commit = asyncio.Event()
             waiting = 0

@@ -185,7 +185,7 @@ def test_all_or_none_whatever_write_was_the_last(
         witness = Witness(tmp_path / "data", tmp_path / "copies")
         async with running(tmp_path / "data", clock, **SETTINGS) as broker:
             await with_topic(broker)
-            await broker.delays.open()
+            await broker.delays.shards.open()
             producer = await begin(broker)
             with witness.watching(monkeypatch):
                 await write(broker, producer, 0, b"now", b"d0")

@@ -593,7 +593,7 @@ def _other() -> NewTopic:
 
 
 async def _shards_with_small_segments(broker: Node) -> list[delay_shard.DelayShard]:
-    await broker.delays.open()
+    await broker.delays.shards.open()
     await BrokerService(broker).administration.replace_config(
         ANYONE,
         ConfigResource(ConfigResourceKind.TOPIC, "__delayed"),

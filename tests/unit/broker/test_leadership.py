@@ -43,7 +43,7 @@ def test_a_shard_lives_as_long_as_its_partition_is_led(open_broker: OpenBroker) 
             await asyncio.sleep(0)
             hosted = broker.partition(TOPIC, index).hosted
             await hosted.stand_by(hosted.leader_epoch + 1)
-            bench.topic.no_longer_led(index)
+            bench.topic.no_longer_led(bench.topic.place(index))
             with pytest.raises(NotLeader):
                 await never
             with pytest.raises(NotLeader):
@@ -53,7 +53,7 @@ def test_a_shard_lives_as_long_as_its_partition_is_led(open_broker: OpenBroker) 
                 await shard.execute(lambda machine, ticket, _: machine.get(b"a", ticket))
             assert shard not in await bench.topic.all_shards()
             hosted.lead_alone(hosted.leader_epoch + 1)
-            bench.topic.led(index)
+            bench.topic.led(bench.topic.place(index))
             assert await bench.get(b"a") == 2
             assert await bench.topic.shard(index) is not shard
             bench.topic.close()
@@ -75,7 +75,7 @@ def test_a_new_leader_shows_nothing_before_what_it_found_is_committed(
             partition = broker.partition(TOPIC, index)
             end = partition.high_watermark
             partition._high_watermark = end - 1
-            bench.topic.led(index)
+            bench.topic.led(bench.topic.place(index))
             with pytest.raises(StateLoading):
                 await bench.get(b"a")
             partition._advance(0)
@@ -94,11 +94,11 @@ def test_who_waits_for_a_load_hears_that_the_leadership_is_gone(open_broker: Ope
             index = bench.topic.partition_for("a")
             partition = broker.partition(TOPIC, index)
             partition._high_watermark = 0
-            bench.topic.led(index)
+            bench.topic.led(bench.topic.place(index))
             waiting = asyncio.create_task(bench.get(b"a"))
             await asyncio.sleep(0.01)
             await partition.hosted.stand_by(partition.leader_epoch + 1)
-            bench.topic.no_longer_led(index)
+            bench.topic.no_longer_led(bench.topic.place(index))
             with pytest.raises(NotLeader):
                 await waiting
             bench.topic.close()

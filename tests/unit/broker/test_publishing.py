@@ -104,7 +104,7 @@ async def test_what_cannot_be_published_at_all_is_refused_whole(open_broker: Ope
             await publishing.publish(ANYONE, "orders", [])
         with pytest.raises(UnknownTopic):
             await publishing.publish(ANYONE, "nothing", records)
-        await node.delays.open()
+        await node.delays.shards.open()
         with pytest.raises(PolicyViolation):
             await publishing.publish(ANYONE, "__delayed", records)
 

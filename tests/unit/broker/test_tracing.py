@@ -543,7 +543,7 @@ def test_delays_that_kafka_producers_ask_for(open_broker: OpenBroker) -> None:
     async def scenario() -> None:
         async with open_broker(**NONE) as broker:
             await make_topic(broker)
-            await broker.delays.open()
+            await broker.delays.shards.open()
             delayed = record(("goqueue-delay-ms", b"20"), SAMPLED)
             await produce(broker, [record(), delayed])
             while not (found := (await traces(broker).trace(ANYONE, TRACE)).spans)[1:]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from goqueue.broker.controller.acting import Acting, Deposed
 from goqueue.broker.controller.log_ends import told_log_ends
-from goqueue.broker.controller.viewing import cluster_view
+from goqueue.broker.controller.viewing import cluster_view, companions
 from goqueue.broker.membership.membership import Membership
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.metadata.store import NO_LEASE, Compare, Delete, MetadataStore, Put
@@ -19,6 +19,7 @@ from goqueue.model.names import NodeId, TopicPartition
 from goqueue.model.replication import Member
 from goqueue.state import metadata_keys as keys
 from goqueue.state.controller.balancing import demanded, misplaced
+from goqueue.state.controller.companions import following_owners
 from goqueue.state.controller.elections import LogEnd
 from goqueue.state.controller.planning import Action, Admit, AskLogEnds, ChangePartition, plan
 from goqueue.state.metadata_image import NOBODY, ImageChanges, MetadataImage
@@ -57,6 +58,8 @@ class Controller:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._noted_problem = ""
+        # The revision of the metadata in which companions were looked at last.
+        self._aligned_at = 0
 
     @property
     def is_active(self) -> bool:
@@ -123,6 +126,7 @@ class Controller:
         if image.controller.revision != self._held and not await self._is_mine(image):
             return
         await self._control()
+        await self._align()
         await self._balance()
 
     async def _take_office(self) -> None:
@@ -203,6 +207,19 @@ class Controller:
         if told:
             self._wake.set()
         self._log_ends = told
+
+    async def _align(self) -> None:
+        """Let companions be led where the partitions are that they belong to."""
+        image = self._follower.image
+        if image.revision == self._aligned_at:
+            return
+        owners = companions(image)
+        if owners:
+            view = cluster_view(image, only={*owners, *owners.values()}, log_ends={})
+            changes = list(following_owners(view, owners))
+            if changes:
+                await Acting(self._store, self._held).change(changes)
+        self._aligned_at = image.revision
 
     # --- elections that are asked for -----------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 
+from goqueue.model.companions import kind_and_owner
 from goqueue.model.names import TopicPartition
 from goqueue.model.replication import Member
 from goqueue.model.topics import PartitionView
@@ -32,6 +33,20 @@ def cluster_view(
         {node: (known.record, known.revision) for node, known in image.nodes.items()},
         log_ends,
     )
+
+
+def companions(image: MetadataImage) -> dict[TopicPartition, TopicPartition]:
+    """Partitions that belong to others, and to which."""
+    found: dict[TopicPartition, TopicPartition] = {}
+    for topic in image.topics.values():
+        companion = kind_and_owner(topic.name)
+        owner = None if companion is None else image.topics_by_id.get(companion[1])
+        if owner is not None:
+            for mine, whose in zip(topic.partitions, owner.partitions, strict=False):
+                found[TopicPartition(topic.name, mine.index)] = TopicPartition(
+                    owner.name, whose.index
+                )
+    return found
 
 
 def _all_partitions(image: MetadataImage) -> Iterator[tuple[TopicPartition, PartitionView]]:

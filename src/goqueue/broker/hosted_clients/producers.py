@@ -26,7 +26,7 @@ from goqueue.model.rights import (
     WritableTopic,
     WritableTransactionalId,
 )
-from goqueue.model.topics import INTERNAL_TOPICS, TopicView
+from goqueue.model.topics import TopicView, is_internal
 from goqueue.model.transactions.errors import TransactionError
 from goqueue.model.transactions.messages import (
     EndTransaction,
@@ -123,7 +123,7 @@ class HostedProducers:
         """Publishing does this by itself; needed only to reserve a partition ahead."""
         self._check_partition(topic, index)
         self._broker.partition(topic, index)
-        if topic in INTERNAL_TOPICS:
+        if is_internal(topic):
             raise PolicyViolation(f"topic {topic!r} is written by the broker only")
         await self._open(producer)
         await self._broker.transactions.add_partition(

@@ -30,4 +30,8 @@ class LedPartitions:
             raise UnknownPartition(
                 f"topic {topic!r} has {len(view.partitions)} partitions, no partition {index}"
             )
-        raise NotLeader(f"{topic}-{index} is not led by this broker")
+        leader = self._image().brokers.get(view.partitions[index].leader)
+        raise NotLeader(
+            f"{topic}-{index} is not led by this broker"
+            + (f"; ask broker {leader.node_id}, {leader.http_url}" if leader is not None else "")
+        )

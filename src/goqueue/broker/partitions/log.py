@@ -34,7 +34,7 @@ from goqueue.model.rights import (
     WritableTopic,
     WritableTransactionalId,
 )
-from goqueue.model.topics import INTERNAL_TOPICS, StoredPartition, TopicView
+from goqueue.model.topics import StoredPartition, TopicView, is_internal
 
 
 class TransactionGuard(Protocol):
@@ -101,7 +101,7 @@ class Log:
         if acks not in (-1, 0, 1):
             raise InvalidRequiredAcks(f"acks {acks} is not one of -1 (all), 0 and 1")
         partition = self._led.find(topic, index)
-        if topic in INTERNAL_TOPICS:
+        if is_internal(topic):
             raise PolicyViolation(f"topic {topic!r} is written by the broker only")
         if acks == -1 and partition.leading is not None:
             partition.check_enough_in_sync()
@@ -154,7 +154,7 @@ class Log:
     async def delete_records(self, topic: DeletableTopic, index: int, before_offset: int) -> int:
         """Move the log start; returns the new one."""
         partition = self._led.find(topic, index)
-        if topic in INTERNAL_TOPICS:
+        if is_internal(topic):
             raise PolicyViolation(f"records of {topic!r} are deleted by the broker only")
         return await partition.delete_records(before_offset)
 

@@ -23,7 +23,7 @@ from goqueue.model.log import Published
 from goqueue.model.publishing import Outcome
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.model.rights import WritableTopic
-from goqueue.model.topics import INTERNAL_TOPICS
+from goqueue.model.topics import is_internal
 from goqueue.state.metadata_image import MetadataImage
 
 # A commit that the disk does not finish within this time has failed for whoever waits.
@@ -147,7 +147,7 @@ class Publishing:
         view = self._image().topics.get(topic)
         if view is None:
             raise UnknownTopic(f"there is no topic {topic!r}")
-        if topic in INTERNAL_TOPICS:
+        if is_internal(topic):
             raise PolicyViolation(f"topic {topic!r} is written by the broker only")
         count = len(view.partitions)
         for position, index in enumerate(partitions or ()):

@@ -18,6 +18,7 @@ from goqueue.broker.queues.registry import QueueRegistry
 from goqueue.broker.queues.tracing import note_settled, note_timeouts
 from goqueue.broker.queues.waiting import QueueLines
 from goqueue.broker.runtime.shard import timed
+from goqueue.broker.runtime.topic import StateTopic
 from goqueue.model.errors import GoQueueError, TooManyInFlight, UnknownQueue
 from goqueue.model.names import TopicPartition
 from goqueue.model.offsets import OffsetRange
@@ -205,13 +206,18 @@ class Queues:
 
     # --- leadership -----------------------------------------------------------------------
 
-    def led(self, index: int) -> None:
+    def led(self, place: TopicPartition) -> None:
         """Of a partition with the state of queues."""
-        self.registry.state.led(index)
+        self.registry.state.led(place)
 
-    def no_longer_led(self, index: int) -> None:
-        self.registry.state.no_longer_led(index)
-        self._forget(lambda key: self.registry.shard_number(key) == index)
+    def no_longer_led(self, place: TopicPartition) -> None:
+        self.registry.state.no_longer_led(place)
+        known = self._host.image.topics_by_id
+        # Queues of a topic that is gone are forgotten with it.
+        self._forget(lambda key: key.topic_id in known and self._is_kept_at(key, place))
+
+    def _is_kept_at(self, key: QueueKey, place: TopicPartition) -> bool:
+        return self.registry.state.place(key) == place
 
     def partition_led(self, place: TopicPartition) -> None:
         """Nothing is known of it yet: whoever asks first has it read."""
@@ -242,7 +248,9 @@ class Queues:
 
     # --- effects --------------------------------------------------------------------------
 
-    def _perform(self, index: int, effects: Sequence[object]) -> None:
+    def _perform(
+        self, state: StateTopic[QueueMachine], index: int, effects: Sequence[object]
+    ) -> None:
         for effect in effects:
             if isinstance(effect, QueueReady):
                 self.lines.wake(effect.queue)
@@ -250,7 +258,7 @@ class Queues:
                 self._note_timeouts(effect)
             else:
                 assert isinstance(effect, DeadLetter)
-                self.registry.spawn(self._bury(index, effect))
+                self.registry.spawn(self._bury(state, index, effect))
 
     def _note_timeouts(self, ended: LeasesEnded) -> None:
         topic = self._host.image.topics_by_id.get(ended.queue.topic_id)
@@ -259,8 +267,13 @@ class Queues:
             if trace is not None:
                 note_timeouts(trace, ended.ranges, ended.queue.group, ended.member)
 
-    async def _bury(self, index: int, death: DeadLetter) -> None:
-        shard = await self.registry.state.shard(index)
+    async def _bury(self, state: StateTopic[QueueMachine], index: int, death: DeadLetter) -> None:
+        try:
+            shard = await state.shard(index)
+        except GoQueueError as error:
+            # Whoever leads it now finds in its log what is to be copied.
+            logger.info("a dead letter of %s is copied elsewhere: %s", death.queue, error)
+            return
         key, is_written = death.queue, False
         try:
             source = self._host.topic_by_id(key.topic_id)

@@ -2,14 +2,14 @@
 
 import asyncio
 import secrets
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues.gaps import LOOK_BYTES, QueueGaps
 from goqueue.broker.queues.host import QueueHost
+from goqueue.broker.queues.states import Perform, QueueStates
 from goqueue.broker.runtime.shard import Command, StateShard, timed, untimed
-from goqueue.broker.runtime.topic import StateTopic
 from goqueue.model.errors import (
     GoQueueError,
     InvalidConfig,
@@ -40,7 +40,6 @@ from goqueue.state.queues.messages import (
 )
 from goqueue.state.queues.range_set import RangeSet
 
-STATE_TOPIC: Final = "__queue_state"
 LEASE_ID_BITS: Final = 63
 
 
@@ -51,7 +50,7 @@ class QueueRegistry:
         *,
         partitions: int,
         max_queues: int,
-        perform: Callable[[int, Sequence[object]], None],
+        perform: Perform,
     ) -> None:
         self._host = host
         self._max_queues = max_queues
@@ -64,9 +63,8 @@ class QueueRegistry:
         self._describing_pace = Pace()
         # Share groups that get messages of aborted transactions, too; as far as they have read.
         self.reads_uncommitted: set[str] = set()
-        self.state = StateTopic(
+        self.state = QueueStates(
             host,
-            STATE_TOPIC,
             partitions=partitions,
             make=self._make,
             perform=perform,
@@ -273,6 +271,7 @@ class QueueRegistry:
         """Its queues go in the background; nobody can reach them any more."""
         request = DeleteQueues(topic_id=topic.id)
         self.forget(request.concerns)
+        self.state.topic_deleted(topic)
         for shard in self.state.loaded_shards():
             self.spawn(shard.execute(untimed(QueueMachine.delete_queues, request)))
 
@@ -297,10 +296,7 @@ class QueueRegistry:
         return QueueKey(group, self._host.topic(topic).id, index)
 
     async def shard(self, key: QueueKey) -> StateShard[QueueMachine]:
-        return await self.state.shard_for(_shard_key(key))
-
-    def shard_number(self, key: QueueKey) -> int:
-        return self.state.partition_for(_shard_key(key))
+        return await self.state.shard(key)
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         """Work that nobody waits for; it ends with the queues."""
@@ -312,10 +308,6 @@ class QueueRegistry:
         for task in self._work:
             task.cancel()
         self.state.close()
-
-
-def _shard_key(key: QueueKey) -> str:
-    return f"{key.group}/{key.topic_id}/{key.partition}"
 
 
 def _describe(

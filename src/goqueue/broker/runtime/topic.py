@@ -16,7 +16,9 @@ from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.shard import StateShard
 from goqueue.model.errors import CorruptBatch, NotLeader, PartitionOffline, StateLoading
+from goqueue.model.names import TopicPartition, topic_partition
 from goqueue.model.rights import InternalTopic
+from goqueue.model.topics import TopicView
 from goqueue.state.machine import Machine
 from goqueue.state.metadata_image import MetadataImage
 
@@ -39,6 +41,9 @@ class InternalTopics(Protocol):
     async def ensure_internal(
         self, topic: InternalTopic, *, partitions: int, config: Mapping[str, str]
     ) -> None: ...
+    async def ensure_companion(
+        self, topic: InternalTopic, owner: TopicView, *, config: Mapping[str, str]
+    ) -> None: ...
 
 
 class ShardHost(Protocol):
@@ -47,6 +52,8 @@ class ShardHost(Protocol):
     clock_ms: Callable[[], int]
     hosted: HostedPartitions
 
+    @property
+    def is_alone(self) -> bool: ...
     @property
     def topics(self) -> InternalTopics: ...
     @property
@@ -67,9 +74,10 @@ class StateTopic(Generic[M]):
         perform: Callable[[int, Sequence[object]], None],
         loaded: Callable[[StateShard[M]], None] | None = None,
         shard_key: Callable[[str], str] = str,
+        owner: Callable[[], TopicView] | None = None,
     ) -> None:
         """`loaded` tells a new machine what happened while it was being loaded. Keys of the same
-        `shard_key` are in the same partition."""
+        `shard_key` are in the same partition. `owner` is the topic that this one belongs to."""
         self.name = name
         self._host = host
         self._new_partitions = partitions
@@ -77,6 +85,7 @@ class StateTopic(Generic[M]):
         self._perform = perform
         self._loaded = loaded
         self._shard_key = shard_key
+        self._owner = owner
         self._is_closed = False
         self._shards: dict[int, asyncio.Task[StateShard[M]]] = {}
         self._is_made = False
@@ -148,14 +157,18 @@ class StateTopic(Generic[M]):
 
     # --- leadership -----------------------------------------------------------------------
 
-    def led(self, index: int) -> None:
-        """This node leads the partition from now on: its timers and unfinished work go on here."""
-        self.no_longer_led(index)
-        if not self._is_closed:
-            self._begin(index)
+    def place(self, index: int) -> TopicPartition:
+        return topic_partition(self.name, index)
 
-    def no_longer_led(self, index: int) -> None:
+    def led(self, place: TopicPartition) -> None:
+        """This node leads the partition from now on: its timers and unfinished work go on here."""
+        self.no_longer_led(place)
+        if not self._is_closed:
+            self._begin(place.partition)
+
+    def no_longer_led(self, place: TopicPartition) -> None:
         """Whoever waits for an answer gets `NotLeader` at once; nothing of the state is kept."""
+        index = place.partition
         task = self._shards.pop(index, None)
         if task is None:
             return
@@ -193,11 +206,17 @@ class StateTopic(Generic[M]):
         return shard
 
     async def ensure(self) -> None:
-        """Make the topic if there is none."""
+        """Make the topic if there is none, with a partition for each of its owner's."""
+        topics, name = self._host.topics, own_state(self.name)
+        if self._owner is not None:
+            owner = self._owner()
+            if not self.exists or self.partition_count < len(owner.partitions):
+                await topics.ensure_companion(name, owner, config=STATE_TOPIC_CONFIG)
+            return
         if self._is_made:
             return
-        await self._host.topics.ensure_internal(
-            own_state(self.name), partitions=self._new_partitions, config=STATE_TOPIC_CONFIG
+        await topics.ensure_internal(
+            name, partitions=self._new_partitions, config=STATE_TOPIC_CONFIG
         )
         self._is_made = True
 

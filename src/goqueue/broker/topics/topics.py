@@ -23,9 +23,11 @@ from goqueue.metadata.store import (
     DeletePrefix,
     KeyValue,
     MetadataStore,
+    Op,
     TxnResult,
 )
 from goqueue.model.broker_config import BrokerConfig
+from goqueue.model.companions import KINDS, companion_of
 from goqueue.model.configs import ConfigChange, ConfigEntry
 from goqueue.model.errors import (
     Conflict,
@@ -47,7 +49,7 @@ from goqueue.model.rights import (
     InternalTopic,
 )
 from goqueue.model.topic_config import TOPIC_SETTINGS, TopicConfig, topic_config
-from goqueue.model.topics import INTERNAL_TOPICS, NewTopic, PartitionView, TopicView
+from goqueue.model.topics import NewTopic, PartitionView, TopicView, is_internal
 from goqueue.state import metadata_keys as keys
 from goqueue.state.controller.commit_settings import CommitSettings, following
 from goqueue.state.controller.placement import Replicas
@@ -95,7 +97,7 @@ class TopicAdmin:
     ) -> TopicView:
         """`new` says how; its name is that of the right."""
         name = check_topic_name(topic)
-        if name in INTERNAL_TOPICS:
+        if is_internal(name):
             raise PolicyViolation(f"topic {name!r} is made by the broker itself, when it needs it")
 
         def place(placing: Placing) -> list[Replicas]:
@@ -113,6 +115,19 @@ class TopicAdmin:
 
         with contextlib.suppress(TopicExists):
             await self._make(TopicName(topic), place, config)
+
+    async def ensure_companion(
+        self, topic: InternalTopic, owner: TopicView, *, config: Mapping[str, str]
+    ) -> None:
+        """A topic that belongs to another: as many partitions, on the same brokers."""
+        replicas = [tuple(partition.replicas) for partition in owner.partitions]
+        known = self._follower.image.topics.get(topic)
+        if known is None:
+            with contextlib.suppress(TopicExists):
+                await self._make(TopicName(topic), lambda _: replicas, config)
+            known = self.find(topic)
+        if len(known.partitions) < len(replicas):
+            await self._grow(known, replicas[len(known.partitions) :])
 
     async def _make(
         self,
@@ -132,7 +147,7 @@ class TopicAdmin:
             _check_collision(name, image.topics)
             placing = self._placing()
             assignments = await _placed(placing, place)
-            if name not in INTERNAL_TOPICS:
+            if not is_internal(name):
                 placing.check_room(assignments)
             new = placing.begin(assignments, self._commits(config))
             if validate_only:
@@ -156,7 +171,7 @@ class TopicAdmin:
         known = self._follower.image.topics.get(topic)
         if known is not None:
             return known
-        if topic in INTERNAL_TOPICS:
+        if is_internal(topic):
             raise UnknownTopic(
                 f"there is no topic {topic!r} yet; the broker makes it on first need"
             )
@@ -174,9 +189,12 @@ class TopicAdmin:
         if topic.is_internal:
             raise PolicyViolation(f"topic {name!r} belongs to the broker and cannot be deleted")
         key = keys.topic_key(name)
-        done = await self._store.transact(
-            [Compare.exists(key)], [Delete(key), DeletePrefix(keys.partitions_prefix(name))]
-        )
+        # What belongs to it goes with it, also if it is being made just now.
+        gone = [str(name), *(companion_of(kind, topic.id) for kind in KINDS)]
+        deletions: list[Op] = []
+        for each in gone:
+            deletions += [Delete(keys.topic_key(each)), DeletePrefix(keys.partitions_prefix(each))]
+        done = await self._store.transact([Compare.exists(key)], deletions)
         if not done.succeeded:
             raise UnknownTopic(f"there is no topic {name!r}")
         await self._follower.applied(done.revision)
@@ -206,12 +224,17 @@ class TopicAdmin:
         placing.check_room(replicas)
         if validate_only:
             return
+        await self._grow(topic, replicas)
+
+    async def _grow(self, topic: TopicView, replicas: Sequence[Replicas]) -> None:
+        name, current = topic.name, len(topic.partitions)
         found = (await self._store.get(keys.topic_key(name))).one
         value = None if found is None else _topic_value(found)
         if found is None or value is None or value.id != topic.id:
             raise UnknownTopic(f"there is no topic {name!r}")
+        total = current + len(replicas)
         grown = keys.TopicValue(id=value.id, partitions=total, config=value.config)
-        new = placing.begin(replicas, self._commits(value.config))
+        new = self._placing().begin(replicas, self._commits(value.config))
         is_as_read = Compare.unchanged(found.key, found.mod_revision)
         if value.partitions == current:
             done = await self._store_topic(name, current, new, grown, is_as_read)

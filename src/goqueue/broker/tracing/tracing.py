@@ -24,7 +24,7 @@ from goqueue.model.names import TopicPartition
 from goqueue.model.records import NewRecord
 from goqueue.model.rights import DescribableCluster, ReadableTopics, WritableTopic
 from goqueue.model.topic_config import TopicConfig
-from goqueue.model.topics import INTERNAL_TOPICS, TopicView
+from goqueue.model.topics import TopicView, is_internal
 from goqueue.model.tracing.figures import ExportFigures, TracingFigures
 from goqueue.model.tracing.query import (
     FoundSpans,
@@ -117,7 +117,7 @@ class Tracing:
     ) -> PartitionTrace | None:
         """What a partition notes with; None if its messages are not traced."""
         enabled = self._config.tracing_enabled and config.tracing_enabled
-        if not enabled or topic.name in INTERNAL_TOPICS:
+        if not enabled or is_internal(topic.name):
             return None
         rate = config.tracing_sampling_rate
         ppm = parts_per_million(self._config.tracing_sampling_rate if rate < 0 else rate)

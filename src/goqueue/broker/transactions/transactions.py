@@ -118,11 +118,11 @@ class Transactions:
             shard_key=shard_key,
         )
 
-    def led(self, index: int) -> None:
-        self.state.led(index)
+    def led(self, place: TopicPartition) -> None:
+        self.state.led(place)
 
-    def no_longer_led(self, index: int) -> None:
-        self.state.no_longer_led(index)
+    def no_longer_led(self, place: TopicPartition) -> None:
+        self.state.no_longer_led(place)
         self._endings.give_up()
 
     # --- producers and what they write to -------------------------------------------------

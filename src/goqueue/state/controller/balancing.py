@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from goqueue.model.companions import kind_and_owner
 from goqueue.model.elections import ElectionAnswer, ElectionKind
 from goqueue.model.names import NodeId, TopicPartition
 from goqueue.model.replication import Member, PartitionState
@@ -41,6 +42,9 @@ def misplaced(view: ClusterView) -> list[ChangePartition]:
     found = []
     for partition, stored in view.partitions.items():
         state = stored.state
+        if kind_and_owner(partition.topic) is not None:
+            # It goes where the partition is led that it belongs to.
+            continue
         if state.has_leader and state.leader != state.replicas[0]:
             demand = demanded(view, partition, ElectionKind.PREFERRED)
             if demand.change is not None:

@@ -1,0 +1,118 @@
+"""State that is kept with the topic it belongs to, as in a cluster; here on one node."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from goqueue.broker.node import Node
+from goqueue.broker.own_grants import own_state
+from goqueue.model.companions import DELAYED, KINDS, QUEUE_STATE, companion_of, kind_and_owner
+from goqueue.model.errors import PolicyViolation
+from goqueue.model.queues.messages import AckAction
+from goqueue.model.topics import NewTopic, is_internal
+from goqueue.service.broker_service import BrokerService
+from tests.callers import ANYONE
+from tests.unit.broker import delay_bench
+from tests.unit.broker.conftest import OpenBroker
+from tests.unit.broker.test_queues import acknowledge, make_topic, publish, receive, values
+
+
+@pytest.fixture
+def clustered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node believes that it is one of several, and leads all the same."""
+    monkeypatch.setattr(Node, "is_alone", False)
+
+
+def test_names_of_companions_are_internal_and_say_to_whom_they_belong(
+    open_broker: OpenBroker,
+) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            topic_id = broker.topic("t").id
+            for kind in KINDS:
+                name = companion_of(kind, topic_id)
+                assert kind_and_owner(name) == (kind, topic_id)
+                assert is_internal(name)
+                with pytest.raises(PolicyViolation):
+                    await BrokerService(broker).topics.create(ANYONE, NewTopic(name=name))
+            for other in ("t", QUEUE_STATE, f"{QUEUE_STATE}.t", f"x{name}", f"{name}0"):
+                assert kind_and_owner(other) is None
+
+    asyncio.run(scenario())
+
+
+def test_a_companion_grows_and_goes_with_its_topic(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker, partitions=2)
+            name = companion_of(QUEUE_STATE, broker.topic("t").id)
+
+            async def ensure() -> int:
+                owner = broker.topic("t")
+                await broker.topics.ensure_companion(own_state(name), owner, config={})
+                return len(broker.topic(name).partitions)
+
+            assert [await ensure(), await ensure()] == [2, 2]
+            topics = BrokerService(broker).topics
+            await topics.create_partitions(ANYONE, "t", 4)
+            assert await ensure() == 4
+            await topics.delete(ANYONE, "t")
+            assert not broker.image.topics.keys() & {"t", name}
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.usefixtures("clustered")
+def test_queues_are_kept_with_their_topic(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker, partitions=2)
+            await publish(broker, b"one", b"two", b"three")
+            first, *others = await receive(broker)
+            assert len(others) == 2
+            await acknowledge(broker, first, AckAction.ACCEPT)
+            kept = companion_of(QUEUE_STATE, broker.topic("t").id)
+            assert QUEUE_STATE not in broker.image.topics
+            partitions = [broker.partition(kept, index) for index in range(2)]
+            assert all(partition.log_end_offset for partition in partitions)
+        async with open_broker() as broker:
+            assert sorted(filter(None, values(await receive(broker)))) == sorted(
+                delivery.record.value or b"" for delivery in others
+            )
+            await BrokerService(broker).topics.delete(ANYONE, "t")
+            assert broker.queues.registry.list_queues() == []
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.usefixtures("clustered")
+def test_delayed_messages_wait_with_the_topic_they_go_to(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        clock = delay_bench.Clock()
+        topic = delay_bench.TOPIC
+        async with delay_bench.running(tmp_path, clock) as broker:
+            await delay_bench.with_topic(broker, partitions=2)
+            due = clock.now_ms + 1_000
+            for index in range(2):
+                record = delay_bench.message(b"%d" % index)
+                await delay_bench.schedule(broker, topic, index, [(record, due)])
+            cancelled = delay_bench.message(b"never")
+            [message] = await delay_bench.schedule(broker, topic, 1, [(cancelled, due)])
+            assert message.shard == 1
+            assert len((await delay_bench.list_pending(broker, topic)).messages) == 3
+            await delay_bench.cancel(broker, topic, str(message))
+            assert DELAYED not in broker.image.topics
+            kept = companion_of(DELAYED, broker.topic(topic).id)
+            assert [p.index for p in broker.topic(kept).partitions] == [0, 1]
+        async with delay_bench.running(tmp_path, clock) as broker:
+            assert len((await delay_bench.list_pending(broker, topic)).messages) == 2
+            await delay_bench.advance(broker, clock, 2_000)
+            for index in range(2):
+                await delay_bench.until_end(broker, 1, index)
+                assert await delay_bench.values(broker, index) == [b"%d" % index]
+            await BrokerService(broker).topics.delete(ANYONE, topic)
+            assert list(broker.delays.shards.running()) == []
+
+    asyncio.run(scenario())
