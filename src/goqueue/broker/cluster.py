@@ -104,6 +104,7 @@ class Cluster:
             self._config,
             self._store,
             hosted,
+            node_id=self._node_id,
             image=lambda: self._follower.image,
             me=lambda: self.membership.me,
             clock_ms=clock_ms,

@@ -186,6 +186,8 @@ class Node:
             transactions=self.transactions,
             intake=self.appending,
         )
+        if self.replication is not None:
+            self.log.racks = self.replication.racks
         self.publishing = Publishing(
             self.appending,
             self.delays,

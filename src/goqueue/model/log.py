@@ -8,6 +8,7 @@ from uuid import UUID
 
 from goqueue.model.aborted import AbortedTransaction
 from goqueue.model.errors import GoQueueError
+from goqueue.model.names import NodeId
 from goqueue.model.records import Record
 
 
@@ -76,6 +77,8 @@ class FetchedPart:
     diverging: EpochEnd | None = None
     # Where the data ends.
     next_offset: int = -1
+    # The broker that the reader should read from, since it is closer to it.
+    nearest: NodeId | None = None
 
 
 class ListedOffset(NamedTuple):

@@ -1,8 +1,11 @@
 """Settings of replication: how followers copy, and when one is too far behind."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from goqueue.model.settings import INT32_MAX, setting
+
+RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +25,12 @@ class ReplicationSettings:
         maximum=INT32_MAX,
         doc="A replica that has not caught up for this long leaves the in-sync set. Producers with "
         "acks=all wait for it until then; Kafka lets them wait for 30,000.",
+    )
+    replica_selector_class: str = setting(
+        "",
+        choices=("", RACK_AWARE),
+        doc="With Kafka's name for it, readers that say where they stand (client.rack) read from "
+        "an in-sync replica of the same broker.rack. Empty: from leaders.",
     )
     # A leader answers as soon as there is something; this only says how often it is asked in vain.
     replica_fetch_wait_max_ms: int = setting(

@@ -71,8 +71,10 @@ class LogService:
         min_bytes: int,
         max_bytes: int,
         isolation: Isolation,
+        rack: str = "",
     ) -> Coroutine[Any, Any, list[FetchedPart]]:
-        """Batches as they are stored, answered in the order asked for."""
+        """Batches as they are stored, answered in the order asked for. `rack` is where the reader
+        stands."""
         readable, refused = self._access.readable_parts(caller, parts)
         fetching = self._log.fetch(
             readable,
@@ -81,6 +83,7 @@ class LogService:
             max_bytes=max_bytes,
             isolation=isolation,
             consumer=caller.client_id,
+            rack=rack,
         )
         return _with_refused(fetching, refused) if refused else fetching
 
@@ -95,6 +98,7 @@ class LogService:
         max_bytes: int,
         isolation: Isolation,
         looks_at_all: bool,
+        rack: str = "",
     ) -> Coroutine[Any, Any, dict[Hashable, FetchedPart]]:
         """As `fetch`, of those parts of a session that may have something to tell."""
         return self._log.fetch_ready(
@@ -107,6 +111,7 @@ class LogService:
             isolation=isolation,
             looks_at_all=looks_at_all,
             consumer=caller.client_id,
+            rack=rack,
         )
 
     async def read_page(

@@ -2,6 +2,7 @@
 
 from collections.abc import Coroutine, Hashable, Mapping
 from typing import Any
+from uuid import UUID
 
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
@@ -13,12 +14,18 @@ from goqueue.service.log import ReadyParts
 
 class ReplicationService:
     def __init__(self, node: Node, access: Access) -> None:
+        self._topics = node.topics
         self._serving = node.replica_serving
         self._access = access
 
     def check(self, caller: Caller) -> None:
         """Whether the caller may act as a broker of this cluster."""
         self._access.acting_cluster(caller)
+
+    def name_of(self, caller: Caller, topic_id: UUID) -> str:
+        """Whose id it is, for a broker that copies the topic."""
+        self._access.acting_cluster(caller)
+        return self._topics.find_by_id(topic_id).name
 
     def fetch(
         self,

@@ -24,7 +24,7 @@ Mutation = Callable[[pytest.MonkeyPatch], None]
 def watermark_without_proposals(patch: pytest.MonkeyPatch) -> None:
     def advance(self: Leading) -> None:
         if self.may_commit:
-            ends = map(self._end_of, self.state.in_sync)
+            ends = map(self.end_of, self.state.in_sync)
             self.high_watermark = max(self.high_watermark, min(ends))
 
     patch.setattr(Leading, "_advance", advance)

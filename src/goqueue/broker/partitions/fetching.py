@@ -5,11 +5,13 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.partitions.reading import ReadableCopy
 from goqueue.broker.partitions.waiting import FetchWaiter
 from goqueue.model.aborted import AbortedTransaction
 from goqueue.model.batch import RECORD_COUNT_PLACE, iterate_batches
 from goqueue.model.errors import CorruptBatch, GoQueueError, UnknownTopicId
 from goqueue.model.log import EpochEnd, FetchedPart, FetchPart, Isolation
+from goqueue.model.names import NodeId
 from goqueue.storage.log import LogRead
 
 # Compaction merges what it empties, so one or two are usual; more are left to the next fetch.
@@ -18,25 +20,29 @@ EMPTY_READS_MAX: Final = 32
 _NO_RECORDS: Final = bytes(4)
 
 Finder = Callable[[str, int], Partition]
+CopyFinder = Callable[[str, int], ReadableCopy]
+# Who is closer to a reader at this offset; None where nobody is.
+Nearest = Callable[[ReadableCopy, int], NodeId | None]
 
 # Others get their turn after this many partitions: a few milliseconds.
 SLICE_PARTS: Final = 256
 
 
 async def fetch(
-    find: Finder,
+    find: CopyFinder,
     wanted: Sequence[FetchPart],
     *,
     max_wait_ms: int,
     min_bytes: int,
     max_bytes: int,
     isolation: Isolation,
+    nearest: Nearest | None = None,
 ) -> list[FetchedPart]:
     """Answer in the order asked. Returns at once on enough bytes or any error."""
     loop = asyncio.get_running_loop()
     give_up_at = loop.time() + max_wait_ms / 1000
     while True:
-        parts = await _collect(find, wanted, max_bytes=max_bytes, isolation=isolation)
+        parts = await _collect(find, wanted, max_bytes, isolation, nearest)
         have_bytes = sum(len(part.data) for part in parts)
         wait_s = give_up_at - loop.time()
         if have_bytes >= min_bytes or wait_s <= 0 or not wanted or any(map(is_settled, parts)):
@@ -57,18 +63,27 @@ async def fetch(
 
 def is_settled(part: FetchedPart) -> bool:
     """Whether the reader should hear of it at once."""
-    return part.error is not None or part.diverging is not None
+    return part.error is not None or part.diverging is not None or part.nearest is not None
 
 
 async def _collect(
-    find: Finder, wanted: Sequence[FetchPart], *, max_bytes: int, isolation: Isolation
+    find: CopyFinder,
+    wanted: Sequence[FetchPart],
+    max_bytes: int,
+    isolation: Isolation,
+    nearest: Nearest | None,
 ) -> list[FetchedPart]:
     parts: list[FetchedPart] = []
     left_bytes = max_bytes
     any_data = False
     for count, part in enumerate(wanted, 1):
         fetched = await read_part(
-            find, part, min(part.max_bytes, left_bytes), isolation, at_least_one=not any_data
+            find,
+            part,
+            min(part.max_bytes, left_bytes),
+            isolation,
+            at_least_one=not any_data,
+            nearest=nearest,
         )
         any_data = any_data or bool(fetched.data)
         left_bytes -= len(fetched.data)
@@ -79,9 +94,15 @@ async def _collect(
 
 
 async def read_part(
-    find: Finder, part: FetchPart, max_bytes: int, isolation: Isolation, *, at_least_one: bool
+    find: CopyFinder,
+    part: FetchPart,
+    max_bytes: int,
+    isolation: Isolation,
+    *,
+    at_least_one: bool,
+    nearest: Nearest | None = None,
 ) -> FetchedPart:
-    partition: Partition | None = None
+    partition: ReadableCopy | None = None
     try:
         partition = find(part.topic, part.index)
         if part.topic_id is not None and part.topic_id != partition.log.topic_id:
@@ -90,6 +111,8 @@ async def read_part(
         diverging = partition.divergence(part.offset, part.last_fetched_epoch)
         if diverging is not None:
             return _result(partition, part, diverging=diverging)
+        if nearest is not None and (node := nearest(partition, part.offset)) is not None:
+            return _result(partition, part, nearest=node)
         # The first readable batch is sent even when it is larger than the limits (KIP-74).
         found = await partition.read(
             part.offset,
@@ -112,7 +135,7 @@ async def read_part(
 
 
 async def _pass_over(
-    partition: Partition,
+    partition: ReadableCopy,
     found: LogRead,
     offset: int,
     max_bytes: int,
@@ -148,7 +171,7 @@ async def _pass_over(
 
 
 def _result(
-    partition: Partition | None,
+    partition: ReadableCopy | None,
     part: FetchPart,
     *,
     data: bytes = b"",
@@ -156,6 +179,7 @@ def _result(
     error: GoQueueError | None = None,
     diverging: EpochEnd | None = None,
     next_offset: int = -1,
+    nearest: NodeId | None = None,
 ) -> FetchedPart:
     if partition is None:
         return FetchedPart(part.topic, part.index, error)
@@ -170,4 +194,5 @@ def _result(
         aborted,
         diverging,
         next_offset,
+        nearest,
     )

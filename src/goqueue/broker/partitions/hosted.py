@@ -18,6 +18,7 @@ from goqueue.broker.partitions.flushing import Flusher
 from goqueue.broker.partitions.lane_ledger import LaneLedger
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.partitions.producer_ledger import ProducerLedger
+from goqueue.broker.partitions.reading import Followed
 from goqueue.broker.partitions.stored import StoredPartition
 from goqueue.broker.tracing.partition import PartitionTrace
 from goqueue.model.errors import GoQueueError, NotLeader, PartitionOffline
@@ -73,6 +74,8 @@ class HostedPartition(StoredPartition):
         )
         self.led: Partition | None = None
         self.following: Following | None = None
+        # As long as it follows: what readers see of it.
+        self.followed: Followed | None = None
         # The last that this replica accepted, in any role; it acts on nothing older.
         self.leader_epoch = NO_LEADER_EPOCH
         self._lag_max_ms = lag_max_ms
@@ -174,6 +177,7 @@ class HostedPartition(StoredPartition):
             if self.leader_epoch != leader_epoch or self.led is not None:
                 return
         self.following = Following(leader, leader_epoch, broker_epoch, self._high_watermark)
+        self.followed = Followed(self, leader_epoch)
         self._role_changed(self)
 
     async def stand_by(self, leader_epoch: int | None = None) -> None:
@@ -201,10 +205,13 @@ class HostedPartition(StoredPartition):
 
     def _stand_down(self, leader: NodeId) -> None:
         led, self.led = self.led, None
+        followed, self.followed = self.followed, None
+        who = "nobody" if leader == NO_LEADER else f"broker {leader}"
         if led is not None:
             self._high_watermark = led.high_watermark
-            who = "nobody" if leader == NO_LEADER else f"broker {leader}"
             led.stand_down(NotLeader(f"{self.name} is led by {who} now, not by this broker"))
+        if followed is not None:
+            followed.end(NotLeader(f"{self.name} is led by {who} now"))
 
     # --- following ------------------------------------------------------------------------
 
@@ -275,9 +282,12 @@ class HostedPartition(StoredPartition):
             except GoQueueError:
                 following.high_watermark = known_watermark
                 raise
-        self._high_watermark = step.high_watermark
-        # Also forgets what was only of interest until here.
-        self.ledger.producers.last_stable_offset(step.high_watermark)
+        if step.high_watermark > self._high_watermark:
+            self._high_watermark = step.high_watermark
+            # Also forgets what was only of interest until here.
+            self.ledger.producers.last_stable_offset(step.high_watermark)
+            if self.followed is not None:
+                self.followed.advanced()
         self._leader_start = max(self._leader_start, answer.log_start)
         if batches and log.config.fsync_policy == "always":
             await self._flushed_to(log.log_end_offset)
@@ -292,6 +302,8 @@ class HostedPartition(StoredPartition):
     def _turned_away(self, error: PartitionOffline) -> None:
         if self.led is not None:
             self.led.stand_down(error)
+        if self.followed is not None:
+            self.followed.end(error)
 
     def reconfigure(self, config: TopicConfig, trace: PartitionTrace | None) -> None:
         super().reconfigure(config, trace)

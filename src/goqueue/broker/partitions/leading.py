@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.partitions.reading import ReadableCopy
 from goqueue.model.errors import NotLeader, UnknownPartition, UnknownTopic
 from goqueue.state.metadata_image import MetadataImage
 
@@ -35,3 +36,10 @@ class LedPartitions:
             f"{topic}-{index} is not led by this broker"
             + (f"; ask broker {leader.node_id}, {leader.http_url}" if leader is not None else "")
         )
+
+    def find_copy(self, topic: str, index: int) -> ReadableCopy:
+        """Also a copy of another's, for readers who are closer to it (KIP-392)."""
+        hosted = self._hosted.get(topic, index)
+        if hosted is not None and hosted.followed is not None:
+            return hosted.followed
+        return self.find(topic, index)

@@ -2,12 +2,14 @@
 
 from collections.abc import Coroutine, Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 from goqueue.broker.partitions import fetching, paging
 from goqueue.broker.partitions.committed_records import RecordRun, committed_records, read_records
 from goqueue.broker.partitions.leading import LedPartitions
 from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.partitions.reading import ReadableCopy
 from goqueue.broker.partitions.ready_fetching import CheckPart, ReaderFetch
 from goqueue.broker.partitions.ready_list import ReadyList
 from goqueue.model.batch import HEADER_BYTES, Buffer, is_transactional, read_header
@@ -24,7 +26,7 @@ from goqueue.model.log import (
     ProducerView,
     RecordPage,
 )
-from goqueue.model.names import PartitionIndex
+from goqueue.model.names import NodeId, PartitionIndex
 from goqueue.model.rights import (
     CreatableTopic,
     DeletableTopic,
@@ -63,6 +65,12 @@ class FetchStories(Protocol):
     ) -> None: ...
 
 
+class Racks(Protocol):
+    """Knows which replica is closest to a reader."""
+
+    def nearest(self, rack: str, copy: ReadableCopy, offset: int) -> NodeId | None: ...
+
+
 class Log:
     def __init__(
         self,
@@ -78,6 +86,8 @@ class Log:
         self._stories = stories
         self._transactions = transactions
         self._intake = intake
+        # None: everyone reads from leaders.
+        self.racks: Racks | None = None
 
     # --- writing --------------------------------------------------------------------------
 
@@ -169,6 +179,7 @@ class Log:
         max_bytes: int,
         isolation: Isolation,
         consumer: str | None = None,
+        rack: str = "",
     ) -> list[FetchedPart]:
         """Batches as they are stored, in the order asked for.
 
@@ -176,12 +187,13 @@ class Log:
         single messages out of them, and notes those.
         """
         fetched = await fetching.fetch(
-            self._led.find,
+            self._finder(rack),
             parts,
             max_wait_ms=max_wait_ms,
             min_bytes=min_bytes,
             max_bytes=min(max_bytes, self._fetch_max_bytes),
             isolation=isolation,
+            nearest=self._nearest_to(rack),
         )
         if consumer is not None and self._stories.is_enabled:
             self._stories.fetched(parts, fetched, consumer)
@@ -199,19 +211,21 @@ class Log:
         isolation: Isolation,
         looks_at_all: bool,
         consumer: str,
+        rack: str = "",
     ) -> dict[Hashable, FetchedPart]:
         """As `fetch`, of those of `wanted` that are ready; `check` tells what the caller may read.
 
         `looks_at_all`: also at those for which there is no space left in the answer.
         """
         fetching = ReaderFetch(
-            self._led.find,
+            self._finder(rack),
             ready,
             wanted,
             check,
             max_bytes=min(max_bytes, self._fetch_max_bytes),
             isolation=isolation,
             looks_at_all=looks_at_all,
+            nearest=self._nearest_to(rack),
         )
         found = await fetching.run(max_wait_ms=max_wait_ms, min_bytes=min_bytes)
         if self._stories.is_enabled:
@@ -219,6 +233,14 @@ class Log:
                 [fetching.asked[key] for key in found], list(found.values()), consumer
             )
         return found
+
+    def _finder(self, rack: str) -> fetching.CopyFinder:
+        """Who says where it stands may have been sent here, though another broker leads."""
+        return self._led.find_copy if rack and self.racks is not None else self._led.find
+
+    def _nearest_to(self, rack: str) -> fetching.Nearest | None:
+        racks = self.racks
+        return None if racks is None or not rack else partial(racks.nearest, rack)
 
     async def read_page(
         self, topic: ReadableTopic, index: int, wanted: PageRequest, *, consumer: str

@@ -15,13 +15,12 @@ from goqueue.broker.partitions.deletions_told import DeletionsTold
 from goqueue.broker.partitions.intake import Admitted, LaneAt, PlacedBatch, place
 from goqueue.broker.partitions.log_ends import NO_SUCH_OFFSET, offset_at_an_end
 from goqueue.broker.partitions.offset_waits import OffsetWaits
+from goqueue.broker.partitions.reading import ReadableCopy
 from goqueue.broker.partitions.turn import ProducerTurns, Turn
-from goqueue.broker.partitions.waiting import Waiter, Waiters, credit_all, wake_all
-from goqueue.model.aborted import AbortedTransaction
+from goqueue.broker.partitions.waiting import Waiters, credit_all, wake_all
 from goqueue.model.batch import NO_TIMESTAMP, read_header
 from goqueue.model.control import Marker, encode_marker
 from goqueue.model.errors import (
-    FencedLeaderEpoch,
     GoQueueError,
     NotEnoughReplicas,
     NotEnoughReplicasAfterAppend,
@@ -29,19 +28,15 @@ from goqueue.model.errors import (
     OffsetOutOfRange,
     PartitionOffline,
     RequestTimedOut,
-    UnknownLeaderEpoch,
 )
 from goqueue.model.log import (
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
     Appended,
-    EpochEnd,
     Isolation,
     ListedOffset,
 )
-from goqueue.model.names import TopicPartition
 from goqueue.model.replication import Member, PartitionState
-from goqueue.model.topic_config import TopicConfig
 from goqueue.state.replication.leading import FetchVerdict, Leading, Proposal
 from goqueue.storage.log import LogRead
 
@@ -49,20 +44,16 @@ if TYPE_CHECKING:
     from goqueue.broker.partitions.hosted import HostedPartition
 
 
-class Partition:
+class Partition(ReadableCopy):
     def __init__(
         self, hosted: "HostedPartition", *, leader_epoch: int, leading: Leading | None = None
     ) -> None:
         """Without `leading`, for a node of one, everything durable is committed."""
-        self.hosted = hosted
-        self.log = log = hosted.log
-        self.ledger = hosted.ledger
+        super().__init__(hosted, leader_epoch)
+        log = hosted.log
         self.lanes = hosted.lanes
-        self.counts = hosted.counts
         self.trace = hosted.trace
-        self.leader_epoch = leader_epoch
         self.leading = leading
-        self.waiters: dict[Waiter, None] = {}
         # Called when the high watermark moved, and when the partition is led no longer.
         self.commit_listeners: list[Callable[[], None]] = []
         if leading is not None:
@@ -73,54 +64,14 @@ class Partition:
         self.producer_turns = ProducerTurns()
         self.decoder = hosted.decoder
         self.clock_ms = hosted.clock_ms
-        self._readers = hosted.readers
         self._flushes = hosted.flushes
-        self._over: GoQueueError | None = hosted.offline_error
         self._commits = OffsetWaits()
         self._writes = OffsetWaits()
         self._high_watermark = log.log_end_offset if leading is None else leading.high_watermark
 
     @property
-    def name(self) -> TopicPartition:
-        return self.log.name
-
-    @property
-    def config(self) -> TopicConfig:
-        return self.log.config
-
-    @property
     def high_watermark(self) -> int:
         return self._high_watermark
-
-    @property
-    def last_stable_offset(self) -> int:
-        # Deleting records may pass the start of an open transaction.
-        stable_offset = self.ledger.producers.last_stable_offset(self._high_watermark)
-        return max(stable_offset, self.log.log_start_offset)
-
-    @property
-    def log_start_offset(self) -> int:
-        return self.log.log_start_offset
-
-    @property
-    def log_end_offset(self) -> int:
-        return self.log.log_end_offset
-
-    @property
-    def offline_reason(self) -> str | None:
-        """Why nobody is served here any more: a failure, or the end of this leadership."""
-        return None if self._over is None else str(self._over)
-
-    def check_online(self) -> None:
-        if self._over is not None:
-            raise self._over
-
-    def check_leader_epoch(self, epoch: int) -> None:
-        """Refuse a caller that knows an older or newer leader than us (KIP-320); -1 is any."""
-        if epoch in (-1, self.leader_epoch):
-            return
-        known = f"{self.name} is at leader epoch {self.leader_epoch}, the request at {epoch}"
-        raise FencedLeaderEpoch(known) if epoch < self.leader_epoch else UnknownLeaderEpoch(known)
 
     # --- writing --------------------------------------------------------------------------
 
@@ -359,51 +310,6 @@ class Partition:
 
     # --- reading --------------------------------------------------------------------------
 
-    def readable_end(self, isolation: Isolation) -> int:
-        if isolation is Isolation.READ_COMMITTED:
-            return self.last_stable_offset
-        return self._high_watermark
-
-    async def read(
-        self, offset: int, max_bytes: int, *, isolation: Isolation, at_least_one: bool
-    ) -> LogRead:
-        """Whole batches from the one that holds `offset`, as they are stored."""
-        found = await self.look(offset, max_bytes, isolation=isolation, at_least_one=at_least_one)
-        self.counts.bytes_out += len(found.data)
-        self.counts.messages_out += found.next_offset - offset
-        return found
-
-    async def look(
-        self, offset: int, max_bytes: int, *, isolation: Isolation, at_least_one: bool = True
-    ) -> LogRead:
-        """As `read`, for the broker's own eyes: it is no traffic."""
-        self.check_online()
-        return await self._look(offset, max_bytes, self.readable_end(isolation), at_least_one)
-
-    async def _look(self, offset: int, max_bytes: int, up_to: int, at_least_one: bool) -> LogRead:
-        if not self.log.log_start_offset <= offset <= self.log.log_end_offset:
-            raise OffsetOutOfRange(
-                f"{self.name}: offset {offset} is outside {self.log.log_start_offset} to "
-                f"{self.log.log_end_offset}"
-            )
-        if offset >= up_to or max_bytes <= 0:
-            return LogRead(b"", offset)
-        try:
-            found = self.log.read(
-                offset, max_bytes, up_to=up_to, at_least_one=at_least_one, may_block=False
-            )
-        except BlockingIOError:
-            loop = asyncio.get_running_loop()
-            found = await loop.run_in_executor(
-                self._readers, self._read_cold, offset, max_bytes, up_to, at_least_one
-            )
-        return found
-
-    def _read_cold(self, offset: int, max_bytes: int, up_to: int, at_least_one: bool) -> LogRead:
-        return self.log.read(
-            offset, max_bytes, up_to=up_to, at_least_one=at_least_one, may_block=True
-        )
-
     async def list_offset(self, timestamp: int, *, isolation: Isolation) -> ListedOffset:
         self.check_online()
         log = self.log
@@ -436,27 +342,6 @@ class Partition:
                 f"{self.name}: leader epoch {self.leader_epoch} has just begun, and it is not "
                 "known yet how far the log was committed; try again"
             )
-
-    def aborted_between(self, offset: int, end_offset: int) -> tuple[AbortedTransaction, ...]:
-        """What a read-committed reader of these offsets must leave out."""
-        return tuple(self.ledger.aborted.overlapping(offset, end_offset))
-
-    def end_of_epoch(self, epoch: int) -> EpochEnd:
-        found = self.log.epochs.end_offset_for(epoch, self.log.log_end_offset)
-        return EpochEnd(*found)
-
-    def divergence(self, offset: int, last_fetched_epoch: int) -> EpochEnd | None:
-        """Where a reader that saw `last_fetched_epoch` up to `offset` left our log (KIP-595)."""
-        if last_fetched_epoch < 0:
-            return None
-        end = self.end_of_epoch(last_fetched_epoch)
-        if end.epoch < 0:
-            raise OffsetOutOfRange(
-                f"{self.name}: leader epoch {last_fetched_epoch} was never seen here"
-            )
-        if end.epoch < last_fetched_epoch or end.end_offset < offset:
-            return end
-        return None
 
     # --- deleting -------------------------------------------------------------------------
 

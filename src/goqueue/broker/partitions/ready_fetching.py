@@ -4,7 +4,13 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 
-from goqueue.broker.partitions.fetching import SLICE_PARTS, Finder, is_settled, read_part
+from goqueue.broker.partitions.fetching import (
+    SLICE_PARTS,
+    CopyFinder,
+    Nearest,
+    is_settled,
+    read_part,
+)
 from goqueue.broker.partitions.ready_list import ReadyList, Watch
 from goqueue.model.errors import GoQueueError
 from goqueue.model.log import FetchedPart, FetchPart, Isolation
@@ -115,7 +121,7 @@ class ReaderFetch(ReadyFetch):
 
     def __init__(
         self,
-        find: Finder,
+        find: CopyFinder,
         ready: ReadyList,
         wanted: Mapping[Hashable, FetchPart],
         check: CheckPart,
@@ -123,11 +129,13 @@ class ReaderFetch(ReadyFetch):
         max_bytes: int,
         isolation: Isolation,
         looks_at_all: bool,
+        nearest: Nearest | None = None,
     ) -> None:
         super().__init__(ready, wanted, max_bytes=max_bytes, looks_at_all=looks_at_all)
         self._find = find
         self._check = check
         self._isolation = isolation
+        self._nearest = nearest
 
     async def _read(self, part: FetchPart, max_bytes: int, *, at_least_one: bool) -> FetchedPart:
         try:
@@ -135,7 +143,12 @@ class ReaderFetch(ReadyFetch):
         except GoQueueError as error:
             return FetchedPart(part.topic, part.index, error)
         return await read_part(
-            self._find, readable, max_bytes, self._isolation, at_least_one=at_least_one
+            self._find,
+            readable,
+            max_bytes,
+            self._isolation,
+            at_least_one=at_least_one,
+            nearest=self._nearest,
         )
 
     def _watch(self, key: Hashable, part: FetchPart) -> bool:

@@ -8,6 +8,7 @@ from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.replication.fetcher import Address, Fetcher, FetchLimits
 from goqueue.broker.replication.proposals import Proposals
+from goqueue.broker.replication.racks import Racks
 from goqueue.broker.replication.roles import Roles
 from goqueue.metadata.store import MetadataStore
 from goqueue.model.names import NodeId
@@ -23,6 +24,7 @@ class Replication:
         store: MetadataStore,
         hosted: HostedPartitions,
         *,
+        node_id: NodeId,
         image: Callable[[], MetadataImage],
         me: Callable[[], Member | None],
         clock_ms: Callable[[], int],
@@ -39,6 +41,8 @@ class Replication:
         self._fetchers: dict[NodeId, Fetcher] = {}
         self._following: dict[HostedPartition, NodeId] = {}
         self._is_leaving = False
+        # None: everyone reads from leaders.
+        self.racks = Racks(node_id, image) if settings.replica_selector_class else None
         self._roles = Roles(hosted, image, me, clock_ms=clock_ms)
         self.proposals = Proposals(
             store,

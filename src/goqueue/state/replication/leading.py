@@ -197,9 +197,10 @@ class Leading:
         members = set(self.state.in_sync)
         if self.proposal is not None:
             members.update(self.proposal.state.in_sync)
-        self.high_watermark = max(self.high_watermark, min(map(self._end_of, members)))
+        self.high_watermark = max(self.high_watermark, min(map(self.end_of, members)))
 
-    def _end_of(self, member: Member) -> int:
+    def end_of(self, member: Member) -> int:
+        """How far a member is, as far as it has told."""
         if member == self.me:
             return self._durable_end
         progress = self._progress.get(member.node)

@@ -34,6 +34,7 @@ from goqueue.service.needs import Need, Refused
 if TYPE_CHECKING:
     from kio.schema.fetch.v18.request import FetchRequest
 
+FIRST_VERSION_WITH_RACK: Final = 11
 FIRST_VERSION_WITH_TOPIC_ID: Final = 13
 # From then on a follower tells its broker epoch (KIP-903).
 FIRST_VERSION_OF_FOLLOWERS: Final = 15
@@ -47,6 +48,7 @@ class _Limits(TypedDict):
     min_bytes: int
     max_bytes: int
     isolation: Isolation
+    rack: str
 
 
 async def handle(context: RequestContext, request: "FetchRequest") -> Message:
@@ -58,7 +60,7 @@ async def handle(context: RequestContext, request: "FetchRequest") -> Message:
         plan = context.services.fetch_sessions.plan(
             request.session_id,
             request.session_epoch,
-            dict(_wanted(context, request)),
+            dict(_wanted(context, request, follower)),
             _forgotten(request),
             uses_topic_ids=by_id,
             is_replica=follower is not None,
@@ -105,8 +107,9 @@ def _follower(context: RequestContext, request: "FetchRequest") -> Member | None
 
 
 def _wanted(
-    context: RequestContext, request: "FetchRequest"
+    context: RequestContext, request: "FetchRequest", follower: Member | None
 ) -> Iterator[tuple[PartitionKey, FetchPart]]:
+    verb = Verb.READ if follower is None else Verb.CLUSTER_ACTION
     for topic in request.topics:
         # The name stands in the request up to version 12, the id from then on.
         named = getattr(topic, "topic", "")
@@ -114,7 +117,7 @@ def _wanted(
         if not named:
             # Without a name, what is wrong with its id is told when it is looked at.
             with suppress(GoQueueError):
-                name = _name(context, topic_id)
+                name = _name(context, topic_id, verb)
         for part in topic.partitions:
             yield (
                 PartitionKey(topic_id, named, part.partition),
@@ -149,6 +152,7 @@ def _limits(context: RequestContext, request: "FetchRequest") -> _Limits:
         "min_bytes": min(request.min_bytes, max_bytes),
         "max_bytes": max_bytes,
         "isolation": isolation_level(request.isolation_level),
+        "rack": request.rack_id if context.version >= FIRST_VERSION_WITH_RACK else "",
     }
 
 
@@ -197,7 +201,7 @@ async def _fetch_as_follower(
     *,
     looks_at_all: bool,
 ) -> list[_Answered]:
-    unnamed = session.name(partial(_name, context))
+    unnamed = session.name(partial(_name, context, verb=Verb.CLUSTER_ACTION))
     refused = [(key, FetchedPart("", key.partition, unnamed[key])) for key in unnamed]
     if len(unnamed) == len(session.parts):
         return refused
@@ -223,10 +227,12 @@ def isolation_level(number: int) -> Isolation:
         raise Malformed(f"isolation level {number}; it must be 0 or 1") from None
 
 
-def _name(context: RequestContext, topic_id: UUID | None) -> str:
+def _name(context: RequestContext, topic_id: UUID | None, verb: Verb = Verb.READ) -> str:
     if topic_id is None:
         raise UnknownTopicId("topic id is empty")
-    return context.service.topics.name_of(context.caller, topic_id, Verb.READ)
+    if verb is Verb.CLUSTER_ACTION:
+        return context.service.replication.name_of(context.caller, topic_id)
+    return context.service.topics.name_of(context.caller, topic_id, verb)
 
 
 def _with_news(plan: FetchPlan, answered: list[_Answered]) -> Iterator[_Answered]:
@@ -235,7 +241,7 @@ def _with_news(plan: FetchPlan, answered: list[_Answered]) -> Iterator[_Answered
         has_news = session is None or session.has_news(
             key,
             SentState(part.high_watermark, part.last_stable_offset, part.log_start_offset),
-            has_data=bool(part.data) or part.diverging is not None,
+            has_data=bool(part.data) or part.diverging is not None or part.nearest is not None,
             is_error=part.error is not None,
         )
         if has_news or not plan.is_incremental:
@@ -270,6 +276,8 @@ def _answer(index: int, part: FetchedPart, hints: LeaderHints) -> Message:
     }
     if error is not None and (leader := hints.of(part.topic, index, error)) is not None:
         answer["current_leader"] = leader
+    if part.nearest is not None:
+        answer["preferred_read_replica"] = part.nearest
     if part.diverging is not None:
         answer["diverging_epoch"] = {
             "epoch": part.diverging.epoch,
