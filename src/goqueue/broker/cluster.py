@@ -19,8 +19,9 @@ from goqueue.metadata.store import MetadataStore
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.errors import GoQueueError
 from goqueue.model.names import NodeId
-from goqueue.model.topics import PartitionView
+from goqueue.model.topics import PartitionView, TopicView
 from goqueue.state import metadata_keys as keys
+from goqueue.state.controller.commit_settings import CommitSettings
 from goqueue.state.metadata_image import ImageChanges, MetadataImage
 from goqueue.storage.data_directory import DataDirectory, PartitionFolder
 from goqueue.storage.disk import Disk
@@ -50,6 +51,7 @@ class Cluster:
         identity: IdentityFile,
         *,
         cluster_id: str,
+        commits: Callable[[TopicView], CommitSettings],
     ) -> None:
         self._config = config
         self._store = store
@@ -81,6 +83,7 @@ class Cluster:
                 if config.auto_leader_rebalance_enable
                 else None
             ),
+            commits=commits,
         )
 
     def begin(self, stored: Sequence[PartitionFolder], hosted: HostedPartitions) -> None:

@@ -105,7 +105,12 @@ class Node:
             from goqueue.broker import cluster  # a node of one needs none of it
 
             self.cluster = cluster.Cluster(
-                config, store, self._follower, identity, cluster_id=directory.cluster_id
+                config,
+                store,
+                self._follower,
+                identity,
+                cluster_id=directory.cluster_id,
+                commits=lambda topic: self.topics.commits_of(topic),
             )
         self._is_closed = False
         self.traffic = DoorTraffic()

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from goqueue.broker.controller.acting import Acting, Deposed
@@ -17,11 +17,20 @@ from goqueue.model.elections import ElectionAnswer, ElectionKind
 from goqueue.model.errors import GoQueueError, ShuttingDown
 from goqueue.model.names import NodeId, TopicPartition
 from goqueue.model.replication import Member
+from goqueue.model.topics import TopicView
 from goqueue.state import metadata_keys as keys
 from goqueue.state.controller.balancing import demanded, misplaced
+from goqueue.state.controller.commit_settings import CommitSettings
 from goqueue.state.controller.companions import following_owners
 from goqueue.state.controller.elections import LogEnd
-from goqueue.state.controller.planning import Action, Admit, AskLogEnds, ChangePartition, plan
+from goqueue.state.controller.planning import (
+    Action,
+    Admit,
+    AskLogEnds,
+    ChangePartition,
+    plan,
+    settled,
+)
 from goqueue.state.metadata_image import NOBODY, ImageChanges, MetadataImage
 
 logger = logging.getLogger(__name__)
@@ -42,14 +51,19 @@ class Controller:
         *,
         node_id: NodeId,
         balance_every_s: float | None,
+        commits: Callable[[TopicView], CommitSettings],
     ) -> None:
-        """`balance_every_s`: how often the first of the replicas gets its partitions back."""
+        """`balance_every_s`: how often the first of the replicas gets its partitions back.
+        `commits`: what a topic's settings say now."""
         self._store = store
         self._follower = follower
         self._membership = membership
         self._node_id = node_id
         self._balance_every_s = balance_every_s
         self._balanced_at = time.monotonic()
+        self._commits = commits
+        # Whoever changes a topic's settings changes its partitions, too; defaults change for all.
+        self._are_settings_due = True
         # The revision at which this broker took the office; 0 while it does not hold it.
         self._held = 0
         # What may need a decision; None is everything.
@@ -85,6 +99,7 @@ class Controller:
             )
 
     def image_changed(self, changes: ImageChanges) -> None:
+        self._are_settings_due |= bool(changes.broker_configs_changed or changes.controller_changed)
         everywhere = changes.brokers_changed or changes.nodes_changed or changes.controller_changed
         if everywhere or not self._held:
             self._due = None
@@ -127,6 +142,7 @@ class Controller:
             return
         await self._control()
         await self._align()
+        await self._follow_settings()
         await self._balance()
 
     async def _take_office(self) -> None:
@@ -254,6 +270,18 @@ class Controller:
         if changes:
             logger.info("%d partitions go back to the first of their replicas", len(changes))
             await Acting(self._store, self._held).change(changes)
+
+    async def _follow_settings(self) -> None:
+        if not self._are_settings_due:
+            return
+        self._are_settings_due = False
+        topics, commits = tuple(self._follower.image.topics.values()), self._commits
+        changes = await asyncio.to_thread(
+            lambda: [change for topic in topics for change in settled(topic, commits(topic))]
+        )
+        if changes:
+            logger.info("%d partitions follow settings of their topics", len(changes))
+            self._are_settings_due = bool(await Acting(self._store, self._held).change(changes))
 
     def _note_problem(self, error: Exception) -> None:
         if str(error) != self._noted_problem:

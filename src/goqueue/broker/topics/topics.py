@@ -268,6 +268,9 @@ class TopicAdmin:
     def effective_config(self, topic: TopicView) -> TopicConfig:
         return effective_topic_config(topic.config, self._broker_configs.overrides, self._config)
 
+    def commits_of(self, topic: TopicView) -> CommitSettings:
+        return self._commits(topic.config)
+
     def describe_config(self, name: InspectableTopic) -> list[ConfigEntry]:
         own = self.find(check_topic_name(name)).config
         return topic_entries(own, self._broker_configs.overrides, self._config)

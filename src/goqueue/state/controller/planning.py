@@ -11,6 +11,8 @@ from typing import NamedTuple
 from goqueue.model.membership import NodeRecord, Registration
 from goqueue.model.names import NodeId, TopicPartition
 from goqueue.model.replication import Member, PartitionState
+from goqueue.model.topics import TopicView
+from goqueue.state.controller.commit_settings import CommitSettings, following
 from goqueue.state.controller.elections import LogEnd, elect
 from goqueue.state.membership.identity import Continuity, continuity
 from goqueue.state.replication.in_sync import continued, forgotten
@@ -105,6 +107,14 @@ def plan(view: ClusterView) -> list[Action]:
             )
     actions.extend(_admissions(view, arriving, unsettled))
     return actions
+
+
+def settled(topic: TopicView, commits: CommitSettings) -> Iterator[ChangePartition]:
+    """Partitions of a topic whose state does not say what its settings say."""
+    for view in topic.partitions:
+        state = following(view.state, commits) if view.is_known else view.state
+        if state != view.state:
+            yield ChangePartition(TopicPartition(topic.name, view.index), state, view.revision)
 
 
 def _admissions(

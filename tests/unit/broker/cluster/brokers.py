@@ -16,8 +16,9 @@ from goqueue.metadata.store import Put
 from goqueue.model.broker_config import broker_config
 from goqueue.model.names import NodeId
 from goqueue.model.replication import Member, PartitionState
-from goqueue.model.topics import PartitionView
+from goqueue.model.topics import PartitionView, TopicView
 from goqueue.state import metadata_keys as keys
+from goqueue.state.controller.commit_settings import CommitSettings
 from goqueue.state.metadata_image import ImageChanges, MetadataImage
 from goqueue.storage.disk import Disk
 from tests.busy_machine import stretched
@@ -34,6 +35,7 @@ class OneBroker:
         self.store = store
         self.node_id = NodeId(node_id)
         self.follower = MetadataFollower(store, prepare=self._prepare, react=self._react)
+        self.commits: CommitSettings | None = None
         self.identity = IdentityFile.open(Disk(), folder / "node.json", self.node_id)
         self.cluster = Cluster(
             broker_config({"node.id": str(node_id), "controlled.shutdown.timeout.ms": "60000"}),
@@ -41,6 +43,7 @@ class OneBroker:
             self.follower,
             self.identity,
             cluster_id=CLUSTER_ID,
+            commits=lambda topic: self.commits or _as_made(topic),
         )
 
     async def _prepare(self, changes: ImageChanges, image: MetadataImage) -> None:
@@ -147,6 +150,10 @@ def with_brokers(scenario: Scenario) -> Callable[[Path], None]:
     # pytest asks for what the scenario's own arguments are called.
     del run.__wrapped__
     return run
+
+
+def _as_made(topic: TopicView) -> CommitSettings:
+    return CommitSettings(topic.partitions[0].state.min_in_sync, is_flushed=False)
 
 
 def member_of(broker: OneBroker) -> Member:

@@ -12,6 +12,7 @@ from goqueue.model.elections import ElectionAnswer, ElectionKind
 from goqueue.model.names import NO_LEADER, NodeId, topic_partition
 from goqueue.model.replication import PartitionState
 from goqueue.state import metadata_keys as keys
+from goqueue.state.controller.commit_settings import CommitSettings
 from goqueue.state.controller.elections import LogEnd
 from goqueue.state.controller.planning import ChangePartition
 from tests.unit.broker.cluster.brokers import TOPIC, Brokers, member_of, with_brokers
@@ -59,6 +60,18 @@ async def test_one_that_changed_meanwhile_holds_up_no_other(brokers: Brokers) ->
     assert await Acting(brokers.store, held).change(changes) == {topic_partition(TOPIC, 3)}
     await one.follower.applied((await brokers.store.get("/")).revision)
     assert [p.leader_epoch for p in one.image.topics[TOPIC].partitions] == [9, 9, 9, 0, 9]
+
+
+@with_brokers
+async def test_partitions_follow_a_default_that_changed(brokers: Brokers) -> None:
+    one, two, three = await brokers.start(1, 2, 3)
+    members = [member_of(broker) for broker in (one, two, three)]
+    await brokers.make_topic([(1, 2, 3)] * 3, members)
+    one.commits = CommitSettings(1, is_flushed=False)
+    await brokers.store.put(*keys.broker_config_entry(None, {"topic.min.insync.replicas": "1"}))
+    await two.until(
+        lambda image: all(p.state.min_in_sync == 1 for p in image.topics[TOPIC].partitions)
+    )
 
 
 @with_brokers
