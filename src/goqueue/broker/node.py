@@ -50,6 +50,7 @@ from goqueue.metadata.store import MetadataStore, Put
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.companions import DELAYED, QUEUE_STATE
 from goqueue.model.errors import DataDirectoryError, MetadataUnavailable
+from goqueue.model.measuring.histograms import HistogramFigures
 from goqueue.model.measuring.traffic import DoorTraffic
 from goqueue.model.names import NodeId
 from goqueue.model.topic_config import TopicConfig
@@ -391,6 +392,10 @@ class Node:
         if self.cluster is None:
             return self.metadata_failure
         return None if self.cluster.membership.me else "this broker is not admitted to its cluster"
+
+    @property
+    def metadata_latencies(self) -> HistogramFigures:
+        return self._store.latencies.figures()
 
     def topic(self, name: str) -> TopicView:
         return self.topics.find(name)

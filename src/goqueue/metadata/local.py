@@ -50,6 +50,7 @@ from goqueue.model.errors import (
     MetadataUnavailable,
     ShuttingDown,
 )
+from goqueue.model.measuring.histograms import Histogram
 from goqueue.model.settings import INT32_MAX
 
 logger = logging.getLogger(__name__)
@@ -116,6 +117,7 @@ class LocalStore(MetadataStore):
         self._committer: asyncio.Task[None] | None = None
         self._coming_back: asyncio.Task[None] | None = None
         self._failure: str | None = None
+        self._latencies = Histogram()
         self._closed = False
         self._deadlines = LeaseDeadlines()
         self._lease_timer: asyncio.TimerHandle | None = None
@@ -147,6 +149,10 @@ class LocalStore(MetadataStore):
     def unavailable_reason(self) -> str | None:
         return self._failure
 
+    @property
+    def latencies(self) -> Histogram:
+        return self._latencies
+
     # --- reads and transactions -----------------------------------------------------------
 
     async def get(self, key: str) -> Read:
@@ -167,12 +173,14 @@ class LocalStore(MetadataStore):
         success_ops: Sequence[Op],
         failure_ops: Sequence[Op] = (),
     ) -> TxnResult:
+        started = time.perf_counter()
         await self._room_to_gather()
         decision = self._keyspace.decide(compares, success_ops, failure_ops)
         if decision.record is not None:
             self._commit(decision.record)
         result = TxnResult(decision.succeeded, self._keyspace.revision, decision.responses)
         await self._all_durable()
+        self._latencies.observe(time.perf_counter() - started)
         return result
 
     # --- watches --------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import NamedTuple, NewType, Protocol, Self
 
+from goqueue.model.measuring.histograms import Histogram
+
 LeaseId = NewType("LeaseId", int)
 
 NO_LEASE = LeaseId(0)
@@ -166,6 +168,10 @@ class MetadataStore(Protocol):
     @property
     def unavailable_reason(self) -> str | None:
         """Why it answers `MetadataUnavailable` now; it comes back by itself."""
+
+    @property
+    def latencies(self) -> Histogram:
+        """How long changes took, and in a cluster reads as well."""
 
     async def get(self, key: str) -> Read: ...
 

@@ -6,6 +6,7 @@ from goqueue.broker.measuring.ages import Ages
 from goqueue.broker.measuring.groups import read_groups
 from goqueue.broker.measuring.partitions import read_partitions
 from goqueue.broker.measuring.queues import read_queues
+from goqueue.broker.measuring.replication import read_replication
 from goqueue.broker.measuring.transactions import read_producers, read_transactions
 from goqueue.broker.node import Node
 from goqueue.broker.schemas.reading import subject_counts, type_counts
@@ -13,12 +14,15 @@ from goqueue.model.errors import NotLeader
 from goqueue.model.measuring.figures import (
     BrokerFigures,
     ClusterFigures,
+    ReplicationFigures,
     SchemaFigures,
     StorageFigures,
 )
+from goqueue.model.measuring.histograms import HistogramFigures
 from goqueue.model.names import NO_LEADER
 from goqueue.model.rights import DescribableCluster
 from goqueue.pace import Pace
+from goqueue.state.cluster_condition import is_under_min_in_sync, is_under_replicated
 from goqueue.state.metadata_image import MetadataImage
 
 
@@ -54,11 +58,13 @@ class Measuring:
         delays, storage, schemas = node.delays.stats(cluster), self._storage(), self._schemas()
         # Taken on the event loop; what is in them may be read from a thread.
         image, hosted, offline = node.image, tuple(node.hosted), len(node.hosted.offline)
+        replication = await read_replication(node.replication, hosted, pace=pace)
+        latencies = node.metadata_latencies
 
         def read_rest() -> BrokerFigures:
             return BrokerFigures(
                 now_ms=now_ms,
-                cluster=self._cluster(cluster, image, offline),
+                cluster=self._cluster(cluster, image, offline, replication, latencies),
                 partitions=read_partitions(hosted, image),
                 producers=read_producers(hosted),
                 transactions=transactions,
@@ -73,21 +79,31 @@ class Measuring:
         return await asyncio.to_thread(read_rest)
 
     def _cluster(
-        self, cluster: DescribableCluster, image: MetadataImage, offline: int
+        self,
+        cluster: DescribableCluster,
+        image: MetadataImage,
+        offline: int,
+        replication: ReplicationFigures,
+        latencies: HistogramFigures,
     ) -> ClusterFigures:
         node_id = self._node.node_id
         disk = self._node.data_disk.describe(cluster)
         partitions = [part for topic in image.topics.values() for part in topic.partitions]
+        led = [part for part in partitions if part.leader == node_id]
         return ClusterFigures(
             node_id=node_id,
             cluster_id=self._node.cluster_id,
             brokers=len(image.brokers),
+            nodes_down=len(image.nodes.keys() - image.brokers.keys()),
             is_controller=image.controller_id == node_id,
             topics=len(image.topics),
             partitions_without_leader=sum(part.leader == NO_LEADER for part in partitions),
-            under_replicated_partitions=sum(
-                part.leader == node_id and len(part.isr) < len(part.replicas) for part in partitions
-            ),
+            leaders=len(led),
+            under_replicated_partitions=sum(map(is_under_replicated, led)),
+            under_min_in_sync_partitions=sum(map(is_under_min_in_sync, led)),
+            replication=replication,
+            is_metadata_available=self._node.metadata_failure is None,
+            metadata_latencies=latencies,
             offline_partitions=offline,
             disk_total_bytes=disk.total_bytes,
             disk_usable_bytes=disk.usable_bytes,

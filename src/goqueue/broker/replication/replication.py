@@ -43,6 +43,8 @@ class Replication:
         self._is_leaving = False
         # None: everyone reads from leaders.
         self.racks = Racks(node_id, image) if settings.replica_selector_class else None
+        # How often this broker began to lead a partition.
+        self.elections = 0
         self._roles = Roles(hosted, image, me, clock_ms=clock_ms)
         self.proposals = Proposals(
             store,
@@ -105,6 +107,7 @@ class Replication:
                 yield partition.led
 
     def _role_changed(self, partition: HostedPartition) -> None:
+        self.elections += partition.led is not None
         following = partition.following
         if following is None or self._is_leaving:
             self._unfollow(partition)

@@ -6,6 +6,7 @@ took effect: reads are asked again elsewhere, changes are not.
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,6 +22,7 @@ from goqueue.model.errors import (
     MetadataUnavailable,
     ShuttingDown,
 )
+from goqueue.model.measuring.histograms import Histogram
 
 logger = logging.getLogger(__name__)
 
@@ -100,6 +102,7 @@ class EtcdClient:
         self._is_closed = False
         # Why the last call did not get through; None when it did.
         self.failure: str | None = None
+        self.latencies = Histogram()
 
     async def close(self) -> None:
         self._is_closed = True
@@ -117,7 +120,12 @@ class EtcdClient:
             )
             return await stub(request, metadata=metadata, timeout=_TRY_S)
 
-        return await self._try(method, ask)
+        # Also of those that fail: that etcd is slow shows in its time-outs first.
+        started = time.perf_counter()
+        try:
+            return await self._try(method, ask)
+        finally:
+            self.latencies.observe(time.perf_counter() - started)
 
     async def call_once(self, method: Method, request: Any) -> Any:
         """The first answer of a stream; keeping a lease alive is one, in etcd."""

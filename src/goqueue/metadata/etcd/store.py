@@ -34,6 +34,7 @@ from goqueue.metadata.store import (
     TxnResult,
 )
 from goqueue.model.errors import InvalidRequest, LeaseNotFound
+from goqueue.model.measuring.histograms import Histogram
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +82,10 @@ class EtcdStore(MetadataStore):
     @property
     def unavailable_reason(self) -> str | None:
         return self._client.failure
+
+    @property
+    def latencies(self) -> Histogram:
+        return self._client.latencies
 
     async def version(self) -> str:
         """etcd's version; a warning is logged for one whose watches are known to miss events."""

@@ -16,6 +16,16 @@ from goqueue.model.tracing.figures import TracingFigures
 from goqueue.model.transactions.states import TransactionState
 
 
+class ReplicationFigures(NamedTuple):
+    """Of the partitions that this broker leads. `lag` is the most messages that one follower lacks
+    of one of them."""
+
+    lag: int = 0
+    in_sync_shrinks: int = 0
+    in_sync_growths: int = 0
+    elections: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFigures:
     """The cluster as this broker sees it, and its disk."""
@@ -23,13 +33,20 @@ class ClusterFigures:
     node_id: int
     cluster_id: str
     brokers: int
+    # Known to the cluster, and not registered.
+    nodes_down: int
     is_controller: bool
     topics: int
     partitions_without_leader: int
-    # Of those that this broker leads.
+    # From here on, of those that this broker leads.
+    leaders: int
     under_replicated_partitions: int
+    under_min_in_sync_partitions: int
+    replication: ReplicationFigures
     # Of this broker, by failures of its disk.
     offline_partitions: int
+    is_metadata_available: bool
+    metadata_latencies: HistogramFigures
     disk_total_bytes: int
     disk_usable_bytes: int
 

@@ -88,6 +88,12 @@ class Leading:
         """Whether everything that an earlier leader committed is known to be (KIP-207)."""
         return self.high_watermark >= self.epoch_start
 
+    @property
+    def lag(self) -> int:
+        """The most messages that a follower lacks, of those that have asked for some."""
+        ends = [progress.end for progress in self._progress.values()]
+        return max(0, self._log_end - min(ends)) if ends else 0
+
     # --- what the log and the followers say -----------------------------------------------
 
     def appended(self, log_end: int, durable_end: int) -> None:

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from prometheus_client.metrics_core import Metric
 
 from goqueue import __version__
-from goqueue.doors.http.metrics.families import gauge, gauges
-from goqueue.model.measuring.figures import ClusterFigures
+from goqueue.doors.http.metrics.families import counter, gauge, gauges, histogram
+from goqueue.model.measuring.figures import ClusterFigures, ReplicationFigures
 
 
 def families(figures: ClusterFigures) -> Iterable[Metric]:
@@ -15,6 +15,7 @@ def families(figures: ClusterFigures) -> Iterable[Metric]:
         "goqueue_build_info", "Always 1.", ("version", "node_id", "cluster_id"), [(info, 1)]
     )
     yield gauge("goqueue_brokers", "Brokers registered and alive.", figures.brokers)
+    yield gauge("goqueue_nodes_down", "Nodes of the cluster that are down.", figures.nodes_down)
     yield gauge(
         "goqueue_active_controller",
         "1 if this broker is the cluster's controller, else 0.",
@@ -26,15 +27,55 @@ def families(figures: ClusterFigures) -> Iterable[Metric]:
         "Partitions of the cluster that no broker leads.",
         figures.partitions_without_leader,
     )
+    yield gauge("goqueue_leaders", "Partitions that this broker leads.", figures.leaders)
     yield gauge(
         "goqueue_under_replicated_partitions",
         "Partitions that this broker leads with fewer in-sync replicas than replicas.",
         figures.under_replicated_partitions,
     )
     yield gauge(
+        "goqueue_under_min_isr_partitions",
+        "Partitions that this broker leads with too few in-sync replicas for acks=all.",
+        figures.under_min_in_sync_partitions,
+    )
+    yield from _replication(figures.replication)
+    yield gauge(
         "goqueue_offline_partitions",
         "Partitions of this broker that storage failures took offline.",
         figures.offline_partitions,
     )
+    yield gauge(
+        "goqueue_metadata_available",
+        "1 if the metadata store answers, else 0.",
+        figures.is_metadata_available,
+    )
+    yield histogram(
+        "goqueue_metadata_request_duration_seconds",
+        "Requests to the metadata store: etcd, or the broker's own.",
+        figures.metadata_latencies,
+    )
     yield gauge("goqueue_disk_total_bytes", "Size of the data disk.", figures.disk_total_bytes)
     yield gauge("goqueue_disk_usable_bytes", "Free on the data disk.", figures.disk_usable_bytes)
+
+
+def _replication(figures: ReplicationFigures) -> Iterable[Metric]:
+    yield gauge(
+        "goqueue_replica_lag_messages",
+        "Messages that a follower lacks of a partition led here; the most of all.",
+        figures.lag,
+    )
+    yield counter(
+        "goqueue_isr_shrinks",
+        "Replicas taken out of in-sync sets since the start.",
+        figures.in_sync_shrinks,
+    )
+    yield counter(
+        "goqueue_isr_expands",
+        "Replicas that caught up and joined in-sync sets since the start.",
+        figures.in_sync_growths,
+    )
+    yield counter(
+        "goqueue_leader_elections",
+        "Times that this broker began to lead a partition of a cluster.",
+        figures.elections,
+    )
