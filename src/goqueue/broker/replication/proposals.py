@@ -59,6 +59,8 @@ class Proposals:
         self._soon: dict[Partition, None] = {}
         self._wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        # How often all partitions were looked at.
+        self.looks = 0
         # In-sync sets that became smaller and larger, for who measures.
         self.shrunk = 0
         self.grown = 0
@@ -85,6 +87,7 @@ class Proposals:
                     await self._wanted.wait()
             except TimeoutError:
                 look_at = loop.time() + self._look_s
+                self.looks += 1
                 concerned: Iterable[Partition] = self._led()
             else:
                 concerned = tuple(self._soon)

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from goqueue.broker.membership.cluster_claim import claim_cluster
 from goqueue.broker.membership.identity_file import IdentityFile
+from goqueue.broker.membership.membership import Membership
 from goqueue.broker.node import Node, system_clock_ms
 from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.doors.kafka import KafkaDoor
@@ -27,7 +28,7 @@ from tests.callers import ANYONE
 TOPIC = "t"
 
 
-class _Shared(LocalStore):
+class SharedStore(LocalStore):
     """A node that closes closes its store: not this one."""
 
     async def close(self) -> None:
@@ -84,6 +85,11 @@ class RunningNode:
     def id(self) -> int:
         return self.node.node_id
 
+    @property
+    def membership(self) -> Membership:
+        assert self.node.cluster is not None
+        return self.node.cluster.membership
+
     def view(self, index: int = 0) -> PartitionView:
         return self.node.image.topics[TOPIC].partitions[index]
 
@@ -132,10 +138,9 @@ class RunningNode:
 
     async def die(self) -> None:
         """As others see a process that was killed: its connections end, then its registration."""
-        cluster = self.node.cluster
-        assert cluster is not None
-        lease = cluster.membership.lease
-        await cluster.stop()
+        lease = self.membership.lease
+        assert self.node.cluster is not None
+        await self.node.cluster.stop()
         for connection in self.door.connections:
             connection.abort()
         await self.door.stop()
@@ -220,13 +225,31 @@ class Nodes:
 Scenario = Callable[[Nodes], Coroutine[Any, Any, None]]
 
 
-def with_nodes(scenario: Scenario) -> Callable[[Path], None]:
-    """Runs a scenario on a store of its own, and ends its nodes."""
+Test = Callable[[Path], None]
 
+
+@overload
+def with_nodes(scenario: Scenario) -> Test: ...
+
+
+@overload
+def with_nodes(*, store: type[SharedStore]) -> Callable[[Scenario], Test]: ...
+
+
+def with_nodes(
+    scenario: Scenario | None = None, *, store: type[SharedStore] = SharedStore
+) -> Test | Callable[[Scenario], Test]:
+    """Runs a scenario on a store of its own, and ends its nodes."""
+    if scenario is None:
+        return partial(_test_of, store)
+    return _test_of(store, scenario)
+
+
+def _test_of(store_type: type[SharedStore], scenario: Scenario) -> Test:
     @wraps(scenario)
     def run(tmp_path: Path) -> None:
         async def on_loop() -> None:
-            store = await _Shared.open(tmp_path / "store")
+            store = await store_type.open(tmp_path / "store")
             nodes = Nodes(store, tmp_path)
             try:
                 async with asyncio.timeout(stretched(60)):
