@@ -17,6 +17,7 @@ from tests.callers import ANYONE
 from tests.unit.broker import delay_bench
 from tests.unit.broker.conftest import OpenBroker
 from tests.unit.broker.test_queues import acknowledge, make_topic, publish, receive, values
+from tests.unit.broker.test_schemas import AGE_OR_0, NAME, record
 from tests.unit.broker.test_state_shard import TOPIC, Bench
 
 
@@ -173,3 +174,29 @@ def test_delayed_messages_are_delivered_by_whoever_leads_their_shard(tmp_path: P
             assert await delay_bench.values(broker) == [b"later"]
 
     asyncio.run(scenario())
+
+
+def test_schemas_are_read_from_a_copy_and_registered_at_its_leader(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            schemas = BrokerService(broker).schemas
+            first = await schemas.register(ANYONE, "users", record(NAME))
+            hosted = await lose(broker, "_schemas", 0)
+            assert await versions(broker) == [1]
+            with pytest.raises(NotLeader):
+                await schemas.register(ANYONE, "users", record(NAME, AGE_OR_0))
+            # What is there already needs no leader.
+            assert await schemas.register(ANYONE, "users", record(NAME)) == first
+            gain(broker, hosted)
+            await schemas.register(ANYONE, "users", record(NAME, AGE_OR_0))
+            await lose(broker, "_schemas", 0)
+            assert await versions(broker) == [1, 2]
+            # The second was not committed, and is not what the next leader has.
+            hosted.log.truncate_to(hosted.log.log_end_offset - 1)
+            assert await versions(broker) == [1]
+
+    asyncio.run(scenario())
+
+
+async def versions(broker: Node) -> list[int]:
+    return [version.number for version in (await broker.schemas.loaded()).versions("users")]

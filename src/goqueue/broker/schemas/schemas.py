@@ -12,12 +12,12 @@ from typing import Final, NamedTuple, TypeVar
 from goqueue.broker.runtime.shard import Command, StateShard, untimed
 from goqueue.broker.runtime.topic import ShardHost, StateTopic
 from goqueue.broker.schemas.compatibility import compare, predecessors
+from goqueue.broker.schemas.copied_catalogue import CopiedCatalogue
 from goqueue.broker.schemas.parsing import SchemaParser
 from goqueue.broker.schemas.reading import SchemaReading
 from goqueue.broker.schemas.references import resolve, source_of
 from goqueue.broker.schemas.subjects import check_scope, check_subject
 from goqueue.broker.schemas.worker import SchemaWorker
-from goqueue.model.errors import NotLeader
 from goqueue.model.rights import (
     ConfigurableScope,
     DeletableContext,
@@ -79,13 +79,16 @@ class Schemas:
         self, host: ShardHost, *, schema_max_bytes: int, all_max_bytes: int, contexts_max: int
     ) -> None:
         self.schema_max_bytes = schema_max_bytes
+
+        def make() -> SchemaMachine:
+            return SchemaMachine(contexts_max=contexts_max, size_max_bytes=all_max_bytes)
+
+        self._copy = CopiedCatalogue(host, SCHEMAS_TOPIC, make)
         self.state: StateTopic[SchemaMachine] = StateTopic(
             host,
             SCHEMAS_TOPIC,
             partitions=1,
-            make=lambda _index, _partition: SchemaMachine(
-                contexts_max=contexts_max, size_max_bytes=all_max_bytes
-            ),
+            make=lambda _index, _partition: make(),
             perform=lambda _index, _effects: None,
         )
         self.worker = SchemaWorker()
@@ -106,17 +109,17 @@ class Schemas:
 
     @property
     def catalogue(self) -> Catalogue:
-        """What is registered now; raises `NotLeader` while it is not known."""
+        """What is registered now, where this broker leads the registry's log; elsewhere, what was
+        when `loaded` was called last. `NotLeader` while it is not known."""
         for shard in self.state.loaded_shards():
             return shard.machine.catalogue
-        if self.state.exists:
-            raise NotLeader(f"{SCHEMAS_TOPIC} is not loaded; try again soon")
-        return _NOTHING
+        return self._copy.catalogue if self.state.exists else _NOTHING
 
     async def loaded(self) -> Catalogue:
         """As `catalogue`, waiting for it."""
-        await self.state.all_shards()
-        return self.catalogue
+        if await self.state.all_shards() or not self.state.exists:
+            return self.catalogue
+        return await self._copy.read()
 
     def source(self, context_id: ContextId) -> SchemaSource:
         """A schema with what it refers to; raises `RegistryRefusal` if there is none."""
