@@ -45,6 +45,7 @@ def _value(kafka_type: str) -> st.SearchStrategy[Any]:
         "timedelta_i32": _int(32).map(lambda ms: ms * _MS),
         # As far as kio, which goes by way of floating-point seconds, is exact.
         "timedelta_i64": _int(40).map(lambda ms: ms * _MS),
+        "uint16": st.integers(0, 2**16 - 1),
         "uuid": st.uuids(),
         # Milliseconds; kio's type for this one is a date, which cannot hold all of them.
         "datetime_i64": st.integers(0, 2**40),

@@ -73,11 +73,15 @@ async def config_resources(service: BrokerService) -> object:
 
 
 async def group_coordinator(service: BrokerService) -> object:
-    return service.administration.coordinator(ANYONE, CoordinatorKind.GROUP, "readers")
+    return await service.administration.coordinator(ANYONE, CoordinatorKind.GROUP, "readers")
+
+
+# Group, topic id and partition.
+SHARE_KEY = "readers:AAAAAAAAAAAAAAAAAAAAAA:0"
 
 
 async def share_coordinator(service: BrokerService) -> object:
-    return service.administration.coordinator(ANYONE, CoordinatorKind.SHARE, "readers")
+    return await service.administration.coordinator(ANYONE, CoordinatorKind.SHARE, SHARE_KEY)
 
 
 Ask = Callable[[BrokerService], Awaitable[Any]]

@@ -13,8 +13,6 @@ from msgspec import Meta
 from goqueue.doors.http.openapi import errors
 from goqueue.model.caller import Caller
 from goqueue.model.cluster import NamedPartition, NodeFacts, PartitionCounts, Trouble
-from goqueue.model.digits import number_in
-from goqueue.model.errors import InvalidRequest
 from goqueue.model.names import NO_LEADER
 from goqueue.model.rights import Resource, Verb
 from goqueue.service.broker_service import BrokerService
@@ -26,6 +24,8 @@ _LIMIT_DEFAULT: Final = 1_000
 # Some 2 MB of answer.
 _LIMIT_MAX: Final = 10_000
 _AFTER_MAX_LENGTH: Final = 300
+# A topic and a partition.
+_AFTER_PATTERN: Final = "^[a-zA-Z0-9._-]+/[0-9]{1,10}$"
 
 _CLUSTER_NEED: Final = Need(Resource.CLUSTER, Verb.DESCRIBE)
 _LISTING: Final[Mapping[str, Any]] = {
@@ -167,7 +167,11 @@ async def cluster_metadata(
     ] = _LIMIT_DEFAULT,
     after: Annotated[
         str | None,
-        QueryParameter(max_length=_AFTER_MAX_LENGTH, description="`nextAfter` of the page before."),
+        QueryParameter(
+            max_length=_AFTER_MAX_LENGTH,
+            pattern=_AFTER_PATTERN,
+            description="`nextAfter` of the page before.",
+        ),
     ] = None,
 ) -> ClusterMetadata:
     """Who leads, has and follows each partition, by topic and number."""
@@ -187,10 +191,7 @@ async def cluster_metadata(
 
 def _place(after: str) -> tuple[str, int]:
     topic, _, number = after.rpartition("/")
-    index = number_in(number)
-    if not topic or index is None:
-        raise InvalidRequest(f"after: {after!r} is not the nextAfter of a page")
-    return topic, index
+    return topic, int(number)
 
 
 def _node_id(node_id: int) -> int | None:
