@@ -11,13 +11,14 @@ from goqueue.broker.membership.etcd_access import open_etcd
 from goqueue.broker.membership.identity_file import IdentityFile
 from goqueue.broker.membership.losses import check_lineage, has_lost
 from goqueue.broker.membership.membership import Membership
+from goqueue.broker.membership.pauses import Pauses
 from goqueue.broker.membership.witnesses import Witnesses
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.broker.replication.replication import Replication
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.metadata.store import MetadataStore
 from goqueue.model.broker_config import BrokerConfig
-from goqueue.model.errors import GoQueueError
+from goqueue.model.errors import GoQueueError, MetadataUnavailable
 from goqueue.model.names import NodeId
 from goqueue.model.topics import PartitionView, TopicView
 from goqueue.state import metadata_keys as keys
@@ -70,6 +71,7 @@ class Cluster:
             stall_max_ms=config.loop_stall_max_ms,
             image=lambda: follower.image,
         )
+        self.pauses = Pauses(config.broker_session_timeout_ms / 1_000, self._catch_up)
         self.witnesses = Witnesses(
             store, self.membership, node_id=self._node_id, image=lambda: follower.image
         )
@@ -118,6 +120,15 @@ class Cluster:
         self.controller.start()
         self.witnesses.look()
         await self.membership.join(value)
+        self.pauses.start()
+
+    async def _catch_up(self) -> None:
+        """See all that happened until now. While the store cannot be asked, everything goes on."""
+        try:
+            found = await self._store.get(keys.broker_key(self._node_id))
+        except MetadataUnavailable:
+            return
+        await self._follower.applied(found.revision)
 
     # --- following the metadata -----------------------------------------------------------
 
@@ -165,6 +176,7 @@ class Cluster:
 
     async def stop(self) -> None:
         """Take no part in anything any more; the registration stays."""
+        self.pauses.stop()
         await self.witnesses.close()
         if self._telling is not None:
             await self._telling.close()

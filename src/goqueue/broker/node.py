@@ -442,6 +442,11 @@ class Node:
 
     # --- data -----------------------------------------------------------------------------
 
+    def check_awake(self) -> None:
+        """A node of one may stand still for as long as it likes."""
+        if self.cluster is not None:
+            self.cluster.pauses.check()
+
     def partition(self, topic: str, index: int) -> Partition:
         """As the rooms of the broker find what they work on."""
         return self.led.find(topic, index)

@@ -59,6 +59,9 @@ class ShardHost(Protocol):
     @property
     def image(self) -> MetadataImage: ...
     def partition(self, topic: str, index: int) -> Partition: ...
+    def check_awake(self) -> None:
+        """`NotLeader` if this process stood still, and others may lead what it led."""
+        ...
 
 
 class StateTopic(Generic[M]):
@@ -140,6 +143,7 @@ class StateTopic(Generic[M]):
         return [task.result() for task in self._shards.values() if _is_usable(task)]
 
     async def shard(self, index: int) -> StateShard[M]:
+        self._host.check_awake()
         self._host.partition(self.name, index)
         task = self._shards.get(index)
         # A shard whose log failed starts anew from what is in it; the disk may have space again.
