@@ -19,6 +19,7 @@ class Administration:
         self._node = node
         self._access = access
         self._routing = routing
+        self._known: tuple[BrokerView, ...] = ()
 
     # --- what anyone may know -------------------------------------------------------------
 
@@ -28,13 +29,19 @@ class Administration:
 
     @property
     def cluster(self) -> ClusterView:
-        """Who is there: without it no client could find where to ask."""
+        """Who is there: without it no client could find where to ask.
+
+        When etcd stood still all registrations end at once, and are made anew. A client that is
+        told of nobody forgets everyone whom it could ask again, so it is told of those before.
+        """
         image = self._node.image
         admitted = image.admitted()
+        brokers = tuple(each for each in image.brokers.values() if each.node_id in admitted)
+        self._known = brokers or self._known
         return ClusterView(
             self._node.cluster_id,
             image.controller_id,
-            tuple(each for each in image.brokers.values() if each.node_id in admitted),
+            self._known,
             tuple(each for each in image.brokers.values() if each.node_id not in admitted),
         )
 

@@ -1,5 +1,6 @@
 """What administrators ask of a cluster, asked of a node of one."""
 
+import asyncio
 from base64 import urlsafe_b64encode
 
 import pytest
@@ -12,6 +13,8 @@ from goqueue.model.errors import NotLeader
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
+from goqueue.state import metadata_keys as keys
+from tests.busy_machine import stretched
 from tests.callers import ANYONE
 from tests.unit.doors.kafka.wire_client import WireClient
 
@@ -133,3 +136,15 @@ async def test_a_share_groups_state_is_where_its_partition_is_led(broker: Node) 
     found = await find(ANYONE, CoordinatorKind.SHARE, f"g:{encoded}:0")
     assert found == broker.image.brokers.get(broker.node_id)
     assert await find(ANYONE, CoordinatorKind.SHARE, f"g:{encoded}:5") == found
+
+
+async def test_clients_are_never_told_of_nobody(client: WireClient, broker: Node) -> None:
+    """As when all registrations ended with etcd's standstill: clients would forget everyone."""
+    before = await client.call("metadata", 12, topics=())
+    assert len(before.brokers) == 1
+    await broker._store.delete(keys.broker_key(broker.node_id))
+    async with asyncio.timeout(stretched(10)):
+        while broker.image.brokers:
+            await asyncio.sleep(0.01)
+    after = await client.call("metadata", 12, topics=())
+    assert after.brokers == before.brokers
