@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 INSTALLED := $(VENV)/.installed
 FUZZING := $(VENV)/.fuzzing
+CLUSTERED := $(VENV)/.clustered
 
 # Options of `goqueue serve`, such as: make run ARGS="--kafka-port 9192"
 ARGS ?=
@@ -68,9 +69,15 @@ bench: $(INSTALLED) ## Measure beside peers; results in bench/results
 sim: $(INSTALLED) ## A million simulated clusters that fail in every way, half an hour; can be stopped
 	$(BIN)/python -m tests.sim.replication --seeds 1000000
 
-cluster: $(READY) etcd ## Three brokers and an etcd on this machine (Kafka on 9092-9094, data in ./data/cluster)
-	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[cluster]'
+soak-cluster: $(INSTALLED) etcd ## An hour of faults in a cluster under load; ARGS="--faults 300 --seed 7"
+	$(BIN)/python -m tests.crash.cluster.rounds $(ARGS)
+
+cluster: $(CLUSTERED) etcd ## Three brokers and an etcd on this machine (Kafka on 9092-9094, data in ./data/cluster)
 	@$(BIN)/python -m goqueue.testing.local_cluster $(ARGS)
+
+$(CLUSTERED): $(READY)
+	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[cluster]'
+	@touch $@
 
 soak: $(INSTALLED) ## Exactly-once under 100 kills, 5,000 partitions with few open files, some minutes
 	$(BIN)/python -m tests.crash.exactly_once --rounds 100

@@ -47,6 +47,7 @@ class GoQueueCluster:
         first_kafka_port: int | None = None,
         first_http_port: int | None = None,
         etcd_port: int | None = None,
+        server_type: type[ServerProcess] = ServerProcess,
     ) -> None:
         """`options` are passed to each `goqueue serve`: `"--set", "num.partitions=6"`.
 
@@ -67,7 +68,7 @@ class GoQueueCluster:
                 etcd = self._links.port_to(ETCD, etcd, only_for=node)
                 proxy = self._links.port_to(node, kafka_port)
                 advertised = ["--set", f"advertised.kafka.port={proxy}"]
-            self._servers[node] = ServerProcess(
+            self._servers[node] = server_type(
                 self._folder / f"node-{node}",
                 *("--node-id", str(node), "--cluster", f"etcd://127.0.0.1:{etcd}"),
                 *advertised,
@@ -151,10 +152,20 @@ class GoQueueCluster:
             self.etcd.start()
         elif self._servers[int(place)].is_running:
             self.stop(int(place))
+        if place == ETCD:
+            self._admit(place)
+        else:
+            self.launch(int(place))
+            self._servers[int(place)].wait_ready()
+
+    def launch(self, node: int) -> None:
+        """Start a broker without waiting for it; `server(node).wait_ready()` does."""
+        self._admit(node)
+        self._servers[node].launch()
+
+    def _admit(self, place: Place) -> None:
         if self._links is not None:
             self._links.admit(place)
-        if place != ETCD:
-            self._servers[int(place)].start()
 
     def pause(self, place: Place) -> None:
         """Stop a process in its tracks; it knows nothing of it when it is resumed."""
