@@ -46,8 +46,9 @@ class LogExtent:
         self.unarchived_deleted_bytes = 0
         flushed = self._log_end_offset if clean else opened.checkpoint.recovery_offset
         self._flushed_offset = min(flushed, self._log_end_offset)
-        self._is_new = opened.is_new
-        self._folder_changed = opened.is_new
+        # A process that was killed may have made files whose names are not on disk yet.
+        self._is_new = opened.is_new or not clean
+        self._folder_changed = self._is_new
         self._flush_lock = threading.Lock()
         self.reconfigure(config)
 
@@ -217,8 +218,12 @@ class LogExtent:
                 if offset < self._log_end_offset:
                     self.snapshots.cut(offset)
                     self._truncate_to(offset)
+                    # Before the next append: a power cut that brings back what was cut off, with
+                    # what came after it, would make one history of two.
+                    self._segments.active.sync()
+                    self.disk.fsync_dir(self.path)
                 self.epochs.truncate_end(self._log_end_offset)
-                # On disk before the next append: that may be of an older epoch than the file says.
+                # Also before: it may be of an older epoch than the file says.
                 self.epochs.save()
             except OSError as error:
                 raise self._health.broken(f"truncation failed: {error}") from error
@@ -238,6 +243,7 @@ class LogExtent:
                 self._checkpoint.save(log_start_offset=offset, recovery_offset=0, first_offset=None)
                 self._log_start_offset = self._log_end_offset = offset
                 self._segments.begin_anew(offset)
+                self.disk.fsync_dir(self.path)
                 self._begun_anew()
                 self.epochs.truncate_end(0)
                 self.epochs.save()

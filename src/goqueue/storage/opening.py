@@ -13,7 +13,7 @@ from goqueue.storage.compaction.history import History
 from goqueue.storage.compaction.swapping import settle
 from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import DamagedFile, load, save
-from goqueue.storage.epochs import EpochsOfBatches, LeaderEpochs
+from goqueue.storage.epochs import EpochsOfBatches, EpochStart, LeaderEpochs
 from goqueue.storage.log_health import LogHealth
 from goqueue.storage.open_segments import OpenSegments
 from goqueue.storage.partition_files import (
@@ -183,6 +183,11 @@ def _load_epochs(disk: Disk, path: Path) -> LeaderEpochs | None:
 
 
 def _rebuild_epochs(epochs: LeaderEpochs, segments: list[Segment]) -> None:
+    found: list[EpochStart] = []
     for segment in segments:
         for _, header in segment.headers_from(segment.base_offset):
-            epochs.assign(header.leader_epoch, header.base_offset)
+            if not found or header.leader_epoch > found[-1].epoch:
+                found.append(EpochStart(header.leader_epoch, header.base_offset))
+    # Not before all are looked at: a segment that is scanned is held against what is known.
+    for entry in found:
+        epochs.assign(*entry)

@@ -44,7 +44,7 @@ class World:
         self.now_ms = 0
         self.store = SimStore()
         self.nodes = tuple(NodeId(i) for i in range(3))
-        self.checkers = [Checker() for _ in range(shape.partitions)]
+        self.checkers = [self.new_checker() for _ in range(shape.partitions)]
         self.disks = {node: self.new_disk() for node in self.nodes}
         self.old_disks: dict[NodeId, Disk] = {}
         self.network: list[Message] = []
@@ -288,6 +288,9 @@ class World:
                 checker.destroyed(node, log, log.flushed)
                 disk.has_lost = disk.has_lost or self.chance.random() < 0.5
                 log.truncate(log.flushed)
+
+    def new_checker(self) -> Checker:
+        return Checker()
 
     def new_disk(self) -> Disk:
         return Disk(self.new_id(), [SimLog() for _ in range(self.shape.partitions)])

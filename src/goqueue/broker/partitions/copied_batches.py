@@ -1,10 +1,16 @@
 """What a follower takes from its leader: batches as they are, checked before they are appended."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from goqueue.broker.partitions.intake import PlacedBatch
+from goqueue.broker.partitions.lane_ledger import LaneLedger
+from goqueue.broker.partitions.producer_ledger import ProducerLedger
 from goqueue.model.batch import BatchHeader, Buffer, iterate_batches, read_header
 from goqueue.model.batch_editing import covering
+from goqueue.model.control import decode_marker
 from goqueue.model.errors import CorruptBatch
+from goqueue.storage.log import PartitionLog
 
 NO_OFFSET = -1
 
@@ -43,6 +49,26 @@ def check_copied(
             )
         offset, epoch = header.next_offset, header.leader_epoch
     return data, batches
+
+
+def append_batches(
+    log: PartitionLog,
+    ledger: ProducerLedger,
+    lanes: LaneLedger,
+    data: Buffer,
+    batches: Sequence[PlacedBatch],
+    *,
+    now_ms: int,
+) -> None:
+    """Append batches that were checked, and note what their headers tell."""
+    view = memoryview(data)
+    log.append(data, batches, now_ms=now_ms)
+    for position, header in batches:
+        batch = view[position : position + header.size_bytes]
+        if header.producer_id >= 0:
+            marker = decode_marker(batch) if header.is_control else None
+            ledger.record(header, marker, now_ms)
+        lanes.record_stored(batch, header)
 
 
 def _without_start(data: Buffer, first: BatchHeader, end: int) -> bytes:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
+from goqueue.broker.partitions.copied_batches import append_batches
 from goqueue.broker.partitions.decoding import BatchDecoder
 from goqueue.broker.partitions.flushing import Flusher, FlushSchedule
 from goqueue.broker.partitions.intake import PlacedBatch
@@ -18,7 +19,6 @@ from goqueue.broker.partitions.producer_ledger import ProducerLedger
 from goqueue.broker.partitions.uninterrupted import uninterrupted
 from goqueue.broker.tracing.partition import PartitionTrace
 from goqueue.model.batch import Buffer
-from goqueue.model.control import decode_marker
 from goqueue.model.errors import GoQueueError, PartitionOffline
 from goqueue.model.names import TopicPartition
 from goqueue.model.topic_config import TopicConfig
@@ -137,15 +137,8 @@ class StoredPartition:
         """Batches as they are, with what their headers tell."""
         log, now_ms = self.log, self.clock_ms()
         segment_count, last_epoch = log.segment_count, log.epochs.latest
-        view = memoryview(data)
         try:
-            log.append(data, batches, now_ms=now_ms)
-            for position, header in batches:
-                batch = view[position : position + header.size_bytes]
-                if header.producer_id >= 0:
-                    marker = decode_marker(batch) if header.is_control else None
-                    self.ledger.record(header, marker, now_ms)
-                self.lanes.record_stored(batch, header)
+            append_batches(log, self.ledger, self.lanes, data, batches, now_ms=now_ms)
         except PartitionOffline as error:
             if log.offline_reason is not None:
                 self.go_offline(error)
