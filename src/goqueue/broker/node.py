@@ -439,6 +439,8 @@ class Node:
             self.groups.settings_changed()
         if self.cluster is not None:
             self.cluster.image_changed(changes)
+        if self.replication is not None:
+            self.replication.image_changed(changes)
 
     # --- data -----------------------------------------------------------------------------
 

@@ -118,10 +118,12 @@ class Fetcher:
 
     async def _fetch(self, address: Address, me: Member) -> None:
         link = await FrameLink.open(*address)
-        self._session = _Session(link, me, self._copies, self._limits)
+        self._session = _Session(
+            link, me, self._copies, self._limits, is_over=lambda: self._me() != me
+        )
         try:
             self._noted = ""
-            while await self._session.turn() and self._copies and self._me() == me:
+            while self._copies and await self._session.turn():
                 pass
         finally:
             self._session.end()
@@ -139,8 +141,16 @@ class _Session:
     """As long as one connection lasts."""
 
     def __init__(
-        self, link: FrameLink, me: Member, copies: dict[CopyKey, Copy], limits: FetchLimits
+        self,
+        link: FrameLink,
+        me: Member,
+        copies: dict[CopyKey, Copy],
+        limits: FetchLimits,
+        *,
+        is_over: Callable[[], bool],
     ) -> None:
+        """`is_over`: this broker is registered anew, and what it asks as `me` counts no more."""
+        self._is_over = is_over
         self._link = link
         self._me = me
         self._copies = copies
@@ -253,8 +263,11 @@ class _Session:
 
     async def turn(self) -> bool:
         """One answer; False if the session is over and another one is to be begun."""
-        while not self._in_flight and not self._send():
-            await self._news.wait()
+        while not self._in_flight:
+            if self._is_over() or not self._copies:
+                return False
+            if not self._send():
+                await self._news.wait()
         async with asyncio.timeout(self._limits.max_wait_ms / 1_000 + ANSWER_SECONDS):
             frame = await self._link.receive()
         number = self._in_flight.popleft()

@@ -6,6 +6,7 @@ proposal open: it is asked for again, and until its fate is known the leader cou
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
@@ -58,6 +59,7 @@ class Proposals:
         # Where a follower has caught up: it need not wait for the next look at all.
         self._soon: dict[Partition, None] = {}
         self._wanted = asyncio.Event()
+        self._look_at = 0.0
         self._task: asyncio.Task[None] | None = None
         # How often all partitions were looked at.
         self.looks = 0
@@ -78,19 +80,23 @@ class Proposals:
         self._soon[partition] = None
         self._wanted.set()
 
+    def look_at_all(self) -> None:
+        """Not only when it is time to."""
+        self._look_at = 0.0
+        self._wanted.set()
+
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
-        look_at = loop.time() + self._look_s
+        self._look_at = loop.time() + self._look_s
         while True:
-            try:
-                async with asyncio.timeout_at(look_at):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(self._look_at):
                     await self._wanted.wait()
-            except TimeoutError:
-                look_at = loop.time() + self._look_s
+            concerned: Iterable[Partition] = tuple(self._soon)
+            if loop.time() >= self._look_at:
+                self._look_at = loop.time() + self._look_s
                 self.looks += 1
-                concerned: Iterable[Partition] = self._led()
-            else:
-                concerned = tuple(self._soon)
+                concerned = self._led()
             self._wanted.clear()
             self._soon.clear()
             try:
@@ -98,6 +104,9 @@ class Proposals:
             except GoQueueError as error:
                 # They stay open, and are asked for again at the next look.
                 logger.warning("in-sync sets are not changed: %s", error)
+                await asyncio.sleep(LOOK_MIN_S)
+            except Exception:
+                logger.exception("in-sync sets are not changed; tried again")
                 await asyncio.sleep(LOOK_MIN_S)
 
     async def _due(self, partitions: Iterable[Partition]) -> list[Due]:

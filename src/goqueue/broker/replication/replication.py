@@ -69,6 +69,11 @@ class Replication:
         if self._is_leaving:
             self._let_go(image)
 
+    def image_changed(self, changes: ImageChanges) -> None:
+        if changes.nodes_changed:
+            # Who caught up before the metadata told of it may join now.
+            self.proposals.look_at_all()
+
     def leave(self) -> None:
         """This broker is about to stop: what others do not wait for is not copied any more."""
         self._is_leaving = True

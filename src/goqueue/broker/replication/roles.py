@@ -106,6 +106,9 @@ class Roles:
                 await partition.learn(view.state, view.revision, me, now_ms=self._clock_ms())
             except GoQueueError as error:
                 logger.error("%s: cannot take its role: %s", partition.name, error)
+            except Exception:
+                # The others must not wait for it.
+                logger.exception("%s: cannot take its role", partition.name)
             if pace.is_over:
                 await pace.rest()
 
