@@ -92,6 +92,8 @@ class StoredPartitionSize:
     topic: str
     index: int
     size_bytes: int
+    # Records that are committed, and not here yet.
+    lag: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

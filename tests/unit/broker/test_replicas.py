@@ -79,6 +79,21 @@ async def test_what_all_in_sync_replicas_have_is_committed(tmp_path: Path) -> No
 
 
 @in_loop
+async def test_a_follower_knows_how_far_it_is_behind(tmp_path: Path) -> None:
+    async with replicas(tmp_path) as all_:
+        led = await all_.elect(0, 0, 1)
+        for number in range(4):
+            append(led, b"%d" % number)
+        await all_.catch_up(1)
+        assert led.high_watermark == 4
+        # One batch of four.
+        await all_.fetch(2, max_bytes=1)
+        assert [all_[node].lag for node in range(3)] == [0, 0, 3]
+        await all_.catch_up(2)
+        assert all_[2].lag == 0
+
+
+@in_loop
 async def test_a_producer_that_wants_one_copy_does_not_wait_for_others(tmp_path: Path) -> None:
     async with replicas(tmp_path, fsync_policy="always") as all_:
         led = await all_.elect(0)

@@ -20,7 +20,7 @@ class DataDisk:
             total_bytes=stats.f_frsize * stats.f_blocks,
             usable_bytes=stats.f_frsize * stats.f_bavail,
             partitions=tuple(
-                StoredPartitionSize(p.name.topic, p.name.partition, p.log.size_bytes)
+                StoredPartitionSize(p.name.topic, p.name.partition, p.log.size_bytes, p.lag)
                 for p in self._hosted
             ),
         )

@@ -82,6 +82,8 @@ class HostedPartition(StoredPartition):
         self._role_changed = role_changed
         # Where the leader's log starts: what lies below may go.
         self._leader_start = 0
+        # How far the leader's readers see, as it told last.
+        self._leader_watermark = 0
         self._high_watermark = max(log.log_start_offset, min(high_watermark, log.log_end_offset))
         # Of the partition's key in the store, as it was learned last.
         self._revision = 0
@@ -97,6 +99,13 @@ class HostedPartition(StoredPartition):
     def last_stable_offset(self) -> int:
         stable_offset = self.ledger.producers.last_stable_offset(self.high_watermark)
         return max(stable_offset, self.log.log_start_offset)
+
+    @property
+    def lag(self) -> int:
+        """How many committed records this copy lacks, as far as it knows."""
+        if self.following is None:
+            return 0
+        return max(0, self._leader_watermark - self.log.log_end_offset)
 
     @property
     def replica_end(self) -> ReplicaEnd:
@@ -289,6 +298,7 @@ class HostedPartition(StoredPartition):
             if self.followed is not None:
                 self.followed.advanced()
         self._leader_start = max(self._leader_start, answer.log_start)
+        self._leader_watermark = answer.high_watermark
         if batches and log.config.fsync_policy == "always":
             await self._flushed_to(log.log_end_offset)
         return step

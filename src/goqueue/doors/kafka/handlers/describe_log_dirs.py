@@ -35,7 +35,7 @@ async def handle(context: RequestContext, request: "DescribeLogDirsRequest") -> 
                 {
                     "partition_index": part.index,
                     "partition_size": part.size_bytes,
-                    "offset_lag": 0,
+                    "offset_lag": part.lag,
                     "is_future_key": False,
                 }
             )
