@@ -161,20 +161,26 @@ class QueueRegistry:
     async def describe(
         self, group: DescribableGroup | ReadableGroup, topic: DescribableTopic | ReadableTopic
     ) -> list[QueueDescription]:
-        """One per partition; those that were never opened say UNKNOWN_QUEUE."""
-        view = self._host.topic(topic)
+        """One per partition that is led here; those never opened say UNKNOWN_QUEUE."""
         described = []
-        for part in view.partitions:
-            key = QueueKey(group, view.id, part.index)
-            partition = self._host.partition(topic, part.index)
-            shard = await self.shard(key)
-            readable = OffsetRange(partition.log_start_offset, partition.last_stable_offset)
-            gaps = await self._look_for_gaps(key, partition)
-            command = _describe(key, readable, partition.lanes.index, gaps)
-            described.append(await shard.execute(command))
+        for index in self._led(self._host.topic(topic)):
+            described.append(await self.describe_one(group, topic, index))
             if self._describing_pace.is_over:
                 await self._describing_pace.rest()
         return described
+
+    async def describe_one(
+        self,
+        group: DescribableGroup | ReadableGroup,
+        topic: DescribableTopic | ReadableTopic,
+        index: int,
+    ) -> QueueDescription:
+        key = self.key(group, topic, index)
+        partition = self._host.partition(topic, index)
+        shard = await self.shard(key)
+        readable = OffsetRange(partition.log_start_offset, partition.last_stable_offset)
+        gaps = await self._look_for_gaps(key, partition)
+        return await shard.execute(_describe(key, readable, partition.lanes.index, gaps))
 
     async def _look_for_gaps(self, key: QueueKey, partition: Partition) -> RangeSet | None:
         floor = (await self.shard(key)).machine.floor(key)
@@ -213,30 +219,30 @@ class QueueRegistry:
         """By partition: below, all is settled. Queues that were never opened are left out."""
         view = self._host.topic(topic)
         floors: dict[int, int] = {}
-        for part in view.partitions:
-            key = QueueKey(group, view.id, part.index)
+        for index in self._led(view):
+            key = QueueKey(group, view.id, index)
             seen = (await self.shard(key)).machine.look(key, None, None)
             if seen is not None:
-                floors[part.index] = seen.floor
+                floors[index] = seen.floor
         return floors
 
     async def starts(self, group: ReadableGroup, topic: ReadableTopic) -> dict[int, int]:
         """By partition: where the queue began, or was made to begin anew."""
         view = self._host.topic(topic)
         starts: dict[int, int] = {}
-        for part in view.partitions:
-            key = QueueKey(group, view.id, part.index)
+        for index in self._led(view):
+            key = QueueKey(group, view.id, index)
             start = (await self.shard(key)).machine.start(key)
             if start is not None:
-                starts[part.index] = start
+                starts[index] = start
         return starts
 
     async def full_at(self, group: ReadableGroup, topic: ReadableTopic) -> int | None:
         """How many messages of a topic are in flight, if the group gets no more because of it."""
         view = self._host.topic(topic)
         limit = 0
-        for part in view.partitions:
-            key = QueueKey(group, view.id, part.index)
+        for index in self._led(view):
+            key = QueueKey(group, view.id, index)
             seen = (await self.shard(key)).machine.look(key, None, None)
             if seen is None or seen.in_flight < seen.settings.max_in_flight:
                 return None

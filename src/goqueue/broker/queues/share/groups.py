@@ -16,7 +16,7 @@ from goqueue.broker.queues.share.fetching import ShareFetching
 from goqueue.broker.queues.share.host import ShareHost
 from goqueue.broker.queues.share.queues import ShareQueues
 from goqueue.broker.runtime.shard import timed, untimed
-from goqueue.model.errors import GoQueueError, InvalidRequest
+from goqueue.model.errors import GoQueueError, InvalidRequest, NotLeader
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.share_messages import (
     DescribedShareGroup,
@@ -126,9 +126,20 @@ class ShareGroups:
     async def describe_offsets(
         self, group: DescribableGroup, topic: DescribableTopic
     ) -> list[ShareOffset]:
-        """One per partition."""
-        described = await self._queues.registry.describe(group, topic)
-        return [self._offset(topic, index, found) for index, found in enumerate(described)]
+        """One per partition; those that are led elsewhere say so."""
+        return [
+            await self._describe_offset(group, topic, part.index)
+            for part in self._host.topic(topic).partitions
+        ]
+
+    async def _describe_offset(
+        self, group: DescribableGroup, topic: DescribableTopic, index: int
+    ) -> ShareOffset:
+        try:
+            described = await self._queues.registry.describe_one(group, topic, index)
+        except NotLeader as error:
+            return ShareOffset(index=index, error=error)
+        return self._offset(topic, index, described)
 
     def _offset(self, topic: DescribableTopic, index: int, found: QueueDescription) -> ShareOffset:
         if found.error is QueueError.UNKNOWN_QUEUE:
