@@ -38,6 +38,8 @@ _COMPACTED = {
     "min.compaction.lag.ms": "0",
 }
 _HOUR_MS = 3_600_000
+# Messages of a topic in each turn.
+_NUMBERS = 40
 # Offsets, schemas, and a queue or a transaction at least.
 _STATE_FOLDERS = 4
 
@@ -83,13 +85,20 @@ def _make_topics(bootstrap: str) -> None:
         made.result(stretched(20))
 
 
+def compacted_message(topic: str, offset: int) -> tuple[str, str]:
+    """What was written there, whether compaction has left it or not."""
+    turn, number = divmod(offset, _NUMBERS)
+    return f"key{number % 5}", f"{topic} {turn + 1} {number} {'.' * 100}"
+
+
 def _write(server: ServerProcess, turn: int) -> None:
     plain = Producer({"bootstrap.servers": server.bootstrap_servers, "linger.ms": 0})
     zipped = Producer({"bootstrap.servers": server.bootstrap_servers, "compression.type": "zstd"})
-    for number in range(40):
+    for number in range(_NUMBERS):
         plain.produce("plain", f"plain {turn} {number} {'.' * 100}", f"key{number}")
         for topic in COMPACTED:
-            plain.produce(topic, f"{topic} {turn} {number} {'.' * 100}", f"key{number % 5}")
+            key, value = compacted_message(topic, (turn - 1) * _NUMBERS + number)
+            plain.produce(topic, value, key)
         zipped.produce("zipped", f"zipped {turn} {number} {'.' * 200}")
         if number % 4 == 0:
             plain.flush(stretched(20))
