@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from goqueue.metadata.store import Compare, Get, KeyValue, MetadataStore, Op, Put
+from goqueue.metadata.store import Compare, Get, MetadataStore, Op, Put
 from goqueue.model.errors import NotController
 from goqueue.model.names import TopicPartition
 from goqueue.model.replication import Member
@@ -25,7 +25,6 @@ class Acting:
     def __init__(self, store: MetadataStore, controller_revision: int) -> None:
         self._store = store
         self._mine = Compare.unchanged(keys.CONTROLLER_KEY, controller_revision)
-        self._controller_revision = controller_revision
         self.revision = 0
 
     async def change(self, changes: Sequence[ChangePartition]) -> set[TopicPartition]:
@@ -51,32 +50,35 @@ class Acting:
     async def _change_together(
         self, changes: Sequence[ChangePartition], refused: set[TopicPartition]
     ) -> None:
-        puts = [Put(*keys.partition_entry(*change.partition, change.state)) for change in changes]
-        if await self._transact(_compares(changes), puts):
-            return
-        if len(changes) == 1:
-            refused.add(changes[0].partition)
-            return
-        # The others must not wait for the one that changed.
-        half = len(changes) // 2
-        await self._change_together(changes[:half], refused)
-        await self._change_together(changes[half:], refused)
+        """One that is out of date holds up no other: the rest is asked for again."""
+        while changes:
+            puts = [Put(*keys.partition_entry(*one.partition, one.state)) for one in changes]
+            stale = await self._transact(_compares(changes), puts)
+            if not stale:
+                return
+            refused.update(one.partition for one in changes if not stale.isdisjoint(_keys_of(one)))
+            changes = [one for one in changes if one.partition not in refused]
 
-    async def _transact(self, compares: Sequence[Compare], ops: Sequence[Op]) -> bool:
-        done = await self._store.transact([self._mine, *compares], ops, [Get(keys.CONTROLLER_KEY)])
+    async def _transact(self, compares: Sequence[Compare], ops: Sequence[Op]) -> set[str]:
+        """Returns the keys that are not as they were compared; none if it succeeded."""
+        compared = [self._mine, *compares]
+        done = await self._store.transact(compared, ops, [Get(one.key) for one in compared])
         if done.succeeded:
             self.revision = done.revision
-        else:
-            self._check_still_controller(done.responses[0])
-        return done.succeeded
-
-    def _check_still_controller(self, found: tuple[KeyValue, ...]) -> None:
-        if not found or found[0].mod_revision != self._controller_revision:
+            return set()
+        stale = {
+            compare.key
+            for compare, found in zip(compared, done.responses, strict=True)
+            if compare.value != (found[0].mod_revision if found else 0)
+        }
+        if keys.CONTROLLER_KEY in stale:
             raise Deposed("another broker is the controller now")
+        return stale
 
 
 def _urgency(change: ChangePartition) -> int:
-    return 0 if change.state.has_leader else 1
+    """New leaders before in-sync sets that only become smaller."""
+    return 0 if change.relies_on and change.state.has_leader else 1
 
 
 def _compares(changes: Sequence[ChangePartition]) -> list[Compare]:
@@ -88,6 +90,10 @@ def _compares(changes: Sequence[ChangePartition]) -> list[Compare]:
         ),
         *(Compare.unchanged(keys.broker_key(m.node), m.broker_epoch) for m in sorted(members)),
     ]
+
+
+def _keys_of(change: ChangePartition) -> list[str]:
+    return [compare.key for compare in _compares([change])]
 
 
 def _transactions(changes: Sequence[ChangePartition]) -> Iterator[list[ChangePartition]]:

@@ -10,7 +10,7 @@ from goqueue.broker.controller.acting import Acting, Deposed
 from goqueue.metadata.store import Compare, Put
 from goqueue.model.elections import ElectionAnswer, ElectionKind
 from goqueue.model.names import NO_LEADER, NodeId, topic_partition
-from goqueue.model.replication import PartitionState
+from goqueue.model.replication import Member, PartitionState
 from goqueue.state import metadata_keys as keys
 from goqueue.state.controller.commit_settings import CommitSettings
 from goqueue.state.controller.elections import LogEnd
@@ -72,6 +72,27 @@ async def test_partitions_follow_a_default_that_changed(brokers: Brokers) -> Non
     await two.until(
         lambda image: all(p.state.min_in_sync == 1 for p in image.topics[TOPIC].partitions)
     )
+
+
+@with_brokers
+async def test_a_broker_that_restarts_meanwhile_is_not_relied_on(brokers: Brokers) -> None:
+    (one,) = await brokers.start(1)
+    await brokers.make_topic([(1,)] * 4, [member_of(one)])
+    await one.cluster.controller.stop()
+    before = Member(NodeId(1), member_of(one).broker_epoch - 1)
+    changes = [
+        ChangePartition(
+            topic_partition(TOPIC, index),
+            PartitionState(leader=NodeId(1), leader_epoch=9, replicas=(NodeId(1),), in_sync=()),
+            one.partition(index).revision,
+            (before,) if index < 2 else (),
+        )
+        for index in range(4)
+    ]
+    revision = (await brokers.store.get("/")).revision
+    refused = await Acting(brokers.store, one.image.controller.revision).change(changes)
+    assert refused == {topic_partition(TOPIC, 0), topic_partition(TOPIC, 1)}
+    assert (await brokers.store.get("/")).revision == revision + 1
 
 
 @with_brokers
