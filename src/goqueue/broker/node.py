@@ -142,6 +142,7 @@ class Node:
         if self.cluster is not None:
             self.replication = self.cluster.replicate(self.hosted, clock_ms)
             self.replica_serving.caught_up = self.replication.proposals.caught_up
+            self.replica_serving.throttles = self.replication.throttles
         self.groups = Groups(
             self,
             partitions=config.offsets_topic_num_partitions,

@@ -36,11 +36,13 @@ class KafkaTopicSettings:
     )
     follower_replication_throttled_replicas: tuple[str, ...] = setting(
         (),
-        doc="Of no effect: partitions have one replica.",
+        doc="Replicas (partition:broker, or * for all) that copy no faster than the broker's "
+        "follower.replication.throttled.rate while they are out of sync.",
     )
     leader_replication_throttled_replicas: tuple[str, ...] = setting(
         (),
-        doc="Of no effect: partitions have one replica.",
+        doc="Leaders (partition:broker, or * for all) that send followers out of sync no more than "
+        "the broker's leader.replication.throttled.rate.",
     )
     local_retention_bytes: int = setting(
         -2,

@@ -3,9 +3,36 @@
 from dataclasses import dataclass
 from typing import Final
 
-from goqueue.model.settings import INT32_MAX, setting
+from goqueue.model.settings import (
+    INT32_MAX,
+    INT64_MAX,
+    Setting,
+    SettingTable,
+    SettingType,
+    setting,
+)
 
 RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+# Changed at run time only, while replicas catch up or move.
+LEADER_RATE: Final = "leader.replication.throttled.rate"
+FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+UNLIMITED: Final = INT64_MAX
+THROTTLE_SETTINGS: Final = SettingTable(
+    Setting(name=name, type=SettingType.LONG, default=UNLIMITED, minimum=1, doc=doc)
+    for name, doc in (
+        (
+            LEADER_RATE,
+            "Bytes per second that followers out of sync get from this broker, of partitions in "
+            "leader.replication.throttled.replicas.",
+        ),
+        (
+            FOLLOWER_RATE,
+            "Bytes per second that this broker copies while out of sync, of partitions in "
+            "follower.replication.throttled.replicas.",
+        ),
+    )
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from kio.schema.errors import ErrorCode
 from goqueue.broker.partitions.copied_batches import Copied
 from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.replication.copies import RETRY_MAX_S, RETRY_MIN_S, Copy, CopyKey, key_of
+from goqueue.broker.replication.throttling import Throttles
 from goqueue.client.frame_link import FrameLink
 from goqueue.client.replica_fetch import (
     AnsweredPart,
@@ -63,12 +64,14 @@ class Fetcher:
         address: Callable[[NodeId], Address | None],
         me: Callable[[], Member | None],
         limits: FetchLimits,
+        throttles: Throttles,
     ) -> None:
         """`me` is None while this broker may not follow, `address` while the leader is away."""
         self._leader = leader
         self._address = address
         self._me = me
         self._limits = limits
+        self._throttles = throttles
         self._copies: dict[CopyKey, Copy] = {}
         self._has_copies = asyncio.Event()
         self._session: _Session | None = None
@@ -119,7 +122,12 @@ class Fetcher:
     async def _fetch(self, address: Address, me: Member) -> None:
         link = await FrameLink.open(*address)
         self._session = _Session(
-            link, me, self._copies, self._limits, is_over=lambda: self._me() != me
+            link,
+            me,
+            self._copies,
+            self._limits,
+            self._throttles,
+            is_over=lambda: self._me() != me,
         )
         try:
             self._noted = ""
@@ -146,11 +154,13 @@ class _Session:
         me: Member,
         copies: dict[CopyKey, Copy],
         limits: FetchLimits,
+        throttles: Throttles,
         *,
         is_over: Callable[[], bool],
     ) -> None:
         """`is_over`: this broker is registered anew, and what it asks as `me` counts no more."""
         self._is_over = is_over
+        self._throttles = throttles
         self._link = link
         self._me = me
         self._copies = copies
@@ -244,7 +254,11 @@ class _Session:
 
     def _asked(self, copy: Copy, number: int) -> AskedPart | None:
         question = copy.partition.question()
-        if question is None or question.broker_epoch != self._me.broker_epoch:
+        if (
+            question is None
+            or question.broker_epoch != self._me.broker_epoch
+            or self._throttles.holds_back(copy.partition)
+        ):
             self._retry(copy)
             return None
         if copy.is_answered_by(question):
@@ -324,5 +338,6 @@ class _Session:
             return None
         if part.diverging is not None:
             return await partition.answered(question, Diverging(EpochEnd(*part.diverging)))
+        self._throttles.was_copied(partition, len(part.records))
         copied = Copied(part.records, part.high_watermark, part.log_start)
         return await partition.answered(question, copied)

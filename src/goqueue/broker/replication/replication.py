@@ -10,6 +10,7 @@ from goqueue.broker.replication.fetcher import Address, Fetcher, FetchLimits
 from goqueue.broker.replication.proposals import Proposals
 from goqueue.broker.replication.racks import Racks
 from goqueue.broker.replication.roles import Roles
+from goqueue.broker.replication.throttling import Throttles
 from goqueue.metadata.store import MetadataStore
 from goqueue.model.names import NodeId
 from goqueue.model.replication import Member
@@ -38,6 +39,7 @@ class Replication:
             max_bytes=settings.replica_fetch_response_max_bytes,
             part_max_bytes=settings.replica_fetch_max_bytes,
         )
+        self.throttles = Throttles(node_id, image)
         self._fetchers: dict[NodeId, Fetcher] = {}
         self._following: dict[HostedPartition, NodeId] = {}
         self._is_leaving = False
@@ -123,7 +125,11 @@ class Replication:
         fetcher = self._fetchers.get(following.leader)
         if fetcher is None:
             fetcher = self._fetchers[following.leader] = Fetcher(
-                following.leader, address=self._address, me=self._me, limits=self._limits
+                following.leader,
+                address=self._address,
+                me=self._me,
+                limits=self._limits,
+                throttles=self.throttles,
             )
         fetcher.follow(partition)
 

@@ -7,6 +7,7 @@ from goqueue.broker.partitions.fetching import Finder
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.partitions.ready_fetching import ReadyFetch
 from goqueue.broker.partitions.ready_list import ReadyList, Watch
+from goqueue.broker.replication.throttling import Throttle, Throttles
 from goqueue.model.errors import (
     GoQueueError,
     NotLeader,
@@ -29,6 +30,7 @@ class ReplicaServing:
         self._clock_ms = clock_ms
         # Told where a follower that is not in sync has fetched; a node of one has none.
         self.caught_up: Callable[[Partition], None] = lambda _: None
+        self.throttles: Throttles | None = None
 
     async def fetch(
         self,
@@ -52,6 +54,7 @@ class ReplicaServing:
             looks_at_all=looks_at_all,
             clock_ms=self._clock_ms,
             caught_up=self.caught_up,
+            throttles=self.throttles,
         )
         return await fetching.run(max_wait_ms=max_wait_ms, min_bytes=min_bytes)
 
@@ -70,12 +73,14 @@ class _ReplicaFetch(ReadyFetch):
         looks_at_all: bool,
         clock_ms: Callable[[], int],
         caught_up: Callable[[Partition], None],
+        throttles: Throttles | None,
     ) -> None:
         super().__init__(ready, wanted, max_bytes=max_bytes, looks_at_all=looks_at_all)
         self._find = find
         self._follower = follower
         self._clock_ms = clock_ms
         self._caught_up = caught_up
+        self._throttles = throttles
 
     async def _read(self, part: FetchPart, max_bytes: int, *, at_least_one: bool) -> FetchedPart:
         partition: Partition | None = None
@@ -85,9 +90,14 @@ class _ReplicaFetch(ReadyFetch):
             if diverging is not None:
                 return _result(partition, part, diverging=diverging)
             self._note(partition, part.offset)
+            throttle = self._throttle_of(partition)
+            if throttle is not None and throttle.is_exceeded:
+                return _result(partition, part)
             found = await partition.look_as_replica(
                 part.offset, max(max_bytes, 1 if at_least_one else 0), at_least_one=at_least_one
             )
+            if throttle is not None:
+                throttle.note(len(found.data))
             return _result(partition, part, data=found.data, next_offset=found.next_offset)
         except GoQueueError as error:
             return _result(partition, part, error=error)
@@ -124,6 +134,14 @@ class _ReplicaFetch(ReadyFetch):
                 raise NotLeader(f"broker {follower.node} has no replica of {partition.name}")
         if leading is not None and follower not in leading.state.in_sync:
             self._caught_up(partition)
+
+    def _throttle_of(self, partition: Partition) -> Throttle | None:
+        """What this follower is held to; None where it is in sync, or the topic says nothing."""
+        throttles, leading = self._throttles, partition.leading
+        if throttles is None or not throttles.concerns_leader(partition.hosted):
+            return None
+        in_sync = leading is not None and self._follower in leading.state.in_sync
+        return None if in_sync else throttles.sent
 
     def _watch(self, key: Hashable, part: FetchPart) -> bool:
         try:

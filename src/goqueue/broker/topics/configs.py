@@ -11,13 +11,15 @@ from typing import NamedTuple
 from goqueue.model.broker_config import BROKER_SETTINGS, TOPIC_DEFAULT_PREFIX, BrokerConfig
 from goqueue.model.configs import ConfigChange, ConfigEntry, ConfigOp, ConfigSource, ConfigSynonym
 from goqueue.model.errors import InvalidConfig, InvalidRequest
+from goqueue.model.replication_config import THROTTLE_SETTINGS
 from goqueue.model.settings import Setting, SettingTable, SettingType, Value, field_name
 from goqueue.model.topic_config import TOPIC_SETTINGS, TopicConfig, topic_config
 
-# What can be changed on a running broker: the defaults of topics.
-DYNAMIC_BROKER_SETTINGS = SettingTable(
+_TOPIC_DEFAULTS = SettingTable(
     replace(setting, name=TOPIC_DEFAULT_PREFIX + name) for name, setting in TOPIC_SETTINGS.items()
 )
+# What can be changed on a running broker: the defaults of topics, and how fast replicas are copied.
+DYNAMIC_BROKER_SETTINGS = SettingTable((*_TOPIC_DEFAULTS.values(), *THROTTLE_SETTINGS.values()))
 
 # Not to be set: it follows from the host and the port listened on. Clients of the Kafka port find
 # the registry and the other HTTP services by it.
@@ -70,10 +72,12 @@ def broker_entries(
         if value != default:
             synonyms.insert(0, ConfigSynonym(name, value, ConfigSource.STATIC_BROKER))
         entries.append(entry(setting, synonyms, read_only=True))
-    for name, setting in DYNAMIC_BROKER_SETTINGS.items():
+    for name, setting in _TOPIC_DEFAULTS.items():
         topic_name = name.removeprefix(TOPIC_DEFAULT_PREFIX)
         synonyms = _default_synonyms(topic_name, setting, overrides, config)
         entries.append(entry(setting, synonyms, read_only=False))
+    for setting in THROTTLE_SETTINGS.values():
+        entries.append(entry(setting, _dynamic_synonyms(setting, overrides), read_only=False))
     return entries
 
 
@@ -129,15 +133,22 @@ def _default_synonyms(
     topic_name: str, setting: Setting, overrides: BrokerOverrides, config: BrokerConfig
 ) -> list[ConfigSynonym]:
     name = TOPIC_DEFAULT_PREFIX + topic_name
+    *dynamic, default = _dynamic_synonyms(replace(setting, name=name), overrides)
+    if topic_name in config.topic_defaults:
+        text = setting.format(config.topic_defaults[topic_name])
+        dynamic.append(ConfigSynonym(name, text, ConfigSource.STATIC_BROKER))
+    return [*dynamic, default]
+
+
+def _dynamic_synonyms(setting: Setting, overrides: BrokerOverrides) -> list[ConfigSynonym]:
+    """What was set at run time, and the default."""
+    name = setting.name
     synonyms = []
     if name in overrides.node:
         synonyms.append(ConfigSynonym(name, overrides.node[name], ConfigSource.DYNAMIC_BROKER))
     if name in overrides.cluster:
         source = ConfigSource.DYNAMIC_DEFAULT_BROKER
         synonyms.append(ConfigSynonym(name, overrides.cluster[name], source))
-    if topic_name in config.topic_defaults:
-        text = setting.format(config.topic_defaults[topic_name])
-        synonyms.append(ConfigSynonym(name, text, ConfigSource.STATIC_BROKER))
     synonyms.append(ConfigSynonym(name, setting.format(setting.default), ConfigSource.DEFAULT))
     return synonyms
 

@@ -1,7 +1,7 @@
 """Whole brokers of one cluster in one event loop: one store of metadata, real logs, real TCP."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, overload
@@ -165,7 +165,10 @@ class Nodes:
         return started
 
     async def make_topic(
-        self, partitions: int = 1, replicas: Sequence[int] | None = None, **config: str
+        self,
+        partitions: int = 1,
+        replicas: Sequence[int] | None = None,
+        config: Mapping[str, str] | None = None,
     ) -> None:
         node = next(iter(self.running.values()))
         ids = tuple(replicas or self.running)
@@ -178,7 +181,7 @@ class Nodes:
             NewTopic(
                 name=TOPIC,
                 assignments=assigned,
-                config={name.replace("__", "."): text for name, text in config.items()},
+                config=config or {},
             ),
         )
         assert created

@@ -106,7 +106,7 @@ async def test_what_is_followed_anew_is_asked_for_at_once(nodes: Nodes) -> None:
 @with_nodes
 async def test_copies_of_a_topic_that_flushes_every_append(nodes: Nodes) -> None:
     await nodes.start(1, 2, 3)
-    await nodes.make_topic(partitions=3, fsync__policy="always")
+    await nodes.make_topic(partitions=3, config={"fsync.policy": "always"})
     for count in range(5):
         for index in range(3):
             leader = nodes.leader(index)

@@ -26,8 +26,6 @@ WITHOUT_EFFECT = {
     "compression.gzip.level": "6",
     "compression.lz4.level": "12",
     "compression.zstd.level": "10",
-    "leader.replication.throttled.replicas": "0:1",
-    "follower.replication.throttled.replicas": "*",
     "remote.storage.enable": "false",
     "local.retention.ms": "1000",
     "local.retention.bytes": "1000",
