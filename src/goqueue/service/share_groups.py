@@ -246,6 +246,15 @@ class ShareGroupService:
             topics.append(ShareTopicOffsets(name=name, topic_id=topic_id, error=problem))
         return ShareOffsets(topics=topics)
 
+    async def delete_state(
+        self, caller: Caller, group_id: str, topic_id: UUID | None, indexes: Sequence[int]
+    ) -> None:
+        """As the group's coordinator asks, on another broker: it knows that the group is empty."""
+        right = self._access.acting_cluster(caller)
+        if topic_id is None:
+            raise UnknownTopicId("topic id is empty")
+        await self._groups.delete_state(right, group_id, topic_id, indexes)
+
     def _id_of(self, caller: Caller, topic: str) -> UUID | None:
         """None if there is no such topic, or the caller may not read it."""
         if not self._access.allows(caller, Resource.TOPIC, topic, Verb.READ):

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
+from uuid import UUID
 
 from goqueue.broker.queues.dead_letters import DeadLetters
 from goqueue.broker.queues.fifo_order import FifoOrders
@@ -199,7 +200,10 @@ class Queues:
 
     async def delete(self, group: DeletableGroup, topic: ReadableTopic | None = None) -> None:
         """All queues of a group, or those that it has of one topic."""
-        topic_id = None if topic is None else self._host.topic(topic).id
+        await self.delete_state(group, None if topic is None else self._host.topic(topic).id)
+
+    async def delete_state(self, group: str, topic_id: UUID | None) -> None:
+        """As `delete`, of what is kept here."""
         request = DeleteQueues(group=group, topic_id=topic_id)
         await self.registry.delete(request)
         self._orders.forget(request.concerns)

@@ -6,16 +6,18 @@ what happens there are acquisition, lock and delivery count.
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from uuid import UUID
 
 from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.groups.groups import Groups
+from goqueue.broker.peers.share_state import SharePeers
 from goqueue.broker.queues.queues import Queues
 from goqueue.broker.queues.share.fetching import ShareFetching
 from goqueue.broker.queues.share.host import ShareHost
 from goqueue.broker.queues.share.queues import ShareQueues
 from goqueue.broker.runtime.shard import timed, untimed
+from goqueue.model.companions import QUEUE_STATE, companion_of
 from goqueue.model.errors import GoQueueError, InvalidRequest, NotLeader
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.share_messages import (
@@ -24,11 +26,12 @@ from goqueue.model.groups.share_messages import (
     ShareGroupHeartbeat,
     ShareGroupHeartbeatResult,
 )
-from goqueue.model.names import TopicPartition
+from goqueue.model.names import NodeId, TopicPartition, topic_partition
 from goqueue.model.queues.errors import QueueError
 from goqueue.model.queues.messages import Acknowledgement, QueueDescription
 from goqueue.model.queues.share import ShareFetch, ShareFetched, ShareOffset, ShareTerms
 from goqueue.model.rights import (
+    ActingCluster,
     DeletableGroup,
     DescribableGroup,
     DescribableTopic,
@@ -43,9 +46,15 @@ logger = logging.getLogger(__name__)
 
 class ShareGroups:
     def __init__(
-        self, host: ShareHost, groups: Groups, queues: Queues, configs: GroupConfigs
+        self,
+        host: ShareHost,
+        groups: Groups,
+        queues: Queues,
+        configs: GroupConfigs,
+        peers: SharePeers,
     ) -> None:
         self._host = host
+        self._peers = peers
         self._groups = groups
         self._queues = queues
         self._share_queues = ShareQueues(host, queues.registry, configs)
@@ -182,13 +191,39 @@ class ShareGroups:
         await self._queues.reset(group, topic, index, offset)
 
     async def delete_offsets(self, group: DeletableGroup, topic: ReadableTopic) -> None:
+        await self._delete_elsewhere(group, [self._host.topic(topic)])
         await self._queues.delete(group, topic)
         self._share_queues.forget(group)
+
+    async def delete_state(
+        self, _right: ActingCluster, group: str, topic_id: UUID, indexes: Sequence[int]
+    ) -> None:
+        """What the group did in partitions that are led here; its coordinator has decided it."""
+        topic = self._host.topic_by_id(topic_id)
+        for index in indexes:
+            self._host.partition(topic.name, index)
+        await self._queues.delete_state(group, topic_id)
+        self._share_queues.forget(group)
+
+    async def _delete_elsewhere(self, group: str, topics: Iterable[TopicView]) -> None:
+        """Of topics of which somebody has read a partition as a queue. All or an error."""
+        by_leader: dict[NodeId, dict[UUID, list[int]]] = {}
+        for topic in topics:
+            if companion_of(QUEUE_STATE, topic.id) not in self._host.image.topics:
+                continue
+            for part in topic.partitions:
+                leader = self._peers.leader_elsewhere(topic_partition(topic.name, part.index))
+                if leader is not None:
+                    by_leader.setdefault(leader, {}).setdefault(topic.id, []).append(part.index)
+        await asyncio.gather(
+            *(self._peers.delete(leader, group, where) for leader, where in by_leader.items())
+        )
 
     async def _before_delete(self, group: DeletableGroup) -> None:
         """First what was acknowledged, then the group: a crash in between can be done again."""
         found = await self.check_empty(group, may_make=False)
         if found.error is GroupError.NONE:
+            await self._delete_elsewhere(group, self._host.image.topics.values())
             await self._queues.delete(group)
             self._share_queues.forget(group)
 
