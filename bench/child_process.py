@@ -109,6 +109,12 @@ class ChildProcess:
                 _kill(pid)
             self._process.wait(STOP_LIMIT_S)
 
+    def kill(self) -> None:
+        """End it as a crash does."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait(STOP_LIMIT_S)
+
     def _tree(self) -> list[int]:
         found = [self.pid]
         for pid in found:

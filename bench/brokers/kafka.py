@@ -10,12 +10,12 @@ from bench.child_process import ChildProcess, free_port
 from bench.kafka_wire import answers_kafka
 
 # Heap and collector as kafka-server-start.sh sets them.
-_JVM_OPTIONS: Final = (
+JVM_OPTIONS: Final = (
     *("-server", "-Xms1G", "-Xmx1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
     *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"),
     "-Djava.awt.headless=true",
 )
-_CLUSTER_ID: Final = "YmVuY2gtYmVuY2gtYmVuYw"
+CLUSTER_ID: Final = "YmVuY2gtYmVuY2gtYmVuYw"
 
 # Settings that a single node needs, plus the flush check: Kafka looks at flush.ms only as often
 # as this says, and never by default.
@@ -57,11 +57,11 @@ class Kafka:
         run_tool(
             [
                 *(java, "-Xmx256m", "-cp", class_path, "kafka.tools.StorageTool", "format"),
-                *("--standalone", "-t", _CLUSTER_ID, "-c", str(properties)),
+                *("--standalone", "-t", CLUSTER_ID, "-c", str(properties)),
             ]
         )
         self.process = ChildProcess(
-            [java, *_JVM_OPTIONS, "-cp", class_path, "kafka.Kafka", str(properties)],
+            [java, *JVM_OPTIONS, "-cp", class_path, "kafka.Kafka", str(properties)],
             log_path=folder / "kafka.log",
         )
         self.process.wait_ready(lambda: answers_kafka(self.port))
