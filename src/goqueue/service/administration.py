@@ -1,6 +1,8 @@
 """The cluster and its brokers: described, configured, measured."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
@@ -12,6 +14,11 @@ from goqueue.model.rights import CLUSTER_NAME, VERBS, Resource, Verb
 from goqueue.model.topics import BrokerView, ClusterView, LeaderView, OfflinePartition
 from goqueue.service.access import Access
 from goqueue.service.routing import Routing
+
+# Doors open before a broker is admitted, which takes as long as its cluster takes to elect a
+# controller. Clients wait about 30 s for an answer.
+_START_LOOK_S: Final = 0.02
+_START_LOOKS: Final = 1_500
 
 
 class Administration:
@@ -44,6 +51,14 @@ class Administration:
             self._known,
             tuple(each for each in image.brokers.values() if each.node_id not in admitted),
         )
+
+    async def cluster_at_work(self) -> ClusterView:
+        """As `cluster`; at a start it waits until somebody is there, which may be this broker."""
+        for _ in range(_START_LOOKS):
+            if self.cluster.brokers:
+                break
+            await asyncio.sleep(_START_LOOK_S)
+        return self.cluster
 
     def leader(self, topic: str, index: int) -> LeaderView | None:
         """Of a partition that the caller may use; None where there is no such partition."""

@@ -148,3 +148,16 @@ async def test_clients_are_never_told_of_nobody(client: WireClient, broker: Node
             await asyncio.sleep(0.01)
     after = await client.call("metadata", 12, topics=())
     assert after.brokers == before.brokers
+
+
+async def test_clients_wait_for_the_first_broker_at_a_start(broker: Node) -> None:
+    await broker._store.delete(keys.broker_key(broker.node_id))
+    async with asyncio.timeout(stretched(10)):
+        while broker.image.brokers:
+            await asyncio.sleep(0.01)
+    asked = asyncio.create_task(BrokerService(broker).administration.cluster_at_work())
+    await asyncio.sleep(0.05)
+    assert not asked.done()
+    await broker.announce("h", 1, 2)
+    async with asyncio.timeout(stretched(10)):
+        assert len((await asked).brokers) == 1

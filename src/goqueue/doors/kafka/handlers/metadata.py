@@ -52,7 +52,7 @@ async def handle(context: RequestContext, request: "MetadataRequest") -> Message
             topics.append(topic)
             if count % _SLICE_TOPICS == 0:
                 await asyncio.sleep(0)
-    cluster = context.service.administration.cluster
+    cluster = await context.service.administration.cluster_at_work()
     # Up to version 10; newer clients use DescribeCluster.
     wants_cluster_operations = getattr(request, "include_cluster_authorized_operations", False)
     return {
