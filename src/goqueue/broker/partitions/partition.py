@@ -198,17 +198,23 @@ class Partition(ReadableCopy):
         durable_offset = log.flushed_offset if always else log.log_end_offset
         leading = self.leading
         if leading is None:
-            self._show(durable_offset, appended_bytes)
+            if durable_offset > self._high_watermark:
+                self._show(durable_offset, appended_bytes)
             return
         leading.appended(log.log_end_offset, durable_offset)
         if appended_bytes:
             credit_all(self.replicas.waiters, appended_bytes)
-        self._show(leading.high_watermark, 0)
+        self._show_committed(leading)
+
+    def _show_committed(self, leading: Leading) -> None:
+        """As far as all have it that must."""
+        if leading.high_watermark > self._high_watermark:
+            self._show(leading.high_watermark, 0)
+            # They are told of it with the next answer; by itself it is worth none.
+            credit_all(self.replicas.waiters, 0)
 
     def _show(self, high_watermark: int, appended_bytes: int) -> None:
         """Readers may see up to here; `appended_bytes` is how much more that is, 0 if unknown."""
-        if high_watermark <= self._high_watermark:
-            return
         self._high_watermark = high_watermark
         # Also forgets what was only of interest until here.
         self.ledger.producers.last_stable_offset(high_watermark)
@@ -218,9 +224,6 @@ class Partition(ReadableCopy):
             listener()
         if self.trace is not None:
             self.trace.committed(high_watermark)
-        if self.replicas.waiters:
-            # They are told of it with the next answer; by itself it is worth none.
-            credit_all(self.replicas.waiters, 0)
         if not self.waiters:
             return
         if appended_bytes:
@@ -263,7 +266,7 @@ class Partition(ReadableCopy):
                 f"{self.name}: tombstones after offset {offset} are gone; begin anew at {start}"
             )
         verdict = leading.fetched(follower, offset, now_ms)
-        self._show(leading.high_watermark, 0)
+        self._show_committed(leading)
         return verdict
 
     async def look_as_replica(
@@ -295,7 +298,7 @@ class Partition(ReadableCopy):
         leads = found is None or self.state_seen(*found)
         if self.leading is not None:
             self.leading.refused(proposal)
-            self._show(self.leading.high_watermark, 0)
+            self._show_committed(self.leading)
         return leads
 
     def state_seen(self, state: PartitionState, revision: int) -> bool:
@@ -305,7 +308,7 @@ class Partition(ReadableCopy):
         if leading is None:
             return True
         leads = leading.observe(state, revision)
-        self._show(leading.high_watermark, 0)
+        self._show_committed(leading)
         return leads
 
     # --- reading --------------------------------------------------------------------------
