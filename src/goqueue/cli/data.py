@@ -40,14 +40,14 @@ def check(
     The broker must be stopped. Ends with status 1 if anything is damaged.
     """
     from goqueue.storage.disk import Disk
-    from goqueue.storage.mending.checking import check_format, check_strays
+    from goqueue.storage.mending.checking import check_strays, check_top_files
     from goqueue.storage.mending.stopped_folder import stopped_folder
 
     disk = Disk()
     with stopped_folder(disk, data_dir) as folder:
         rows: list[dict[str, object]] = []
         if not partitions:
-            rows += [_row(found, data_dir) for found in check_format(disk, data_dir)]
+            rows += [_row(found, data_dir) for found in check_top_files(disk, data_dir)]
             rows += _metadata_rows(folder)
             rows += [_row(found, data_dir) for found in check_strays(disk, folder.strays)]
         rows += [_row(found, data_dir) for found in _findings(disk, folder, partitions)]
@@ -76,15 +76,23 @@ def repair(
 
     disk = Disk()
     rows: list[dict[str, object]] = []
+    failures = 0
     with stopped_folder(disk, data_dir) as folder:
         if not partitions:
             rows += _metadata_rows(folder)
         for found in _findings(disk, folder, partitions):
             row = _row(found, data_dir)
             if write and isinstance(found, DamagedLog):
-                row["repair"] = f"done; the damaged file is {mend(disk, found).name}"
+                try:
+                    row["repair"] = f"done; the damaged file is {mend(disk, found).name}"
+                except OSError as error:
+                    # The others are repaired.
+                    row["repair"] = f"not done: {error}"
+                    failures += 1
             rows.append(row)
     _show(rows, output)
+    if failures:
+        raise CommandFailed(f"{failures} of the damaged files could not be repaired")
     if rows and not write:
         typer.echo("Nothing was changed; --write does it.", err=True)
 
@@ -134,13 +142,19 @@ def _findings(
 def _metadata_rows(folder: "StoppedFolder") -> Iterator[dict[str, object]]:
     from goqueue.metadata.local import stored_revision
     from goqueue.model.errors import MetadataCorrupt
+    from goqueue.storage.mending.checking import MAY_READ
 
     problem = None
+    repair = "restore the folder from a backup"
     try:
         # Not made if it is not there.
         next(folder.metadata.iterdir(), None)
         revision = stored_revision(folder.metadata)
-    except (MetadataCorrupt, OSError) as error:
+    except MetadataCorrupt as error:
+        problem = str(error)
+    except PermissionError as error:
+        problem, repair = str(error), MAY_READ
+    except OSError as error:
         problem = str(error)
     else:
         noted = None if folder.last_stop is None else folder.last_stop.metadata_revision
@@ -151,7 +165,7 @@ def _metadata_rows(folder: "StoppedFolder") -> Iterator[dict[str, object]]:
             "file": folder.metadata.name,
             "offsets": None,
             "problem": problem,
-            "repair": "restore the folder from a backup",
+            "repair": repair,
         }
 
 

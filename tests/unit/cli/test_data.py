@@ -1,7 +1,9 @@
 """`goqueue data check` and `repair` on folders with damage."""
 
 import asyncio
+import errno
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from goqueue.cli.main import app
 from goqueue.model.broker_config import broker_config
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
+from goqueue.storage.disk import Disk
 from tests.callers import ANYONE
 from tests.unit.broker.test_data import batch
 
@@ -280,3 +283,68 @@ def test_names_that_are_nearly_those_of_segments_are_left_alone(
         (folder / name).write_bytes(b"{}")
     assert _run(tmp_path, "check") == (0, [])
     assert _readable(tmp_path)[1] == MESSAGES
+
+
+class _ClosedTo(Disk):
+    """To this user some paths are closed; root, who may run this, has no such paths."""
+
+    def __init__(self, closed: Path, *, to: str) -> None:
+        super().__init__()
+        self._closed, self._to = closed, to
+
+    def _enter(self, path: Path, act: str) -> None:
+        if act == self._to and path.is_relative_to(self._closed):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    def listdir(self, path: Path) -> list[str]:
+        self._enter(path, "read")
+        return super().listdir(path)
+
+    def open(self, path: Path, flags: int) -> int:
+        self._enter(path, "write" if flags & os.O_CREAT else "read")
+        return super().open(path, flags)
+
+
+def _close(monkeypatch: pytest.MonkeyPatch, closed: Path, *, to: str) -> None:
+    monkeypatch.setattr("goqueue.storage.disk.Disk", lambda: _ClosedTo(closed, to=to))
+
+
+def test_a_closed_folder_does_not_hide_what_is_wrong_with_others(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(folder, closed := folder.with_name("a-0"))
+    _flip(folder / f"{0:020d}.log", 70)
+    _close(monkeypatch, closed, to="read")
+    status, (first, second) = _run(tmp_path, "check")
+    assert status == 1
+    assert first["file"] == "logs/a-0"
+    assert "Permission denied" in str(first["problem"])
+    assert second["file"] == f"logs/t-0/{0:020d}.log"
+
+
+def test_what_cannot_be_repaired_is_said_and_others_are(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = sorted(folder.glob("*.log"))[:2]
+    _flip(first, 70)
+    _flip(second, 70)
+    _close(monkeypatch, first.with_name(first.name + ".mended.tmp"), to="write")
+    status, rows = _run(tmp_path, "repair", "--write")
+    assert status == 1
+    assert str(rows[0]["repair"]).startswith("not done: ")
+    assert str(rows[1]["repair"]).startswith("done")
+
+
+def test_where_logs_ended_must_be_readable_and_whole(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it logs that lost their ends look whole."""
+    note = tmp_path / "data" / "clean-shutdown"
+    _flip(note, 20)
+    status, (row,) = _run(tmp_path, "check")
+    assert (status, row["file"]) == (1, note.name)
+    _close(monkeypatch, note, to="read")
+    arguments = ["data", "check", "--data-dir", str(tmp_path / "data")]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1
+    assert "No damage" not in result.output

@@ -110,11 +110,11 @@ def _named(tree: dict[str, Any], shapes: Mapping[str, _Flat]) -> dict[str, Any]:
         if not value and (member in shapes or member in by_member):
             # SDKs write an empty list as its name without a value.
             continue
-        if member not in by_member or not isinstance(value, dict):
+        if member not in by_member:
             named[member] = value
             continue
         name, flat = by_member[member]
-        items = [value[index] for index in sorted(value, key=_position)]
+        items = _items(value, flat)
         if flat.key:
             named[name] = {_key(item, flat.key): _part(item, flat.value) for item in items}
         else:
@@ -122,6 +122,14 @@ def _named(tree: dict[str, Any], shapes: Mapping[str, _Flat]) -> dict[str, Any]:
                 _named(item, shapes) if isinstance(item, dict) else item for item in items
             ]
     return named
+
+
+def _items(value: Any, flat: _Flat) -> list[Any]:
+    """In the order of their numbers. A single one may do without: `AttributeName=All`,
+    `Attribute.Name=…&Attribute.Value=…`."""
+    if not isinstance(value, dict) or (flat.key and value.keys() <= {flat.key, flat.value}):
+        return [value]
+    return [value[index] for index in sorted(value, key=_position)]
 
 
 def _position(index: str) -> int:

@@ -18,7 +18,7 @@ def is_for_sqs(scope: Scope) -> bool:
     for name, value in scope["headers"]:
         if name == b"x-amz-target":
             return bool(value.startswith(TARGET))
-        if name == b"content-type" and value.startswith(_FORM):
+        if name == b"content-type" and value[: len(_FORM)].lower() == _FORM:
             return path == "/" or is_queue_path(path)
     return False
 

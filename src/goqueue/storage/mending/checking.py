@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from goqueue.storage.checkpoint import Checkpoint
 from goqueue.storage.clean_stop import CleanStop
 from goqueue.storage.damage import Gap
-from goqueue.storage.data_directory import FORMAT_FILE, FolderFormat
+from goqueue.storage.data_directory import CLEAN_FILE, FORMAT_FILE, FolderFormat
 from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import DamagedFile, load
 from goqueue.storage.epochs import EpochsOfBatches, LeaderEpochs
@@ -26,6 +26,7 @@ from goqueue.storage.survey import nothing_of, survey
 
 # Only the offsets matter here; an index is not kept.
 _INDEX_INTERVAL_BYTES: Final = 1 << 30
+MAY_READ: Final = "see that this user may read it"
 _MOVE_AWAY: Final = "no broker made it; move it away"
 
 
@@ -67,11 +68,18 @@ def stray_folders(disk: Disk, strays: Path) -> list[Path]:
     return [path for path in paths if path.is_dir() and not path.is_symlink()]
 
 
-def check_format(disk: Disk, path: Path) -> Iterator[DamagedSmallFile]:
+def check_top_files(disk: Disk, path: Path) -> Iterator[DamagedSmallFile]:
+    """The format, and where every log ended when the broker stopped."""
     try:
         load(disk, path / FORMAT_FILE, FolderFormat)
     except DamagedFile as error:
         yield DamagedSmallFile(path / FORMAT_FILE, str(error), "restore it from a copy")
+    try:
+        load(disk, path / CLEAN_FILE, CleanStop)
+    except DamagedFile as error:
+        yield DamagedSmallFile(
+            path / CLEAN_FILE, str(error), "the next start verifies every log as after a crash"
+        )
 
 
 def check_strays(disk: Disk, strays: Path) -> Iterator[DamagedSmallFile]:
@@ -92,17 +100,17 @@ def check_folder(
     if not folder.is_dir():
         yield DamagedSmallFile(folder, "it is no folder", _MOVE_AWAY)
         return
-    for name in sorted(disk.listdir(folder)):
-        if not (folder / name).is_file():
-            yield DamagedSmallFile(folder / name, "it is no file", _MOVE_AWAY)
     try:
+        for name in sorted(disk.listdir(folder)):
+            if not (folder / name).is_file():
+                yield DamagedSmallFile(folder / name, "it is no file", _MOVE_AWAY)
         yield from _check_files(disk, folder, stop)
     except OSError as error:
         yield _unreadable(folder, error)
 
 
 def _unreadable(path: Path, error: OSError) -> DamagedSmallFile:
-    return DamagedSmallFile(path, f"it cannot be read: {error}", "see that this user may read it")
+    return DamagedSmallFile(path, f"it cannot be read: {error}", MAY_READ)
 
 
 def _check_files(

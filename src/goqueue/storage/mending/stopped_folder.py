@@ -47,12 +47,19 @@ def stopped_folder(disk: Disk, path: Path) -> Iterator[StoppedFolder]:
                 f"data directory {path} is in use by a broker; stop it first"
             ) from None
         try:
-            last_stop = load(disk, path / CLEAN_FILE, CleanStop)
-        except (DamagedFile, OSError):
-            last_stop = None
-        try:
             yield StoppedFolder(
-                path / LOGS_FOLDER, path / METADATA_FOLDER, path / STRAYS_FOLDER, last_stop
+                path / LOGS_FOLDER,
+                path / METADATA_FOLDER,
+                path / STRAYS_FOLDER,
+                _last_stop(disk, path),
             )
         except OSError as error:
             raise DataDirectoryError(f"data directory {path} cannot be used: {error}") from error
+
+
+def _last_stop(disk: Disk, path: Path) -> CleanStop | None:
+    """One that this user may not read is no crash: logs that lost their end would look whole."""
+    try:
+        return load(disk, path / CLEAN_FILE, CleanStop)
+    except DamagedFile:
+        return None

@@ -35,6 +35,14 @@ def test_members_are_ordered_by_number_not_as_text() -> None:
     assert unflattened("ReceiveMessage", form) == {"AttributeNames": ["n1", "n2", "n9", "n10"]}
 
 
+def test_a_single_member_needs_no_number() -> None:
+    """As requests that are written by hand have it; it was passed over in silence."""
+    assert unflattened("ReceiveMessage", "AttributeName=All") == {"AttributeNames": ["All"]}
+    assert unflattened("SetQueueAttributes", "Attribute.Value=5&Attribute.Name=DelaySeconds") == {
+        "Attributes": {"DelaySeconds": "5"}
+    }
+
+
 def test_entries_with_attributes_inside() -> None:
     entry = "SendMessageBatchRequestEntry.1."
     attribute = f"{entry}MessageAttribute.1."
@@ -60,6 +68,12 @@ def test_entries_with_attributes_inside() -> None:
         ("Attribute.1.Name=a", ErrorKind.MISSING_PARAMETER),
         ("Attribute.1.Name.x=a&Attribute.1.Value=b", ErrorKind.MALFORMED),
         ("Attribute=1&Attribute.1.Name=a", ErrorKind.MALFORMED),
+        ("Attribute=1", ErrorKind.MISSING_PARAMETER),
+        ("Attribute.Name=a", ErrorKind.MISSING_PARAMETER),
+        (
+            "Attribute.Name=a&Attribute.Value=b&Attribute.1.Name=c&Attribute.1.Value=d",
+            ErrorKind.MALFORMED,
+        ),
         ("a=%ff", ErrorKind.MALFORMED),
         ("&".join(f"a{n}=1" for n in range(1_001)), ErrorKind.MALFORMED),
     ],
