@@ -152,8 +152,11 @@ class Replicas:
     async def fetch(self, follower: int, max_bytes: int = FETCH_BYTES) -> Step | None:
         """One question of a follower to its leader, and what it makes of the answer."""
         hosted = self[follower]
-        if hosted.question() is None:
-            await hosted.flushes.ended()
+        # What was appended while one flush ran waits for the next.
+        for _ in range(20):
+            if hosted.question() is None and hosted.following is not None:
+                await hosted.flushes.ended()
+                await asyncio.sleep(0.001)
         question = hosted.question()
         if question is None:
             return None

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from goqueue.client.errors import BrokerUnreachable
+from goqueue.client.flexible_fields import read_varint, skip_tags
 
 _HEAD: Final = struct.Struct(">i")
 _TOP: Final = struct.Struct(">ihi")
@@ -16,8 +17,6 @@ _PARTITION: Final = struct.Struct(">ihqqq")
 _ABORTED: Final = struct.Struct(">qq")
 _TOPIC_ID_BYTES: Final = 16
 _PREFERRED_REPLICA_BYTES: Final = 4
-# A compact length has five bytes at most.
-_MAX_VARINT_SHIFT: Final = 28
 
 
 class FetchAnswer(NamedTuple):
@@ -42,45 +41,23 @@ def _read(frame: memoryview, correlation_id: int) -> FetchAnswer:
     (answered,) = _HEAD.unpack_from(frame, 0)
     if answered != correlation_id:
         raise ValueError("answered out of order")
-    position = _skip_tags(frame, _HEAD.size)
+    position = skip_tags(frame, _HEAD.size)
     _, code, _ = _TOP.unpack_from(frame, position)
-    topics, position = _varint(frame, position + _TOP.size)
+    topics, position = read_varint(frame, position + _TOP.size)
     if code or topics < 2:
         return FetchAnswer(ErrorCode(code), -1, [], frame[:0])
-    partitions, position = _varint(frame, position + _TOPIC_ID_BYTES)
+    partitions, position = read_varint(frame, position + _TOPIC_ID_BYTES)
     if partitions < 2:
         return FetchAnswer(ErrorCode.none, -1, [], frame[:0])
     _, code, high_watermark, _, _ = _PARTITION.unpack_from(frame, position)
-    count, position = _varint(frame, position + _PARTITION.size)
+    count, position = read_varint(frame, position + _PARTITION.size)
     aborted = []
     for _ in range(count - 1):
         producer_id, first_offset = _ABORTED.unpack_from(frame, position)
         aborted.append((first_offset, producer_id))
-        position = _skip_tags(frame, position + _ABORTED.size)
-    length, position = _varint(frame, position + _PREFERRED_REPLICA_BYTES)
+        position = skip_tags(frame, position + _ABORTED.size)
+    length, position = read_varint(frame, position + _PREFERRED_REPLICA_BYTES)
     end = position + max(length - 1, 0)
     if end > len(frame):
         raise ValueError("records go beyond the answer")
     return FetchAnswer(ErrorCode(code), high_watermark, aborted, frame[position:end])
-
-
-def _varint(frame: memoryview, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = frame[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-        if shift > _MAX_VARINT_SHIFT:
-            raise ValueError("a length of more than five bytes")
-
-
-def _skip_tags(frame: memoryview, position: int) -> int:
-    count, position = _varint(frame, position)
-    for _ in range(count):
-        _, position = _varint(frame, position)
-        size, position = _varint(frame, position)
-        position += size
-    return position

@@ -6,10 +6,11 @@ https://kafka.apache.org/protocol#The_Messages_Fetch
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from goqueue.client.errors import BrokerUnreachable
+from goqueue.client.flexible_fields import read_tags, read_varint, skip_tags
 
 _VERSION: Final = 17
 _HEADER: Final = struct.Struct(">hhih")
@@ -28,8 +29,6 @@ _PREFERRED_REPLICA_BYTES: Final = 4
 _DIVERGING_TAG: Final = 0
 _DIVERGING: Final = struct.Struct(">iq")
 _TOPIC_ID_BYTES: Final = 16
-# A compact length has five bytes at most.
-_MAX_VARINT_SHIFT: Final = 28
 
 # A topic's id, as bytes, and an index.
 ReplicaKey = tuple[bytes, int]
@@ -144,67 +143,37 @@ def _read(frame: memoryview, correlation_id: int) -> ReplicaAnswer:
     (answered,) = _LENGTH.unpack_from(frame, 0)
     if answered != correlation_id:
         raise ValueError("answered out of order")
-    position = _skip_tags(frame, _LENGTH.size)
+    position = skip_tags(frame, _LENGTH.size)
     _, error, session_id = _ANSWER_TOP.unpack_from(frame, position)
-    count, position = _varint(frame, position + _ANSWER_TOP.size)
+    count, position = read_varint(frame, position + _ANSWER_TOP.size)
     parts: list[AnsweredPart] = []
     for _ in range(count - 1):
         topic_id = bytes(frame[position : position + _TOPIC_ID_BYTES])
-        part_count, position = _varint(frame, position + _TOPIC_ID_BYTES)
+        part_count, position = read_varint(frame, position + _TOPIC_ID_BYTES)
         for _ in range(part_count - 1):
             part, position = _read_part(frame, position, topic_id)
             parts.append(part)
-        position = _skip_tags(frame, position)
-    if _skip_tags(frame, position) != len(frame):
+        position = skip_tags(frame, position)
+    if skip_tags(frame, position) != len(frame):
         raise ValueError("the answer has another length than its parts")
     return ReplicaAnswer(error, session_id, parts)
 
 
 def _read_part(frame: memoryview, position: int, topic_id: bytes) -> tuple[AnsweredPart, int]:
     index, error, high_watermark, _, log_start = _ANSWERED.unpack_from(frame, position)
-    aborted, position = _varint(frame, position + _ANSWERED.size)
+    aborted, position = read_varint(frame, position + _ANSWERED.size)
     for _ in range(aborted - 1):
-        position = _skip_tags(frame, position + _ABORTED_BYTES)
-    size, position = _varint(frame, position + _PREFERRED_REPLICA_BYTES)
+        position = skip_tags(frame, position + _ABORTED_BYTES)
+    size, position = read_varint(frame, position + _PREFERRED_REPLICA_BYTES)
     end = position + max(size - 1, 0)
     if end > len(frame):
         raise ValueError("records go beyond the answer")
     records = frame[position:end]
     diverging: tuple[int, int] | None = None
-    for tag, start, next_tag in _tags(frame, end):
+    for tag, start, next_tag in read_tags(frame, end):
         position = next_tag
         if tag == _DIVERGING_TAG:
             epoch, end_offset = _DIVERGING.unpack_from(frame, start)
             diverging = (epoch, end_offset)
     part = AnsweredPart((topic_id, index), error, high_watermark, log_start, diverging, records)
     return part, position
-
-
-def _tags(frame: memoryview, position: int) -> Iterator[tuple[int, int, int]]:
-    """Tag, where its bytes start, and where the next begins; first one that stands for none."""
-    count, position = _varint(frame, position)
-    yield -1, position, position
-    for _ in range(count):
-        tag, position = _varint(frame, position)
-        size, position = _varint(frame, position)
-        yield tag, position, position + size
-        position += size
-
-
-def _skip_tags(frame: memoryview, position: int) -> int:
-    for _, _, end in _tags(frame, position):
-        position = end
-    return position
-
-
-def _varint(frame: memoryview, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = frame[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-        if shift > _MAX_VARINT_SHIFT:
-            raise ValueError("a length of more than five bytes")

@@ -211,8 +211,11 @@ class Controller:
         """Brokers whose logs are in doubt tell where they end; the next look decides."""
         told: dict[TopicPartition, dict[Member, LogEnd]] = {}
         for question in questions:
-            view = self._follower.image.topics[question.partition.topic]
-            leader_epoch = view.partitions[question.partition.partition].leader_epoch
+            topic = self._follower.image.topics.get(question.partition.topic)
+            if topic is None:
+                # It was deleted while others were asked for.
+                continue
+            leader_epoch = topic.partitions[question.partition.partition].leader_epoch
             ends = await told_log_ends(self._store, question.partition, leader_epoch)
             if all(member in ends for member in question.members):
                 told[question.partition] = ends
@@ -276,12 +279,17 @@ class Controller:
             return
         self._are_settings_due = False
         topics, commits = tuple(self._follower.image.topics.values()), self._commits
-        changes = await asyncio.to_thread(
-            lambda: [change for topic in topics for change in settled(topic, commits(topic))]
-        )
-        if changes:
-            logger.info("%d partitions follow settings of their topics", len(changes))
-            self._are_settings_due = bool(await Acting(self._store, self._held).change(changes))
+        refused: set[TopicPartition] | None = None
+        try:
+            changes = await asyncio.to_thread(
+                lambda: [change for topic in topics for change in settled(topic, commits(topic))]
+            )
+            if changes:
+                logger.info("%d partitions follow settings of their topics", len(changes))
+            refused = await Acting(self._store, self._held).change(changes)
+        finally:
+            # Also if the store was away. They may have become due again meanwhile.
+            self._are_settings_due |= refused is None or bool(refused)
 
     def _note_problem(self, error: Exception) -> None:
         if str(error) != self._noted_problem:

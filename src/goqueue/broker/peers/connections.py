@@ -105,7 +105,8 @@ class Peers:
             # Its next answer may be the one that nobody waited for.
             connection.drop()
             raise
-        if self._is_closed:
+        if self._is_closed or self._idle.get(address) is not idle:
+            # The broker has another address by now: nobody would use this connection again.
             connection.drop()
         else:
             idle.append(connection)
