@@ -1,9 +1,13 @@
-"""`goqueue cluster` against a real server process that is a node of one."""
+"""`goqueue cluster` against real server processes: a node of one, and a cluster of two."""
 
 import os
+import time
+from collections.abc import Callable
 
 import pytest
 
+from goqueue.testing import GoQueueCluster
+from tests.busy_machine import stretched
 from tests.interop.test_cli import Cli
 
 
@@ -44,3 +48,56 @@ def test_a_node_of_one_says_that_it_is_one(cli: Cli, command: tuple[str, ...]) -
     error = cli("cluster", *command, code=1).stderr.decode()
     assert "a node of one" in error
     assert error.count("\n") == 1
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + stretched(60)
+    while not is_so():
+        assert time.monotonic() < deadline, "it does not come about"
+        time.sleep(0.2)
+
+
+def test_a_broker_stops_comes_back_and_leaves() -> None:
+    settings = {
+        "default.replication.factor": "2",
+        "topic.min.insync.replicas": "1",
+        "auto.leader.rebalance.enable": "false",
+    }
+    options = [word for name, text in settings.items() for word in ("--set", f"{name}={text}")]
+    with GoQueueCluster(*options, brokers=2) as cluster:
+        cli = Cli({**os.environ, "GOQUEUE_BOOTSTRAP": cluster.server(2).bootstrap_servers})
+
+        def health() -> str:
+            status = cli.json("cluster", "status")
+            assert isinstance(status, dict)
+            return str(status["status"])
+
+        def leaders() -> list[object]:
+            return [row["leader"] for row in rows_of(cli, "cluster", "partitions", "-t", "orders")]
+
+        cli("topics", "create", "orders", "-p", "2")
+        assert leaders() == [1, 2]
+        assert b"2 of 2 nodes are alive" in cli("cluster", "status", "--check").stdout
+        assert b"stop it first" in cli("cluster", "leave", "1", "--yes", code=1).stderr
+
+        cluster.stop(1)
+        wait_until(lambda: health() == "degraded")
+        assert b"nodes that are down: 1" in cli("cluster", "status", "--check", code=1).stdout
+        behind = rows_of(cli, "cluster", "partitions", "--problem", "under-replicated")
+        assert [(row["topic"], row["leader"], row["isr"]) for row in behind] == [
+            ("orders", 2, [2]),
+            ("orders", 2, [2]),
+        ]
+
+        cluster.restart(1)
+        wait_until(lambda: health() == "healthy")
+        assert leaders() == [2, 2]
+        elected = cli("cluster", "elect", "--topic", "orders").stdout
+        assert elected == b"1 partitions have another leader now\n"
+        wait_until(lambda: leaders() == [1, 2])
+
+        cluster.stop(1)
+        wait_until(lambda: health() == "degraded")
+        assert b"no node 7" in cli("cluster", "leave", "7", "--yes", code=1).stderr
+        assert b"not part of the cluster" in cli("cluster", "leave", "1", "--yes").stdout
+        assert [node["nodeId"] for node in rows_of(cli, "cluster", "nodes")] == [2]

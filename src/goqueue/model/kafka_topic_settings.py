@@ -78,5 +78,6 @@ class KafkaTopicSettings:
     )
     unclean_leader_election_enable: bool = setting(
         False,
-        doc="Of no effect: partitions have one replica.",
+        doc="Of no effect: leaders that may lack messages are elected by hand, with `goqueue "
+        "cluster elect --unclean`.",
     )
