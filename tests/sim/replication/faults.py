@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 from goqueue.metadata.store import Compare, Put
 from goqueue.model.names import NodeId
 from goqueue.state.membership.identity import stopped
-from goqueue.state.replication.in_sync import with_min_in_sync
-from tests.sim.replication.broker import CONTROLLER, Broker, node_key, partition_key
+from goqueue.state.replication.in_sync import can_resign, resigned, with_min_in_sync
+from tests.sim.replication.broker import CONTROLLER, Broker, broker_key, node_key, partition_key
 from tests.sim.replication.disk import SimLog
 
 if TYPE_CHECKING:
@@ -157,6 +157,21 @@ def change_minimum(world: "World") -> None:
         Compare.unchanged(key, stored.revision),
     ]
     world.transact(broker, compares, [Put(key, state)])  # type: ignore[arg-type]
+
+
+def resign(world: "World") -> None:
+    """A leader cannot use its disk, and gives its partition up."""
+    broker = world.brokers.get(world.state().leader)
+    for replica in broker.replicas if broker is not None else ():
+        leading = replica.leading
+        if leading is not None and broker is not None and can_resign(leading.state, broker.me):
+            key = partition_key(replica.index)
+            compares = [
+                Compare.unchanged(key, leading.revision),
+                Compare.unchanged(broker_key(broker.node), broker.epoch),
+            ]
+            state = resigned(leading.state, broker.me)
+            world.transact(broker, compares, [Put(key, state)])  # type: ignore[arg-type]
 
 
 def _victim(world: "World") -> NodeId:

@@ -9,6 +9,7 @@ from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.replication.fetcher import Address, Fetcher, FetchLimits
 from goqueue.broker.replication.proposals import Proposals
 from goqueue.broker.replication.racks import Racks
+from goqueue.broker.replication.resigning import Resigning
 from goqueue.broker.replication.roles import Roles
 from goqueue.broker.replication.throttling import Throttles
 from goqueue.metadata.store import MetadataStore
@@ -48,6 +49,7 @@ class Replication:
         # How often this broker began to lead a partition.
         self.elections = 0
         self._roles = Roles(hosted, image, me, clock_ms=clock_ms)
+        self._resigning = Resigning(store, hosted, image, me)
         self.proposals = Proposals(
             store,
             self._led,
@@ -61,6 +63,7 @@ class Replication:
         self._hosted.role_listeners.append(self._role_changed)
         self._roles.start()
         self.proposals.start()
+        self._resigning.start()
 
     async def prepare(self, changes: ImageChanges, image: MetadataImage) -> None:
         """Before an image is seen, and after the logs of new partitions were opened."""
@@ -95,6 +98,7 @@ class Replication:
     async def close(self) -> None:
         """Nothing is copied and proposed any more; whoever fetches from here is still served."""
         await self._roles.close()
+        await self._resigning.close()
         await self.proposals.close()
         if self._role_changed in self._hosted.role_listeners:
             self._hosted.role_listeners.remove(self._role_changed)

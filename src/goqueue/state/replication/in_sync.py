@@ -97,6 +97,23 @@ def leaderless(state: PartitionState, present: Mapping[NodeId, int]) -> Partitio
     )
 
 
+def can_resign(state: PartitionState, leader: Member) -> bool:
+    """Whether it leads, and another one in sync can."""
+    return (
+        state.leader == leader.node
+        and leader in state.in_sync
+        and any(member.node != leader.node for member in state.in_sync)
+    )
+
+
+def resigned(state: PartitionState, leader: Member) -> PartitionState:
+    """The leader ends its own leadership, for it cannot use its log: what is in that counts for
+    nothing until it was copied again. Its word ends with the epoch."""
+    return msgspec.structs.replace(
+        forgotten(state, leader.node), leader=NO_LEADER, leader_epoch=state.leader_epoch + 1
+    )
+
+
 def _settled(
     state: PartitionState, in_sync: tuple[Member, ...], eligible: tuple[Member, ...]
 ) -> PartitionState:

@@ -1,5 +1,8 @@
 """Three brokers in one process: what is acknowledged is on all of them, and outlives each."""
 
+import asyncio
+
+from goqueue.broker.replication.resigning import LOOK_S
 from tests.callers import ANYONE
 from tests.unit.broker.replication.nodes import TOPIC, Nodes, with_nodes
 
@@ -129,3 +132,21 @@ async def test_a_deleted_topic_is_not_followed_any_more(nodes: Nodes) -> None:
     await nodes.until_in_sync(1, 2, 3)
     assert await one.produce(b"anew") == 0
     assert await one.read_all() == [b"anew"]
+
+
+@with_nodes
+async def test_a_leader_whose_disk_failed_lets_another_lead(nodes: Nodes) -> None:
+    one, two, _ = await nodes.start(1, 2, 3)
+    await nodes.make_topic()
+    await one.produce(b"kept")
+    one.replica().give_up("its disk is full")
+    await nodes.until(lambda: two.leads())
+    await two.produce(b"more")
+    assert await two.read_all() == [b"kept", b"more"]
+    assert set(two.view().isr) == {2, 3}
+    # Nobody else has this one: there is nobody to give it up to.
+    await nodes.die(3)
+    await nodes.until(lambda: set(two.view().isr) == {2})
+    two.replica().give_up("its disk is full, too")
+    await asyncio.sleep(3 * LOOK_S)
+    assert two.view().leader == 2

@@ -1,0 +1,93 @@
+"""Gives up partitions that this broker leads and cannot work with: others have them as well.
+
+A leader whose disk failed or is full serves nobody, and holds the place of others who could. It
+leaves the in-sync set and ends its own leadership, in one write; then the controller elects one of
+the others. Where there are none, it stays: the disk may come back.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from goqueue.broker.partitions.hosting import HostedPartitions
+from goqueue.metadata.store import Compare, MetadataStore, Put
+from goqueue.model.errors import GoQueueError
+from goqueue.model.names import TopicPartition
+from goqueue.model.replication import Member
+from goqueue.model.topics import PartitionView
+from goqueue.state import metadata_keys as keys
+from goqueue.state.metadata_image import MetadataImage
+from goqueue.state.replication.in_sync import can_resign, resigned
+
+logger = logging.getLogger(__name__)
+
+# How long clients meet a leader that cannot serve them, at most; a look costs next to nothing.
+LOOK_S: Final = 0.5
+# etcd takes 128 comparisons in a transaction.
+TOGETHER_MAX: Final = 100
+
+
+class _Given(NamedTuple):
+    name: TopicPartition
+    view: PartitionView
+
+
+class Resigning:
+    def __init__(
+        self,
+        store: MetadataStore,
+        hosted: HostedPartitions,
+        image: Callable[[], MetadataImage],
+        me: Callable[[], Member | None],
+    ) -> None:
+        self._store = store
+        self._hosted = hosted
+        self._image = image
+        self._me = me
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="leaders that resign")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            me = self._me()
+            if me is None:
+                continue
+            given = list(self._to_give_up(me))
+            try:
+                for begin in range(0, len(given), TOGETHER_MAX):
+                    await self._give_up(given[begin : begin + TOGETHER_MAX], me)
+            except GoQueueError as error:
+                logger.warning("partitions are not given up: %s", error)
+
+    def _to_give_up(self, me: Member) -> Iterator[_Given]:
+        topics = self._image().topics
+        for name in self._hosted.offline:
+            topic = topics.get(name.topic)
+            if topic is not None and name.partition < len(topic.partitions):
+                view = topic.partitions[name.partition]
+                if can_resign(view.state, me):
+                    yield _Given(name, view)
+
+    async def _give_up(self, given: Sequence[_Given], me: Member) -> None:
+        compares = [Compare.unchanged(keys.broker_key(me.node), me.broker_epoch)]
+        puts = []
+        for name, view in given:
+            entry = keys.partition_entry(*name, resigned(view.state, me))
+            compares.append(Compare.unchanged(entry.key, view.revision))
+            puts.append(Put(*entry))
+        if (await self._store.transact(compares, puts)).succeeded:
+            logger.warning("%d partitions are given up, such as %s", len(given), given[0].name)
+        elif len(given) > 1:
+            # One of them changed meanwhile: the others need not wait for it.
+            half = len(given) // 2
+            await self._give_up(given[:half], me)
+            await self._give_up(given[half:], me)
