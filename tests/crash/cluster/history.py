@@ -40,6 +40,7 @@ class History:
         self.violations: list[str] = []
         self.acknowledged: dict[Place, Log] = {}
         self.transactions: list[Transaction] = []
+        self._somewhere: dict[Place, list[bytes]] = {}
         self._sent: dict[Place, list[bytes]] = {}
         self._seen: dict[Place, Log] = {}
         self._group: dict[Place, int] = {}
@@ -47,7 +48,8 @@ class History:
 
     @property
     def count(self) -> int:
-        return sum(map(len, self.acknowledged.values()))
+        told = (*self.acknowledged.values(), *self._somewhere.values())
+        return sum(map(len, told))
 
     # --- what clients do ------------------------------------------------------------------
 
@@ -55,8 +57,12 @@ class History:
         """By the one producer of the partition, in this order."""
         self._sent.setdefault(place, []).append(value)
 
-    def was_acknowledged(self, place: Place, offset: int, value: bytes) -> None:
+    def was_acknowledged(self, place: Place, offset: int | None, value: bytes) -> None:
+        """None: as a repetition of what is stored already, at an offset that nobody told."""
         with self._lock:
+            if offset is None:
+                self._somewhere.setdefault(place, []).append(value)
+                return
             self._note(self.acknowledged.setdefault(place, {}), place, offset, value)
 
     def was_read(self, place: Place, offset: int, value: bytes) -> None:
@@ -101,7 +107,12 @@ class History:
         return found
 
     def _lost(self, place: Place, log: Log) -> list[str]:
+        stored = set(log.values())
         return [
+            f"{place}: {value!r} was acknowledged as stored before, and is not"
+            for value in self._somewhere.get(place, ())
+            if value not in stored
+        ] + [
             f"{place}: {value!r} was acknowledged at {offset}, where there is {log.get(offset)!r}"
             for offset, value in self.acknowledged.get(place, {}).items()
             if log.get(offset) != value

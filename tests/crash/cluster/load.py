@@ -116,7 +116,9 @@ class Writer(Client):
         self.gaps.append((now, now - self.last_answers[partition]))
         self.last_answers[partition] = now
         place = (LOG, partition)
-        self._history.was_acknowledged(place, message.offset() or 0, message.value() or b"")
+        offset = message.offset()
+        told = offset if offset is not None and offset >= 0 else None
+        self._history.was_acknowledged(place, told, message.value() or b"")
 
     def longest_gap_s(self, since: float) -> float:
         """The longest time without an answer for a partition that reached beyond `since`."""

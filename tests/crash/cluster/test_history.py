@@ -62,6 +62,11 @@ def skipped(history: History) -> None:
     history._seen[HERE].pop(1)
 
 
+def lost_somewhere(history: History) -> None:
+    history.was_acknowledged(HERE, None, b"a")
+    history.was_acknowledged(HERE, None, b"gone")
+
+
 def two_values(history: History) -> None:
     history.was_read(HERE, 1, b"x")
 
@@ -73,6 +78,7 @@ def two_values(history: History) -> None:
         (torn, "transaction that is unknown has 2 of 3"),
         (stepped_back, "stepped back from 4 to 3"),
         (skipped, "never saw [1]"),
+        (lost_somewhere, "b'gone' was acknowledged as stored before"),
         (two_values, "offset 1 is b'b' and b'x'"),
     ],
 )
