@@ -37,7 +37,11 @@ async def _begin(store: MetadataStore, directory: DataDirectory) -> KeyValue:
             "empty; give the right address, restore etcd from a backup, or make the folder of a "
             "single node the first of a new cluster with `goqueue cluster adopt`"
         )
-    if (await store.get_prefix(keys.ROOT_PREFIX)).kvs:
+    # In one read: of brokers that start at once, another may have begun it meanwhile.
+    stored = {each.key: each for each in (await store.get_prefix(keys.ROOT_PREFIX)).kvs}
+    if keys.CLUSTER_ID_KEY in stored:
+        return stored[keys.CLUSTER_ID_KEY]
+    if stored:
         raise DataDirectoryError(
             f"the metadata store has keys but no {keys.CLUSTER_ID_KEY}: it is not one of GoQueue, "
             "or a part of it was deleted; restore it from a backup, or give another name behind "

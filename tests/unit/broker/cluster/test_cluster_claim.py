@@ -10,6 +10,7 @@ import pytest
 from goqueue.broker.membership.cluster_claim import FEATURE_LEVEL, claim_cluster
 from goqueue.broker.membership.identity_file import IdentityFile
 from goqueue.metadata.local import LocalStore
+from goqueue.metadata.store import Read
 from goqueue.model.errors import DataDirectoryError
 from goqueue.model.names import NodeId
 from goqueue.state import metadata_keys as keys
@@ -111,5 +112,27 @@ def test_a_cluster_of_a_later_release_is_not_joined(tmp_path: Path) -> None:
         await store.put(*keys.feature_level_entry(FEATURE_LEVEL + 1))
         with pytest.raises(DataDirectoryError, match="feature level"):
             await claim_cluster(store, directory)
+
+    run(tmp_path, scenario)
+
+
+def test_of_brokers_that_begin_at_once_one_names_the_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one does so between two reads of the first."""
+
+    async def scenario(store: LocalStore, directory: DataDirectory) -> None:
+        read_all = store.get_prefix
+        other = DataDirectory.open(tmp_path / "other")
+
+        async def after_the_other(prefix: str) -> Read:
+            monkeypatch.undo()
+            await claim_cluster(store, other)
+            return await read_all(prefix)
+
+        monkeypatch.setattr(store, "get_prefix", after_the_other)
+        await claim_cluster(store, directory)
+        assert directory.cluster_id == other.cluster_id == await cluster_id_in(store)
+        other.close(None)
 
     run(tmp_path, scenario)
