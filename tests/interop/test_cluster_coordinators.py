@@ -108,6 +108,7 @@ def read_all(cluster: GoQueueCluster, topic: str, count: int) -> list[bytes | No
     return found
 
 
+@pytest.mark.slow
 def test_a_copy_in_transactions_is_exact_while_coordinators_are_killed(
     cluster: GoQueueCluster,
 ) -> None:

@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.crash.cluster.rounds import Rounds
 
 FAULTS = 4
 SEED = 1
 
 
+@pytest.mark.slow
 def test_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
     rounds = Rounds(tmp_path, SEED)
     try:
