@@ -89,9 +89,10 @@ class MetadataFollower:
         future: asyncio.Future[None] = loop.create_future()
         self._waiting.append((revision, future))
         reading = loop.call_later(READ_AFTER_S, self._read_now)
+        # Not `asyncio.timeout`: a request's first steps run outside of a task.
+        giving_up = loop.call_later(APPLIED_MAX_S, _give_up, future)
         try:
-            async with asyncio.timeout(APPLIED_MAX_S):
-                await future
+            await future
         except TimeoutError:
             reason = self._store.unavailable_reason or "it is behind"
             raise MetadataUnavailable(
@@ -100,8 +101,8 @@ class MetadataFollower:
             ) from None
         finally:
             reading.cancel()
-            if not future.done() or future.cancelled():
-                self._waiting = [entry for entry in self._waiting if entry[1] is not future]
+            giving_up.cancel()
+            self._waiting = [entry for entry in self._waiting if entry[1] is not future]
 
     def _read_now(self) -> None:
         """The revision that somebody waits for may be another cluster's in the same store: then
@@ -257,3 +258,8 @@ class MetadataFollower:
             if not future.done():
                 future.set_exception(error)
         self._waiting.clear()
+
+
+def _give_up(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_exception(TimeoutError())
