@@ -8,10 +8,13 @@ from typing import Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.client.errors import BrokerUnreachable
-from goqueue.client.flexible_fields import read_varint, skip_tags
+from goqueue.client.flexible_fields import (
+    after_head,
+    read_varint,
+    reading_fetch_answer,
+    skip_tags,
+)
 
-_HEAD: Final = struct.Struct(">i")
 _TOP: Final = struct.Struct(">ihi")
 _PARTITION: Final = struct.Struct(">ihqqq")
 _ABORTED: Final = struct.Struct(">qq")
@@ -29,19 +32,12 @@ class FetchAnswer(NamedTuple):
 
 def read_fetch_answer(frame: memoryview, correlation_id: int, address: str) -> FetchAnswer:
     """The one partition that was asked for; a topic-level error stands for it."""
-    try:
+    with reading_fetch_answer(address):
         return _read(frame, correlation_id)
-    except (struct.error, IndexError, ValueError) as error:
-        raise BrokerUnreachable(
-            f"what listens at {address} answers a fetch in another language than Kafka's"
-        ) from error
 
 
 def _read(frame: memoryview, correlation_id: int) -> FetchAnswer:
-    (answered,) = _HEAD.unpack_from(frame, 0)
-    if answered != correlation_id:
-        raise ValueError("answered out of order")
-    position = skip_tags(frame, _HEAD.size)
+    position = after_head(frame, correlation_id)
     _, code, _ = _TOP.unpack_from(frame, position)
     topics, position = read_varint(frame, position + _TOP.size)
     if code or topics < 2:

@@ -9,8 +9,13 @@ import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from goqueue.client.errors import BrokerUnreachable
-from goqueue.client.flexible_fields import read_tags, read_varint, skip_tags
+from goqueue.client.flexible_fields import (
+    after_head,
+    read_tags,
+    read_varint,
+    reading_fetch_answer,
+    skip_tags,
+)
 
 _VERSION: Final = 17
 _HEADER: Final = struct.Struct(">hhih")
@@ -131,19 +136,12 @@ def _put_varint(out: bytearray, value: int) -> None:
 
 def read_replica_answer(frame: memoryview, correlation_id: int, address: str) -> ReplicaAnswer:
     """What a frame says, without its length; `BrokerUnreachable` if it is no answer to a fetch."""
-    try:
+    with reading_fetch_answer(address):
         return _read(frame, correlation_id)
-    except (struct.error, IndexError, ValueError) as error:
-        raise BrokerUnreachable(
-            f"what listens at {address} answers a fetch in another language than Kafka's"
-        ) from error
 
 
 def _read(frame: memoryview, correlation_id: int) -> ReplicaAnswer:
-    (answered,) = _LENGTH.unpack_from(frame, 0)
-    if answered != correlation_id:
-        raise ValueError("answered out of order")
-    position = skip_tags(frame, _LENGTH.size)
+    position = after_head(frame, correlation_id)
     _, error, session_id = _ANSWER_TOP.unpack_from(frame, position)
     count, position = read_varint(frame, position + _ANSWER_TOP.size)
     parts: list[AnsweredPart] = []
