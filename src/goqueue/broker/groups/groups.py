@@ -63,7 +63,6 @@ from goqueue.state.groups.settings import GroupOverrides, GroupSettings
 from goqueue.state.groups.topic_regex import InvalidRegex
 from goqueue.state.groups.topics import TopicInfo, Topics
 from goqueue.state.machine import Outcome, Ticket
-from goqueue.state.metadata_image import MetadataImage
 
 R = TypeVar("R")
 
@@ -128,7 +127,7 @@ class Groups:
             stats=self.rebalances,
             clock_ms=self._host.clock_ms,
         )
-        machine.on_topics_changed(self._topics_now())
+        machine.on_topics_changed(self.topics_now())
         machine.on_group_settings_changed(self.overrides())
         return machine
 
@@ -139,7 +138,7 @@ class Groups:
 
     def _catch_up(self, shard: StateShard[WatchedGroupMachine]) -> None:
         shard.machine.on_group_settings_changed(self.overrides())
-        shard.take(shard.machine.on_topics_changed(self._topics_now()))
+        shard.take(shard.machine.on_topics_changed(self.topics_now()))
 
     def _perform(self, index: int, effects: Sequence[object]) -> None:
         for effect in effects:
@@ -330,10 +329,10 @@ class Groups:
     def topics_changed(self) -> None:
         """Subscriptions may now mean other partitions."""
         for shard in self.state.loaded_shards():
-            shard.take(shard.machine.on_topics_changed(self._topics_now()))
+            shard.take(shard.machine.on_topics_changed(self.topics_now()))
         self._topics_changed.set()
 
-    def _topics_now(self) -> Topics:
+    def topics_now(self) -> Topics:
         """There may be thousands, of which one has changed: the others are taken over."""
         before, topics = self._topics
         views = self._host.image.topics
@@ -407,10 +406,6 @@ def _fenced(request: TxnOffsetCommit) -> OffsetCommitResult:
             for offset in request.offsets
         )
     )
-
-
-def topics_of(image: MetadataImage) -> Topics:
-    return Topics(map(_info, image.topics.values()))
 
 
 def _info(topic: TopicView) -> TopicInfo:

@@ -90,19 +90,27 @@ class MetadataFollower:
         self._waiting.append((revision, future))
         reading = loop.call_later(READ_AFTER_S, self._read_now)
         # Not `asyncio.timeout`: a request's first steps run outside of a task.
-        giving_up = loop.call_later(APPLIED_MAX_S, _give_up, future)
+        giving_up = loop.call_later(APPLIED_MAX_S, self._give_up, future)
         try:
             await future
-        except TimeoutError:
-            reason = self._store.unavailable_reason or "it is behind"
-            raise MetadataUnavailable(
-                f"the change is stored, but this broker has not seen it within "
-                f"{APPLIED_MAX_S:g} s: {reason}"
-            ) from None
         finally:
             reading.cancel()
             giving_up.cancel()
-            self._waiting = [entry for entry in self._waiting if entry[1] is not future]
+            if future.cancelled():
+                self._forget(future)
+
+    def _give_up(self, future: "asyncio.Future[None]") -> None:
+        if not future.done():
+            self._forget(future)
+            reason = self._store.unavailable_reason or "it is behind"
+            told = (
+                f"the change is stored, but this broker has not seen it within "
+                f"{APPLIED_MAX_S:g} s: {reason}"
+            )
+            future.set_exception(MetadataUnavailable(told))
+
+    def _forget(self, future: "asyncio.Future[None]") -> None:
+        self._waiting = [entry for entry in self._waiting if entry[1] is not future]
 
     def _read_now(self) -> None:
         """The revision that somebody waits for may be another cluster's in the same store: then
@@ -258,8 +266,3 @@ class MetadataFollower:
             if not future.done():
                 future.set_exception(error)
         self._waiting.clear()
-
-
-def _give_up(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_exception(TimeoutError())

@@ -8,7 +8,6 @@ import asyncio
 from contextlib import suppress
 from typing import Final
 
-from goqueue.broker.groups.groups import topics_of
 from goqueue.broker.hosted_clients.members.commits import Commits
 from goqueue.broker.hosted_clients.members.member import ClassicHostedMember
 from goqueue.broker.hosted_clients.members.register import MemberRegister
@@ -142,7 +141,7 @@ class ClassicMembership:
         is_leader = joined.leader == member.member_id
         counts, assignments = None, {}
         if is_leader:
-            topics = topics_of(self._broker.image)
+            topics = self._broker.groups.topics_now()
             counts = partition_counts(joined.members, topics)
             if not joined.skip_assignment:
                 assignments = assign(protocol, joined.members, topics)
