@@ -137,7 +137,10 @@ class Node:
         self.peers = Peers(self.node_id, lambda: self.image)
         self.led = LedPartitions(self.hosted, lambda: self.image)
         self.replica_serving = ReplicaServing(
-            self.led.find, fetch_max_bytes=config.fetch_max_bytes, clock_ms=clock_ms
+            self.led.find,
+            lambda: self.image,
+            fetch_max_bytes=config.fetch_max_bytes,
+            clock_ms=clock_ms,
         )
         self.replication: Replication | None = None
         if self.cluster is not None:

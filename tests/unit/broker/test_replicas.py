@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from goqueue.broker.partitions.compaction import Compactor
-from goqueue.broker.partitions.copied_batches import check_copied
+from goqueue.broker.partitions.copied_batches import Copied, check_copied
 from goqueue.model.batch import assign, iterate_batches
 from goqueue.model.batch_editing import covering
 from goqueue.model.errors import (
@@ -25,7 +25,7 @@ from goqueue.model.errors import (
 from goqueue.model.log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Isolation
 from goqueue.model.names import NO_LEADER, NodeId
 from goqueue.model.records import NewRecord, encode_records
-from goqueue.state.replication.following import Append, StartAt, Truncate
+from goqueue.state.replication.following import Append, Ignore, StartAt, Truncate
 from goqueue.storage.disk import Disk
 from goqueue.storage.snapshot_files import PRODUCERS
 from tests.replicas import (
@@ -76,6 +76,20 @@ async def test_what_all_in_sync_replicas_have_is_committed(tmp_path: Path) -> No
         await waiting
         assert [all_[node].high_watermark for node in range(3)] == [2, 2, 2]
         assert stored(all_[0]) == stored(all_[1]) == stored(all_[2])
+
+
+@in_loop
+async def test_what_the_leader_sends_twice_is_copied_once(tmp_path: Path) -> None:
+    async with replicas(tmp_path) as all_:
+        led = await all_.elect(0)
+        append(led, b"a", b"b")
+        question = all_[1].question()
+        assert question is not None
+        found = await led.look_as_replica(0, 1_000)
+        answer = Copied(found.data, led.high_watermark, led.log_start_offset)
+        assert isinstance(await all_[1].answered(question, answer), Append)
+        assert isinstance(await all_[1].answered(question, answer), Ignore)
+        assert stored(all_[1]) == stored(all_[0])
 
 
 @in_loop

@@ -1,7 +1,6 @@
 """Tells the controller where logs of this broker end that are in doubt (`log_ends.py`)."""
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -69,9 +68,15 @@ class LogEndTelling:
         while self._untold:
             for name in tuple(self._untold):
                 me = self._membership.me
-                if me is not None:
-                    with contextlib.suppress(GoQueueError):
-                        await self._tell(name, me)
+                if me is None:
+                    continue
+                try:
+                    await self._tell(name, me)
+                except GoQueueError as error:
+                    logger.debug("%s: its end is told later: %s", name, error)
+                except Exception:
+                    # The others must not wait for it.
+                    logger.exception("%s: its end cannot be told; tried again", name)
             await asyncio.sleep(_RETRY_S)
         self._task = None
 

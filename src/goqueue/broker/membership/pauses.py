@@ -74,7 +74,9 @@ class Pauses:
                     return await self._catch_up()
                 except GoQueueError as error:
                     logger.warning("not known yet who leads what: %s", error)
-                    await asyncio.sleep(_RETRY_S)
+                except Exception:
+                    logger.exception("not known yet who leads what; tried again")
+                await asyncio.sleep(_RETRY_S)
         finally:
             self._ticked_at_s = self._clock_s()
             self._catching_up = None

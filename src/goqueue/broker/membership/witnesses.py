@@ -95,7 +95,8 @@ class Witnesses:
                 if was_reached and not self._is_stopping(peer):
                     await self._testify(peer)
                 await asyncio.sleep(_RETRY_S)
-            except OSError:
+            except (OSError, UnicodeError):
+                # Not reached, or its host is no name that could be looked up.
                 await asyncio.sleep(_RETRY_S)
             else:
                 was_reached = True

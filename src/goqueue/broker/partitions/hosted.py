@@ -277,6 +277,9 @@ class HostedPartition(StoredPartition):
     async def _copy(self, following: Following, question: FetchQuestion, answer: Copied) -> Step:
         log = self.log
         end, known_watermark = log.log_end_offset, following.high_watermark
+        if not following.is_asking(question, log.epochs, end):
+            # A session answers a second request in flight with what it has just sent.
+            return Ignore()
         data, batches = check_copied(
             answer.data, end, last_epoch=log.epochs.latest, leader_epoch=following.leader_epoch
         )

@@ -74,7 +74,10 @@ class Roles:
             me = self._me()
             if me is not None and me == self._known_as:
                 names = [partition.name for partition in self._hosted]
-                await self._take_roles(names, self._image(), me, waits=True)
+                try:
+                    await self._take_roles(names, self._image(), me, waits=True)
+                except Exception:
+                    logger.exception("partitions cannot take their roles; tried again")
 
     async def _begin_anew(self, me: Member) -> None:
         """Nothing that was promised under an earlier registration counts any more."""

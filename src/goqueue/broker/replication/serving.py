@@ -19,13 +19,22 @@ from goqueue.model.errors import (
 from goqueue.model.log import EpochEnd, FetchedPart, FetchPart
 from goqueue.model.replication import Member
 from goqueue.model.rights import ActingCluster
+from goqueue.state.metadata_image import MetadataImage
 from goqueue.state.replication.following import NO_EPOCH
 from goqueue.state.replication.leading import FetchVerdict
 
 
 class ReplicaServing:
-    def __init__(self, find: Finder, *, fetch_max_bytes: int, clock_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        find: Finder,
+        image: Callable[[], MetadataImage],
+        *,
+        fetch_max_bytes: int,
+        clock_ms: Callable[[], int],
+    ) -> None:
         self._find = find
+        self._image = image
         self._fetch_max_bytes = fetch_max_bytes
         self._clock_ms = clock_ms
         # Told where a follower that is not in sync has fetched; a node of one has none.
@@ -50,6 +59,7 @@ class ReplicaServing:
             ready,
             wanted,
             follower,
+            is_registered=self._is_registered(follower),
             max_bytes=min(max_bytes, self._fetch_max_bytes),
             looks_at_all=looks_at_all,
             clock_ms=self._clock_ms,
@@ -57,6 +67,17 @@ class ReplicaServing:
             throttles=self.throttles,
         )
         return await fetching.run(max_wait_ms=max_wait_ms, min_bytes=min_bytes)
+
+    def _is_registered(self, follower: Member) -> bool:
+        """What a follower asks for counts as what it has: under its own name and epoch only.
+
+        Epochs are revisions of the metadata: a later one than is known here is known here soon.
+        """
+        image = self._image()
+        registered = image.brokers.get(follower.node)
+        if registered is None:
+            return follower.broker_epoch <= image.revision
+        return follower.broker_epoch == registered.epoch
 
 
 class _ReplicaFetch(ReadyFetch):
@@ -69,6 +90,7 @@ class _ReplicaFetch(ReadyFetch):
         wanted: Mapping[Hashable, FetchPart],
         follower: Member,
         *,
+        is_registered: bool,
         max_bytes: int,
         looks_at_all: bool,
         clock_ms: Callable[[], int],
@@ -78,6 +100,7 @@ class _ReplicaFetch(ReadyFetch):
         super().__init__(ready, wanted, max_bytes=max_bytes, looks_at_all=looks_at_all)
         self._find = find
         self._follower = follower
+        self._is_registered = is_registered
         self._clock_ms = clock_ms
         self._caught_up = caught_up
         self._throttles = throttles
@@ -125,6 +148,10 @@ class _ReplicaFetch(ReadyFetch):
 
     def _note(self, partition: Partition, offset: int) -> None:
         follower, leading = self._follower, partition.leading
+        if not self._is_registered:
+            raise StaleBrokerEpoch(
+                f"broker {follower.node} is not registered under epoch {follower.broker_epoch}"
+            )
         match partition.fetched_by(follower, offset, self._clock_ms()):
             case FetchVerdict.STALE_BROKER:
                 raise StaleBrokerEpoch(

@@ -117,12 +117,18 @@ class Following:
         """Ask for the durable end: the leader takes it as a promise."""
         return FetchQuestion(self.leader_epoch, self.broker_epoch, durable_end, history.latest)
 
+    def is_asking(self, question: FetchQuestion, history: History, log_end: int) -> bool:
+        """Whether the question would still be asked.
+
+        The last epoch and the end stand for the whole log: a late answer to a question that would
+        be another one today speaks of another log, also under the same leader.
+        """
+        return question == self.question(history, log_end)
+
     def answered(
         self, question: FetchQuestion, answer: FetchAnswer, history: History, log_end: int
     ) -> Step:
-        # The last epoch and the end stand for the whole log: a late answer to a question that
-        # would be another one today speaks of another log, also under the same leader.
-        if question != self.question(history, log_end):
+        if not self.is_asking(question, history, log_end):
             return Ignore()
         match answer:
             case Diverging(end):

@@ -2,7 +2,12 @@
 
 import asyncio
 
+from goqueue.broker.partitions.ready_list import ReadyList
 from goqueue.broker.replication.resigning import LOOK_S
+from goqueue.model.errors import StaleBrokerEpoch
+from goqueue.model.log import FetchedPart, FetchPart
+from goqueue.model.names import NodeId
+from goqueue.model.replication import Member
 from tests.callers import ANYONE
 from tests.unit.broker.replication.nodes import TOPIC, Nodes, with_nodes
 
@@ -150,3 +155,36 @@ async def test_a_leader_whose_disk_failed_lets_another_lead(nodes: Nodes) -> Non
     two.replica().give_up("its disk is full, too")
     await asyncio.sleep(3 * LOOK_S)
     assert two.view().leader == 2
+
+
+@with_nodes
+async def test_nobody_speaks_for_a_follower_under_an_epoch_that_it_does_not_have(
+    nodes: Nodes,
+) -> None:
+    one, two, _ = await nodes.start(1, 2, 3)
+    await nodes.make_topic()
+    await nodes.until_in_sync(1, 2, 3)
+    assert two.membership.me is not None
+    epoch = two.membership.me.broker_epoch
+
+    async def fetch(member: Member) -> FetchedPart:
+        ready = ReadyList()
+        ready.add(0)
+        part = FetchPart(TOPIC, 0, 0, 1_000, topic_id=one.node.image.topics[TOPIC].id)
+        found = await one.service.replication.fetch(
+            ANYONE,
+            member,
+            ready,
+            {0: part},
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=1_000,
+            looks_at_all=True,
+        )
+        return found[0]
+
+    for stranger in (Member(NodeId(2), epoch - 1), Member(NodeId(2), 2**60)):
+        assert isinstance((await fetch(stranger)).error, StaleBrokerEpoch)
+    # The real one is not taken for an earlier one now.
+    assert (await fetch(two.membership.me)).error is None
+    await one.produce(b"copied by all")
