@@ -39,7 +39,7 @@ class Load:
         self._number += 10
         entries = [{"Id": name, "MessageBody": name} for name in names]
         answer = sqs.send_message_batch(QueueUrl=url, Entries=entries)
-        self.sent.update(each["Id"] for each in answer["Successful"])
+        self.sent.update(each["Id"] for each in answer.get("Successful", ()))
         messages = receive(sqs, url)
         if not messages:
             return
