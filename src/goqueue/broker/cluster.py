@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from goqueue.broker.controller.controller import Controller
 from goqueue.broker.controller.telling import LogEndTelling
 from goqueue.broker.membership.cluster_claim import claim_cluster
+from goqueue.broker.membership.departed import Departed
 from goqueue.broker.membership.etcd_access import open_etcd
 from goqueue.broker.membership.identity_file import IdentityFile
 from goqueue.broker.membership.losses import check_lineage, has_lost
@@ -75,6 +76,7 @@ class Cluster:
         self.witnesses = Witnesses(
             store, self.membership, node_id=self._node_id, image=lambda: follower.image
         )
+        self.departed = Departed(lambda: follower.image)
         self.controller = Controller(
             store,
             follower,
@@ -118,6 +120,7 @@ class Cluster:
     async def join(self, value: keys.BrokerValue) -> None:
         """Returns when this broker may lead and follow."""
         self.controller.start()
+        self.departed.look()
         self.witnesses.look()
         await self.membership.join(value)
         self.pauses.start()
@@ -137,6 +140,8 @@ class Cluster:
 
     def image_changed(self, changes: ImageChanges) -> None:
         self._news.set()
+        if changes.brokers_changed or changes.nodes_changed:
+            self.departed.look()
         if changes.brokers_changed:
             self.witnesses.look()
         self.controller.image_changed(changes)

@@ -143,12 +143,14 @@ class TopicDescription:
 
 
 class ClusterView(NamedTuple):
-    """`fenced` are registered, but neither lead nor follow yet; clients have no use for them."""
+    """`fenced` are registered, but neither lead nor follow yet; clients have no use for them.
+    `departed` were there until a while ago: clients should not forget them at once."""
 
     cluster_id: str
     controller_id: int
     brokers: tuple[BrokerView, ...]
     fenced: tuple[BrokerView, ...] = ()
+    departed: tuple[BrokerView, ...] = ()
 
 
 class QuorumView(NamedTuple):

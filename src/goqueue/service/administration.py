@@ -26,7 +26,6 @@ class Administration:
         self._node = node
         self._access = access
         self._routing = routing
-        self._known: tuple[BrokerView, ...] = ()
 
     # --- what anyone may know -------------------------------------------------------------
 
@@ -39,23 +38,22 @@ class Administration:
         """Who is there: without it no client could find where to ask.
 
         When etcd stood still all registrations end at once, and are made anew. A client that is
-        told of nobody forgets everyone whom it could ask again, so it is told of those before.
+        told of nobody forgets everyone whom it could ask again; those who departed are told, too.
         """
-        image = self._node.image
+        image, cluster = self._node.image, self._node.cluster
         admitted = image.admitted()
-        brokers = tuple(each for each in image.brokers.values() if each.node_id in admitted)
-        self._known = brokers or self._known
         return ClusterView(
             self._node.cluster_id,
             image.controller_id,
-            self._known,
+            tuple(each for each in image.brokers.values() if each.node_id in admitted),
             tuple(each for each in image.brokers.values() if each.node_id not in admitted),
+            () if cluster is None else cluster.departed.brokers,
         )
 
     async def cluster_at_work(self) -> ClusterView:
         """As `cluster`; at a start it waits until somebody is there, which may be this broker."""
         for _ in range(_START_LOOKS):
-            if self.cluster.brokers:
+            if self.cluster.brokers or self.cluster.departed:
                 break
             await asyncio.sleep(_START_LOOK_S)
         return self.cluster

@@ -14,9 +14,10 @@ from goqueue.broker.node import Node
 from goqueue.broker.tracing.batches import UNPACKED_MAX_BYTES
 from goqueue.broker.tracing.partition import ADOPTED_MAX, GROUPS_MAX
 from goqueue.broker.tracing.recorder import CALLER, now_us
+from goqueue.broker.tracing.tracing import QUERIES_WAITING_MAX
 from goqueue.model.batch import CHECKSUMMED_FROM, CRC_POSITION, HEADER_BYTES, assign
 from goqueue.model.configs import ConfigChange, ConfigResource, ConfigResourceKind
-from goqueue.model.errors import InvalidConfig
+from goqueue.model.errors import InvalidConfig, Overloaded
 from goqueue.model.groups.messages import OffsetCommit, OffsetToCommit
 from goqueue.model.log import FetchPart, Isolation
 from goqueue.model.queues.delivery import Delivery
@@ -26,7 +27,7 @@ from goqueue.model.queues.settling import Settlement
 from goqueue.model.queues.share import ShareFetch, ShareMember, SharePart
 from goqueue.model.records import COMPRESSION_CODES, NewRecord, encode_records
 from goqueue.model.topics import NewTopic
-from goqueue.model.tracing.query import SpanQuery
+from goqueue.model.tracing.query import FoundTraces, SpanQuery
 from goqueue.model.tracing.spans import Event, MessagePlace, Span
 from goqueue.service.broker_service import BrokerService
 from goqueue.service.tracing import TracingService
@@ -576,3 +577,19 @@ def test_an_otlp_endpoint_without_its_packages_is_refused_at_the_start(
                 pass
 
     run(scenario)
+
+
+def test_queries_stand_in_line_and_the_line_has_an_end(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            asked = [
+                asyncio.create_task(traces(broker).search(ANYONE, SpanQuery(), 10))
+                for _ in range(QUERIES_WAITING_MAX + 5)
+            ]
+            found = await asyncio.gather(*asked, return_exceptions=True)
+            refused = [each for each in found if isinstance(each, Overloaded)]
+            assert len(refused) == 5
+            assert all(isinstance(each, Overloaded | FoundTraces) for each in found)
+            assert (await traces(broker).search(ANYONE, SpanQuery(), 10)).is_complete
+
+    asyncio.run(scenario())

@@ -93,7 +93,7 @@ def test_searching_files(tmp_path: Path, query: SpanQuery, expected: list[int]) 
 def test_a_search_that_was_cut_short_says_so(tmp_path: Path) -> None:
     written = files(tmp_path)
     written.write([span(number) for number in range(10)])
-    found = written.search(SpanQuery(), limit=3)
+    found = written.search(SpanQuery(), traces=3)
     assert (offsets(found.spans), found.is_complete) == ([9, 8, 7], False)
     assert files(tmp_path / "none").search(SpanQuery()) == ([], True)
 
@@ -121,3 +121,21 @@ def test_an_exporter_counts_what_it_loses_and_goes_on() -> None:
 
 def test_lines_are_json_with_the_trace_id_first() -> None:
     assert as_lines([span(1)]).startswith(b'{"traceId":"' + b"0" * 31 + b'1"')
+
+
+def test_spans_of_some_traces_are_found_among_many(tmp_path: Path) -> None:
+    written = files(tmp_path, max_bytes=20_000)
+    written.write([span(number) for number in range(100)])
+    written.write([span(number, Event.CONSUME_FETCHED) for number in range(100)])
+    # The last line has no line feed yet: it is being written.
+    written.write([span(7, Event.CONSUME_ACKED)])
+    [*_, first] = written.paths()
+    assert len(written.paths()) > 1
+    first.write_bytes(first.read_bytes() + b'{"traceId":"')
+    wanted = {f"{number:032x}" for number in (7, 42, 4_711)}
+    found = written.of_traces(wanted)
+    assert offsets(found.spans) == [7, 42, 7, 42, 7]
+    assert found.is_complete
+    assert offsets(written.search(SpanQuery(event="consume.fetched"), traces=2).spans) == [99, 98]
+    hidden = written.search(SpanQuery(offset=42), may_be_seen=lambda _: False)
+    assert hidden == ([], True)

@@ -6,9 +6,10 @@ a thread per exporter. Queries look at the ring on the event loop and at files i
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from goqueue.broker.tracing.export import ExportThread, console_export
 from goqueue.broker.tracing.files import SpanFiles
@@ -17,6 +18,7 @@ from goqueue.broker.tracing.partition import PartitionTrace, ReadBatch
 from goqueue.broker.tracing.reading import context_of_delayed
 from goqueue.broker.tracing.recorder import REMEMBERED_MESSAGES, TraceRecorder
 from goqueue.model.broker_config import BrokerConfig
+from goqueue.model.errors import Overloaded
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import OffsetCommit, OffsetCommitResult
 from goqueue.model.log import FetchedPart, FetchPart
@@ -45,9 +47,13 @@ from goqueue.storage.log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
+Found = TypeVar("Found")
+
 FOLDER: Final = "traces"
 # Of the spans of an earlier run, between which other work gets its turn: some 3 ms.
 _RELOADED_AT_ONCE: Final = 500
+# Each takes some 100 ms where files are full.
+QUERIES_WAITING_MAX: Final = 32
 # Events after which a message belongs to a trace that its offset does not tell.
 _ADOPTING: Final = (Event.PUBLISH_RECEIVED, Event.DELAY_READY, Event.DLQ_ROUTED, Event.DLQ_REDRIVEN)
 
@@ -79,6 +85,8 @@ class Tracing:
         )
         self._find: Callable[[str, int], PartitionTrace | None] = lambda _topic, _index: None
         self._reloading: asyncio.Task[None] | None = None
+        self._queries = ThreadPoolExecutor(1, thread_name_prefix="goqueue-traces")
+        self._waiting = 0
         if config.tracing_enabled:
             self._recorder.exports += self._exports(config, cluster_id)
 
@@ -106,6 +114,7 @@ class Tracing:
         if self._reloading is not None:
             self._reloading.cancel()
             await asyncio.gather(self._reloading, return_exceptions=True)
+        self._queries.shutdown(wait=False, cancel_futures=True)
         self._recorder.close()
         for export in self._recorder.exports:
             await asyncio.to_thread(export.close)
@@ -195,8 +204,7 @@ class Tracing:
 
     async def search(self, readable: ReadableTopics, query: SpanQuery, limit: int) -> FoundTraces:
         """The newest traces with a span that matches, each with all that is readable of it."""
-        newest = list(self._newest())
-        return await asyncio.to_thread(self._search, readable, newest, query, limit)
+        return await self._look(lambda ring: self._search(readable, ring, query, limit))
 
     def _search(
         self, readable: ReadableTopics, ring: Sequence[Span], query: SpanQuery, limit: int
@@ -209,7 +217,9 @@ class Tracing:
                     break
         is_complete = len(ids) <= limit
         if is_complete:
-            found = self._files.search(query)
+            found = self._files.search(
+                query, may_be_seen=lambda span: span.topic in readable, traces=limit + 1
+            )
             is_complete = found.is_complete
             stored = (span for span in readable_spans(found.spans, readable) if query.matches(span))
             ids.update(dict.fromkeys(span.trace_id for span in stored))
@@ -219,13 +229,11 @@ class Tracing:
 
     async def trace(self, readable: ReadableTopics, trace_id: str) -> FoundSpans:
         """All spans of a trace, by time."""
-        newest = list(self._newest())
-        return await asyncio.to_thread(self._spans_of, readable, newest, {trace_id})
+        return await self._look(lambda ring: self._spans_of(readable, ring, {trace_id}))
 
     async def of_message(self, readable: ReadableTopics, place: MessagePlace) -> FoundSpans:
         """What happened to one message, wherever it was copied to, by time."""
-        newest = list(self._newest())
-        return await asyncio.to_thread(self._journey, readable, newest, place)
+        return await self._look(lambda ring: self._journey(readable, ring, place))
 
     def _journey(
         self, readable: ReadableTopics, ring: Sequence[Span], place: MessagePlace
@@ -239,9 +247,20 @@ class Tracing:
         spans, is_complete = self._spans_of(readable, ring, ids)
         return FoundSpans(journey(spans, place), is_complete)
 
-    def _newest(self) -> Iterator[Span]:
-        """Copied by those who go through it in a thread, as the event loop adds to it."""
-        return self._recorder.ring.newest_first()
+    async def _look(self, look: Callable[[Sequence[Span]], Found]) -> Found:
+        """In a thread, one query after the other: several would share the processor with the event
+        loop. The newest spans are copied, for the event loop adds to them meanwhile."""
+        if self._waiting >= QUERIES_WAITING_MAX:
+            raise Overloaded(
+                f"{QUERIES_WAITING_MAX} queries for traces wait already; try again in a second"
+            )
+        self._waiting += 1
+        try:
+            ring = list(self._recorder.ring.newest_first())
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._queries, look, ring)
+        finally:
+            self._waiting -= 1
 
     def _spans_of(
         self, readable: ReadableTopics, ring: Sequence[Span], trace_ids: set[str]

@@ -2,8 +2,12 @@
 
 import asyncio
 
+from kio.schema.metadata.v12.response import MetadataResponse
+
 from goqueue.broker.partitions.ready_list import ReadyList
 from goqueue.broker.replication.resigning import LOOK_S
+from goqueue.client.connection import Connection
+from goqueue.client.questions import metadata_request
 from goqueue.model.errors import StaleBrokerEpoch
 from goqueue.model.log import FetchedPart, FetchPart
 from goqueue.model.names import NodeId
@@ -188,3 +192,18 @@ async def test_nobody_speaks_for_a_follower_under_an_epoch_that_it_does_not_have
     # The real one is not taken for an earlier one now.
     assert (await fetch(two.membership.me)).error is None
     await one.produce(b"copied by all")
+
+
+@with_nodes
+async def test_clients_are_still_told_of_a_broker_that_is_gone(nodes: Nodes) -> None:
+    one, *_ = await nodes.start(1, 2, 3)
+    gone = one.node.image.brokers[NodeId(2)]
+    await nodes.die(2)
+    await nodes.until(lambda: NodeId(2) not in one.node.image.brokers)
+    host, port = one.node.image.brokers[NodeId(1)][1:3]
+    connection = await Connection.open(host, port)
+    told = await connection.call(metadata_request(()), MetadataResponse)
+    assert {(each.node_id, each.port) for each in told.brokers} >= {(2, gone.kafka_port)}
+    described = one.service.administration.cluster
+    assert 2 not in {each.node_id for each in described.brokers}
+    connection.drop()

@@ -138,18 +138,6 @@ async def test_a_share_groups_state_is_where_its_partition_is_led(broker: Node) 
     assert await find(ANYONE, CoordinatorKind.SHARE, f"g:{encoded}:5") == found
 
 
-async def test_clients_are_never_told_of_nobody(client: WireClient, broker: Node) -> None:
-    """As when all registrations ended with etcd's standstill: clients would forget everyone."""
-    before = await client.call("metadata", 12, topics=())
-    assert len(before.brokers) == 1
-    await broker._store.delete(keys.broker_key(broker.node_id))
-    async with asyncio.timeout(stretched(10)):
-        while broker.image.brokers:
-            await asyncio.sleep(0.01)
-    after = await client.call("metadata", 12, topics=())
-    assert after.brokers == before.brokers
-
-
 async def test_clients_wait_for_the_first_broker_at_a_start(broker: Node) -> None:
     await broker._store.delete(keys.broker_key(broker.node_id))
     async with asyncio.timeout(stretched(10)):

@@ -63,7 +63,7 @@ async def handle(context: RequestContext, request: "MetadataRequest") -> Message
                 "port": broker.kafka_port,
                 "rack": broker.rack,
             }
-            for broker in cluster.brokers
+            for broker in cluster.brokers + cluster.departed
         ],
         "cluster_id": cluster.cluster_id,
         "controller_id": cluster.controller_id,
