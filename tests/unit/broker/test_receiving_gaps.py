@@ -9,6 +9,7 @@ import pytest
 from goqueue.broker.node import Node
 from goqueue.broker.partitions.admission import append_now
 from goqueue.broker.queues import receiving
+from goqueue.broker.queues.reading import Messages
 from goqueue.model.batch import read_header
 from goqueue.model.batch_editing import without_records
 from goqueue.model.control import Marker, MarkerType
@@ -30,9 +31,14 @@ LONG_WAIT_MS = 3_600_000
 PATIENCE_S = 30
 
 
-async def make_topic(node: Node, **config: str) -> None:
-    texts = {name.replace("_", "."): text for name, text in config.items()}
-    await BrokerService(node).topics.create(ANYONE, NewTopic(name="t", partitions=1, config=texts))
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine takes its time."""
+    monkeypatch.setattr(receiving, "OVERTIME_SECONDS", PATIENCE_S)
+
+
+async def make_topic(node: Node, *, partitions: int = 1) -> None:
+    await BrokerService(node).topics.create(ANYONE, NewTopic(name="t", partitions=partitions))
     await open_queues(node, "g", "t")
 
 
@@ -148,6 +154,48 @@ def test_a_reader_that_has_worked_enough_comes_back_and_the_next_goes_on(
                 found = await take(node, wait_ms=LONG_WAIT_MS, in_order=in_order)
             assert values(found) == [b"found"]
             assert 2 < polls < 20
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_reader_whose_time_is_over_comes_back_and_the_next_goes_on(
+    open_broker: OpenBroker, partitions: int, in_order: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiving, "OVERTIME_SECONDS", 0)
+    monkeypatch.setattr(receiving, "LOOK_RECORDS", 50)
+    looks, seconds = 0, 0
+
+    async def scenario() -> None:
+        nonlocal looks
+        async with open_broker() as node:
+            await make_topic(node, partitions=partitions)
+            ttl = (("goqueue-ttl-ms", b"0"),)
+            for index in range(partitions):
+                stale = [NewRecord(key=b"a", value=b"stale", headers=ttl) for _ in range(1_000)]
+                await publish(node, "t", stale, partition=index)
+            await publish(node, "t", [NewRecord(key=b"k", value=b"found")], partition=0)
+            loop = asyncio.get_running_loop()
+            read, time = node.queues.receiving.reader.read, loop.time
+            monkeypatch.setattr(loop, "time", lambda: time() + seconds)
+
+            async def slow_read(*args: Any, **options: Any) -> Messages:
+                nonlocal looks, seconds
+                looks += 1
+                seconds += 1
+                return await read(*args, **options)
+
+            monkeypatch.setattr(node.queues.receiving.reader, "read", slow_read)
+            polls = 0
+            found: list[Delivery] = []
+            while not found:
+                polls += 1
+                looks = 0
+                found = await take(node, wait_ms=500, in_order=in_order)
+                assert looks <= 3
+            assert values(found) == [b"found"]
+            assert polls > 10
 
     asyncio.run(scenario())
 

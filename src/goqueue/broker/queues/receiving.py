@@ -3,7 +3,7 @@
 import asyncio
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Final
@@ -47,9 +47,12 @@ LOOK_BATCHES: Final = 1_000
 # Keys and values of one answer (one message at least): a few KB of compressed batches may hold
 # hundreds of megabytes.
 RECEIVE_BYTES: Final = 4 * 1024 * 1024
-# Looks of one receive; with this it answers that there is nothing yet, within a second or two, and
-# the next receive goes on from there.
+# Looks of one receive; then it answers that there is nothing yet, and the next receive goes on from
+# there.
 LOOKS_MAX: Final = 100
+# How long it goes on looking when its time to wait is over, or when it had none. On a quiet machine
+# all looks take about as long; clients set their own time limits to a few seconds beyond the wait.
+OVERTIME_SECONDS: Final = 1.0
 # A topic may have thousands of partitions: others get their turn after a few milliseconds. Counted,
 # not timed: most of the time that a receive takes on a busy broker is that of others.
 SLICE_PARTITIONS: Final = 64
@@ -62,14 +65,25 @@ FIFO_LOOK_AHEAD: Final = 20_000
 class _Work:
     """What a receive may still do before it must have a message or come back."""
 
-    __slots__ = ("_looks_left",)
+    __slots__ = ("_clock", "_looks_left", "_over_at", "_until_empty")
 
-    def __init__(self, request: Receive) -> None:
-        self._looks_left: float = math.inf if request.until_empty else LOOKS_MAX
+    def __init__(self, request: Receive, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._until_empty = request.until_empty
+        self._over_at = clock() + request.wait_ms / 1000 + OVERTIME_SECONDS
+        self.begin()
+
+    def begin(self) -> None:
+        """It has waited: all looks are to be had again, but no more time."""
+        self._looks_left: float = math.inf if self._until_empty else LOOKS_MAX
+
+    @property
+    def is_late(self) -> bool:
+        return self._clock() >= self._over_at and not self._until_empty
 
     @property
     def is_done(self) -> bool:
-        return self._looks_left <= 0
+        return self._looks_left <= 0 or self.is_late
 
     def look(self) -> None:
         self._looks_left -= 1
@@ -112,7 +126,7 @@ class QueueReceiving:
     ) -> list[Delivery]:
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + request.wait_ms / 1000
-        work = _Work(request)
+        work = _Work(request, loop.time)
         while True:
             view = self._host.topic(topic)
             queues = [
@@ -131,7 +145,7 @@ class QueueReceiving:
                 if wait_s <= 0:
                     return []
                 await place.wait(wait_s)
-                work = _Work(request)
+                work.begin()
 
     async def take_back(
         self, group: ReadableGroup, topic: ReadableTopic, receipt: Receipt
@@ -205,7 +219,8 @@ class QueueReceiving:
             except GoQueueError as error:
                 # What others gave is leased by now: it must reach the reader.
                 failure = error
-            if len(sweep.found) >= request.max_messages or sweep.size_bytes >= RECEIVE_BYTES:
+            is_enough = len(sweep.found) >= request.max_messages
+            if is_enough or sweep.size_bytes >= RECEIVE_BYTES or work.is_late:
                 break
         if failure is not None and not sweep.found:
             raise failure
@@ -219,7 +234,7 @@ class QueueReceiving:
         async with order.taking:
             chosen = await self._next_in_order(shard, partition, wanted, order, sweep)
             if not chosen:
-                if not sweep.has_passed_over:
+                if not sweep.has_passed_over and not sweep.work.is_late:
                     sweep.idle.add(wanted.queue)
                 return
             chosen = _fitting(chosen, RECEIVE_BYTES - sweep.size_bytes)
