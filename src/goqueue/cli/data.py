@@ -67,7 +67,8 @@ def repair(
 ) -> None:
     """Make damaged logs readable: what is lost in them is left out, all else stays at its offset.
 
-    The broker must be stopped. The damaged files are kept beside the new ones, ending in .damaged.
+    The broker must be stopped. The damaged files are kept beside the new ones, ending in .damaged;
+    those of further repairs in .damaged.2 and so on.
     """
     from goqueue.storage.disk import Disk
     from goqueue.storage.mending.checking import DamagedLog

@@ -242,7 +242,7 @@ class PartitionLog(LogExtent):
         """
         with self._flush_lock:
             end = self._flush_all()
-            self._segments.active.note_origin()
+            self._segments.active.note_flushed(end)
             return end
 
     def _flush_all(self) -> int:

@@ -22,8 +22,9 @@ from goqueue.storage.partition_files import (
     IDENTITY_FILE,
     PartitionIdentity,
 )
-from goqueue.storage.recovery import Leftovers, find_leftovers, recover_segments
-from goqueue.storage.segment import Segment, SegmentHome
+from goqueue.storage.recovery import Leftovers, find_leftovers, noted_as_flushed, recover_segments
+from goqueue.storage.segment import Segment
+from goqueue.storage.segment_home import SegmentHome
 from goqueue.storage.survey import OnBatch
 
 logger = logging.getLogger(__name__)
@@ -67,6 +68,7 @@ def open_partition(
     compactions = settle(disk, path)
     leftovers = find_leftovers(disk, path)
     _drop_orphans(disk, leftovers, name)
+    flushed_offset = 0 if clean else noted_as_flushed(disk, path)
     segments = recover_segments(
         home,
         clean=clean,
@@ -77,7 +79,7 @@ def open_partition(
     )
     if not segments and not is_new and closed is None:
         logger.error("%s: its folder is there without a segment: what it held is gone", name)
-    known = closed or _had_at_least(checkpoint, segments, leftovers)
+    known = closed or _had_at_least(checkpoint, segments, leftovers, flushed_offset)
     _compare(checkpoint, segments, known, name)
     if segments and segments[-1].next_offset < checkpoint.log_start_offset:
         logger.warning("%s: all that is left lies below the log's start and is removed", name)
@@ -110,9 +112,11 @@ def _drop_orphans(disk: Disk, leftovers: Leftovers, name: TopicPartition) -> Non
         disk.unlink(file)
 
 
-def _had_at_least(checkpoint: Checkpoint, segments: list[Segment], leftovers: Leftovers) -> LogEnd:
+def _had_at_least(
+    checkpoint: Checkpoint, segments: list[Segment], leftovers: Leftovers, flushed_offset: int
+) -> LogEnd:
     """What a log had that was not closed in order, as far as that is known."""
-    end = max([checkpoint.recovery_offset, *(lost.next_offset for lost in leftovers.lost)])
+    end = max(checkpoint.recovery_offset, flushed_offset, leftovers.lost_end)
     first_offset = segments[0].base_offset if segments else end
     start = checkpoint.first_offset
     if start is None or leftovers.has_removed:

@@ -1,8 +1,10 @@
 """Which log file an index was made for: batches do not say whose they are.
 
 The index of a segment carries checksums of the segment's place (partition and base offset) and of
-its first batch, from the first flush of the segment on. A log file that was put in the place of
-another is told by them: its first batch is whole, but not the one that was written here.
+its first batch, from the first append on. A log file that was put in the place of another is told
+by them: its first batch is whole, but not the one that was written here. After the first flush it
+is noted again, with how far that went: what was on disk then must be found again. Nothing here
+waits for the disk: a killed process leaves all of it, a power cut at worst nothing.
 """
 
 import struct
@@ -21,8 +23,10 @@ ORIGIN_BYTES: Final = _FIELDS.size + _CHECKSUM.size
 
 
 class Origin(NamedTuple):
-    """`next_offset` is where the log file ended when this was noted, `log_size` its size then; 0 if
-    it was about to grow."""
+    """Of a closed log file, `log_size` is its size and `next_offset` where it ends.
+
+    Of one that takes appends, `log_size` is 0 and `next_offset` up to where it was on disk.
+    """
 
     place: int
     first_batch: int

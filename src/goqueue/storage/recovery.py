@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import TEMPORARY_SUFFIX
 from goqueue.storage.scan import KnownEpochs
-from goqueue.storage.segment import Segment, SegmentHome
+from goqueue.storage.segment import Segment
 from goqueue.storage.segment_files import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
@@ -17,6 +17,7 @@ from goqueue.storage.segment_files import (
     base_offset_in,
     file_name,
 )
+from goqueue.storage.segment_home import SegmentHome
 from goqueue.storage.survey import OnBatch
 
 _INDEX_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
@@ -36,6 +37,10 @@ class Leftovers(NamedTuple):
     lost: list[LostSegment]
     # Whether there are segments that retention was about to delete.
     has_removed: bool
+
+    @property
+    def lost_end(self) -> int:
+        return max((lost.next_offset for lost in self.lost), default=0)
 
 
 def recover_segments(
@@ -96,6 +101,17 @@ def _base_offsets(disk: Disk, folder: Path) -> list[int]:
         if base_offset is not None:
             base_offsets.append(base_offset)
     return sorted(base_offsets)
+
+
+def noted_as_flushed(disk: Disk, folder: Path) -> int:
+    """Up to where the segment that takes appends was on disk, as far as that was noted; else 0.
+
+    To be called before `recover_segments`, which notes something else.
+    """
+    names = disk.listdir(folder)
+    found = (base_offset_in(name, LOG_SUFFIX) for name in names)
+    last = max((base_offset for base_offset in found if base_offset is not None), default=None)
+    return 0 if last is None else SegmentFiles(disk, folder, last).flushed_offset()
 
 
 def find_leftovers(disk: Disk, folder: Path) -> Leftovers:

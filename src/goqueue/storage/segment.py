@@ -6,8 +6,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from goqueue.model.batch import (
     HEADER_BYTES,
@@ -19,16 +18,13 @@ from goqueue.model.batch import (
     read_header,
 )
 from goqueue.model.errors import CorruptBatch
-from goqueue.model.names import TopicPartition
 from goqueue.storage.damage import Damage, Gaps
-from goqueue.storage.disk import Disk
-from goqueue.storage.epochs import LeaderEpochs
 from goqueue.storage.index import SealedIndex, SegmentIndex
-from goqueue.storage.log_health import LogHealth
 from goqueue.storage.open_file import OpenFile
-from goqueue.storage.open_segments import OpenSegments, SegmentReader
+from goqueue.storage.open_segments import SegmentReader
 from goqueue.storage.scan import KnownEpochs, follows_on, scan
 from goqueue.storage.segment_files import DELETED_SUFFIX, SegmentFiles
+from goqueue.storage.segment_home import SegmentHome
 from goqueue.storage.segment_writer import SegmentWriter
 from goqueue.storage.survey import OnBatch, Survey, nothing_of, survey
 
@@ -36,17 +32,6 @@ logger = logging.getLogger(__name__)
 
 # A walk over headers reads this much at once: one index interval at default settings, with room.
 _WALK_BYTES: Final = 8 * 1024
-
-
-class SegmentHome(NamedTuple):
-    """What the segments of one log have in common."""
-
-    folder: Path
-    name: TopicPartition
-    epochs: LeaderEpochs
-    disk: Disk
-    health: LogHealth
-    open_segments: OpenSegments
 
 
 class Segment:
@@ -86,7 +71,7 @@ class Segment:
         self._is_trusted = size_bytes == 0
         # Whether the file was found not to be the one that was written here.
         self.is_foreign = False
-        self._is_origin_noted = False
+        self._is_flush_noted = False
         self._max_timestamp_ms: int | None = NO_TIMESTAMP if size_bytes == 0 else None
         self._bytes_since_entry = 0
         # Lets one thread open or rebuild what others are about to want too.
@@ -169,6 +154,8 @@ class Segment:
         self._max_timestamp_ms = max_timestamp_ms
         self.size_bytes = start + len(data)
         self.next_offset = header.base_offset + header.last_offset_delta + 1
+        if start == 0:
+            self._note_origin(self.base_offset)
 
     def cut_back(self) -> None:
         """Take away what a failed append left behind the last whole one."""
@@ -190,13 +177,16 @@ class Segment:
             self._readers.put(self, reader)
         self._writer = None
 
-    def note_origin(self) -> None:
-        """Note which file this is, once, as soon as something in it is on disk."""
-        if self._is_origin_noted or not self.is_appendable or not self.size_bytes:
-            return
-        self._is_origin_noted = True
+    def note_flushed(self, end_offset: int) -> None:
+        """Note up to where this is on disk, once: that much must be found again."""
+        if not self._is_flush_noted and self.is_appendable and end_offset > self.base_offset:
+            self._is_flush_noted = True
+            self._note_origin(end_offset)
+
+    def _note_origin(self, flushed_offset: int) -> None:
+        """Note which file this is: batches do not say whose they are."""
         try:
-            self.files.note_origin(self.next_offset, is_wanted=lambda: self.is_appendable)
+            self.files.note_origin(flushed_offset, is_wanted=lambda: self.is_appendable)
         except OSError as error:
             logger.info("%s: not noted which file is its own: %s", self._name, error)
 
@@ -370,11 +360,12 @@ class Segment:
                     found.next_offset,
                     found.tail.reason,
                 )
-                if found.tail.position == 0:
-                    self.files.forget_origin()
+                self._forget_if_empty(found)
                 file.truncate(found.tail.position)
                 self.size_bytes = found.tail.position
                 found = replace(found, tail=None)
+            else:
+                self._forget_if_empty(found)
         if not self.is_foreign:
             self.next_offset = found.next_offset
         gaps = found.all_gaps(self.size_bytes, self.next_offset)
@@ -387,8 +378,8 @@ class Segment:
         self.sync()  # what it says is lost with the descriptor
         gap = self._gaps.holding(offset)
         position = self.locate(offset)[0] if gap is None else gap.position
-        if position == 0:
-            self.files.forget_origin()
+        self.files.forget_origin()
+        self._is_flush_noted = False
         with self.files.open_log(os.O_RDWR) as file:
             file.truncate(position)
         self.size_bytes = position
@@ -411,6 +402,12 @@ class Segment:
         if sealed is None or self.files.why_foreign(file, self.size_bytes) is not None:
             return None
         return sealed
+
+    def _forget_if_empty(self, found: Survey) -> None:
+        """Another first batch will come; what was noted of the one before must not outlive it."""
+        if found.next_offset == self.base_offset and self.files.noted_origin() is not None:
+            logger.error("%s: what %s held is gone", self._name, self.files.path())
+            self.files.forget_origin()
 
     def _end_of_both(self, foreign: OpenFile) -> int:
         """Where the log may have ended: as far as was noted, or as the file that is here says."""

@@ -99,12 +99,12 @@ class SegmentFiles:
                 with OpenFile(self._disk, self.path(suffix), flags) as file:
                     file.write(content, 0)
 
-    def note_origin(self, next_offset: int, *, is_wanted: Callable[[], bool]) -> None:
+    def note_origin(self, flushed_offset: int, *, is_wanted: Callable[[], bool]) -> None:
         """Note which log file this is, unless that is no longer wanted once it is our turn."""
         with self._lock:
             if not is_wanted():
                 return
-            origin = self._find_origin(0, next_offset)
+            origin = self._find_origin(0, flushed_offset)
             if origin is not None:
                 flags = os.O_WRONLY | os.O_TRUNC
                 with OpenFile(self._disk, self.path(INDEX_SUFFIX), flags) as file:
@@ -122,6 +122,13 @@ class SegmentFiles:
                     return stored_origin(file.read_all())
             except OSError:
                 return None
+
+    def flushed_offset(self) -> int:
+        """Up to where the log file that takes appends was on disk when that was noted; else 0."""
+        noted = self.noted_origin()
+        if noted is None or noted.place != self._place or noted.log_size:
+            return 0
+        return noted.next_offset if noted.next_offset > self._base_offset else 0
 
     def why_foreign(self, log: OpenFile, log_size: int) -> str | None:
         """Why this is not the log file that belongs here, if its beginning tells."""

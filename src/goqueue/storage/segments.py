@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from goqueue.storage.damage import Damage
-from goqueue.storage.segment import Segment, SegmentHome
+from goqueue.storage.segment import Segment
+from goqueue.storage.segment_home import SegmentHome
 
 _BASE_OFFSET = attrgetter("base_offset")
 

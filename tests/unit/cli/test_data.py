@@ -111,6 +111,35 @@ def test_a_flipped_bit_is_found_and_left_out(tmp_path: Path, folder: Path) -> No
     assert kept.exists()
 
 
+def test_the_originals_of_all_repairs_are_kept(tmp_path: Path, folder: Path) -> None:
+    first = min(folder.glob("*.log"))
+    originals = []
+    for position in (100, 200, 300):
+        _flip(first, position)
+        originals.append(first.read_bytes())
+        status, [done] = _run(tmp_path, "repair", "--write")
+        assert status == 0
+    assert done["repair"] == "done; the damaged file is 00000000000000000000.log.damaged.3"
+    kept = [first.with_name(first.name + ".damaged" + end) for end in ("", ".2", ".3")]
+    assert [path.read_bytes() for path in kept] == originals
+    assert _run(tmp_path, "check") == (0, [])
+    _readable(tmp_path)
+    assert all(path.exists() for path in kept)
+
+
+def test_a_repair_that_was_stopped_half_way_keeps_its_original_once(
+    tmp_path: Path, folder: Path
+) -> None:
+    first = min(folder.glob("*.log"))
+    _flip(first, 100)
+    kept = first.with_name(first.name + ".damaged")
+    kept.hardlink_to(first)
+    before = kept.read_bytes()
+    _run(tmp_path, "repair", "--write")
+    assert kept.read_bytes() == before != first.read_bytes()
+    assert list(folder.glob("*.damaged*")) == [kept]
+
+
 def test_a_log_that_lost_its_end_keeps_its_offsets(tmp_path: Path, folder: Path) -> None:
     last = max(path for path in folder.glob("*.log") if path.stat().st_size)
     last.unlink()
@@ -318,6 +347,19 @@ def test_a_closed_folder_does_not_hide_what_is_wrong_with_others(
     status, (first, second) = _run(tmp_path, "check")
     assert status == 1
     assert first["file"] == "logs/a-0"
+    assert "Permission denied" in str(first["problem"])
+    assert second["file"] == f"logs/t-0/{0:020d}.log"
+
+
+def test_closed_strays_do_not_hide_what_is_wrong_with_logs(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data" / "strays").mkdir()
+    _flip(folder / f"{0:020d}.log", 70)
+    _close(monkeypatch, tmp_path / "data" / "strays", to="read")
+    status, (first, second) = _run(tmp_path, "check")
+    assert status == 1
+    assert first["file"] == "strays"
     assert "Permission denied" in str(first["problem"])
     assert second["file"] == f"logs/t-0/{0:020d}.log"
 

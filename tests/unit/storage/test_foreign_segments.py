@@ -99,6 +99,104 @@ def test_a_file_of_another_partition_is_not_served(
     assert read_values(log) == list((found | {COUNT: b"later"}).values())
 
 
+def write_little(path: Path, *values: bytes, is_flushed: bool) -> list[bytes]:
+    """One segment that takes appends, left as by a kill."""
+    log = open_log(path)
+    for value in values:
+        append(log, value)
+    if is_flushed:
+        log.flush()
+    log.let_go()
+    return list(values)
+
+
+def exchange(one: Path, other: Path) -> None:
+    kept = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(kept)
+
+
+@pytest.mark.parametrize("is_flushed", [True, False])
+def test_exchanged_segments_of_a_killed_broker_are_not_served(
+    tmp_path: Path, is_flushed: bool
+) -> None:
+    folders = [tmp_path / "ours" / "orders-3", tmp_path / "them" / "orders-3"]
+    for folder in folders:
+        folder.parent.mkdir()
+        word = folder.parent.name.encode()
+        write_little(folder, word + b" one", word + b" two", is_flushed=is_flushed)
+    exchange(*(folder / "00000000000000000000.log" for folder in folders))
+
+    for folder in folders:
+        assert len(findings(folder)) == 1
+        log = open_log(folder)
+        assert readable(log) == {}
+        assert [(each.offset, each.next_offset) for each in log.damage] == [(0, 2)]
+        append(log, b"later")
+        assert readable(log) == {2: b"later"}
+        log.let_go()
+        [listed] = findings(folder)
+        assert isinstance(listed, DamagedLog)
+        mend(Disk(), listed)
+        assert findings(folder) == []
+
+
+@pytest.mark.parametrize("is_flushed", [True, False])
+def test_an_empty_file_in_the_place_of_one_that_took_appends_is_noticed(
+    tmp_path: Path, is_flushed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_little(tmp_path / "orders-3", b"one", b"two", is_flushed=is_flushed)
+    (tmp_path / "orders-3" / "00000000000000000000.log").write_bytes(b"")
+
+    [listed] = findings(tmp_path / "orders-3")
+    log = open_log(tmp_path / "orders-3")
+
+    # What was on disk is not written over; what was not may have been lost by a power cut.
+    assert log.log_end_offset == (2 if is_flushed else 0)
+    assert bool(log.damage) == isinstance(listed, DamagedLog) == is_flushed
+    assert "is gone" in caplog.text
+    append(log, b"later")
+    assert list(readable(log).values()) == [b"later"]
+    log.let_go()
+    log = open_log(tmp_path / "orders-3")
+    assert list(readable(log).values()) == [b"later"]
+
+
+def test_what_was_flushed_must_be_found_again(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "orders-3")
+    append(log, b"one")
+    size = log.size_bytes
+    append(log, b"two")
+    log.flush()
+    append(log, b"three")
+    log.let_go()
+    file = tmp_path / "orders-3" / "00000000000000000000.log"
+    file.write_bytes(file.read_bytes()[:size])
+
+    assert len(findings(tmp_path / "orders-3")) == 1
+    log = open_log(tmp_path / "orders-3")
+
+    assert [(each.offset, each.next_offset) for each in log.damage] == [(1, 2)]
+    assert readable(log) == {0: b"one"}
+
+
+def test_what_a_cut_took_away_is_not_missed(tmp_path: Path) -> None:
+    """A follower's log may be cut below what it had on disk."""
+    log = open_log(tmp_path / "orders-3")
+    for value in (b"one", b"two", b"three"):
+        append(log, value)
+    log.flush()
+    for offset in (1, 0):
+        log.truncate_to(offset)
+        append(log, b"other")
+        log.let_go()
+        assert findings(tmp_path / "orders-3") == []
+        log = open_log(tmp_path / "orders-3")
+        assert log.damage == ()
+        assert log.log_end_offset == offset + 1
+        log.flush()
+
+
 def test_a_segment_copied_with_its_index_is_not_served(tmp_path: Path) -> None:
     ours = write(tmp_path / "orders-3", b"ours", is_closed=True)
     write(tmp_path / "q", b"them", is_closed=True)

@@ -19,8 +19,9 @@ from goqueue.storage.compaction.plan import (
     SegmentToClean,
 )
 from goqueue.storage.compaction.swapping import remove_copies
-from goqueue.storage.segment import Segment, SegmentHome
+from goqueue.storage.segment import Segment
 from goqueue.storage.segment_files import DELETED_SUFFIX
+from goqueue.storage.segment_home import SegmentHome
 from goqueue.storage.segments import SegmentRow
 from goqueue.storage.snapshot_files import PRODUCERS, STATE, snapshot_offsets
 

@@ -19,7 +19,7 @@ from goqueue.storage.partition_files import (
     PartitionIdentity,
     is_marked_deleted,
 )
-from goqueue.storage.recovery import find_leftovers
+from goqueue.storage.recovery import find_leftovers, noted_as_flushed
 from goqueue.storage.scan import KnownEpochs, scan
 from goqueue.storage.segment_files import LOG_SUFFIX, SegmentFiles, base_offset_in, file_name
 from goqueue.storage.survey import nothing_of, survey
@@ -31,15 +31,10 @@ _MOVE_AWAY: Final = "no broker made it; move it away"
 
 
 class DamagedLog(NamedTuple):
-    """A segment with stretches that hold no valid batch.
-
-    `next_offset` is where the segment ends; None for the last of a log whose end nobody noted: a
-    bad end may then be an append that was under way, and a start cuts it off.
-    """
+    """A segment with stretches that hold no valid batch."""
 
     folder: Path
     base_offset: int
-    next_offset: int | None
     gaps: tuple[Gap, ...]
 
     @property
@@ -83,7 +78,12 @@ def check_top_files(disk: Disk, path: Path) -> Iterator[DamagedSmallFile]:
 
 
 def check_strays(disk: Disk, strays: Path) -> Iterator[DamagedSmallFile]:
-    for path in stray_folders(disk, strays):
+    try:
+        folders = stray_folders(disk, strays)
+    except OSError as error:
+        yield _unreadable(strays, error)
+        return
+    for path in folders:
         whose = _read_identity(disk, path)
         name = "it" if whose is None else f"{whose.topic}-{whose.partition}"
         yield DamagedSmallFile(
@@ -139,8 +139,11 @@ def _check_files(
                 "restore them from a copy, or the next start leaves them out",
             )
     found_any = False
-    end = max([checkpoint.recovery_offset, *(lost.next_offset for lost in leftovers.lost)])
-    end = end if closed is None else closed.end
+    end = (
+        max(checkpoint.recovery_offset, leftovers.lost_end, noted_as_flushed(disk, folder))
+        if closed is None
+        else closed.end
+    )
     for damaged in _check_segments(
         disk, folder, base_offsets, end, is_end_known=closed is not None
     ):
@@ -197,36 +200,50 @@ def _base_offsets(disk: Disk, folder: Path) -> list[int]:
 def _check_segments(
     disk: Disk, folder: Path, base_offsets: list[int], end: int, *, is_end_known: bool
 ) -> Iterator[DamagedLog | DamagedSmallFile]:
-    """All segments, those without gaps among them. `end` is where the log ended, at least."""
+    """All segments, those without gaps among them. `end` is where the log ended, or at least."""
     stored = read_epochs(disk, folder)
     # A broker that was killed may have known of epochs that the file lacks.
     is_complete = is_end_known or not stored.entries
     epochs = stored if is_complete else EpochsOfBatches(stored, None)
-    ends: list[int | None] = [*base_offsets[1:]]
-    ends.append(end if is_end_known or (base_offsets and end > base_offsets[-1]) else None)
+    ends: list[int | None] = [*base_offsets[1:], end if is_end_known else None]
     for base_offset, next_offset in zip(base_offsets, ends, strict=False):
         try:
-            yield _check_segment(disk, folder, base_offset, next_offset, epochs)
+            yield _check_segment(disk, folder, base_offset, next_offset, epochs, at_least=end)
         except OSError as error:
             yield _unreadable(folder / file_name(base_offset, LOG_SUFFIX), error)
 
 
 def _check_segment(
-    disk: Disk, folder: Path, base_offset: int, next_offset: int | None, epochs: KnownEpochs
-) -> DamagedLog:
+    disk: Disk,
+    folder: Path,
+    base_offset: int,
+    next_offset: int | None,
+    epochs: KnownEpochs,
+    *,
+    at_least: int,
+) -> DamagedLog | DamagedSmallFile:
+    """Without `next_offset` nobody noted where it ended, only that it was not before `at_least`.
+
+    A bad end may then be an append that was under way, and a start cuts it off.
+    """
     files = SegmentFiles(disk, folder, base_offset)
     size = disk.stat(files.path()).st_size
     with files.open_log() as file:
         batches = scan(file, size, base_offset, epochs=epochs, end_offset=next_offset)
         found = survey(batches, base_offset, _INDEX_INTERVAL_BYTES)
         foreign = files.why_foreign(file, size) or files.why_another_version(found, size)
-    end = found.next_offset if next_offset is None else next_offset
+    end = max(found.next_offset, at_least) if next_offset is None else next_offset
     if foreign is not None:
-        if next_offset is None:
-            noted = files.noted_origin()
-            end = next_offset = max(end, base_offset if noted is None else noted.next_offset)
+        noted = files.noted_origin()
+        if next_offset is None and noted is not None:
+            end = max(end, noted.next_offset)
         found = nothing_of(base_offset, foreign)
-    return DamagedLog(folder, base_offset, next_offset, found.all_gaps(size, max(end, base_offset)))
+    gaps = found.all_gaps(size, max(end, base_offset))
+    if size == 0 and not gaps and files.noted_origin() is not None:
+        return DamagedSmallFile(
+            files.path(), "what it held is gone", "restore it from a copy, or the log ends before"
+        )
+    return DamagedLog(folder, base_offset, gaps)
 
 
 def read_epochs(disk: Disk, folder: Path) -> LeaderEpochs:

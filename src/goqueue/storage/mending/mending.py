@@ -1,10 +1,12 @@
 """Make a damaged segment readable: what is lost becomes batches without records.
 
 The messages in the damaged stretches are gone; all others stay at their offsets. The damaged file
-is kept beside the new one, under a name that no broker looks at.
+is kept beside the new one, under a name that no broker looks at. Those of earlier repairs stay as
+well, each with a number: whoever has them may still get something out of them.
 """
 
 import os
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -27,16 +29,27 @@ def mend(disk: Disk, damaged: DamagedLog) -> Path:
     """
     mended = damaged.path.with_name(damaged.path.name + _MENDED_SUFFIX)
     _write(disk, damaged, mended)
-    kept = damaged.path.with_name(damaged.path.name + DAMAGED_SUFFIX)
-    # A second name for the old file, so that the log is never without this segment.
-    disk.unlink(kept)
-    disk.link(damaged.path, kept)
+    kept = _keep(disk, damaged.path)
     disk.rename(mended, damaged.path)
     for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
         # Made anew from the log.
         disk.unlink(damaged.folder / file_name(damaged.base_offset, suffix))
     disk.fsync_dir(damaged.folder)
     return kept
+
+
+def _keep(disk: Disk, path: Path) -> Path:
+    """A second name for the old file, so that the log is never without this segment."""
+    for number in count(1):
+        kept = path.with_name(path.name + DAMAGED_SUFFIX + (f".{number}" if number > 1 else ""))
+        try:
+            disk.link(path, kept)
+        except FileExistsError:
+            if not kept.samefile(path):
+                continue
+            # A repair got as far as this, and no further.
+        return kept
+    raise AssertionError("numbers have no end")
 
 
 def _write(disk: Disk, damaged: DamagedLog, target: Path) -> None:
