@@ -14,7 +14,7 @@ _OPTIONS: Final = (
     (-1, 64 * _MEGABYTE),  # M_TRIM_THRESHOLD: free memory at the top of the heap that is kept
     (-2, 8 * _MEGABYTE),  # M_TOP_PAD: taken in one go when the heap must grow
     (-3, 32 * _MEGABYTE),  # M_MMAP_THRESHOLD: only larger buffers are mapped and unmapped
-    (-8, 2),  # M_ARENA_MAX: threads share one, or each would keep as much as the heap does
+    (-8, 1),  # M_ARENA_MAX: one heap for all threads, or others would keep as much again
 )
 
 

@@ -139,3 +139,18 @@ def test_spans_of_some_traces_are_found_among_many(tmp_path: Path) -> None:
     assert offsets(written.search(SpanQuery(event="consume.fetched"), traces=2).spans) == [99, 98]
     hidden = written.search(SpanQuery(offset=42), may_be_seen=lambda _: False)
     assert hidden == ([], True)
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 150, 1_000, 1_001, 5_000])
+def test_files_are_read_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece_bytes: int
+) -> None:
+    written = files(tmp_path)
+    written.write([span(number) for number in range(100)])
+    [path] = written.paths()
+    longest = max(map(len, path.read_bytes().splitlines())) + 1
+    monkeypatch.setattr("goqueue.broker.tracing.files.PIECE_BYTES", piece_bytes)
+    # Lines that are longer than a piece are passed over.
+    expected = list(range(99, -1, -1)) if piece_bytes > longest else []
+    assert offsets(written.search(SpanQuery()).spans) == expected
+    assert offsets(written.search(SpanQuery(offset=42)).spans) == [42] * bool(expected)

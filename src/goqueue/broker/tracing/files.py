@@ -5,6 +5,7 @@ and one that is not (written right now, or cut off by a crash) is passed over.
 """
 
 import contextlib
+import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,8 +23,9 @@ from goqueue.model.tracing.spans import Event, Span
 _NAME: Final = re.compile(r"spans-(\d{12})\.jsonl")
 # Read by one query, newest first: more than what is kept by default.
 SCAN_MAX_BYTES: Final = 128 * 1024 * 1024
-# Of what a query looks for; the newest win.
-FOUND_MAX_SPANS: Final = 20_000
+PIECE_BYTES: Final = 1024 * 1024
+# Of what a query looks for; the newest win. A span takes about a kilobyte of memory.
+FOUND_MAX_SPANS: Final = 10_000
 # Lines decoded between two breaths, so that the event loop gets its turn.
 _SLICE_LINES: Final = 500
 _BREATH_SECONDS: Final = 0.002
@@ -159,16 +161,17 @@ class SpanFiles:
                 if since_us is not None and path.stat().st_mtime * 1_000_000 < since_us:
                     # Written in the order of time: what is older has nothing either.
                     return FoundSpans(spans, True)
-                data = path.read_bytes()
-                read_bytes += len(data)
-                lines = _lines_backwards(data) if regex is None else _lines_with(regex, data)
-                for line in lines:
-                    if (span := _decode(line)) is None or not matches(span):
-                        continue
-                    spans.append(span)
-                    seen.add(span.trace_id)
-                    if len(spans) >= limit or len(seen) == traces:
-                        return FoundSpans(spans, False)
+                for data in _pieces_backwards(path):
+                    read_bytes += len(data)
+                    for line in (
+                        _lines_backwards(data) if regex is None else _lines_with(regex, data)
+                    ):
+                        if (span := _decode(line)) is None or not matches(span):
+                            continue
+                        spans.append(span)
+                        seen.add(span.trace_id)
+                        if len(spans) >= limit or len(seen) == traces:
+                            return FoundSpans(spans, False)
             if read_bytes >= max_bytes:
                 return FoundSpans(spans, False)
         return FoundSpans(spans, True)
@@ -184,6 +187,19 @@ def _ends_line(path: Path) -> bool:
     with path.open("rb") as file:
         file.seek(-1, 2)
         return file.read() == b"\n"
+
+
+def _pieces_backwards(path: Path) -> Iterator[bytes]:
+    """Whole lines, the last first: what is held at a time is little beside a file."""
+    with path.open("rb", buffering=0) as file:
+        end = file.seek(0, os.SEEK_END)
+        while end > 0:
+            start = max(0, end - PIECE_BYTES)
+            piece = os.pread(file.fileno(), end - start, start)
+            # A line that begins before the piece is read with the one before, unless it is longer.
+            cut = piece.find(b"\n") + 1 if start else 0
+            yield piece[cut:]
+            end = start + cut if 0 < cut < len(piece) else start
 
 
 def _lines_backwards(data: bytes) -> Iterator[bytes]:
