@@ -331,6 +331,36 @@ async def test_an_election_waits_for_no_disk(tmp_path: Path) -> None:
         assert all_[0].log.epochs.entries == ((1, 0), (2, 1), (3, 2))
 
 
+@in_loop
+async def test_elections_of_a_quiet_partition_sync_nothing(tmp_path: Path) -> None:
+    class CountingDisk(Disk):
+        syncs = 0
+
+        def fdatasync(self, fd: int) -> None:
+            self.syncs += 1
+
+        def fsync_dir(self, path: Path) -> None:
+            self.syncs += 1
+
+    async with replicas(tmp_path) as all_:
+        append(await all_.elect(0), b"x")
+        await all_.catch_up(1, 2)
+        all_.disk = disk = CountingDisk()
+        await all_.restart(1, is_clean=True)
+        disk.syncs = 0
+        for _ in range(3):
+            await all_.elect(1)
+        await all_[1].flushes.ended()
+        assert disk.syncs == 0
+        # An epoch that nobody wrote under is forgotten by a crash, and nobody misses it.
+        epoch = all_[1].leader_epoch
+        await all_.restart(1)
+        assert all_[1].log.epochs.entries == ((1, 0),)
+        append(await all_.elect(1), b"y")
+        await all_.catch_up(2)
+        assert all_[2].log.epochs.entries == ((1, 0), (epoch + 1, 1))
+
+
 # --- H4: what was noted of a log by offset -------------------------------------------------
 
 

@@ -1,5 +1,6 @@
 """Carries out what the controller decided, as long as it is the controller."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -13,6 +14,9 @@ from goqueue.state.controller.planning import Admit, ChangePartition
 # etcd takes 128 comparisons in a transaction: this broker's right, a version for each partition,
 # and the registrations that are relied on.
 COMPARISONS_MAX: Final = 120
+# Transactions of different partitions that wait for the store together: it writes them to its disk
+# with one sync. When a broker ends that had a copy of 10,000 partitions, these are 84.
+IN_FLIGHT_MAX: Final = 8
 
 
 class Deposed(NotController):
@@ -30,11 +34,23 @@ class Acting:
     async def change(self, changes: Sequence[ChangePartition]) -> set[TopicPartition]:
         """Partitions that have a leader again come first: clients wait for them.
 
+        Each change compares all that it builds on, and no two are of the same partition: in which
+        order they come true makes no difference. On return, or an error, none is under way.
         Returns those that somebody else changed meanwhile: they are decided again.
         """
         refused: set[TopicPartition] = set()
-        for together in _transactions(sorted(changes, key=_urgency)):
-            await self._change_together(together, refused)
+        waiting = _transactions(sorted(changes, key=_urgency))
+
+        async def work() -> None:
+            for together in waiting:
+                await self._change_together(together, refused)
+
+        workers = min(IN_FLIGHT_MAX, -(-len(changes) // COMPARISONS_MAX))
+        for failure in await asyncio.gather(
+            *(work() for _ in range(workers)), return_exceptions=True
+        ):
+            if failure is not None:
+                raise failure
         return refused
 
     async def admit(self, admission: Admit) -> None:
@@ -60,17 +76,25 @@ class Acting:
             changes = [one for one in changes if one.partition not in refused]
 
     async def _transact(self, compares: Sequence[Compare], ops: Sequence[Op]) -> set[str]:
-        """Returns the keys that are not as they were compared; none if it succeeded."""
+        """Returns the keys that are not as they were compared; none if it succeeded.
+
+        They are read after it was refused, which is seldom: revisions only move on, so what was
+        another one then is another one now.
+        """
         compared = [self._mine, *compares]
-        done = await self._store.transact(compared, ops, [Get(one.key) for one in compared])
-        if done.succeeded:
-            self.revision = done.revision
-            return set()
-        stale = {
-            compare.key
-            for compare, found in zip(compared, done.responses, strict=True)
-            if compare.value != (found[0].mod_revision if found else 0)
-        }
+        stale: set[str] = set()
+        while not stale:
+            done = await self._store.transact(compared, ops)
+            if done.succeeded:
+                self.revision = max(self.revision, done.revision)
+                break
+            read = await self._store.transact((), [Get(one.key) for one in compared])
+            # None of them, if one that was missing, as it should be, had been made and is gone.
+            stale = {
+                compare.key
+                for compare, found in zip(compared, read.responses, strict=True)
+                if compare.value != (found[0].mod_revision if found else 0)
+            }
         if keys.CONTROLLER_KEY in stale:
             raise Deposed("another broker is the controller now")
         return stale

@@ -128,7 +128,7 @@ class HostedPartition(StoredPartition):
         Older revisions than the last that was learned change nothing. After a new registration,
         `stand_by` comes first: nothing that was promised under the old one counts any more.
         """
-        if revision <= self._revision:
+        if self.knows(revision):
             return
         self._revision = revision
         if self.led is not None:
@@ -148,14 +148,18 @@ class HostedPartition(StoredPartition):
         else:
             await self.follow(state.leader, state.leader_epoch, me.broker_epoch)
 
+    def knows(self, revision: int) -> bool:
+        """Whether the partition's key was learned as it was at `revision`, or later."""
+        return revision <= self._revision
+
     async def lead(self, state: PartitionState, revision: int, me: Member, *, now_ms: int) -> None:
         """Lead under the epoch of `state`, which starts at the end of this log."""
         if not await self._leave_role(state.leader_epoch):
             return
         log = self.log
+        # It reaches the disk with the next flush. One at once for each of some thousand elections
+        # would take the disk from a metadata store on the same, just when all wait for it.
         log.epochs.assign(state.leader_epoch, log.log_end_offset)
-        # The epochs reach the disk with the next flush, which `never` would not begin.
-        self.flushes.start()
         always = log.config.fsync_policy == "always"
         leading = Leading(
             me,

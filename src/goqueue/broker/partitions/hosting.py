@@ -108,8 +108,8 @@ class HostedPartitions:
         """Why each offline partition is."""
         reasons = {topic_partition(*key): str(error) for key, error in self._unopened.items()}
         for partition in self._partitions.values():
-            if partition.offline_reason is not None:
-                reasons[partition.name] = partition.offline_reason
+            if partition.offline_error is not None:
+                reasons[partition.name] = str(partition.offline_error)
         return reasons
 
     @property

@@ -98,6 +98,8 @@ class Roles:
             if topic is None or partition is None or name.partition >= len(topic.partitions):
                 continue
             view = topic.partitions[name.partition]
+            if partition.knows(view.revision):
+                continue
             if view.is_known and partition.log.topic_id == topic.id:
                 (leading if view.leader == me.node else others).append((partition, view))
         pace = Pace()

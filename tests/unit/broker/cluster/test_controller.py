@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any, cast
 
 import pytest
 
 from goqueue.broker.controller import acting
 from goqueue.broker.controller.acting import Acting, Deposed
-from goqueue.metadata.store import Compare, Put
+from goqueue.metadata.store import Compare, MetadataStore, Put, TxnResult
 from goqueue.model.elections import ElectionAnswer, ElectionKind
 from goqueue.model.names import NO_LEADER, NodeId, topic_partition
 from goqueue.model.replication import Member, PartitionState
@@ -60,6 +61,54 @@ async def test_one_that_changed_meanwhile_holds_up_no_other(brokers: Brokers) ->
     assert await Acting(brokers.store, held).change(changes) == {topic_partition(TOPIC, 3)}
     await one.follower.applied((await brokers.store.get("/")).revision)
     assert [p.leader_epoch for p in one.image.topics[TOPIC].partitions] == [9, 9, 9, 0, 9]
+
+
+@with_brokers
+async def test_many_changes_share_the_way_and_leaders_go_first(brokers: Brokers) -> None:
+    one, two = await brokers.start(1, 2)
+    count = 20 * acting.COMPARISONS_MAX
+    await brokers.make_topic([(1,)] * count, [member_of(one)])
+    held = one.image.controller.revision
+    state = PartitionState(leader=NodeId(1), leader_epoch=9, replicas=(NodeId(1),), in_sync=())
+    # Every third gets another leader.
+    changes = [
+        ChangePartition(
+            topic_partition(TOPIC, index),
+            state,
+            one.partition(index).revision,
+            (member_of(two),) if index % 3 == 0 else (),
+        )
+        for index in range(count)
+    ]
+    await one.cluster.controller.stop()
+    before = (await brokers.store.get("/")).revision
+    store = SlowStore(brokers.store)
+    acting_now = Acting(cast(MetadataStore, store), held)
+    assert await acting_now.change(changes) == set()
+    assert store.most_under_way == acting.IN_FLIGHT_MAX
+    await one.follower.applied(acting_now.revision)
+    written = [view.revision for view in one.image.topics[TOPIC].partitions]
+    # Those that share a transaction with the last of the leaders are as early as they.
+    assert all(revision > before for revision in written)
+    assert max(written[::3]) <= min(written[1::3] + written[2::3])
+
+
+class SlowStore:
+    """Counts transactions that wait at the same time."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+        self._under_way = 0
+        self.most_under_way = 0
+
+    async def transact(self, *request: Any) -> TxnResult:
+        self._under_way += 1
+        self.most_under_way = max(self.most_under_way, self._under_way)
+        try:
+            await asyncio.sleep(0)
+            return await self._store.transact(*request)
+        finally:
+            self._under_way -= 1
 
 
 @with_brokers
