@@ -82,6 +82,10 @@ HTTP: Final[Mapping[tuple[str, str], Makes]] = {
         *_plain(f"/topics/{TOPIC}/partitions/0/messages?offset=0"),
         *_plain(f"/topics/{TOPIC}/partitions/0/messages?timestamp=0"),
     ),
+    ("GET", "/topics/{name:str}/partitions/{partition:int}/count"): (
+        *_plain(f"/topics/{TOPIC}/partitions/0/count"),
+        *_plain(f"/topics/{TOPIC}/partitions/0/count?from=0&to=1&isolation=read_uncommitted"),
+    ),
     ("GET", "/groups"): _plain("/groups"),
     ("GET", "/groups/{group:str}"): (
         *_plain(f"/groups/{GROUP}"),

@@ -119,6 +119,26 @@ class PageRequest:
     max_wait_ms: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountRequest:
+    """Offsets up to, not including, `end_offset`; None is where readers begin or end."""
+
+    first_offset: int | None = None
+    end_offset: int | None = None
+    isolation: Isolation = Isolation.READ_COMMITTED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordCount:
+    """Records from `first_offset` up to `next_offset`: that is `end_offset`, if time was enough."""
+
+    topic_id: UUID
+    records: int
+    first_offset: int
+    end_offset: int
+    next_offset: int
+
+
 class PassedOver(NamedTuple):
     """Offsets of a stored batch that cannot be decoded, and why."""
 

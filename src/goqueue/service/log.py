@@ -13,6 +13,7 @@ from goqueue.broker.partitions.ready_list import ReadyList
 from goqueue.model.batch import Buffer
 from goqueue.model.caller import Caller
 from goqueue.model.log import (
+    CountRequest,
     EpochEnd,
     FetchedPart,
     FetchPart,
@@ -21,6 +22,7 @@ from goqueue.model.log import (
     PageRequest,
     Produced,
     ProducerView,
+    RecordCount,
     RecordPage,
 )
 from goqueue.service.access import Access
@@ -120,6 +122,13 @@ class LogService:
         """Single records, without what was not committed."""
         right = self._access.readable_topic(caller, topic)
         return await self._log.read_page(right, index, wanted, consumer=caller.door.value)
+
+    async def count_records(
+        self, caller: Caller, topic: str, index: int, wanted: CountRequest
+    ) -> RecordCount:
+        """How many records lie between two offsets, without reading them."""
+        right = self._access.readable_topic(caller, topic)
+        return await self._log.count_records(right, index, wanted, asker=caller.address)
 
     async def list_offset(
         self,

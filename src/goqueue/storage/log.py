@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Self
 from uuid import UUID
 
+from goqueue.model.aborted import AbortedBatches
 from goqueue.model.batch import BatchHeader, Buffer
 from goqueue.model.errors import GoQueueError, PartitionOffline
 from goqueue.model.names import TopicPartition
@@ -17,6 +18,7 @@ from goqueue.storage.open_segments import OpenSegments
 from goqueue.storage.opening import open_partition
 from goqueue.storage.partition_files import mark_deleted
 from goqueue.storage.reading import LogRead, read_one_batch
+from goqueue.storage.record_counts import CountedRecords
 from goqueue.storage.rolling import is_full, is_old
 from goqueue.storage.survey import OnBatch
 from goqueue.storage.time_lookup import TimestampedOffset, find_max_timestamp, find_timestamp
@@ -29,9 +31,9 @@ logger = logging.getLogger(__name__)
 class PartitionLog(LogExtent):
     """Segments in a folder, the last of which takes appends.
 
-    One thread appends, rolls, applies retention and truncates; `read`, `flush`, the time look-ups
-    and `headers_from` may run in other threads meanwhile. Once `offline_reason` is set the log
-    refuses everything until it is opened again.
+    One thread appends, rolls, applies retention and truncates; `read`, `flush`, `count`, the time
+    look-ups and `headers_from` may run in other threads meanwhile. Once `offline_reason` is set the
+    log refuses everything until it is opened again.
     """
 
     @classmethod
@@ -222,6 +224,37 @@ class PartitionLog(LogExtent):
                 if segment.next_offset > offset:
                     for _, header in segment.headers_from(offset):
                         yield header
+        except OSError as error:
+            raise self._read_failed(offset, error) from error
+
+    def known_count(self, offset: int, up_to: int, *, without_aborted: bool) -> CountedRecords:
+        """Records from `offset` on, as far as they were counted before; takes no time."""
+        self._check_range(offset)
+        records = 0
+        while offset < up_to:
+            segment = self._segments.find(offset)
+            if segment is None:
+                raise self._out_of_range(offset)
+            known = self._counts.known(segment, offset, up_to, without_aborted=without_aborted)
+            if known.next_offset == offset:
+                break
+            records += known.records
+            offset = known.next_offset
+        return CountedRecords(records, offset)
+
+    def count(self, offset: int, up_to: int, *, aborted: AbortedBatches | None) -> CountedRecords:
+        """Count records from `offset` on, below `up_to`: some at a time, see `RecordCounts`.
+
+        For counts without what was aborted, `aborted` has that of the next `STEP_OFFSETS_MAX`.
+        """
+        self._check_range(offset)
+        segment = self._segments.find(offset)
+        if segment is None:
+            raise self._out_of_range(offset)
+        try:
+            return self._counts.count(
+                segment, offset, up_to, aborted=aborted, bounds=self.config.decoding_bounds
+            )
         except OSError as error:
             raise self._read_failed(offset, error) from error
 

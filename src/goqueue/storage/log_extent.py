@@ -11,6 +11,7 @@ from goqueue.storage.damage import Damage
 from goqueue.storage.epochs import NO_OFFSET
 from goqueue.storage.opening import OpenedPartition
 from goqueue.storage.reading import LogReader
+from goqueue.storage.record_counts import RecordCounts
 from goqueue.storage.retention import find_expired
 from goqueue.storage.segment import Segment
 from goqueue.storage.segments import SegmentRow
@@ -38,6 +39,7 @@ class LogExtent:
         self.compaction = LogCompaction(opened.home, self._segments, opened.compactions)
         self.snapshots = LogSnapshots(self.disk, self.path, self.epochs)
         self._reader = LogReader(self.epochs)
+        self._counts = RecordCounts()
         self._checkpoint = opened.checkpoint
         self._log_end_offset = opened.segments[-1].next_offset
         first_offset = opened.segments[0].base_offset
@@ -269,5 +271,6 @@ class LogExtent:
         """Segments were cut or made anew."""
         self._folder_changed = True
         self._reader.forget()
+        self._counts.forget()
         self._log_end_offset = self._segments.active.next_offset
         self._flushed_offset = min(self._flushed_offset, self._log_end_offset)

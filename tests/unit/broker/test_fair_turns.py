@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from goqueue.broker.schemas.fair_turns import FairTurns
+from goqueue.broker.fair_turns import FairTurns
 
 pytestmark = pytest.mark.anyio
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from goqueue.broker.partitions import fetching, paging
 from goqueue.broker.partitions.committed_records import RecordRun, committed_records, read_records
+from goqueue.broker.partitions.counting import RecordCounting
 from goqueue.broker.partitions.leading import LedPartitions
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.partitions.reading import ReadableCopy
@@ -16,6 +17,7 @@ from goqueue.model.batch import HEADER_BYTES, Buffer, is_transactional, read_hea
 from goqueue.model.errors import GoQueueError, InvalidRecord, InvalidRequiredAcks, PolicyViolation
 from goqueue.model.log import (
     Appended,
+    CountRequest,
     EpochEnd,
     FetchedPart,
     FetchPart,
@@ -24,6 +26,7 @@ from goqueue.model.log import (
     PageRequest,
     Produced,
     ProducerView,
+    RecordCount,
     RecordPage,
 )
 from goqueue.model.names import NodeId, PartitionIndex
@@ -86,6 +89,7 @@ class Log:
         self._stories = stories
         self._transactions = transactions
         self._intake = intake
+        self._counting = RecordCounting()
         # None: everyone reads from leaders.
         self.racks: Racks | None = None
 
@@ -284,6 +288,15 @@ class Log:
             decoder=partition.decoder,
             bounds=partition.config.decoding_bounds,
         )
+
+    async def count_records(
+        self, topic: ReadableTopic, index: int, wanted: CountRequest, *, asker: str
+    ) -> RecordCount:
+        """Records without markers, and without what was aborted if `wanted` says so; none is read.
+
+        Askers take turns.
+        """
+        return await self._counting.count(self._led.find(topic, index), wanted, asker=asker)
 
     async def list_offset(
         self,

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from typing import Final, TypeVar
 
-from goqueue.broker.schemas.fair_turns import FairTurns
+from goqueue.broker.fair_turns import FairTurns
 from goqueue.broker.schemas.jobs import Broken, Job, JobAnswer, Refused
 from goqueue.broker.schemas.worker_process import (
     IDLE_SECONDS,

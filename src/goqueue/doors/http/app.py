@@ -14,6 +14,7 @@ from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
 from goqueue.doors.http import (
     cluster,
+    counting,
     dead_letters,
     delays,
     documentation,
@@ -49,6 +50,7 @@ from goqueue.service.broker_service import BrokerService
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (
     *topics.ROUTES,
     *messages.ROUTES,
+    *counting.ROUTES,
     *groups.ROUTES,
     *membership.ROUTES,
     *cooperative.ROUTES,

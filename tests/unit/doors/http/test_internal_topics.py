@@ -19,6 +19,7 @@ async def test_internal_topics_are_listed_and_not_read(
     for path in (
         f"/topics/{name}/partitions/0/messages?offset=0",
         f"/topics/{name}/partitions/0/messages?timestamp=0",
+        f"/topics/{name}/partitions/0/count",
         f"/groups/g/poll?topic={name}",
     ):
         assert error_code(await client.get(path), 403) == "topic_access_denied", path

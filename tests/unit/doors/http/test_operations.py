@@ -132,6 +132,7 @@ async def test_the_document_names_every_route(client: httpx.AsyncClient) -> None
         ("delete", "/topics/{name}"),
         ("post", "/topics/{name}/messages"),
         ("get", "/topics/{name}/partitions/{partition}/messages"),
+        ("get", "/topics/{name}/partitions/{partition}/count"),
     }
     for path, method in ((path, method) for method, path in operations):
         for status, answer in document["paths"][path][method]["responses"].items():
