@@ -139,7 +139,7 @@ class SegmentWriter:
 
     def _sync(self) -> None:
         if self._sync_failure is not None:
-            raise self._sync_failure
+            raise self._sync_failure.with_traceback(None)
         with self._holding:  # else `park` may have it out of sight, to put it back
             reader, writes = self.reader, self._writes
         if writes == self._synced_writes or reader is None:

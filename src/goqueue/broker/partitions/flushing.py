@@ -115,6 +115,10 @@ class FlushSchedule:
         if self._submitted is not None:
             self._submitted.cancel()
 
+    def detach(self) -> None:
+        """After `settle`: nobody is told of anything any more."""
+        self._flushed, self._failed = _tell_nobody, _tell_nobody
+
     async def settle(self) -> None:
         """As `end`, and wait for a flush under way; then the log may be closed."""
         self.end()
@@ -136,3 +140,7 @@ class FlushSchedule:
             self._failed(error)
         else:
             self._failed(PartitionOffline(f"flush failed: {error}"))
+
+
+def _tell_nobody(_: PartitionOffline | None = None) -> None:
+    pass

@@ -310,6 +310,13 @@ class HostedPartition(StoredPartition):
             await self._flushed_to(log.log_end_offset)
         return step
 
+    def dissolve(self) -> None:
+        self._high_watermark = self.high_watermark
+        if self.led is not None:
+            self.led.trace = None
+        self.led = self.followed = None
+        super().dissolve()
+
     # --- upkeep ---------------------------------------------------------------------------
 
     def _flushed(self) -> None:

@@ -226,6 +226,8 @@ class HostedPartitions:
             marked = await loop.run_in_executor(
                 self.readers, self._mark_deleted, topic, hosted, unopened
             )
+        for partition in hosted:
+            partition.dissolve()
         self.removal.add(marked)
 
     def _mark_deleted(

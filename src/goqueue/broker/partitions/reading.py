@@ -68,7 +68,8 @@ class ReadableCopy(ABC):
 
     def check_online(self) -> None:
         if self._over is not None:
-            raise self._over
+            # Each time anew: an error that is raised again keeps every place where it ever was.
+            raise self._over.with_traceback(None)
 
     def check_leader_epoch(self, epoch: int) -> None:
         """Refuse a caller that knows an older or newer leader than us (KIP-320); -1 is any."""

@@ -249,6 +249,14 @@ class StoredPartition:
         """After `retire`: close the files as they are. The next start verifies them."""
         self.log.let_go()
 
+    def dissolve(self) -> None:
+        """After its files were deleted. Its parts refer to each other: they would stay in memory
+        until all of it is looked through, which hardly ever happens."""
+        self.trace = None
+        self.flushes.detach()
+        if self.offline_error is not None:
+            self.offline_error.__traceback__ = None
+
     def stop_taking(self) -> None:
         """No more requests, and no more flushes. Of many partitions, all before the first is
         retired: it would wait for the flushes of the others.

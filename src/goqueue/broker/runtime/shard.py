@@ -126,7 +126,7 @@ class StateShard(Generic[M]):
     async def execute(self, command: Command[M, R]) -> R:
         """Run `command(machine, ticket, now_ms)` and return the response to its ticket."""
         if self._error is not None:
-            raise self._error
+            raise self._error.with_traceback(None)
         ticket: Ticket[R] = Ticket(self._next_ticket)
         self._next_ticket += 1
         future: asyncio.Future[R] = self._loop.create_future()

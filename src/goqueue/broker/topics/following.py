@@ -82,7 +82,7 @@ class MetadataFollower:
     async def applied(self, revision: int) -> None:
         """Wait until this broker acts on everything up to `revision`."""
         if self._error is not None:
-            raise self._error
+            raise self._error.with_traceback(None)
         if revision <= self._applied_revision:
             return
         loop = asyncio.get_running_loop()
