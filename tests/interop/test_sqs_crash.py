@@ -12,6 +12,9 @@ from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from goqueue.testing import ServerProcess
 from tests.interop.sqs_api import attribute, connect, eventually, new_queue, receive
 
+# A load that died of something else than a crash of the server says so.
+pytestmark = pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+
 ROUNDS = 4
 SECONDS_PER_ROUND = 0.8
 FIFO_SENDS_PER_ROUND = 30

@@ -89,9 +89,12 @@ def with_store(scenario: Scenario) -> Callable[..., None]:
     return run
 
 
-async def following_of(store: FaultyStore, *, reconcile_s: float | None = None) -> MetadataFollower:
+async def following_of(
+    store: FaultyStore, *, reconcile_s: float | None = None, work: asyncio.Event | None = None
+) -> MetadataFollower:
     async def prepare(changes: ImageChanges, image: MetadataImage) -> None:
-        pass
+        if work is not None:
+            await work.wait()
 
     def react(changes: ImageChanges, image: MetadataImage) -> None:
         pass
@@ -105,6 +108,14 @@ async def following_of(store: FaultyStore, *, reconcile_s: float | None = None) 
     await follower.load()
     follower.start()
     return follower
+
+
+async def change_at_work(follower: MetadataFollower, store: FaultyStore) -> int:
+    """The revision of a change that is being carried out now."""
+    revision = await store.transact(group_entry("g", "1"))
+    while not follower._is_at_work:
+        await asyncio.sleep(0)
+    return revision
 
 
 def group_entry(group: str, value: str) -> Put:
@@ -223,6 +234,36 @@ async def test_who_waits_for_a_change_is_told_when_it_takes_too_long(
     await follower.stop()
     with pytest.raises(ShuttingDown):
         await follower.applied(1_000)
+
+
+@with_store
+async def test_who_waits_for_a_change_that_is_being_carried_out_is_not_sent_away(
+    store: FaultyStore, patch: pytest.MonkeyPatch
+) -> None:
+    """Such as a topic of a thousand partitions on a busy machine."""
+    patch.setattr(following, "APPLIED_MAX_S", 0.01)
+    work = asyncio.Event()
+    follower = await following_of(store, work=work)
+    revision = await change_at_work(follower, store)
+    waiting = asyncio.create_task(follower.applied(revision))
+    # Not before the time is over.
+    await asyncio.sleep(0.05)
+    work.set()
+    await waiting
+    await follower.stop()
+
+
+@with_store
+async def test_who_waits_for_a_change_that_takes_for_ever_is_told_so(
+    store: FaultyStore, patch: pytest.MonkeyPatch
+) -> None:
+    patch.setattr(following, "APPLIED_MAX_S", 0.01)
+    patch.setattr(following, "AT_WORK_MAX_S", 0.02)
+    follower = await following_of(store, work=asyncio.Event())
+    revision = await change_at_work(follower, store)
+    with pytest.raises(MetadataUnavailable, match=r"carried it out within 0\.02 s; it goes on"):
+        await follower.applied(revision)
+    await follower.stop()
 
 
 @with_store

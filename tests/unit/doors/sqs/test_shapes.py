@@ -56,6 +56,18 @@ def test_answers_have_the_members_of_the_model(action: str) -> None:
     assert names(ANSWERS[action]) == set(shape.members)
 
 
+def test_empty_lists_of_batches_are_left_out() -> None:
+    """The model requires both, the service leaves out an empty one since it speaks JSON: clients of
+    2023 broke on it (aws/aws-sdk#657), those of today on the opposite: `hasFailed` of the Java SDK
+    is true if there is a list (localstack/localstack#9998)."""
+    done = answers.Batch(successful=[answers.DoneEntry(id="a")])
+    assert msgspec.json.encode(done) == b'{"Successful":[{"Id":"a"}]}'
+    entry = answers.FailedEntry(id="a", sender_fault=True, code="c", message="m")
+    failed = msgspec.to_builtins(answers.Batch(failed=[entry]))
+    assert failed.keys() == {"Failed"}
+    assert b"ResultEntry>" not in answer_xml("DeleteMessageBatch", failed, "id-1")
+
+
 def test_parts_of_answers() -> None:
     assert names(answers.Message) == set(MODEL.shape_for("Message").members)
     assert names(answers.FailedEntry) == set(MODEL.shape_for("BatchResultErrorEntry").members)
