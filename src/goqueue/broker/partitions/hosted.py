@@ -40,6 +40,7 @@ from goqueue.state.replication.following import (
     Truncate,
 )
 from goqueue.state.replication.leading import Leading
+from goqueue.storage.high_watermarks import watermark_key
 from goqueue.storage.log import PartitionLog
 
 logger = logging.getLogger(__name__)
@@ -72,6 +73,8 @@ class HostedPartition(StoredPartition):
             decoder=decoder,
             clock_ms=clock_ms,
         )
+        # Under which its high watermark is noted.
+        self.watermark_key = watermark_key(log.topic_id, log.name.partition)
         self.led: Partition | None = None
         self.following: Following | None = None
         # As long as it follows: what readers see of it.

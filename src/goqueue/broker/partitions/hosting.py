@@ -136,9 +136,17 @@ class HostedPartitions:
             self._watermarks = load_high_watermarks(self._disk, self._directory.path)
         self._set_strays_aside(image)
         self.removal.add(self._directory.deleted_partitions())
-        for topic in image.topics.values():
-            for view in self._hosted(topic):
-                self._add(topic, view, self._open_stored(topic, view))
+        stored = [(topic, view) for topic in image.topics.values() for view in self._hosted(topic)]
+        stop = self._directory.last_stop
+        were_closed = stop is not None and all(
+            stop.has(str(topic_partition(topic.name, view.index))) for topic, view in stored
+        )
+        # One that was not closed in order waits for the disk several times: some do at once.
+        each = map if were_closed else self.readers.map
+        for (topic, view), opened in zip(
+            stored, each(lambda place: self._open_stored(*place), stored), strict=True
+        ):
+            self._add(topic, view, opened)
 
     async def host(self, topic: TopicView) -> None:
         """Open the partitions of a new or grown topic, off the event loop."""
@@ -171,8 +179,8 @@ class HostedPartitions:
 
     def _reached(self) -> dict[str, int]:
         return {
-            watermark_key(partition.log.topic_id, index): partition.high_watermark
-            for (_, index), partition in self._partitions.items()
+            partition.watermark_key: partition.high_watermark
+            for partition in self._partitions.values()
         }
 
     def _save_watermarks(self, watermarks: dict[str, int]) -> None:

@@ -112,12 +112,14 @@ class Proposals:
     async def _due(self, partitions: Iterable[Partition]) -> list[Due]:
         due: list[Due] = []
         pace = Pace()
+        now_ms = self._clock_ms()
         for partition in partitions:
-            proposal = partition.proposal_due(self._clock_ms(), self._may_join)
+            proposal = partition.proposal_due(now_ms, self._may_join)
             if proposal is not None:
                 due.append(Due(partition, proposal))
             if pace.is_over:
                 await pace.rest()
+                now_ms = self._clock_ms()
         return due
 
     def _may_join(self, member: Member) -> bool:

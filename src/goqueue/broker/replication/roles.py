@@ -41,8 +41,11 @@ class Roles:
         self._clock_ms = clock_ms
         # Under whose name the partitions have their roles.
         self._known_as: Member | None = None
-        # Set when a partition could not take its role at once.
-        self._unsettled = asyncio.Event()
+        # Partitions that could not take their roles at once, with the revisions that give them.
+        self._unsettled: dict[TopicPartition, int] = {}
+        self._is_unsettled = asyncio.Event()
+        # How many partitions there were when all of them were looked at last.
+        self._reviewed = 0
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -69,15 +72,35 @@ class Roles:
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(REVIEW_SECONDS):
-                    await self._unsettled.wait()
-            self._unsettled.clear()
+                    await self._is_unsettled.wait()
+            self._is_unsettled.clear()
             me = self._me()
             if me is not None and me == self._known_as:
-                names = [partition.name for partition in self._hosted]
                 try:
-                    await self._take_roles(names, self._image(), me, waits=True)
+                    await self._review(me)
                 except Exception:
+                    self._reviewed = 0
                     logger.exception("partitions cannot take their roles; tried again")
+
+    async def _review(self, me: Member) -> None:
+        """What `learn` could not do: some were being cut, some were not open yet."""
+        names: Iterable[TopicPartition] = tuple(self._unsettled)
+        if self._reviewed != len(self._hosted):
+            self._reviewed = len(self._hosted)
+            names = [partition.name for partition in self._hosted]
+        if names:
+            image = self._image()
+            await self._take_roles(names, image, me, waits=True)
+            # The image may still be older than the one that they are to learn.
+            self._unsettled = {
+                name: revision
+                for name, revision in self._unsettled.items()
+                if self._is_to_come(name, revision, image)
+            }
+
+    def _is_to_come(self, name: TopicPartition, revision: int, image: MetadataImage) -> bool:
+        partition = self._hosted.get(*name)
+        return name.topic in image.topics if partition is None else not partition.knows(revision)
 
     async def _begin_anew(self, me: Member) -> None:
         """Nothing that was promised under an earlier registration counts any more."""
@@ -95,9 +118,13 @@ class Roles:
         topics = image.topics
         for name in names:
             topic, partition = topics.get(name.topic), self._hosted.get(*name)
-            if topic is None or partition is None or name.partition >= len(topic.partitions):
+            if topic is None or name.partition >= len(topic.partitions):
                 continue
             view = topic.partitions[name.partition]
+            if partition is None:
+                if me.node in view.replicas:
+                    self._unsettled[name] = view.revision
+                continue
             if partition.knows(view.revision):
                 continue
             if view.is_known and partition.log.topic_id == topic.id:
@@ -105,7 +132,8 @@ class Roles:
         pace = Pace()
         for partition, view in (*leading, *others):
             if not waits and partition.is_being_cut:
-                self._unsettled.set()
+                self._unsettled[partition.name] = view.revision
+                self._is_unsettled.set()
                 continue
             try:
                 await partition.learn(view.state, view.revision, me, now_ms=self._clock_ms())

@@ -133,7 +133,7 @@ class Leading:
         Asking twice is safe: both compare the same version, so at most one comes true. `may_join`
         leaves out who would be refused, as far as the metadata is known here.
         """
-        if self.proposal is None:
+        if self.proposal is None and not self._all_are_in_step(now_ms):
             self.proposal = self._next_proposal(now_ms, may_join)
         return self.proposal
 
@@ -159,6 +159,24 @@ class Leading:
         if self.proposal is not None and revision > self.proposal.base_revision:
             self.proposal = None
         self._advance()
+        return True
+
+    def _all_are_in_step(self, now_ms: int) -> bool:
+        """Nobody can join or has fallen behind: so it is nearly always, of thousands of partitions
+        that are looked at again and again."""
+        in_sync, progress_of, end = self.state.in_sync, self._progress, self._log_end
+        if len(progress_of) >= len(in_sync):
+            return False
+        for member in in_sync:
+            if member != self.me:
+                progress = progress_of.get(member.node)
+                if (
+                    progress is None
+                    or progress.end < end
+                    or progress.broker_epoch != member.broker_epoch
+                ):
+                    return False
+                progress.in_step_ms = now_ms
         return True
 
     def _next_proposal(self, now_ms: int, may_join: Callable[[Member], bool]) -> Proposal | None:
