@@ -170,6 +170,10 @@ class DataDirectory:
             return None
         return mark_deleted(self._disk, found.path, tp, topic_id)
 
+    def topics_being_deleted(self) -> set[UUID]:
+        """Topics of which there are marked folders."""
+        return {UUID(path.name.partition("-")[0]) for path in self.deleted_partitions()}
+
     def sync_logs(self) -> None:
         """Renamed folders stay so."""
         self._disk.fsync_dir(self.logs_path)
@@ -191,17 +195,22 @@ class DataDirectory:
         return PartitionFolder(tp, identity.topic_id, path)
 
     def set_aside(self, stray: PartitionFolder) -> Path:
-        """Keep a folder where no broker serves or deletes it; returns its new place."""
+        """Keep a folder where no broker serves or deletes it; returns its new place.
+
+        The caller syncs, once for all.
+        """
         strays = self.path / STRAYS_FOLDER
         self._disk.mkdir(strays)
         # The same one may have been set aside before; a name of a topic may be as long as it gets.
-        earlier = set(self._disk.listdir(strays))
-        numbered = (f"{stray.topic_id.hex}-{stray.tp.partition}.{n}" for n in count(1))
-        target = strays / next(name for name in numbered if name not in earlier)
+        numbered = (strays / f"{stray.topic_id.hex}-{stray.tp.partition}.{n}" for n in count(1))
+        target = next(path for path in numbered if not os.path.lexists(path))
         self._disk.rename(stray.path, target)
-        self._disk.fsync_dir(target.parent)
-        self._disk.fsync_dir(self.logs_path)
         return target
+
+    def sync_strays(self) -> None:
+        """Folders that were set aside or taken back stay where they are."""
+        self._disk.fsync_dir(self.path / STRAYS_FOLDER)
+        self._disk.fsync_dir(self.logs_path)
 
     def strays(self) -> list[PartitionFolder]:
         """What was set aside."""
@@ -209,9 +218,8 @@ class DataDirectory:
         return self._partitions_in(folder) if folder.is_dir() else []
 
     def take_back(self, stray: PartitionFolder) -> None:
-        """Undo `set_aside`."""
+        """Undo `set_aside`. The caller syncs, once for all."""
         self._disk.rename(stray.path, self.partition_path(stray.tp))
-        self._disk.fsync_dir(self.logs_path)
 
     def close(self, stop: CleanStop | None) -> bool:
         """Unlock. `stop` says what was closed without an error; None is as after a crash.

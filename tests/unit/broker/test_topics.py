@@ -229,6 +229,70 @@ def test_a_start_goes_on_removing_what_was_marked(tmp_path: Path) -> None:
     assert not (data / "strays").exists()
 
 
+def test_a_deletion_that_a_crash_cut_short_is_finished(tmp_path: Path) -> None:
+    """Of a topic with many partitions, some folders are marked then, and others are not yet."""
+    data = tmp_path / "data"
+    config = broker_config({"data.dir": str(data)})
+
+    async def scenario() -> None:
+        broker = await Node.open(config, disk=HeldUnlinks(fails=True))
+        topics = BrokerService(broker).topics
+        made = await topics.create(ANYONE, NewTopic(name="orders", partitions=3))
+        await topics.delete(ANYONE, "orders")
+        await marked_left(data, 3)
+        await broker.close()
+        logs = data / "logs"
+        for index in (1, 2):
+            (logs / f"{made.topic.id.hex}-{index}.deleted").rename(logs / f"orders-{index}")
+        broker = await Node.open(config)
+        await marked_left(data, 0)
+        assert list(logs.glob("orders-*")) == []
+        again = await BrokerService(broker).topics.create(
+            ANYONE, NewTopic(name="orders", partitions=3)
+        )
+        assert again.topic.id != made.topic.id
+        assert await broker.close()
+
+    asyncio.run(scenario())
+    assert not (data / "strays").exists()
+
+
+class CountedSyncs(Disk):
+    def __init__(self) -> None:
+        super().__init__()
+        self.synced: list[Path] = []
+
+    def fsync_dir(self, path: Path) -> None:
+        self.synced.append(path)
+        super().fsync_dir(path)
+
+
+def test_strays_cost_a_start_two_syncs_and_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = tmp_path / "data"
+    config = broker_config({"data.dir": str(data)})
+
+    async def scenario() -> None:
+        broker = await Node.open(config)
+        topics = BrokerService(broker).topics
+        await topics.create(ANYONE, NewTopic(name="orders", partitions=20))
+        shutil.copytree(data / "logs", tmp_path / "logs")
+        await topics.delete(ANYONE, "orders")
+        await marked_left(data, 0)
+        await broker.close()
+        shutil.copytree(tmp_path / "logs", data / "logs", dirs_exist_ok=True)
+        disk = CountedSyncs()
+        broker = await Node.open(config, disk=disk)
+        assert disk.synced.count(data / "strays") == 1
+        assert disk.synced.count(data / "logs") == 1
+        await broker.close()
+
+    asyncio.run(scenario())
+    assert len(list((data / "strays").iterdir())) == 20
+    assert caplog.text.count("the metadata does not know topic orders") == 1
+
+
 def test_a_start_follows_no_link_that_is_named_as_if_it_were_deleted(tmp_path: Path) -> None:
     data = tmp_path / "data"
     config = broker_config({"data.dir": str(data)})

@@ -4,11 +4,13 @@ Operations that a caller asked for find their partition in `LedPartitions`.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
+from uuid import UUID
 
 from goqueue.broker.partitions.closing import close_partitions
 from goqueue.broker.partitions.decoding import BatchDecoder
@@ -353,29 +355,52 @@ class HostedPartitions:
         for listener in tuple(self.role_listeners):
             listener(partition)
 
-    def _set_aside(self, folder: PartitionFolder) -> None:
-        topic, topic_id = folder.tp.topic, folder.topic_id
-        try:
-            target = self._directory.set_aside(folder)
-        except OSError as error:
-            raise DataDirectoryError(
-                f"{folder.path} cannot be set aside, and the metadata does not know topic {topic} "
-                f"with id {topic_id}: {error}; move it away"
-            ) from error
+    def _set_aside(self, topic_id: UUID, folders: Sequence[PartitionFolder]) -> None:
+        """Folders of one topic."""
+        topic = folders[0].tp.topic
+        for folder in folders:
+            try:
+                target = self._directory.set_aside(folder)
+            except OSError as error:
+                raise DataDirectoryError(
+                    f"{folder.path} cannot be set aside, and the metadata does not know topic "
+                    f"{topic} with id {topic_id}: {error}; move it away"
+                ) from error
         logger.warning(
-            "%s is kept as %s: the metadata does not know topic %s with id %s; "
-            "`goqueue data remove-strays` deletes it",
-            folder.path,
-            target,
+            "%d folders are kept in %s, such as %s: the metadata does not know topic %s with id "
+            "%s; `goqueue data remove-strays` deletes them",
+            len(folders),
+            target.parent,
+            target.name,
             topic,
             topic_id,
         )
 
+    def _finish_deletions(self, unknown: Sequence[PartitionFolder]) -> list[PartitionFolder]:
+        """Mark what a crash in the middle of a deletion left; returns the others.
+
+        Folders are marked after the metadata has lost their topic, and nobody else marks any.
+        """
+        ending = self._directory.topics_being_deleted()
+        others = []
+        for folder in unknown:
+            marked = None
+            if folder.topic_id in ending:
+                # It fails where somebody put a marked folder back by a copy.
+                with contextlib.suppress(OSError):
+                    marked = self._directory.mark_deleted(folder.tp, folder.topic_id)
+            if marked is None:
+                others.append(folder)
+        if len(others) < len(unknown):
+            self._directory.sync_logs()
+        return others
+
     def _set_strays_aside(self, image: MetadataImage) -> None:
         """Folders of topics that the metadata does not know.
 
-        Either a crash cut their deletion short, or the metadata lost them, or it is not theirs:
-        nobody can tell, so they are kept. If it knows them again, they are back.
+        Either a crash cut their deletion short before any was marked, or the metadata lost them,
+        or it is not theirs: nobody can tell, so they are kept. If it knows them again, they are
+        back.
         """
         stored = self._directory.stored_partitions()
         # A broker writes its cluster's id before anything else.
@@ -384,15 +409,23 @@ class HostedPartitions:
                 f"{self._directory.path} holds logs but no metadata; restore its metadata folder "
                 "from a backup, or start with an empty data directory"
             )
-        for folder in stored:
-            topic = image.topics_by_id.get(folder.topic_id)
-            if topic is None:
-                self._set_aside(folder)
+        unknown = [each for each in stored if each.topic_id not in image.topics_by_id]
+        by_topic: dict[UUID, list[PartitionFolder]] = {}
+        for folder in self._finish_deletions(unknown):
+            by_topic.setdefault(folder.topic_id, []).append(folder)
+        for topic_id, folders in by_topic.items():
+            self._set_aside(topic_id, folders)
         stored_names = {folder.tp for folder in stored}
-        for stray in self._directory.strays():
-            if stray.topic_id in image.topics_by_id and stray.tp not in stored_names:
-                logger.warning("%s is back: the metadata knows %s again", stray.path, stray.tp)
-                self._directory.take_back(stray)
+        back = [
+            stray
+            for stray in self._directory.strays()
+            if stray.topic_id in image.topics_by_id and stray.tp not in stored_names
+        ]
+        for stray in back:
+            logger.warning("%s is back: the metadata knows %s again", stray.path, stray.tp)
+            self._directory.take_back(stray)
+        if by_topic or back:
+            self._directory.sync_strays()
 
 
 def _offline(name: TopicPartition, what: str, cause: Exception) -> PartitionOffline:
