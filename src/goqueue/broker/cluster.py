@@ -13,8 +13,11 @@ from goqueue.broker.membership.identity_file import IdentityFile
 from goqueue.broker.membership.losses import check_lineage, has_lost
 from goqueue.broker.membership.membership import Membership
 from goqueue.broker.membership.pauses import Pauses
+from goqueue.broker.membership.seclusion import Seclusion
 from goqueue.broker.membership.witnesses import Witnesses
 from goqueue.broker.partitions.hosting import HostedPartitions
+from goqueue.broker.peers.connections import Peers
+from goqueue.broker.peers.quorum import QuorumPeers
 from goqueue.broker.replication.replication import Replication
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.metadata.store import MetadataStore
@@ -24,7 +27,7 @@ from goqueue.model.names import NodeId
 from goqueue.model.topics import PartitionView, TopicView
 from goqueue.state import metadata_keys as keys
 from goqueue.state.controller.commit_settings import CommitSettings
-from goqueue.state.metadata_image import ImageChanges, MetadataImage
+from goqueue.state.metadata_image import ImageChanges, KeyChange, MetadataImage
 from goqueue.storage.data_directory import DataDirectory, PartitionFolder
 from goqueue.storage.disk import Disk
 
@@ -51,6 +54,7 @@ class Cluster:
         store: MetadataStore,
         follower: MetadataFollower,
         identity: IdentityFile,
+        peers: Peers,
         *,
         cluster_id: str,
         commits: Callable[[TopicView], CommitSettings],
@@ -73,6 +77,16 @@ class Cluster:
             image=lambda: follower.image,
         )
         self.pauses = Pauses(config.broker_session_timeout_ms / 1_000, self._catch_up)
+        self.seclusion = Seclusion(
+            store,
+            self.membership,
+            node_id=self._node_id,
+            image=lambda: follower.image,
+            ask=QuorumPeers(peers).ask,
+            step_down=self._step_down,
+        )
+        # Called when others go on without this broker: clients should do so, too.
+        self.stepped_down: Callable[[], None] | None = None
         self.witnesses = Witnesses(
             store, self.membership, node_id=self._node_id, image=lambda: follower.image
         )
@@ -124,14 +138,32 @@ class Cluster:
         self.witnesses.look()
         await self.membership.join(value)
         self.pauses.start()
+        self.seclusion.start()
 
     async def _catch_up(self) -> None:
-        """See all that happened until now. While the store cannot be asked, everything goes on."""
+        """See all that happened until now. While nobody reaches the store, everything goes on."""
         try:
             found = await self._store.get(keys.broker_key(self._node_id))
         except MetadataUnavailable:
+            await self.seclusion.look()
             return
         await self._follower.applied(found.revision)
+
+    async def _step_down(self, reason: str) -> None:
+        """Neither lead nor follow, and send clients elsewhere, until this broker registers anew."""
+        logger.warning("%s", reason)
+        ended = self.membership.epoch
+        self.membership.step_down(reason)
+
+        def without_me(image: MetadataImage) -> list[KeyChange]:
+            mine = image.brokers.get(self._node_id)
+            if mine is None or mine.epoch != ended:
+                return []
+            return [(keys.broker_key(self._node_id), None, image.revision)]
+
+        await self._follower.learn(without_me)
+        if self.stepped_down is not None:
+            self.stepped_down()
 
     # --- following the metadata -----------------------------------------------------------
 
@@ -182,6 +214,7 @@ class Cluster:
     async def stop(self) -> None:
         """Take no part in anything any more; the registration stays."""
         self.pauses.stop()
+        await self.seclusion.close()
         await self.witnesses.close()
         if self._telling is not None:
             await self._telling.close()

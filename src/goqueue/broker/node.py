@@ -101,6 +101,7 @@ class Node:
             react=self._react,
             reconcile_s=None if identity is None else RECONCILE_S,
         )
+        self.peers = Peers(self.node_id, lambda: self.image)
         # None: a node of one.
         self.cluster: Cluster | None = None
         if identity is not None:
@@ -111,6 +112,7 @@ class Node:
                 store,
                 self._follower,
                 identity,
+                self.peers,
                 cluster_id=directory.cluster_id,
                 commits=lambda topic: self.topics.commits_of(topic),
             )
@@ -134,7 +136,6 @@ class Node:
             replica_lag_max_ms=config.replica_lag_time_max_ms,
         )
         self.data_disk = DataDisk(directory, disk, self.hosted)
-        self.peers = Peers(self.node_id, lambda: self.image)
         self.led = LedPartitions(self.hosted, lambda: self.image)
         self.replica_serving = ReplicaServing(
             self.led.find,
@@ -398,7 +399,10 @@ class Node:
         """Why others should not send traffic here. A cluster goes on while its store is away."""
         if self.cluster is None:
             return self.metadata_failure
-        return None if self.cluster.membership.me else "this broker is not admitted to its cluster"
+        membership = self.cluster.membership
+        if membership.me is not None:
+            return None
+        return membership.stepped_down or "this broker is not admitted to its cluster"
 
     @property
     def metadata_latencies(self) -> HistogramFigures:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -22,6 +23,7 @@ class LeaseRenewal:
         self._renew = renew
         self._renew_s = ttl_ms / 1_000 / RENEWALS_A_LEASE
         self._on_lost = on_lost
+        self.renewed_at_s = time.monotonic()
         self._task = asyncio.create_task(self._run())
 
     def stop(self) -> None:
@@ -32,6 +34,7 @@ class LeaseRenewal:
             await asyncio.sleep(self._renew_s)
             try:
                 await self._renew()
+                self.renewed_at_s = time.monotonic()
             except LeaseNotFound:
                 self._on_lost()
                 return

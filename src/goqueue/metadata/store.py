@@ -159,6 +159,10 @@ class Watch(Protocol):
 class KeptLease(Protocol):
     """A lease that is renewed until `stop`; it is not revoked by that."""
 
+    @property
+    def renewed_at_s(self) -> float:
+        """When the store last said so, by `time.monotonic`."""
+
     def stop(self) -> None: ...
 
 

@@ -92,7 +92,10 @@ class BrokerServer:
         mounts: list[Mount] = [SqsDoor(service), RegistryDoor(service)]
         http_door = HttpDoor(service, self.config, mounts=mounts)
         http = await self._open("HTTP", "--http-port", http_door)
-        kafka = await self._open("Kafka", "--kafka-port", KafkaDoor(service, self.config))
+        kafka_door = KafkaDoor(service, self.config)
+        kafka = await self._open("Kafka", "--kafka-port", kafka_door)
+        if broker.cluster is not None:
+            broker.cluster.stepped_down = kafka_door.send_away
         self._loop_lag = LoopLagProbe(service.measuring.traffic.loop_lag)
         self._loop_lag.start()
         host, port = self._advertised(*kafka)

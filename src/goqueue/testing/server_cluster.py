@@ -96,9 +96,9 @@ class GoQueueCluster:
         """Brokers that run and are not paused."""
         return [n for n, s in self._servers.items() if s.is_running and n not in self._paused]
 
-    def leader(self, topic: str, partition: int = 0) -> int | None:
-        """Who leads a partition, as the first broker that answers sees it."""
-        found = self._partition(topic, partition)
+    def leader(self, topic: str, partition: int = 0, seen_by: int | None = None) -> int | None:
+        """Who leads a partition, as one broker sees it, or the first that answers."""
+        found = self._partition(topic, partition, seen_by)
         return None if found is None or found.leader_id < 0 else int(found.leader_id)
 
     def in_sync(self, topic: str, partition: int = 0) -> set[int]:
@@ -107,22 +107,22 @@ class GoQueueCluster:
 
     def controller(self, seen_by: int | None = None) -> int | None:
         """Who is controller, as one broker sees it, or the first that answers."""
-        for answer in self._answers((), None if seen_by is None else [seen_by]):
+        for answer in self._answers((), seen_by):
             if answer.controller_id >= 0:
                 return int(answer.controller_id)
         return None
 
-    def _partition(self, topic: str, partition: int) -> MetadataResponsePartition | None:
-        for answer in self._answers([topic]):
+    def _partition(
+        self, topic: str, partition: int, seen_by: int | None = None
+    ) -> MetadataResponsePartition | None:
+        for answer in self._answers([topic], seen_by):
             for found in answer.topics[0].partitions:
                 if found.partition_index == partition:
                     return found
         return None
 
-    def _answers(
-        self, topics: Sequence[str], nodes: Iterable[int] | None = None
-    ) -> Iterator[MetadataResponse]:
-        for node in self.running if nodes is None else nodes:
+    def _answers(self, topics: Sequence[str], seen_by: int | None) -> Iterator[MetadataResponse]:
+        for node in self.running if seen_by is None else [seen_by]:
             with contextlib.suppress(BrokerUnreachable):
                 yield asyncio.run(_metadata(self._servers[node].own_address, topics))
 

@@ -113,7 +113,7 @@ async def following_of(
 async def change_at_work(follower: MetadataFollower, store: FaultyStore) -> int:
     """The revision of a change that is being carried out now."""
     revision = await store.transact(group_entry("g", "1"))
-    while not follower._is_at_work:
+    while not follower._applying.locked():
         await asyncio.sleep(0)
     return revision
 

@@ -3,14 +3,16 @@
 The registration is never rewritten: the revision at which it was written is the broker's epoch, and
 everything that it promises is promised under that. When the lease is lost it registers anew, and
 is another member than before. While the metadata store is away nothing changes, for nobody else can
-be elected either.
+be elected either; unless the others reach it, which they are asked for (`seclusion.py`).
 """
 
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable
 from typing import Final
+from uuid import UUID
 
 import msgspec
 
@@ -73,6 +75,8 @@ class Membership:
         self._image = image
         self._value: keys.BrokerValue | None = None
         self._kept: KeptLease | None = None
+        self._ttl_s = session_timeout_ms / 1_000
+        self._renewed_at_s = time.monotonic()
         self._epoch = 0
         self._is_admitted = False
         self._is_leaving = False
@@ -80,6 +84,10 @@ class Membership:
         self._must_register = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.lease = NO_LEASE
+        # The last that was looked at for what it says of this broker.
+        self.seen_revision = 0
+        # Why this broker lets others go on without it; None while it does not.
+        self.stepped_down: str | None = None
 
     @property
     def me(self) -> Member | None:
@@ -92,8 +100,20 @@ class Membership:
         return self._epoch
 
     @property
+    def directory(self) -> UUID:
+        """Of the folder: others may use the same node id, once it is free."""
+        return self._identity.identity.directory
+
+    @property
     def is_leaving(self) -> bool:
         return self._is_leaving
+
+    @property
+    def has_run_out(self) -> bool:
+        """Whether the lease was not renewed for as long as it lasts: then others may be elected."""
+        kept = self._kept
+        renewed_at_s = self._renewed_at_s if kept is None else kept.renewed_at_s
+        return time.monotonic() > renewed_at_s + self._ttl_s
 
     # --- joining --------------------------------------------------------------------------
 
@@ -194,6 +214,7 @@ class Membership:
             stall_max_ms=self._stall_max_ms,
             on_lost=lambda: self._lease_lost(lease),
         )
+        self._ttl_s = ttl_ms / 1_000
 
     def _lease_lost(self, lease: LeaseId) -> None:
         if lease == self.lease and not self._is_leaving:
@@ -203,12 +224,14 @@ class Membership:
     def _let_go(self) -> None:
         if self._kept is not None:
             self._kept.stop()
+            self._renewed_at_s = self._kept.renewed_at_s
         self._kept, self.lease = None, NO_LEASE
 
     # --- seen by others -------------------------------------------------------------------
 
     async def see(self, image: MetadataImage) -> None:
         """Before an image is acted on: is this broker registered in it, is it admitted?"""
+        self.seen_revision = image.revision
         mine = image.brokers.get(self._node_id)
         known = image.nodes.get(self._node_id)
         if mine is None or mine.registration is None:
@@ -220,11 +243,20 @@ class Membership:
         if mine.epoch > self._epoch:
             self._epoch = mine.epoch
             self._is_admitted = False
+            self.stepped_down = None
+        if self.stepped_down is not None:
+            # What comes before the end of that registration tells nothing new.
+            return
         if not self._is_admitted and known and known.record.broker_epoch == self._epoch:
             await asyncio.to_thread(self._identity.admit)
             self._is_admitted = True
             self._admitted.set()
             logger.info("admitted to the cluster under broker epoch %d", self._epoch)
+
+    def step_down(self, reason: str) -> None:
+        """Others go on without this broker: it is nobody until it has registered anew."""
+        self.stepped_down = reason
+        self._is_admitted = False
 
     # --- leaving --------------------------------------------------------------------------
 

@@ -60,11 +60,15 @@ class Roles:
         """Before an image is seen: whoever finds a leader in it finds that it leads."""
         me = self._me()
         if me is None:
+            if self._known_as is not None and self._known_as.node not in image.brokers:
+                # Others go on without this broker.
+                await self._stand_by()
             return
         if me == self._known_as:
             concerned = _concerned(changes)
         else:
-            await self._begin_anew(me)
+            await self._stand_by()
+            self._known_as = me
             concerned = [partition.name for partition in self._hosted]
         await self._take_roles(concerned, image, me, waits=False)
 
@@ -102,12 +106,15 @@ class Roles:
         partition = self._hosted.get(*name)
         return name.topic in image.topics if partition is None else not partition.knows(revision)
 
-    async def _begin_anew(self, me: Member) -> None:
+    async def _stand_by(self) -> None:
         """Nothing that was promised under an earlier registration counts any more."""
         if self._known_as is not None:
             for partition in self._hosted:
                 await partition.stand_by()
-        self._known_as = me
+                while partition.led is not None or partition.following is not None:
+                    # It waited for its log to be cut, and took a role then.
+                    await partition.stand_by()
+        self._known_as = None
 
     async def _take_roles(
         self, names: Iterable[TopicPartition], image: MetadataImage, me: Member, *, waits: bool
@@ -131,6 +138,9 @@ class Roles:
                 (leading if view.leader == me.node else others).append((partition, view))
         pace = Pace()
         for partition, view in (*leading, *others):
+            if self._me() != me:
+                # It stepped down meanwhile, or registered anew.
+                return
             if not waits and partition.is_being_cut:
                 self._unsettled[partition.name] = view.revision
                 self._is_unsettled.set()

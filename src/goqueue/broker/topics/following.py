@@ -61,8 +61,8 @@ class MetadataFollower:
         self._error: GoQueueError | None = None
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._task: asyncio.Task[None] | None = None
-        # Whether a change is being carried out.
-        self._is_at_work = False
+        # Held while a change is being carried out.
+        self._applying = asyncio.Lock()
         # While the watch is waited for: when everything is read instead.
         self._patience: asyncio.Timeout | None = None
         # What was logged last, so that a store that is away for long fills no disk with it.
@@ -110,7 +110,7 @@ class MetadataFollower:
                 self._forget(future)
 
     def _give_up(self, future: "asyncio.Future[None]") -> None:
-        if not self._is_at_work:
+        if not self._applying.locked():
             reason = self._store.unavailable_reason or "it is behind"
             self._tell(future, f"seen it within {APPLIED_MAX_S:g} s: {reason}")
 
@@ -131,6 +131,14 @@ class MetadataFollower:
         the watch never tells of it, but reading everything does."""
         if self._patience is not None and self._reconcile_s is not None:
             self._patience.reschedule(asyncio.get_running_loop().time())
+
+    async def learn(self, told: Callable[[MetadataImage], Iterable[KeyChange]]) -> None:
+        """Take over what others know of a later revision, while the store cannot be asked.
+
+        `told` looks at the image first: the store may be faster.
+        """
+        async with self._applying:
+            await self._change(self.image.revision, told(self.image))
 
     # --- following ------------------------------------------------------------------------
 
@@ -249,23 +257,24 @@ class MetadataFollower:
     # --- applying -------------------------------------------------------------------------
 
     async def _apply(self, revision: int, entries: Iterable[KeyChange]) -> None:
+        async with self._applying:
+            await self._change(revision, entries)
+        self._mark_applied(revision)
+        if self._noted_problem:
+            self._noted_problem = ""
+            logger.info("metadata is followed again, from revision %d on", revision)
+
+    async def _change(self, revision: int, entries: Iterable[KeyChange]) -> None:
         image, changes = self.image.apply(revision, entries)
-        self._is_at_work = True
         try:
             await self._prepare(changes, image)
         except Exception:
             logger.exception("metadata change %d was not carried out", revision)
-        finally:
-            self._is_at_work = False
         self.image = image
         try:
             self._react(changes, image)
         except Exception:
             logger.exception("metadata change %d was not carried out in full", revision)
-        self._mark_applied(revision)
-        if self._noted_problem:
-            self._noted_problem = ""
-            logger.info("metadata is followed again, from revision %d on", revision)
 
     def _mark_applied(self, revision: int) -> None:
         self._applied_revision = revision

@@ -20,6 +20,9 @@ class Readiness:
     def reason_not_ready(self) -> str | None:
         if self._closing.is_set():
             return "the broker is shutting down"
+        failure = self._administration.serving_failure
+        if failure is not None:
+            return failure
         if self._administration.announcement is self._earlier:
             return "the broker is starting: not all of its doors are open"
-        return self._administration.serving_failure
+        return None

@@ -75,6 +75,11 @@ class KafkaDoor:
     def _connection(self) -> Connection:
         return Connection(self._services, self._memory, self._scratch, self.connections, self._turn)
 
+    def send_away(self) -> None:
+        """Close every connection: others lead what this broker led. Who comes again is told so."""
+        for connection in self.connections:
+            connection.finish()
+
     async def stop(self) -> None:
         """Stop listening, let running requests finish briefly, close every connection."""
         if self._server is not None:

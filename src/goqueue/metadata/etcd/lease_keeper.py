@@ -51,6 +51,7 @@ class LeaseKeeper:
         self._renew_s = ttl_ms / 1_000 / RENEWALS_A_LEASE
         self._stall_max_s = stall_max_ms / 1_000
         self._on_lost = on_lost
+        self.renewed_at_s = time.monotonic()
         self._loop = asyncio.get_running_loop()
         self._ticked_at = time.monotonic()
         self._tick: asyncio.TimerHandle | None = None
@@ -78,9 +79,11 @@ class LeaseKeeper:
                 stalled_s = time.monotonic() - self._ticked_at
                 if stalled_s > self._stall_max_s:
                     logger.error("the event loop stands still for %.1f s: not renewed", stalled_s)
-                elif not renewals.renew():
-                    self._loop.call_soon_threadsafe(self._on_lost)
-                    return
+                elif (ttl_s := renewals.renew()) is not None:
+                    if ttl_s <= 0:
+                        self._loop.call_soon_threadsafe(self._on_lost)
+                        return
+                    self.renewed_at_s = time.monotonic()
                 self._stop.wait(self._renew_s)
         finally:
             renewals.close()
@@ -100,8 +103,11 @@ class _Renewals:
         for channel in self._channels:
             channel.close()
 
-    def renew(self) -> bool:
-        """Ask one member after the other; False where the lease is gone for good."""
+    def renew(self) -> int | None:
+        """Ask one member after the other for how long the lease goes on, in seconds.
+
+        None if no member answers; 0 where the lease is gone for good.
+        """
         problem = "no member answers"
         for channel in self._channels:
             try:
@@ -114,12 +120,12 @@ class _Renewals:
                 self._channels.remove(channel)
                 self._channels.insert(0, channel)
                 self._is_failing = False
-                return ttl_s > 0
+                return ttl_s
         # Once for an outage: it may last for long, and this is tried each second.
         if not self._is_failing:
             self._is_failing = True
             logger.warning("the lease cannot be renewed, tried again: %s", problem)
-        return True
+        return None
 
     def _ask(self, channel: grpc.Channel) -> Any:
         if self._address.user and self._token is None:

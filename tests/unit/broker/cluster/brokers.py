@@ -10,6 +10,7 @@ import pytest
 
 from goqueue.broker.cluster import Cluster
 from goqueue.broker.membership.identity_file import IdentityFile
+from goqueue.broker.peers.connections import Peers
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.metadata.local import LocalStore
 from goqueue.metadata.store import Put
@@ -42,6 +43,7 @@ class OneBroker:
             store,
             self.follower,
             self.identity,
+            Peers(self.node_id, lambda: self.image),
             cluster_id=CLUSTER_ID,
             commits=lambda topic: self.commits or _as_made(topic),
         )

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Self, overload
 
 from goqueue.broker.membership.cluster_claim import claim_cluster
 from goqueue.broker.membership.identity_file import IdentityFile
@@ -13,9 +13,21 @@ from goqueue.broker.node import Node, system_clock_ms
 from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.metadata.local import LocalStore
+from goqueue.metadata.store import (
+    Compare,
+    LeaseId,
+    MetadataStore,
+    Op,
+    Read,
+    TxnResult,
+    Watch,
+    WatchBatch,
+)
 from goqueue.model.batch import iterate_batches
 from goqueue.model.broker_config import broker_config
+from goqueue.model.errors import MetadataUnavailable
 from goqueue.model.log import FetchPart, Isolation
+from goqueue.model.measuring.histograms import Histogram
 from goqueue.model.names import NodeId
 from goqueue.model.records import NewRecord, decode_records, encode_records
 from goqueue.model.topics import NewTopic, PartitionView
@@ -38,6 +50,80 @@ class SharedStore(LocalStore):
         await super().close()
 
 
+class StoreLine(MetadataStore):
+    """One node's way to the store, which can be cut."""
+
+    def __init__(self, store: LocalStore) -> None:
+        self._store = store
+        self._whole = asyncio.Event()
+        self._whole.set()
+
+    def cut(self) -> None:
+        self._whole.clear()
+
+    def heal(self) -> None:
+        self._whole.set()
+
+    def _reached(self) -> LocalStore:
+        if not self._whole.is_set():
+            raise MetadataUnavailable("cut off")
+        return self._store
+
+    @property
+    def unavailable_reason(self) -> str | None:
+        return None if self._whole.is_set() else "cut off"
+
+    @property
+    def latencies(self) -> Histogram:
+        return self._store.latencies
+
+    async def get(self, key: str) -> Read:
+        return await self._reached().get(key)
+
+    async def get_prefix(self, prefix: str) -> Read:
+        return await self._reached().get_prefix(prefix)
+
+    async def transact(
+        self,
+        compares: Sequence[Compare],
+        success_ops: Sequence[Op],
+        failure_ops: Sequence[Op] = (),
+    ) -> TxnResult:
+        return await self._reached().transact(compares, success_ops, failure_ops)
+
+    def watch(self, prefix: str, from_revision: int) -> Watch:
+        return _LineWatch(self._store.watch(prefix, from_revision), self._whole)
+
+    async def grant_lease(self, ttl_ms: int) -> LeaseId:
+        return await self._reached().grant_lease(ttl_ms)
+
+    async def keep_alive(self, lease: LeaseId) -> int:
+        return await self._reached().keep_alive(lease)
+
+    async def revoke(self, lease: LeaseId) -> None:
+        await self._reached().revoke(lease)
+
+    async def close(self) -> None:
+        pass
+
+
+class _LineWatch(Watch):
+    def __init__(self, watch: Watch, whole: asyncio.Event) -> None:
+        self._watch = watch
+        self._whole = whole
+
+    async def __anext__(self) -> WatchBatch:
+        batch = await anext(self._watch)
+        await self._whole.wait()
+        return batch
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def aclose(self) -> None:
+        await self._watch.aclose()
+
+
 class RunningNode:
     def __init__(self, node: Node, door: KafkaDoor) -> None:
         self.node = node
@@ -46,7 +132,7 @@ class RunningNode:
 
     @classmethod
     async def start(
-        cls, store: LocalStore, folder: Path, node_id: int, settings: dict[str, str]
+        cls, store: MetadataStore, folder: Path, node_id: int, settings: dict[str, str]
     ) -> "RunningNode":
         config = broker_config(
             {
@@ -77,6 +163,8 @@ class RunningNode:
         )
         await node._start()
         door = KafkaDoor(BrokerService(node), config)
+        assert node.cluster is not None
+        node.cluster.stepped_down = door.send_away
         host, port = await door.start()
         await node.announce(host, port, 1)
         return cls(node, door)
@@ -152,6 +240,7 @@ class Nodes:
     def __init__(self, store: LocalStore, folder: Path) -> None:
         self.store = store
         self.running: dict[int, RunningNode] = {}
+        self.lines: dict[int, StoreLine] = {}
         self._folder = folder
 
     async def start(self, *ids: int, **settings: str) -> list[RunningNode]:
@@ -159,7 +248,8 @@ class Nodes:
         started = []
         for node_id in ids:
             folder = self._folder / f"n{node_id}"
-            node = await RunningNode.start(self.store, folder, node_id, texts)
+            line = self.lines[node_id] = StoreLine(self.store)
+            node = await RunningNode.start(line, folder, node_id, texts)
             self.running[node_id] = node
             started.append(node)
         return started
