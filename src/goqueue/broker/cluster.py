@@ -104,6 +104,13 @@ class Cluster:
             commits=commits,
         )
 
+    @property
+    def serving_failure(self) -> str | None:
+        """Why clients should not come here. While the store is away for all, they should."""
+        if self.membership.me is not None:
+            return None
+        return self.membership.stepped_down or "this broker is not admitted to its cluster"
+
     def begin(self, stored: Sequence[PartitionFolder], hosted: HostedPartitions) -> None:
         """Note in the folder that a process works on it; before anything is registered.
 

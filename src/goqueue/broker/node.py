@@ -396,13 +396,8 @@ class Node:
 
     @property
     def serving_failure(self) -> str | None:
-        """Why others should not send traffic here. A cluster goes on while its store is away."""
-        if self.cluster is None:
-            return self.metadata_failure
-        membership = self.cluster.membership
-        if membership.me is not None:
-            return None
-        return membership.stepped_down or "this broker is not admitted to its cluster"
+        """Why others should not send traffic here."""
+        return self.metadata_failure if self.cluster is None else self.cluster.serving_failure
 
     @property
     def metadata_latencies(self) -> HistogramFigures:

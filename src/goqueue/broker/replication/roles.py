@@ -145,15 +145,18 @@ class Roles:
                 self._unsettled[partition.name] = view.revision
                 self._is_unsettled.set()
                 continue
-            try:
-                await partition.learn(view.state, view.revision, me, now_ms=self._clock_ms())
-            except GoQueueError as error:
-                logger.error("%s: cannot take its role: %s", partition.name, error)
-            except Exception:
-                # The others must not wait for it.
-                logger.exception("%s: cannot take its role", partition.name)
+            await self._take_role(partition, view, me)
             if pace.is_over:
                 await pace.rest()
+
+    async def _take_role(self, partition: HostedPartition, view: PartitionView, me: Member) -> None:
+        try:
+            await partition.learn(view.state, view.revision, me, now_ms=self._clock_ms())
+        except GoQueueError as error:
+            logger.error("%s: cannot take its role: %s", partition.name, error)
+        except Exception:
+            # The others must not wait for it.
+            logger.exception("%s: cannot take its role", partition.name)
 
 
 def _concerned(changes: ImageChanges) -> list[TopicPartition]:

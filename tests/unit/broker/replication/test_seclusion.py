@@ -41,6 +41,7 @@ async def test_who_is_cut_off_alone_steps_down_and_comes_back(nodes: Nodes) -> N
     with pytest.raises(NotLeader):
         await one.produce(b"nowhere")
     assert set(one.node.image.brokers) == {2, 3}
+    assert one.id in one.view().offline
     assert "the others go on without it" in (one.node.serving_failure or "")
     # Its clients are sent away.
     assert await reader.read() == b""

@@ -11,6 +11,7 @@ from goqueue.broker.node import Node
 from goqueue.doors.http import HttpDoor
 from goqueue.model.broker_config import broker_config
 from goqueue.service.broker_service import BrokerService
+from tests.busy_machine import stretched
 from tests.unit.doors.http.answers import error_code, error_message
 
 pytestmark = pytest.mark.anyio
@@ -266,7 +267,8 @@ async def test_the_broker_s_own_topics_are_in_no_transaction(
 async def test_a_transaction_that_takes_too_long_is_aborted(
     client: httpx.AsyncClient, orders: str
 ) -> None:
-    producer = await init(client, transactionTimeoutMs=50)
+    # Long enough to publish before it is over.
+    producer = await init(client, transactionTimeoutMs=int(stretched(0.1) * 1_000))
     await begin(client, producer)
     await publish(client, producer, "late")
     while (await client.get("/transactions/stats")).json()["byState"]["CompleteAbort"] == 0:

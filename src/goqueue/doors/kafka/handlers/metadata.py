@@ -16,7 +16,7 @@ from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
-from goqueue.model.names import check_topic_name
+from goqueue.model.names import NO_LEADER, check_topic_name
 from goqueue.model.rights import Resource, Verb
 from goqueue.model.topics import PartitionView, TopicView
 from goqueue.service.needs import Need, Refused
@@ -126,11 +126,12 @@ def _topic(context: RequestContext, topic: TopicView, *, wants_operations: bool)
 
 
 def _partition(partition: PartitionView) -> Message:
-    has_leader = partition.leader >= 0
+    # As in Kafka, one that is not there does not lead: clients ask again instead of waiting at it.
+    has_leader = partition.leader >= 0 and partition.leader not in partition.offline
     return {
         "error_code": ErrorCode.none if has_leader else ErrorCode.leader_not_available,
         "partition_index": partition.index,
-        "leader_id": partition.leader,
+        "leader_id": partition.leader if has_leader else NO_LEADER,
         "leader_epoch": partition.leader_epoch,
         "replica_nodes": partition.replicas,
         "isr_nodes": partition.isr,
