@@ -1,8 +1,9 @@
 """Topics read as queues: receive, settle, dead letters."""
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from goqueue.broker.node import Node
 from goqueue.broker.queues.redrive import list_dead_letters, redrive
@@ -16,6 +17,12 @@ from goqueue.model.queues.settling import Settled, Settlement
 from goqueue.model.rights import Resource, Verb
 from goqueue.service.access import Access
 
+# At the same time, of those that describe thousands of queues: a description takes a kilobyte, and
+# all that are begun are held until they are done.
+DESCRIBING_MAX: Final = 2
+# Topics with no more partitions do not stand in that line.
+NARROW_PARTITIONS: Final = 100
+
 
 class DescribedQueue(NamedTuple):
     topic: str
@@ -27,6 +34,7 @@ class QueueService:
         self._node = node
         self._queues = node.queues
         self._access = access
+        self._describing = asyncio.Semaphore(DESCRIBING_MAX)
 
     # --- messages -------------------------------------------------------------------------
 
@@ -60,9 +68,11 @@ class QueueService:
     async def describe(self, caller: Caller, group: str, topic: str) -> list[QueueDescription]:
         """One per partition; those that were never opened say UNKNOWN_QUEUE."""
         describable = self._access.describable_group(caller, group)
-        return await self._queues.registry.describe(
-            describable, self._access.describable_topic(caller, topic)
-        )
+        seen = self._access.describable_topic(caller, topic)
+        if len(self._node.topic(seen).partitions) <= NARROW_PARTITIONS:
+            return await self._queues.registry.describe(describable, seen)
+        async with self._describing:
+            return await self._queues.registry.describe(describable, seen)
 
     async def describe_all(self, caller: Caller) -> list[DescribedQueue]:
         """Every queue whose group and topic the caller may see."""
@@ -72,13 +82,17 @@ class QueueService:
             for key in self._queues.registry.list_queues()
             if key.topic_id in by_id
         }
-        return [
-            DescribedQueue(topic, found)
-            for group, topic in sorted(keys)
-            if self._sees(caller, group, topic)
-            for found in await self.describe(caller, group, topic)
-            if found.error is QueueError.NONE
-        ]
+        async with self._describing:
+            return [
+                DescribedQueue(topic, found)
+                for group, topic in sorted(keys)
+                if self._sees(caller, group, topic)
+                for found in await self._queues.registry.describe(
+                    self._access.describable_group(caller, group),
+                    self._access.describable_topic(caller, topic),
+                )
+                if found.error is QueueError.NONE
+            ]
 
     def _sees(self, caller: Caller, group: str, topic: str) -> bool:
         sees_group = self._access.allows(caller, Resource.GROUP, group, Verb.DESCRIBE)
