@@ -23,8 +23,8 @@ from goqueue.broker.topics.following import MetadataFollower
 from goqueue.metadata.store import MetadataStore
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.errors import GoQueueError, MetadataUnavailable
-from goqueue.model.names import NodeId
-from goqueue.model.topics import PartitionView, TopicView
+from goqueue.model.names import NodeId, TopicPartition
+from goqueue.model.topics import TopicView
 from goqueue.state import metadata_keys as keys
 from goqueue.state.controller.commit_settings import CommitSettings
 from goqueue.state.metadata_image import ImageChanges, KeyChange, MetadataImage
@@ -197,26 +197,41 @@ class Cluster:
         try:
             async with asyncio.timeout(timeout_s):
                 await self.membership.ask_to_leave()
-                await self._until(lambda image: not any(self._can_still_go(image)))
+                await self._until_all_went()
                 await self.controller.resign()
         except TimeoutError:
             logger.warning("others did not take over within %g s", timeout_s)
         except GoQueueError as error:
             logger.warning("others were not asked to take over: %s", error)
 
-    def _can_still_go(self, image: MetadataImage) -> Iterator[PartitionView]:
-        """Partitions in which this broker is in sync and not the only one."""
-        for topic in image.topics.values():
-            for view in topic.partitions:
-                if self._node_id in view.isr and any(
-                    node != self._node_id and node in image.brokers for node in view.isr
-                ):
-                    yield view
+    async def _until_all_went(self) -> None:
+        """One that went stays away: of thousands, each is looked at until then, and all at the end
+        once more."""
+        while left := list(self._can_still_go()):
+            while left:
+                if self._can_go(left[-1]):
+                    self._news.clear()
+                    await self._news.wait()
+                else:
+                    left.pop()
 
-    async def _until(self, is_so: Callable[[MetadataImage], bool]) -> None:
-        while not is_so(self._follower.image):
-            self._news.clear()
-            await self._news.wait()
+    def _can_still_go(self) -> Iterator[TopicPartition]:
+        for topic in self._follower.image.topics.values():
+            for view in topic.partitions:
+                name = TopicPartition(topic.name, view.index)
+                if self._can_go(name):
+                    yield name
+
+    def _can_go(self, name: TopicPartition) -> bool:
+        """Whether this broker is in sync there, and not the only one."""
+        image = self._follower.image
+        topic = image.topics.get(name.topic)
+        if topic is None or name.partition >= len(topic.partitions):
+            return False
+        in_sync = topic.partitions[name.partition].isr
+        return self._node_id in in_sync and any(
+            node != self._node_id and node in image.brokers for node in in_sync
+        )
 
     async def stop(self) -> None:
         """Take no part in anything any more; the registration stays."""

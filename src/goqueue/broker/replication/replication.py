@@ -1,7 +1,7 @@
 """Replication on one broker of a cluster: roles, fetchers and proposals, wired together."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.partitions.hosting import HostedPartitions
@@ -72,7 +72,8 @@ class Replication:
             if self._hosted.get(*partition.name) is not partition:
                 self._unfollow(partition)
         if self._is_leaving:
-            self._let_go(image)
+            changed = (self._hosted.get(*name) for name in changes.partitions_changed)
+            self._let_go((partition for partition in changed if partition is not None), image)
 
     def image_changed(self, changes: ImageChanges) -> None:
         if changes.nodes_changed:
@@ -82,11 +83,11 @@ class Replication:
     def leave(self) -> None:
         """This broker is about to stop: what others do not wait for is not copied any more."""
         self._is_leaving = True
-        self._let_go(self._image())
+        self._let_go(tuple(self._following), self._image())
 
-    def _let_go(self, image: MetadataImage) -> None:
+    def _let_go(self, partitions: Iterable[HostedPartition], image: MetadataImage) -> None:
         me = self._me()
-        for partition in tuple(self._following):
+        for partition in partitions:
             topic = image.topics.get(partition.name.topic)
             if (
                 topic is None
@@ -104,6 +105,7 @@ class Replication:
             self._hosted.role_listeners.remove(self._role_changed)
         await asyncio.gather(*(fetcher.close() for fetcher in self._fetchers.values()))
         self._fetchers.clear()
+        self._following.clear()
 
     def _staying(self, member: Member) -> int:
         image = self._image()

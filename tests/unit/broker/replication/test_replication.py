@@ -12,6 +12,8 @@ from goqueue.model.errors import StaleBrokerEpoch
 from goqueue.model.log import FetchedPart, FetchPart
 from goqueue.model.names import NodeId
 from goqueue.model.replication import Member
+from goqueue.state import metadata_keys as keys
+from goqueue.state.replication.in_sync import without
 from tests.callers import ANYONE
 from tests.unit.broker.replication.nodes import TOPIC, Nodes, with_nodes
 
@@ -31,6 +33,24 @@ async def test_what_is_acknowledged_is_copied(nodes: Nodes) -> None:
         lambda: all(node.replica().high_watermark == 20 for node in nodes.running.values())
     )
     assert await leader.read_all() == [b"%d" % count for count in range(20)]
+
+
+@with_nodes
+async def test_one_that_stops_still_hears_of_partitions(nodes: Nodes) -> None:
+    """Of thousands, not all may have gone when its time to hand them over is up."""
+    _, two, _ = await nodes.start(1, 2, 3)
+    await nodes.make_topic()
+    await nodes.until_in_sync(1, 2, 3)
+    replication, image = two.node.replication, two.node.image
+    assert replication is not None
+    replication.leave()
+    await replication.close()
+    state = without(image.topics[TOPIC].partitions[0].state, {NodeId(2)})
+    entry = keys.partition_entry(*two.replica().name, state)
+    later, changes = image.apply(image.revision + 1, [(*entry, image.revision + 1)])
+    await replication.prepare(changes, later)
+    await nodes.stop(2)
+    await nodes.until_in_sync(1, 3)
 
 
 @with_nodes
