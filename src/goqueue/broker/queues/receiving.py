@@ -50,9 +50,10 @@ RECEIVE_BYTES: Final = 4 * 1024 * 1024
 # Looks of one receive; then it answers that there is nothing yet, and the next receive goes on from
 # there.
 LOOKS_MAX: Final = 100
-# How long it goes on looking when its time to wait is over, or when it had none. On a quiet machine
-# all looks take about as long; clients set their own time limits to a few seconds beyond the wait.
-OVERTIME_SECONDS: Final = 1.0
+# How long it goes on looking when its time to wait is over, or when it had none: time for dozens of
+# looks on a quiet machine, and short beside the seconds that clients add to the wait for their own
+# time limits.
+OVERTIME_SECONDS: Final = 0.5
 # A topic may have thousands of partitions: others get their turn after a few milliseconds. Counted,
 # not timed: most of the time that a receive takes on a busy broker is that of others.
 SLICE_PARTITIONS: Final = 64
