@@ -119,7 +119,13 @@ class Cluster:
         image = self._follower.image
         check_lineage(image, hosted)
         self._identity.begin(has_lost=has_lost(self._node_id, image, stored, hosted))
+        hosted.failure_listeners.append(self._note_failure)
         self.tell_log_ends(hosted)
+
+    def _note_failure(self) -> None:
+        """What the log had may be gone, and the next start would not see that."""
+        noting = asyncio.get_running_loop().run_in_executor(None, self._identity.harm)
+        noting.add_done_callback(_failure_noted)
 
     def tell_log_ends(self, hosted: HostedPartitions) -> None:
         """From now on, where the controller has to know."""
@@ -251,3 +257,12 @@ class Cluster:
             except OSError as error:
                 logger.error("the next start counts as one after a crash: %s", error)
         await self.membership.leave()
+
+
+def _failure_noted(noting: "asyncio.Future[None]") -> None:
+    if not noting.cancelled() and noting.exception() is not None:
+        logger.error(
+            "a log failed, and that cannot be noted in the data directory: %s; replace the disk "
+            "before this broker starts again",
+            noting.exception(),
+        )

@@ -4,25 +4,16 @@ It does what a broker's edges do: keeps an image of the metadata from a watch th
 runs the machines of its partitions, sends what they say, and is controller when it can be.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from goqueue.metadata.store import Compare, Get, KeyValue, LeaseId, Op, Put
-from goqueue.model.names import NodeId, TopicPartition, topic_partition
+from goqueue.metadata.store import Compare, EventKind, Get, KeyValue, LeaseId, Op, Put
+from goqueue.model.names import NodeId
 from goqueue.model.replication import Member, PartitionState
-from goqueue.state.controller.elections import LogEnd
-from goqueue.state.controller.planning import (
-    Admit,
-    AskLogEnds,
-    ChangePartition,
-    ClusterView,
-    Registered,
-    Stored,
-    plan,
-)
-from goqueue.state.membership.identity import admitted, begun, registration
+from goqueue.state.membership.identity import admitted, begun, harmed, registration
 from goqueue.state.replication.following import (
     Append,
+    Diverging,
     FetchAnswer,
     FetchQuestion,
     Following,
@@ -32,31 +23,17 @@ from goqueue.state.replication.following import (
     Truncate,
     diverging,
 )
+from goqueue.state.replication.in_sync import can_resign, resigned
 from goqueue.state.replication.leading import FetchVerdict, Leading, Proposal
 from tests.sim.replication.checker import Violation
+from tests.sim.replication.controlling import Controlling
 from tests.sim.replication.disk import Record, SimLog
-from tests.sim.replication.store import Answer, is_deletion
+from tests.sim.replication.keys import CONTROLLER, broker_key, node_key, partition_key
+from tests.sim.replication.leaving import go_on_leaving
+from tests.sim.replication.store import Answer
 
 if TYPE_CHECKING:
     from tests.sim.replication.world import World
-
-CONTROLLER = "/controller"
-FETCH_MAX = 3
-
-
-class Entry(NamedTuple):
-    value: Any
-    revision: int
-    create_revision: int
-
-
-# Asked for all the time: made once.
-_BROKER_KEYS = tuple(f"/brokers/{node}" for node in range(3))
-_NODE_KEYS = tuple(f"/nodes/{node}" for node in range(3))
-_PARTITION_KEYS = tuple(f"/partitions/{index}" for index in range(3))
-broker_key = _BROKER_KEYS.__getitem__
-node_key = _NODE_KEYS.__getitem__
-partition_key = _PARTITION_KEYS.__getitem__
 
 
 class Replica:
@@ -72,6 +49,11 @@ class Replica:
         self.shown = 0
         self.acted = 0
         self.watermark = min(log.watermark, log.end)
+        # Its disk failed: nobody is served here any more, and nothing is asked for.
+        self.is_offline = False
+
+    def go_offline(self) -> None:
+        self.is_offline = True
 
     @property
     def safe_end(self) -> int:
@@ -90,16 +72,20 @@ class Broker:
         self.is_paused = False
         self.is_blind = False
         self.is_dead = False
-        self.image: dict[str, Entry] = {}
+        # How many of its turns it still waits for others to take over; None while it stays.
+        self.patience: int | None = None
+        # Keys as the store has them, with values that were never encoded.
+        self.image: dict[str, Any] = {}
         self.seen: int | None = None
         self.epoch = -1
         self.is_admitted = False
         self.lease: LeaseId | None = None
+        for log in self.disk.logs:
+            log.recover()
         self.replicas = [Replica(i, log) for i, log in enumerate(self.disk.logs)]
         for checker, log in zip(world.checkers, self.disk.logs, strict=True):
             checker.begins(node, log)
-        self._log_ends: dict[tuple[TopicPartition, int], dict[Member, LogEnd]] = {}
-        self._planned_at = -1
+        self.controlling = Controlling(self)
         disk = self.disk
         disk.identity = begun(
             disk.identity, world.new_id(), f"boot-{disk.boot}", has_lost=disk.has_lost
@@ -112,22 +98,26 @@ class Broker:
     def me(self) -> Member:
         return Member(self.node, self.epoch)
 
+    @property
+    def is_leaving(self) -> bool:
+        return self.patience is not None
+
     # --- metadata -------------------------------------------------------------------------
 
     def watch(self, count: int) -> None:
         """Take in some of what happened, or everything at the start."""
         events = self.world.store.events
         if self.seen is None:
-            self.image = {kv.key: _entry(kv) for kv in self.world.store.keyspace.get_prefix("")}
+            self.image = {kv.key: kv for kv in self.world.store.keyspace.get_prefix("")}
             self.seen = len(events)
         elif self.seen == len(events):
             return
         else:
-            for event in events[self.seen : self.seen + count]:
-                if is_deletion(event):
-                    self.image.pop(event.kv.key, None)
+            for kind, kv, _ in events[self.seen : self.seen + count]:
+                if kind is EventKind.DELETE:
+                    self.image.pop(kv.key, None)
                 else:
-                    self.image[event.kv.key] = _entry(event.kv)
+                    self.image[kv.key] = kv
             self.seen = min(len(events), self.seen + count)
         self._review()
 
@@ -136,10 +126,10 @@ class Broker:
         if (
             mine is not None
             and mine.value.incarnation is self.incarnation
-            and mine.revision > self.epoch
+            and mine.mod_revision > self.epoch
         ):
             # A new registration: nothing that was promised under the old one counts any more.
-            self.epoch = mine.revision
+            self.epoch = mine.mod_revision
             self.is_admitted = False
             for replica in self.replicas:
                 self._step_down(replica)
@@ -152,7 +142,7 @@ class Broker:
             for replica in self.replicas:
                 stored = self.image.get(partition_key(replica.index))
                 if stored is not None:
-                    self.learn(replica, stored.value, stored.revision)
+                    self.learn(replica, stored.value, stored.mod_revision)
 
     def learn(self, replica: Replica, state: PartitionState, revision: int) -> None:
         """The partition as the store has it, from the watch or from an answer."""
@@ -200,7 +190,9 @@ class Broker:
 
     def _show(self, replica: Replica) -> None:
         leading = replica.leading
-        if leading is not None and leading.high_watermark > replica.shown:
+        if leading is None or replica.is_offline:
+            return
+        if leading.high_watermark > replica.shown:
             checker = self.world.checkers[replica.index]
             watermark, state = leading.high_watermark, leading.state
             checker.shown(
@@ -211,36 +203,60 @@ class Broker:
     # --- what a broker does by itself -----------------------------------------------------
 
     def tick(self) -> None:
+        if self.is_dead:
+            return
         if self.seen is None:
             if not self.world.store.is_away:
                 self.watch(0)
             return
-        mine = self.image.get(broker_key(self.node))
-        if mine is None or mine.value.incarnation is not self.incarnation:
-            self._register(mine)
+        if self.patience is not None:
+            go_on_leaving(self)
+            if self.is_dead:
+                return
+        else:
+            mine = self.image.get(broker_key(self.node))
+            if mine is None or mine.value.incarnation is not self.incarnation:
+                self._register(mine)
         for replica in self.replicas:
-            if replica.leading is not None and (
-                proposal := replica.leading.propose(self.world.now_ms)
+            if replica.is_offline:
+                self._resign(replica)
+            elif replica.leading is not None:
+                self._look_after(replica, replica.leading)
+            elif replica.following is not None and (
+                self.patience is None or not self._is_out(replica)
             ):
-                self._propose(replica, replica.leading, proposal)
-            if replica.leading is not None and replica.acted < (end := replica.safe_end):
-                self.world.checkers[replica.index].acts(self.node, replica.log, replica.acted, end)
-                replica.acted = end
-            if replica.following is not None:
                 self._fetch(replica, replica.following)
-        self._control()
+        held = self.image.get(CONTROLLER)
+        if held is None or held.value is self.incarnation:
+            self.controlling.act(held)
+
+    def _look_after(self, replica: Replica, leading: Leading) -> None:
+        proposal = leading.propose(self.world.now_ms, self.may_join)
+        if proposal is not None:
+            self._propose(replica, leading, proposal)
+        if replica.acted < (end := replica.safe_end):
+            checker = self.world.checkers[replica.index]
+            checker.acts(self.node, replica.log, replica.acted, end)
+            replica.acted = end
+
+    def _is_out(self, replica: Replica) -> bool:
+        """Nobody waits for what it copies."""
+        stored = self.image.get(partition_key(replica.index))
+        return stored is None or self.me not in stored.value.in_sync
 
     def append(self, replica: Replica, value: int) -> None:
         leading = replica.leading
-        if leading is None:
+        if leading is None or replica.is_offline or self.disk.is_full:
             return
         record = (leading.state.leader_epoch, value)
-        self.world.checkers[replica.index].stored(self.node, replica.log.end, record)
+        self.world.checkers[replica.index].stored(self.node, len(replica.log.records), record)
         replica.log.append(record)
         self._grown(replica, leading)
 
     def flush(self) -> None:
         for replica in self.replicas:
+            if replica.is_offline:
+                continue
             replica.log.flush(replica.watermark)
             if replica.leading is not None:
                 self._grown(replica, replica.leading)
@@ -249,13 +265,40 @@ class Broker:
         leading.appended(replica.log.end, replica.durable_end(leading.state))
         self._show(replica)
 
-    def _register(self, before: Entry | None) -> None:
+    def fail(self, replica: Replica) -> None:
+        """A sync failed: of what was not on disk before, the kernel may have dropped some."""
+        log = replica.log
+        if log.kept is None:
+            log.kept = self.world.chance.randint(log.flushed, log.end)
+            self.world.checkers[replica.index].destroyed(self.node, log, log.kept)
+            self.disk.identity = harmed(self.disk.identity)
+            replica.go_offline()
+
+    def _resign(self, replica: Replica) -> None:
+        key = partition_key(replica.index)
+        stored = self.image.get(key)
+        if not self.is_admitted or stored is None:
+            return
+        present = {
+            node: found.mod_revision
+            for node in self.world.nodes
+            if (found := self.image.get(broker_key(node))) is not None
+        }
+        if can_resign(stored.value, self.me, present):
+            compares = [
+                Compare.unchanged(key, stored.mod_revision),
+                Compare.unchanged(broker_key(self.node), self.epoch),
+            ]
+            state = resigned(stored.value, self.me)
+            self.world.transact(self, compares, [Put(key, state)])  # type: ignore[arg-type]
+
+    def _register(self, before: KeyValue | None) -> None:
         key = broker_key(self.node)
         value = registration(self.disk.identity)
 
         def granted_then(lease: LeaseId) -> tuple[list[Compare], list[Op]]:
             self.lease = lease
-            unchanged = Compare.unchanged(key, 0 if before is None else before.revision)
+            unchanged = Compare.unchanged(key, 0 if before is None else before.mod_revision)
             return [unchanged], [Put(key, value, lease)]  # type: ignore[arg-type]
 
         self.world.ask_store(self, granted_then)
@@ -269,6 +312,7 @@ class Broker:
         if proposal.joining is not None:
             joining = proposal.joining
             compares.append(Compare.unchanged(broker_key(joining.node), joining.broker_epoch))
+            compares.append(Compare.unchanged(node_key(joining.node), self.staying(joining)))
         put: list[Op] = [Put(key, proposal.state)]  # type: ignore[arg-type]
         epoch = self.epoch
 
@@ -286,59 +330,68 @@ class Broker:
 
         self.world.transact(self, compares, put, [Get(key)], answered)
 
+    def may_join(self, member: Member) -> bool:
+        return self.staying(member) > 0
+
+    def staying(self, member: Member) -> int:
+        """The revision at which the record of a node says that it is not about to leave."""
+        registered = self.image.get(broker_key(member.node))
+        record = self.image.get(node_key(member.node))
+        if registered is None or registered.mod_revision != member.broker_epoch or record is None:
+            return 0
+        return 0 if record.value.is_draining else record.mod_revision
+
     # --- following ------------------------------------------------------------------------
 
     def _fetch(self, replica: Replica, following: Following) -> None:
-        question = following.question(replica.log, replica.log.end)
+        log = replica.log
+        question = following.question(log, len(log.records))
         index = replica.index
+        if (leader := self.world.brokers.get(following.leader)) is not None:
+            self.world.send(self, leader, lambda leader: leader.serve(index, self, question))
 
-        def asked(leader: "Broker") -> None:
-            answer = leader.serve(index, self.node, question)
-            if answer is not None:
-                self.world.send(
-                    leader, self, lambda broker: broker.fetched(index, question, *answer)
-                )
-
-        self.world.send_to(self, following.leader, asked)
-
-    def serve(
-        self, index: int, follower: NodeId, question: FetchQuestion
-    ) -> tuple[FetchAnswer, list[Record]] | None:
+    def serve(self, index: int, follower: "Broker", question: FetchQuestion) -> None:
         replica = self.replicas[index]
         leading = replica.leading
-        if leading is None or leading.state.leader_epoch != question.leader_epoch:
-            return None
-        log = replica.log
-        if (parting := diverging(question, log, log.end)) is not None:
-            return parting, []
-        member = Member(follower, question.broker_epoch)
-        if leading.fetched(member, question.offset, self.world.now_ms) is not FetchVerdict.ACCEPTED:
-            return None
-        self._show(replica)
-        records = log.records[question.offset : question.offset + FETCH_MAX]
-        return Records(question.offset + len(records), leading.high_watermark), records
+        if leading is None or replica.is_offline:
+            return
+        if leading.state.leader_epoch != question.leader_epoch:
+            return
+        log, offset = replica.log, question.offset
+        answer: FetchAnswer | None = diverging(question, log, len(log.records))
+        records: list[Record] = []
+        if answer is None:
+            member = Member(follower.node, question.broker_epoch)
+            verdict = leading.fetched(member, offset, self.world.now_ms)
+            if verdict is not FetchVerdict.ACCEPTED:
+                return
+            self._show(replica)
+            records = log.records[offset : offset + self.world.fetch_max]
+            answer = Records(offset + len(records), leading.high_watermark)
+        said = answer
+        self.world.send(
+            self, follower, lambda broker: broker.fetched(index, question, said, records)
+        )
+        if isinstance(said, Diverging) and self.world.random() < 0.5:
+            # It comes again, much later. These are few, and nothing hurts more at the wrong time.
+            self.world.held_messages.append(self.world.network[-1])
 
     def fetched(
         self, index: int, question: FetchQuestion, answer: FetchAnswer, records: list[Record]
     ) -> None:
         replica = self.replicas[index]
         following, log = replica.following, replica.log
-        if following is None or question.broker_epoch != self.epoch:
+        if following is None or replica.is_offline or question.broker_epoch != self.epoch:
             return
-        match following.answered(question, answer, log, log.end):
-            case Append(high_watermark):
-                for record in records:
-                    self.world.checkers[index].stored(self.node, log.end, record)
-                    log.append(record)
-                if self._is_flushed(index):
-                    log.flush(high_watermark)
-                if high_watermark > replica.shown:
-                    quorum = self.image[partition_key(index)].value.quorum
-                    self.world.checkers[index].shown(
-                        self.node, log, replica.shown, high_watermark, question.leader_epoch, quorum
-                    )
-                    replica.shown = high_watermark
-                replica.watermark = high_watermark
+        known_watermark = following.high_watermark
+        step = following.answered(question, answer, log, len(log.records))
+        if isinstance(step, Append):
+            if records and self.disk.is_full:
+                following.high_watermark = known_watermark
+            else:
+                self._append_copied(replica, records, step.high_watermark, question.leader_epoch)
+            return
+        match step:
             case Truncate(to_offset):
                 log.truncate(to_offset)
                 replica.shown = min(replica.shown, to_offset)
@@ -350,85 +403,23 @@ class Broker:
             case StartAt():
                 raise Violation("no log here ever loses its start")
 
+    def _append_copied(
+        self, replica: Replica, records: list[Record], high_watermark: int, leader_epoch: int
+    ) -> None:
+        index, log = replica.index, replica.log
+        for record in records:
+            self.world.checkers[index].stored(self.node, len(log.records), record)
+            log.append(record)
+        if self._is_flushed(index):
+            log.flush(high_watermark)
+        if high_watermark > replica.shown:
+            quorum = self.image[partition_key(index)].value.quorum
+            self.world.checkers[index].shown(
+                self.node, log, replica.shown, high_watermark, leader_epoch, quorum
+            )
+            replica.shown = high_watermark
+        replica.watermark = high_watermark
+
     def _is_flushed(self, index: int) -> bool:
         stored = self.image.get(partition_key(index))
         return stored is not None and stored.value.is_flushed
-
-    # --- controlling ----------------------------------------------------------------------
-
-    def _control(self) -> None:
-        held = self.image.get(CONTROLLER)
-        if held is None:
-            if self.lease is not None:
-                put: list[Op] = [Put(CONTROLLER, self.incarnation, self.lease)]  # type: ignore[arg-type]
-                self.world.transact(self, [Compare.missing(CONTROLLER)], put)
-            return
-        if held.value is not self.incarnation:
-            return
-        if self._planned_at == self.seen and self.world.now_ms % 4:
-            return
-        self._planned_at = self.seen or 0
-        mine = Compare.unchanged(CONTROLLER, held.revision)
-        view = self._view()
-        for action in plan(view):
-            match action:
-                case ChangePartition(partition, state, revision, relies_on):
-                    key = partition_key(partition.partition)
-                    compares = [mine, Compare.unchanged(key, revision)]
-                    compares += [
-                        Compare.unchanged(broker_key(member.node), member.broker_epoch)
-                        for member in relies_on
-                    ]
-                    self.world.transact(self, compares, [Put(key, state)])  # type: ignore[arg-type]
-                case Admit(node, record, revision):
-                    key = node_key(node)
-                    compares = [
-                        mine,
-                        Compare.unchanged(key, revision),
-                        Compare.unchanged(broker_key(node), record.broker_epoch),
-                    ]
-                    self.world.transact(self, compares, [Put(key, record)])  # type: ignore[arg-type]
-                case AskLogEnds(partition, members):
-                    epoch = view.partitions[partition].state.leader_epoch
-                    for member in members:
-                        self._ask_log_end(partition, epoch, member)
-
-    def _view(self) -> ClusterView:
-        partitions = {
-            topic_partition("t", i): Stored(found.value, found.revision)
-            for i in range(len(self.replicas))
-            if (found := self.image.get(partition_key(i))) is not None
-        }
-        brokers, nodes = {}, {}
-        for node in self.world.nodes:
-            if (found := self.image.get(broker_key(node))) is not None:
-                brokers[node] = Registered(found.value, found.revision)
-            if (found := self.image.get(node_key(node))) is not None:
-                nodes[node] = (found.value, found.revision)
-        ends = {
-            partition: self._log_ends.get((partition, stored.state.leader_epoch), {})
-            for partition, stored in partitions.items()
-        }
-        return ClusterView(partitions, brokers, nodes, ends)
-
-    def _ask_log_end(self, partition: TopicPartition, leader_epoch: int, member: Member) -> None:
-        def asked(other: "Broker") -> None:
-            replica = other.replicas[partition.partition]
-            # Who has not accepted the epoch may still follow an older leader.
-            if other.me == member and other.is_admitted and replica.leader_epoch == leader_epoch:
-                end = replica.log.log_end()
-                self.world.send(
-                    other, self, lambda broker: broker.told(partition, leader_epoch, member, end)
-                )
-
-        self.world.send_to(self, member.node, asked)
-
-    def told(
-        self, partition: TopicPartition, leader_epoch: int, member: Member, end: LogEnd
-    ) -> None:
-        self._log_ends.setdefault((partition, leader_epoch), {})[member] = end
-        self._planned_at = -1
-
-
-def _entry(kv: KeyValue) -> Entry:
-    return Entry(kv.value, kv.mod_revision, kv.create_revision)

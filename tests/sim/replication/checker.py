@@ -4,6 +4,10 @@ Physics is excused: a record that was destroyed on as many disks as had to hold 
 a lost disk, may be gone. A record that a broker threw away itself may not.
 """
 
+from collections.abc import Callable
+
+from goqueue.metadata.store import Event
+from goqueue.model.replication import Member, PartitionState
 from tests.sim.replication.disk import Record, SimLog
 
 
@@ -20,6 +24,7 @@ class Checker:
         # For each committed offset: under which epoch it was, and how many had to have it.
         self._epochs: list[int] = []
         self._needed: list[int] = []
+        self._needed_max = 0
         # Whose disks physically lost a record.
         self._destroyed: dict[tuple[int, Record], set[int]] = {}
         self._written: dict[tuple[int, int], int] = {}
@@ -61,10 +66,11 @@ class Checker:
                     )
                 self._forget_from(offset)
                 break
-        for offset in range(len(self.committed), watermark):
-            self.committed.append(log.records[offset])
-            self._epochs.append(epoch)
-            self._needed.append(quorum)
+        if watermark > (count := len(self.committed)):
+            self.committed += log.records[count:watermark]
+            self._epochs += [epoch] * (watermark - count)
+            self._needed += [quorum] * (watermark - count)
+            self._needed_max = max(self._needed_max, quorum)
 
     def acts(self, node: int, log: SimLog, since: int, end: int) -> None:
         """A leader does what records ask for, such as to send what is due: it cannot undo it."""
@@ -82,10 +88,24 @@ class Checker:
         if cut_at < len(self.committed) and self.committed[cut_at] == log.records[cut_at]:
             raise Violation(f"broker {node} is asked to cut at {cut_at}, which is committed")
 
-    def needs(self, quorum: int) -> None:
+    def changes(self, event: Event, is_draining: Callable[[Member], bool]) -> None:
+        """Who is about to leave joins no more: others would wait for it. It may lead where nobody
+        else can."""
+        state: PartitionState = event.kv.value  # type: ignore[assignment]
+        before: PartitionState = event.prev.value  # type: ignore[assignment, union-attr]
+        self._needs(state.quorum)
+        if len(state.in_sync) > len(before.in_sync):
+            known = {member.node for member in before.in_sync}
+            for member in state.in_sync:
+                joins = member.node not in known and member.node != state.leader
+                if joins and is_draining(member):
+                    raise Violation(f"{member} joins, and is about to leave")
+
+    def _needs(self, quorum: int) -> None:
         """A lower minimum is a weaker promise, also for what was committed before."""
-        if any(needed > quorum for needed in self._needed):
+        if self._needed_max > quorum:
             self._needed = [min(needed, quorum) for needed in self._needed]
+            self._needed_max = quorum
 
     def destroyed(self, node: int, log: SimLog, start: int) -> None:
         """Power or a disk was lost, and with it the records of one broker from `start` on."""

@@ -14,7 +14,7 @@ Record = tuple[int, int]
 class SimLog:
     """One partition's log with one record for each batch; also its history of epochs."""
 
-    __slots__ = ("epochs", "flushed", "records", "snapshot", "watermark")
+    __slots__ = ("epochs", "flushed", "kept", "records", "snapshot", "watermark")
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -22,6 +22,8 @@ class SimLog:
         self.epochs: list[tuple[int, int]] = []
         self.flushed = 0
         self.watermark = 0
+        # Of a log that failed: what the next start finds. None while it can be used.
+        self.kept: int | None = None
         # The last record that a snapshot of what was read from the log knows of, as producers'
         # ledgers are; since no value is written twice, it stands for everything before it.
         self.snapshot: tuple[int, Record] | None = None
@@ -35,10 +37,11 @@ class SimLog:
         return self.epochs[-1][0] if self.epochs else NO_EPOCH
 
     def end_offset_for(self, epoch: int, log_end: int) -> tuple[int, int]:
-        if epoch == NO_EPOCH or epoch > self.latest:
-            return NO_EPOCH, -1
-        if epoch == self.latest:
+        latest = self.latest
+        if epoch == latest and epoch != NO_EPOCH:
             return epoch, log_end
+        if epoch == NO_EPOCH or epoch > latest:
+            return NO_EPOCH, -1
         following = next(i for i, (known, _) in enumerate(self.epochs) if known > epoch)
         return self.epochs[following - 1][0] if following else epoch, self.epochs[following][1]
 
@@ -58,6 +61,12 @@ class SimLog:
         self.flushed = min(self.flushed, end)
         if self.snapshot is not None and self.snapshot[0] >= end:
             self.snapshot = None
+
+    def recover(self) -> None:
+        """A process starts. What a failed disk did not keep is not there any more."""
+        if self.kept is not None:
+            self.truncate(min(self.kept, self.end))
+            self.kept = None
 
     def flush(self, watermark: int) -> None:
         self.flushed = self.end
@@ -90,6 +99,8 @@ class Disk:
     boot: int = 0
     # Recovery found less than the log once had: set by a power cut that took something.
     has_lost: bool = False
+    # No space left: what is there can be read, and flushed.
+    is_full: bool = False
     identity: NodeIdentity = field(init=False)
 
     def __post_init__(self) -> None:

@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, Final
 
 from goqueue.metadata.store import Compare, Put
 from goqueue.model.names import NodeId
-from goqueue.state.membership.identity import stopped
-from goqueue.state.replication.in_sync import can_resign, resigned, with_min_in_sync
-from tests.sim.replication.broker import CONTROLLER, Broker, broker_key, node_key, partition_key
+from goqueue.state.replication.in_sync import with_min_in_sync
+from tests.sim.replication import leaving
+from tests.sim.replication.broker import Broker
 from tests.sim.replication.disk import SimLog
+from tests.sim.replication.keys import CONTROLLER, node_key, partition_key
+from tests.sim.replication.leaving import begin_leaving
 
 if TYPE_CHECKING:
     from tests.sim.replication.world import World
@@ -31,11 +33,8 @@ def cut_power(world: "World") -> None:
 
 
 def stop(world: "World") -> None:
-    """A clean stop: everything is flushed, the next start knows it."""
     if (broker := _pick(world)) is not None:
-        broker.flush()
-        broker.disk.identity = stopped(broker.disk.identity)
-        world.end(broker)
+        leaving.stop(broker)
 
 
 def start(world: "World") -> None:
@@ -117,6 +116,8 @@ def replace_disk(world: "World") -> None:
 
 def copy_disk(world: "World") -> None:
     node = world.one_of(world.nodes)
+    if any(log.kept is not None for log in world.disks[node].logs):
+        return
     world.old_disks[node] = world.disks[node].copy()
 
 
@@ -143,6 +144,10 @@ def restore_disk(world: "World") -> None:
 
 
 def change_minimum(world: "World") -> None:
+    set_minimum(world, world.one_of((1, 2, 2, 3)))
+
+
+def set_minimum(world: "World", minimum: int) -> None:
     """An administrator changes `min.insync.replicas`; whoever is controller writes it."""
     held = world.store.value(CONTROLLER)
     broker = next((b for b in world.brokers.values() if b.incarnation == held), None)
@@ -151,27 +156,36 @@ def change_minimum(world: "World") -> None:
     key = partition_key(world.chance.randrange(world.shape.partitions))
     if (stored := broker.image.get(key)) is None:
         return
-    state = with_min_in_sync(stored.value, world.one_of((1, 2, 2, 3)))
+    state = with_min_in_sync(stored.value, minimum)
     compares = [
-        Compare.unchanged(CONTROLLER, mine.revision),
-        Compare.unchanged(key, stored.revision),
+        Compare.unchanged(CONTROLLER, mine.mod_revision),
+        Compare.unchanged(key, stored.mod_revision),
     ]
     world.transact(broker, compares, [Put(key, state)])  # type: ignore[arg-type]
 
 
-def resign(world: "World") -> None:
-    """A leader cannot use its disk, and gives its partition up."""
-    broker = world.brokers.get(world.state().leader)
-    for replica in broker.replicas if broker is not None else ():
-        leading = replica.leading
-        if leading is not None and broker is not None and can_resign(leading.state, broker.me):
-            key = partition_key(replica.index)
-            compares = [
-                Compare.unchanged(key, leading.revision),
-                Compare.unchanged(broker_key(broker.node), broker.epoch),
-            ]
-            state = resigned(leading.state, broker.me)
-            world.transact(broker, compares, [Put(key, state)])  # type: ignore[arg-type]
+def fail_disk(world: "World") -> None:
+    """A log cannot be synced, while the process lives."""
+    if (broker := _pick(world)) is not None:
+        broker.fail(world.one_of(broker.replicas))
+
+
+def fill_disk(world: "World") -> None:
+    """There is no space left, or there is again."""
+    disk = world.disks[_victim(world)]
+    disk.is_full = not disk.is_full and world.random() < 0.6
+
+
+def leave(world: "World") -> None:
+    """A broker is told to stop, and has others take over first."""
+    if (broker := _pick(world)) is not None:
+        begin_leaving(broker)
+
+
+def give_back(world: "World") -> None:
+    """Whoever is controller has the first of the replicas lead again."""
+    for broker in world.brokers.values():
+        broker.controlling.give_back()
 
 
 def _victim(world: "World") -> NodeId:
@@ -207,4 +221,8 @@ FAULTS: Final[tuple[Fault, ...]] = (
     copy_disk,
     restore_disk,
     change_minimum,
+    fail_disk,
+    fill_disk,
+    leave,
+    give_back,
 )

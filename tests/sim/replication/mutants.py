@@ -14,11 +14,13 @@ from goqueue.state.membership.identity import Continuity
 from goqueue.state.replication import in_sync
 from goqueue.state.replication.following import Following, Ignore, Records
 from goqueue.state.replication.leading import FetchVerdict, Leading, Proposal
-from tests.sim.replication import faults
+from tests.sim.replication import broker, faults
 from tests.sim.replication.broker import Broker, Replica
 from tests.sim.replication.disk import SimLog
+from tests.sim.replication.keys import node_key
 
 Mutation = Callable[[pytest.MonkeyPatch], None]
+MayJoin = Callable[[Member], bool]
 
 
 def watermark_without_proposals(patch: pytest.MonkeyPatch) -> None:
@@ -33,8 +35,8 @@ def watermark_without_proposals(patch: pytest.MonkeyPatch) -> None:
 def shrink_counts_before_its_answer(patch: pytest.MonkeyPatch) -> None:
     original = Leading.propose
 
-    def propose(self: Leading, now_ms: int) -> Proposal | None:
-        proposal = original(self, now_ms)
+    def propose(self: Leading, now_ms: int, may_join: MayJoin) -> Proposal | None:
+        proposal = original(self, now_ms, may_join)
         if proposal is not None and proposal.joining is None:
             self.state = proposal.state
             self._advance()
@@ -46,9 +48,9 @@ def shrink_counts_before_its_answer(patch: pytest.MonkeyPatch) -> None:
 def lost_answer_means_no(patch: pytest.MonkeyPatch) -> None:
     original = Leading.propose
 
-    def propose(self: Leading, now_ms: int) -> Proposal | None:
+    def propose(self: Leading, now_ms: int, may_join: MayJoin) -> Proposal | None:
         self.proposal = None
-        return original(self, now_ms)
+        return original(self, now_ms, may_join)
 
     patch.setattr(Leading, "propose", propose)
 
@@ -56,11 +58,11 @@ def lost_answer_means_no(patch: pytest.MonkeyPatch) -> None:
 def lost_answer_means_yes(patch: pytest.MonkeyPatch) -> None:
     original = Leading.propose
 
-    def propose(self: Leading, now_ms: int) -> Proposal | None:
+    def propose(self: Leading, now_ms: int, may_join: MayJoin) -> Proposal | None:
         if self.proposal is not None:
             self.state = self.proposal.state
             self._advance()
-        return original(self, now_ms)
+        return original(self, now_ms, may_join)
 
     patch.setattr(Leading, "propose", propose)
 
@@ -250,6 +252,48 @@ def joins_before_it_caught_up(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leading, "_joining_end", lambda self: 0)
 
 
+def leaving_broker_joins_again(patch: pytest.MonkeyPatch) -> None:
+    def staying(self: Broker, member: Member) -> int:
+        record = self.image.get(node_key(member.node))
+        return 0 if record is None else record.mod_revision
+
+    patch.setattr(Broker, "staying", staying)
+
+
+def leaving_leader_is_kept(patch: pytest.MonkeyPatch) -> None:
+    original = elections._kept_or_handed_over
+
+    def kept(state: PartitionState, present: Any, candidates: Any, dead: Any, leaving: Any) -> Any:
+        return original(state, present, candidates, dead, set(leaving) - {state.leader})
+
+    patch.setattr(elections, "_kept_or_handed_over", kept)
+
+
+def leaving_leader_is_followed_by_anyone(patch: pytest.MonkeyPatch) -> None:
+    """What it led is handed over to somebody who was not in sync."""
+
+    original = elections._kept_or_handed_over
+
+    def handed_over(
+        state: PartitionState, present: Any, candidates: Any, dead: Any, leaving: Any
+    ) -> Any:
+        heirs = [member for member in candidates if member.node not in leaving]
+        if state.leader in leaving and heirs:
+            return elections.Election(in_sync.led_by(state, heirs[-1], present), (heirs[-1],))
+        return original(state, present, candidates, dead, leaving)
+
+    patch.setattr(elections, "_kept_or_handed_over", handed_over)
+
+
+def failed_log_is_not_noted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(broker, "harmed", lambda identity: identity)
+
+
+def failed_log_is_used_on(patch: pytest.MonkeyPatch) -> None:
+    """It is asked for and counts for the high watermark, and nothing of it is on disk."""
+    patch.setattr(Replica, "go_offline", lambda self: None)
+
+
 MUTANTS: tuple[Mutation, ...] = (
     watermark_without_proposals,
     shrink_counts_before_its_answer,
@@ -272,30 +316,40 @@ MUTANTS: tuple[Mutation, ...] = (
     joins_before_it_caught_up,
     snapshot_survives_truncation,
     acts_on_what_is_not_committed,
+    leaving_broker_joins_again,
+    leaving_leader_is_kept,
+    leaving_leader_is_followed_by_anyone,
+    failed_log_is_not_noted,
+    failed_log_is_used_on,
 )
 
 # Seeds of `World` that found them, of the first 3,000. When the world changes, search again:
 # `python -m tests.sim.replication --mutants --seeds 3000`.
 CAUGHT_BY: dict[str, tuple[int, ...]] = {
-    "watermark_without_proposals": (108, 109, 197),
-    "shrink_counts_before_its_answer": (4, 8, 12),
-    "lost_answer_means_no": (109, 246, 903),
-    "lost_answer_means_yes": (4, 6, 9),
-    "broker_epochs_are_not_compared": (115, 146, 244),
-    "unclean_broker_stays_eligible": (80, 146, 197),
-    "empty_disk_stays_in_sync": (50, 76, 80),
-    "lost_memory_is_ignored": (76, 80, 125),
-    "eligible_survive_a_lower_minimum": (614,),
-    "eligible_survive_a_quorum": (0, 104, 198),
-    "follower_cuts_at_the_watermark": (105, 137, 238),
-    "follower_assigns_epochs": (4, 16, 17),
-    "late_answer_is_appended": (27, 129, 279),
-    "late_answer_cuts": (1301,),
-    "new_leader_commits_its_log": (97, 105, 136),
-    "commits_without_a_quorum": (9, 14, 17),
-    "restarted_leader_keeps_its_epoch": (0, 1, 2),
-    "one_doubtful_broker_is_enough": (80, 146, 148),
-    "joins_before_it_caught_up": (17, 182, 221),
-    "snapshot_survives_truncation": (287, 855, 927),
+    "watermark_without_proposals": (423, 755, 1097),
+    "shrink_counts_before_its_answer": (2, 3, 11),
+    "lost_answer_means_no": (13, 423, 755),
+    "lost_answer_means_yes": (2, 4, 6),
+    "broker_epochs_are_not_compared": (541, 617, 1425),
+    "unclean_broker_stays_eligible": (86, 93, 120),
+    "empty_disk_stays_in_sync": (86, 116, 120),
+    "lost_memory_is_ignored": (116, 120, 198),
+    "eligible_survive_a_lower_minimum": (32, 43, 55),
+    "eligible_survive_a_quorum": (12, 32, 43),
+    "follower_cuts_at_the_watermark": (216, 401, 431),
+    "follower_assigns_epochs": (0, 7, 12),
+    "late_answer_is_appended": (335, 360, 582),
+    "late_answer_cuts": (1, 13, 58),
+    "new_leader_commits_its_log": (0, 111, 175),
+    "commits_without_a_quorum": (0, 6, 17),
+    "restarted_leader_keeps_its_epoch": (1, 4, 7),
+    "one_doubtful_broker_is_enough": (27, 120, 134),
+    "joins_before_it_caught_up": (76, 120, 391),
+    "snapshot_survives_truncation": (127, 291, 368),
     "acts_on_what_is_not_committed": (0, 1, 2),
+    "leaving_broker_joins_again": (847, 951, 1203),
+    "leaving_leader_is_kept": (2, 30, 80),
+    "leaving_leader_is_followed_by_anyone": (506, 823, 1141),
+    "failed_log_is_not_noted": (766, 888, 1045),
+    "failed_log_is_used_on": (175, 399, 1338),
 }

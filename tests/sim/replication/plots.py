@@ -6,7 +6,10 @@ Each plot begins where the cluster happens to be, and chance decides how far it 
 from typing import TYPE_CHECKING, Final
 
 from tests.sim.replication.broker import Broker
-from tests.sim.replication.faults import Fault, fail_over, start
+from tests.sim.replication.checker import Violation
+from tests.sim.replication.faults import Fault, fail_over, set_minimum, start
+from tests.sim.replication.keys import CONTROLLER
+from tests.sim.replication.leaving import begin_leaving
 
 if TYPE_CHECKING:
     from tests.sim.replication.world import World
@@ -69,7 +72,8 @@ def joins_while_the_store_is_away(world: "World") -> None:
 
 
 def comes_back_with_less(world: "World") -> None:
-    """A follower loses what was in its memory and comes back; the leader dies soon after."""
+    """A follower loses what was in its memory, or what its disk refused, and comes back; the leader
+    dies soon after."""
     if (cast := _cast(world)) is None:
         return
     leader, poorer, _ = cast
@@ -79,12 +83,67 @@ def comes_back_with_less(world: "World") -> None:
         world.round()
     if poorer.is_dead:
         return
-    world.end(poorer)
-    world.lose_memory(poorer.node)
+    if world.random() < 0.3:
+        poorer.fail(poorer.replicas[0])
+        world.end(poorer)
+    else:
+        world.end(poorer)
+        world.lose_memory(poorer.node)
     start(world)
     for _ in range(world.one_of((1, 2, 3, 4, 5, 6, 7))):
         world.round()
     fail_over(world)
+
+
+def goes_on_alone(world: "World") -> None:
+    """The followers die one after the other; the leader may commit without them from then on, does,
+    and dies. The last that died comes back first."""
+    if (cast := _cast(world)) is None:
+        return
+    leader, *followers = cast
+    for follower in followers:
+        if follower.is_dead or leader.is_dead:
+            return
+        world.end(follower)
+        for _ in range(world.one_of((2, 3))):
+            world.round()
+    set_minimum(world, 1)
+    world.round()
+    if not leader.is_dead:
+        world.write(leader)
+        world.round()
+        world.write(leader)
+    fail_over(world)
+    last = followers[-1].node
+    if last not in world.brokers:
+        world.brokers[last] = Broker(world, last)
+    for _ in range(4):
+        world.round()
+
+
+def leaves_while_all_is_well(world: "World") -> None:
+    """The leader is to stop; whoever writes to it should not have to wait for an election."""
+    if (leader := _leader(world)) is None or not _is_well(world):
+        return
+    begin_leaving(leader)
+    for _ in range(10):
+        world.round()
+        if leader.is_dead:
+            return
+    raise Violation(f"broker {leader.node} does not come to leave")
+
+
+def _is_well(world: "World") -> bool:
+    """All are in sync, nothing that lasts is wrong, and somebody is controller."""
+    states = [world.state(index) for index in range(world.shape.partitions)]
+    return (
+        all(len(state.in_sync) == len(world.nodes) for state in states)
+        and len(world.brokers) == len(world.nodes)
+        and not world.cuts
+        and not world.store.is_away
+        and all(world.is_well(broker) for broker in world.brokers.values())
+        and any(b.incarnation is world.store.value(CONTROLLER) for b in world.brokers.values())
+    )
 
 
 def _cast(world: "World") -> tuple[Broker, Broker, Broker] | None:
@@ -105,4 +164,6 @@ PLOTS: Final[tuple[Fault, ...]] = (
     overtaken_answer,
     joins_while_the_store_is_away,
     comes_back_with_less,
+    goes_on_alone,
+    leaves_while_all_is_well,
 )

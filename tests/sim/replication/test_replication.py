@@ -7,7 +7,7 @@ from tests.sim.replication.checker import Violation
 from tests.sim.replication.mutants import CAUGHT_BY, MUTANTS, Mutation
 from tests.sim.replication.world import Shape, World
 
-CHUNKS = 30
+CHUNKS = 50
 SEEDS_A_CHUNK = 1_000
 # A few milliseconds each.
 SEARCHED_SEEDS = 3_000

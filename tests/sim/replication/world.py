@@ -6,18 +6,28 @@ from random import Random
 from typing import TypeVar
 from uuid import UUID
 
-from goqueue.metadata.store import NO_LEASE, Compare, LeaseId, Op, Put
+from goqueue.metadata.keyspace import FIRST_REVISION
+from goqueue.metadata.store import NO_LEASE, Compare, LeaseId, Op
 from goqueue.model.membership import NodeRecord
 from goqueue.model.names import NO_LEADER, NodeId
 from goqueue.model.replication import Member, PartitionState
 from goqueue.state.membership.identity import registration
 from tests.sim.replication import faults
-from tests.sim.replication.broker import CONTROLLER, Broker, broker_key, node_key, partition_key
+from tests.sim.replication.broker import Broker
 from tests.sim.replication.checker import Checker, Violation
 from tests.sim.replication.disk import Disk, SimLog
+from tests.sim.replication.keys import (
+    CONTROLLER,
+    broker_key,
+    node_key,
+    partition_index,
+    partition_key,
+)
 from tests.sim.replication.mood import mood
 from tests.sim.replication.store import Answer, SimStore
 
+# Few, so that many things happen while a follower catches up.
+FETCH_MAX = 3
 # More than ever wait in a healthy cluster; beyond it the oldest is lost, as in a full buffer.
 WAITING_MAX = 120
 
@@ -52,6 +62,7 @@ class World:
         self.held_messages: list[Message] = []
         self.held_requests: list[Callable[[], None]] = []
         self.cuts: set[tuple[NodeId, NodeId]] = set()
+        self.fetch_max = FETCH_MAX
         self._last_value = 0
         self._mood = mood(self.chance, self.nodes)
         self.lag_max_ms = self._mood.lag_max_ms
@@ -109,10 +120,13 @@ class World:
 
     def _begin(self) -> None:
         """A cluster at work, with all in sync."""
-        if self._mood.is_new:
-            members: list[Member] = []
-        else:
-            members = [self._register(broker) for broker in self.brokers.values()]
+        values: dict[str, tuple[object, LeaseId]] = {}
+        members: list[Member] = []
+        if not self._mood.is_new:
+            members = [self._register(broker, values) for broker in self.brokers.values()]
+            first = self.brokers[self.nodes[0]]
+            assert first.lease is not None
+            values[CONTROLLER] = (first.incarnation, first.lease)
         for index in range(self.shape.partitions):
             state = PartitionState(
                 leader=self.one_of(self.nodes) if members else NO_LEADER,
@@ -124,32 +138,28 @@ class World:
                 min_in_sync=2,
                 is_flushed=self.random() < 0.3,
             )
-            self._put(partition_key(index), state)
-        for _ in range(16 if self._mood.is_new else 3):
+            values[partition_key(index)] = (state, NO_LEASE)
+        self.store.begin_with(values)
+        for _ in range(16):
             self.round()
-        for index in range(self.shape.partitions):
-            stored = self.state(index)
-            if len(stored.in_sync) < len(self.nodes):
-                raise Violation(f"the cluster does not come up: {stored}")
+            if all(len(self.state(i).in_sync) == 3 for i in range(self.shape.partitions)):
+                return
+        raise Violation(f"the cluster does not come up: {self.state()}")
 
-    def _register(self, broker: Broker) -> Member:
+    def _register(self, broker: Broker, values: dict[str, tuple[object, LeaseId]]) -> Member:
         """What a new cluster arrives at by itself, the first of them as controller."""
-        broker.lease = self.store.grant()
+        broker.lease = LeaseId(broker.node + 1)
         registered = registration(broker.disk.identity)
-        self._put(broker_key(broker.node), registered, broker.lease)
-        member = Member(broker.node, self.store.keyspace.revision)
+        values[broker_key(broker.node)] = (registered, broker.lease)
+        # Each key has a revision of its own, in the order in which they are written.
+        member = Member(broker.node, FIRST_REVISION + len(values))
         record = NodeRecord(
             directory=registered.directory,
             incarnation=registered.incarnation,
             broker_epoch=member.broker_epoch,
         )
-        self._put(node_key(broker.node), record)
-        if self.store.value(CONTROLLER) is None:
-            self._put(CONTROLLER, broker.incarnation, broker.lease)
+        values[node_key(broker.node)] = (record, NO_LEASE)
         return member
-
-    def _put(self, key: str, value: object, lease: LeaseId = NO_LEASE) -> None:
-        self.store.transact([], [Put(key, value, lease)], [])  # type: ignore[arg-type]
 
     # --- messages -------------------------------------------------------------------------
 
@@ -171,9 +181,11 @@ class World:
         answered: Callable[[Answer], None] | None = None,
     ) -> None:
         def request() -> None:
+            events = self.store.events
+            count = len(events)
             answer = self.store.transact(compares, ops, otherwise or [])
-            for index, checker in enumerate(self.checkers):
-                checker.needs(self.state(index).quorum)
+            if len(events) > count and (index := partition_index(events[-1].kv.key)) is not None:
+                self.checkers[index].changes(events[-1], self._is_draining)
             if answered is not None and self.random() > self._mood.lost_answers:
                 self.send(broker, broker, lambda _: answered(answer))
 
@@ -188,6 +200,10 @@ class World:
                 self.store.transact(compares, ops, [])
 
         self.requests.append(request)
+
+    def _is_draining(self, member: Member) -> bool:
+        record = self.store.value(node_key(member.node))
+        return bool(record.is_draining and record.broker_epoch == member.broker_epoch)
 
     def _deliver(self) -> None:
         if not self.network:
@@ -267,6 +283,17 @@ class World:
         found: PartitionState = self.store.value(partition_key(index))
         return found
 
+    def is_well(self, broker: Broker) -> bool:
+        """It is registered, admitted and at work."""
+        registered = self.store.value(broker_key(broker.node))
+        return (
+            broker.is_admitted
+            and registered is not None
+            and registered.incarnation is broker.incarnation
+            and not (broker.is_paused or broker.is_blind or broker.is_leaving)
+            and not any(replica.is_offline for replica in broker.replicas)
+        )
+
     # --- what faults have in common -------------------------------------------------------
 
     def end(self, broker: Broker) -> None:
@@ -299,11 +326,17 @@ class World:
 
     def _make_peace(self) -> None:
         self.cuts.clear()
+        # Nothing happens any more to who catches up.
+        self.fetch_max = WAITING_MAX
         self.network += self.held_messages
         self.requests += self.held_requests
         self.store.is_away = False
-        for broker in self.brokers.values():
+        for disk in self.disks.values():
+            disk.is_full = False
+        for broker in list(self.brokers.values()):
             broker.is_paused = broker.is_blind = False
+            if broker.is_leaving or any(replica.is_offline for replica in broker.replicas):
+                self.end(broker)
         for node in self.nodes:
             if node not in self.brokers:
                 self.brokers[node] = Broker(self, node)
@@ -315,9 +348,10 @@ class World:
     def round(self) -> None:
         """Everybody's turn, in order and without delay; faults that last go on meanwhile."""
         self.now_ms += 1
+        store, cuts = self.store, self.cuts
         for broker in list(self.brokers.values()):
             if not broker.is_paused:
-                if not self.store.is_away and not broker.is_blind:
+                if broker.seen != len(store.events) and not (store.is_away or broker.is_blind):
                     broker.watch(1_000)
                 broker.tick()
         for _ in range(2):
@@ -326,9 +360,9 @@ class World:
                 sender, target, delivery = message
                 if target.is_paused:
                     self.network.append(message)
-                elif not target.is_dead and (sender, target.node) not in self.cuts:
+                elif not target.is_dead and (not cuts or (sender, target.node) not in cuts):
                     delivery(target)
-        if not self.store.is_away:
+        if not store.is_away:
             requests, self.requests = self.requests, []
             for request in requests:
                 request()

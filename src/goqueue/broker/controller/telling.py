@@ -85,8 +85,9 @@ class LogEndTelling:
         if state is None or partition is None:
             self._untold.discard(name)
             return
-        # Before it has accepted the epoch it may still copy from an older leader.
-        if partition.leader_epoch != state.leader_epoch:
+        # Before it has accepted the epoch it may still copy from an older leader; and nobody knows
+        # what is left of a log that failed before it is opened again.
+        if partition.leader_epoch != state.leader_epoch or partition.offline_reason is not None:
             return
         last_epoch, end_offset = partition.replica_end
         value = keys.LogEndValue(

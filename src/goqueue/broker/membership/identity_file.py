@@ -1,5 +1,7 @@
 """What a data folder knows of its past as a node of a cluster (`state/membership/identity.py`)."""
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Self
 from uuid import UUID, uuid4
@@ -8,7 +10,7 @@ import msgspec
 
 from goqueue.model.errors import DataDirectoryError
 from goqueue.model.names import NodeId
-from goqueue.state.membership.identity import NodeIdentity, admitted, begun, stopped
+from goqueue.state.membership.identity import NodeIdentity, admitted, begun, harmed, stopped
 from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import DamagedFile, load, save
 
@@ -22,13 +24,14 @@ class _Content(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IdentityFile:
-    """Every change is on disk before it counts: who calls blocks for an fsync."""
+    """Every change is on disk before it counts: who calls blocks for an fsync. For any thread."""
 
     def __init__(self, disk: Disk, path: Path, node_id: NodeId, identity: NodeIdentity) -> None:
         self._disk = disk
         self._path = path
         self._node_id = node_id
         self.identity = identity
+        self._changing = threading.Lock()
 
     @classmethod
     def open(cls, disk: Disk, path: Path, node_id: NodeId) -> Self:
@@ -56,16 +59,22 @@ class IdentityFile:
     def begin(self, *, has_lost: bool) -> None:
         """A process starts on the folder; before it registers."""
         boot = _BOOT_ID.read_text().strip()
-        self._save(begun(self.identity, uuid4(), boot, has_lost=has_lost))
+        self._change(lambda identity: begun(identity, uuid4(), boot, has_lost=has_lost))
 
     def admit(self) -> None:
         """Before leading or following anything."""
-        self._save(admitted(self.identity))
+        self._change(admitted)
+
+    def harm(self) -> None:
+        """When a log failed."""
+        self._change(harmed)
 
     def stop(self) -> None:
         """When everything is on disk."""
-        self._save(stopped(self.identity))
+        self._change(stopped)
 
-    def _save(self, identity: NodeIdentity) -> None:
-        save(self._disk, self._path, _Content(node_id=self._node_id, identity=identity))
-        self.identity = identity
+    def _change(self, change: Callable[[NodeIdentity], NodeIdentity]) -> None:
+        with self._changing:
+            identity = change(self.identity)
+            save(self._disk, self._path, _Content(node_id=self._node_id, identity=identity))
+            self.identity = identity

@@ -61,6 +61,7 @@ class HostedPartition(StoredPartition):
         clock_ms: Callable[[], int],
         lag_max_ms: int,
         role_changed: Callable[["HostedPartition"], None],
+        log_failed: Callable[[], None] = lambda: None,
         high_watermark: int = 0,
     ) -> None:
         """`high_watermark`: as it was noted before the last stop, if it was."""
@@ -83,6 +84,7 @@ class HostedPartition(StoredPartition):
         self.leader_epoch = NO_LEADER_EPOCH
         self._lag_max_ms = lag_max_ms
         self._role_changed = role_changed
+        self._log_failed = log_failed
         # Where the leader's log starts: what lies below may go.
         self._leader_start = 0
         # How far the leader's readers see, as it told last.
@@ -321,6 +323,13 @@ class HostedPartition(StoredPartition):
         super().dissolve()
 
     # --- upkeep ---------------------------------------------------------------------------
+
+    def go_offline(self, error: PartitionOffline) -> None:
+        was_online = self.offline_error is None
+        super().go_offline(error)
+        # Else the log is whole, and it is the leader that lacks something.
+        if was_online and self.log.offline_reason is not None:
+            self._log_failed()
 
     def _flushed(self) -> None:
         if self.led is not None:

@@ -92,6 +92,8 @@ class HostedPartitions:
         self._watermarks: dict[str, int] = {}
         # Called when a partition is led here, or not any more.
         self.role_listeners: list[Callable[[HostedPartition], None]] = []
+        # Called when the disk failed under a log.
+        self.failure_listeners: list[Callable[[], None]] = []
         self._flusher = Flusher()
         self.removal = FolderRemoval(disk)
         self._partitions: dict[tuple[str, int], HostedPartition] = {}
@@ -344,6 +346,7 @@ class HostedPartitions:
             clock_ms=self._clock_ms,
             lag_max_ms=self._replica_lag_max_ms,
             role_changed=self._role_changed,
+            log_failed=self._log_failed,
             high_watermark=self._watermarks.get(watermark_key(topic.id, view.index), 0),
         )
         partition.trace = self._make_trace(topic, partition, partition.config)
@@ -354,6 +357,10 @@ class HostedPartitions:
     def _role_changed(self, partition: HostedPartition) -> None:
         for listener in tuple(self.role_listeners):
             listener(partition)
+
+    def _log_failed(self) -> None:
+        for listener in tuple(self.failure_listeners):
+            listener()
 
     def _set_aside(self, topic_id: UUID, folders: Sequence[PartitionFolder]) -> None:
         """Folders of one topic."""

@@ -1,8 +1,10 @@
-"""Gives up partitions that this broker leads and cannot work with: others have them as well.
+"""Gives up partitions that this broker has and cannot work with: others have them as well.
 
 A leader whose disk failed or is full serves nobody, and holds the place of others who could. It
 leaves the in-sync set and ends its own leadership, in one write; then the controller elects one of
-the others. Where there are none, it stays: the disk may come back.
+the others. A follower whose disk failed leaves as well, so that nobody elects it: as long as
+nothing is appended, its leader does not miss it. Where there are no others, it stays: the disk may
+come back.
 """
 
 import asyncio
@@ -69,13 +71,21 @@ class Resigning:
                 logger.warning("partitions are not given up: %s", error)
 
     def _to_give_up(self, me: Member) -> Iterator[_Given]:
-        topics = self._image().topics
+        image = self._image()
+        present = {node: broker.epoch for node, broker in image.brokers.items()}
         for name in self._hosted.offline:
-            topic = topics.get(name.topic)
+            topic = image.topics.get(name.topic)
             if topic is not None and name.partition < len(topic.partitions):
                 view = topic.partitions[name.partition]
-                if can_resign(view.state, me):
+                if can_resign(view.state, me, present) and (
+                    view.leader == me.node or not self._is_whole(name)
+                ):
                     yield _Given(name, view)
+
+    def _is_whole(self, name: TopicPartition) -> bool:
+        """It stopped because its leader lacks something: what it has may be all that is left."""
+        partition = self._hosted.get(*name)
+        return partition is not None and partition.log.offline_reason is None
 
     async def _give_up(self, given: Sequence[_Given], me: Member) -> None:
         compares = [Compare.unchanged(keys.broker_key(me.node), me.broker_epoch)]

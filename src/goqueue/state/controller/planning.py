@@ -48,7 +48,8 @@ class ClusterView:
 
     def leaving(self) -> set[NodeId]:
         """Those that asked for others to take over what they lead."""
-        return {node for node in self.admitted() if self.nodes[node][0].is_draining}
+        draining = [node for node, (record, _) in self.nodes.items() if record.is_draining]
+        return {node for node in draining if node in self.admitted()} if draining else set()
 
 
 @dataclass(frozen=True, slots=True)

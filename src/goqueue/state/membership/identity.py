@@ -1,10 +1,11 @@
 """What a broker's data folder knows of its past, and what its next registration says of it.
 
 A broker may keep its places in the in-sync sets after a restart only if its logs still hold what
-they held when it was admitted last. Three things can break that: memory that was lost with the
-power, a folder that is another one, and a folder that is an older copy of itself. The folder keeps
-a trail against the third: every incarnation is noted in it *before* it registers, so that a folder
-which does not know the incarnation that was admitted last is not the folder that one ran on.
+they held when it was admitted last. Four things can break that: memory that was lost with the
+power, a disk that refused what it was to keep, a folder that is another one, and a folder that is
+an older copy of itself. The folder keeps a trail against the last: every incarnation is noted in it
+*before* it registers, so that a folder which does not know the incarnation that was admitted last
+is not the folder that one ran on.
 """
 
 from enum import Enum
@@ -29,6 +30,8 @@ class NodeIdentity(msgspec.Struct, frozen=True, kw_only=True):
     # Whether the logs hold all that they held when the first of the trail was admitted.
     is_kept: bool = True
     is_stopped: bool = True
+    # A log failed under the process that runs, or ran last.
+    is_harmed: bool = False
 
     @property
     def incarnation(self) -> UUID:
@@ -40,7 +43,7 @@ class Continuity(Enum):
 
     # Everything: a clean stop, or a killed process whose page cache survived.
     KEPT = "kept"
-    # What was on disk: the power was cut, or recovery had to cut a log.
+    # What was on disk: the power was cut, a sync failed, or recovery had to cut a log.
     ON_DISK = "on disk"
     # Nothing that can be relied on: another folder, or an older copy of this one.
     NOTHING = "nothing"
@@ -61,8 +64,9 @@ def begun(
         identity,
         trail=trail,
         boot=boot,
-        is_kept=identity.is_kept and memory_survived and not has_lost,
+        is_kept=identity.is_kept and memory_survived and not (has_lost or identity.is_harmed),
         is_stopped=False,
+        is_harmed=False,
     )
 
 
@@ -76,9 +80,17 @@ def stopped(identity: NodeIdentity) -> NodeIdentity:
     return msgspec.structs.replace(identity, is_stopped=True)
 
 
+def harmed(identity: NodeIdentity) -> NodeIdentity:
+    """A log failed. The kernel may have dropped what it was to write, of which others were told
+    that it is here; who opens the log next finds less, and nothing that is damaged."""
+    return msgspec.structs.replace(identity, is_harmed=True)
+
+
 def registration(identity: NodeIdentity) -> Registration:
     return Registration(
-        directory=identity.directory, trail=identity.trail, is_kept=identity.is_kept
+        directory=identity.directory,
+        trail=identity.trail,
+        is_kept=identity.is_kept and not identity.is_harmed,
     )
 
 

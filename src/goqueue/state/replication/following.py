@@ -123,7 +123,12 @@ class Following:
         The last epoch and the end stand for the whole log: a late answer to a question that would
         be another one today speaks of another log, also under the same leader.
         """
-        return question == self.question(history, log_end)
+        return (
+            question.offset == log_end
+            and question.leader_epoch == self.leader_epoch
+            and question.broker_epoch == self.broker_epoch
+            and question.last_epoch == history.latest
+        )
 
     def answered(
         self, question: FetchQuestion, answer: FetchAnswer, history: History, log_end: int

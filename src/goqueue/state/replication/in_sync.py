@@ -97,21 +97,22 @@ def leaderless(state: PartitionState, present: Mapping[NodeId, int]) -> Partitio
     )
 
 
-def can_resign(state: PartitionState, leader: Member) -> bool:
-    """Whether it leads, and another one in sync can."""
-    return (
-        state.leader == leader.node
-        and leader in state.in_sync
-        and any(member.node != leader.node for member in state.in_sync)
+def can_resign(state: PartitionState, member: Member, present: Mapping[NodeId, int]) -> bool:
+    """Whether it counts here, and another one that is there has everything committed as well."""
+    counting = (*state.in_sync, *state.eligible)
+    return member in counting and any(
+        other.node != member.node and present.get(other.node) == other.broker_epoch
+        for other in counting
     )
 
 
-def resigned(state: PartitionState, leader: Member) -> PartitionState:
-    """The leader ends its own leadership, for it cannot use its log: what is in that counts for
-    nothing until it was copied again. Its word ends with the epoch."""
-    return msgspec.structs.replace(
-        forgotten(state, leader.node), leader=NO_LEADER, leader_epoch=state.leader_epoch + 1
-    )
+def resigned(state: PartitionState, member: Member) -> PartitionState:
+    """A replica that cannot use its log says so itself: what is in that counts for nothing until
+    it was copied again. If it leads, its word ends with the epoch."""
+    left = forgotten(state, member.node)
+    if state.leader != member.node:
+        return left
+    return msgspec.structs.replace(left, leader=NO_LEADER, leader_epoch=state.leader_epoch + 1)
 
 
 def _settled(

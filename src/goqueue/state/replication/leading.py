@@ -216,12 +216,13 @@ class Leading:
     # --- what is committed ----------------------------------------------------------------
 
     def _advance(self) -> None:
-        if not self.may_commit:
+        # Most often nothing is left to commit: this leader is itself in every set.
+        if self._durable_end <= self.high_watermark or not self.may_commit:
             return
-        members = set(self.state.in_sync)
+        end = min(map(self.end_of, self.state.in_sync))
         if self.proposal is not None:
-            members.update(self.proposal.state.in_sync)
-        self.high_watermark = max(self.high_watermark, min(map(self.end_of, members)))
+            end = min(end, *map(self.end_of, self.proposal.state.in_sync))
+        self.high_watermark = max(self.high_watermark, end)
 
     def end_of(self, member: Member) -> int:
         """How far a member is, as far as it has told."""

@@ -207,6 +207,7 @@ class LogInDoubt:
     """A replica that stands by: how far its log goes, and the epoch that it has accepted."""
 
     name = topic_partition(TOPIC, 0)
+    offline_reason: str | None = None
 
     def __init__(self, last_epoch: int, end_offset: int) -> None:
         self.replica_end = LogEnd(last_epoch, end_offset)

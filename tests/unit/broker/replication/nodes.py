@@ -33,7 +33,7 @@ from goqueue.model.records import NewRecord, decode_records, encode_records
 from goqueue.model.topics import NewTopic, PartitionView
 from goqueue.service.broker_service import BrokerService
 from goqueue.storage.data_directory import DataDirectory
-from goqueue.storage.disk import Disk
+from goqueue.testing.faulty_disk import FaultyDisk
 from tests.busy_machine import stretched
 from tests.callers import ANYONE
 
@@ -125,9 +125,13 @@ class _LineWatch(Watch):
 
 
 class RunningNode:
-    def __init__(self, node: Node, door: KafkaDoor) -> None:
+    def __init__(
+        self, node: Node, door: KafkaDoor, disk: FaultyDisk, identity: IdentityFile
+    ) -> None:
         self.node = node
         self.door = door
+        self.disk = disk
+        self.identity = identity
         self.service = BrokerService(node)
 
     @classmethod
@@ -149,7 +153,7 @@ class RunningNode:
                 **settings,
             }
         )
-        disk = Disk()
+        disk = FaultyDisk()
         directory = DataDirectory.open(folder, disk)
         await claim_cluster(store, directory)
         identity = IdentityFile.open(disk, directory.node_path, NodeId(node_id))
@@ -167,7 +171,7 @@ class RunningNode:
         node.cluster.stepped_down = door.send_away
         host, port = await door.start()
         await node.announce(host, port, 1)
-        return cls(node, door)
+        return cls(node, door, disk, identity)
 
     @property
     def id(self) -> int:

@@ -1,6 +1,7 @@
 """Three brokers in one process: what is acknowledged is on all of them, and outlives each."""
 
 import asyncio
+import errno
 
 from kio.schema.metadata.v12.response import MetadataResponse
 
@@ -179,6 +180,24 @@ async def test_a_leader_whose_disk_failed_lets_another_lead(nodes: Nodes) -> Non
     two.replica().give_up("its disk is full, too")
     await asyncio.sleep(3 * LOOK_S)
     assert two.view().leader == 2
+
+
+@with_nodes
+async def test_a_follower_whose_disk_failed_is_counted_on_no_more(nodes: Nodes) -> None:
+    one, two, _ = await nodes.start(1, 2, 3)
+    await nodes.make_topic()
+    await nodes.until_in_sync(1, 2, 3)
+    two.disk.inject("fdatasync", errno.EIO, path_contains=f"{TOPIC}-0", times=1)
+    await one.produce(b"kept")
+    two.replica().flushes.start()
+    # The leader does not miss it, for nothing more is appended.
+    await nodes.until(lambda: set(one.view().isr) == {1, 3})
+    await nodes.until(lambda: two.identity.identity.is_harmed)
+    await nodes.die(2)
+    [again] = await nodes.start(2)
+    await nodes.until_in_sync(1, 2, 3)
+    await nodes.until(lambda: again.replica().log_end_offset == 1)
+    assert not again.identity.identity.is_harmed
 
 
 @with_nodes

@@ -23,10 +23,17 @@ from goqueue.state.membership.identity import (
     admitted,
     begun,
     continuity,
+    harmed,
     registration,
     stopped,
 )
-from goqueue.state.replication.in_sync import joined, with_min_in_sync, without
+from goqueue.state.replication.in_sync import (
+    can_resign,
+    joined,
+    resigned,
+    with_min_in_sync,
+    without,
+)
 
 A, B, C = (NodeId(i) for i in range(3))
 ORDERS = topic_partition("orders", 0)
@@ -126,6 +133,34 @@ def test_what_a_folder_is_worth_after_a_restart(
     # A stop before it was admitted proves nothing about what was lost before.
     third = begun(stopped(again), UUID(int=4), boot)
     assert continuity(registration(third), known) is worth
+
+
+def test_a_log_that_failed_is_remembered_until_the_folder_was_filled_again() -> None:
+    first = harmed(admitted(begun(NodeIdentity(directory=FOLDER), UUID(int=2), "boot")))
+    known = NodeRecord(directory=FOLDER, incarnation=UUID(int=2), broker_epoch=10)
+    # The same process, when its session ran out.
+    assert continuity(registration(first), known) is Continuity.ON_DISK
+    # Being admitted anew does not mend the disk.
+    assert continuity(registration(admitted(first)), known) is Continuity.ON_DISK
+    again = begun(stopped(first), UUID(int=3), "boot")
+    assert continuity(registration(again), known) is Continuity.ON_DISK
+    filled = begun(admitted(again), UUID(int=4), "boot")
+    later = NodeRecord(directory=FOLDER, incarnation=UUID(int=3), broker_epoch=20)
+    assert continuity(registration(filled), later) is Continuity.KEPT
+
+
+def test_who_cannot_use_its_log_leaves_what_others_have_too() -> None:
+    all_in = state(A, B, C)
+    assert can_resign(all_in, member(A), live(A, B, C))
+    left = resigned(all_in, member(A))
+    assert (left.leader, left.leader_epoch) == (NO_LEADER, all_in.leader_epoch + 1)
+    assert left.in_sync == (member(B), member(C))
+    follower = resigned(all_in, member(B))
+    assert (follower.leader, follower.leader_epoch) == (A, all_in.leader_epoch)
+    assert follower.in_sync == (member(A), member(C))
+    # Nobody else is there that could lead, or it does not count anyway.
+    assert not can_resign(all_in, member(A), live(A))
+    assert not can_resign(follower, member(B), live(A, B, C))
 
 
 def test_another_folder_and_an_older_copy_are_worth_nothing() -> None:
