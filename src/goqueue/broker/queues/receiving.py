@@ -80,7 +80,8 @@ class _Work:
 
     @property
     def is_late(self) -> bool:
-        return self._clock() >= self._over_at and not self._until_empty
+        """Only who had to look past something: what is there is delivered, however slowly."""
+        return self._looks_left < LOOKS_MAX and self._clock() >= self._over_at
 
     @property
     def is_done(self) -> bool:
