@@ -11,6 +11,8 @@ from goqueue.model.topics import BrokerView, PartitionView
 
 class NodeStatus(StrEnum):
     ALIVE = "alive"
+    # Registered, but another broker found its process gone.
+    SUSPECT = "suspect"
     # Registered; its logs are being compared with what the partitions know of them.
     JOINING = "joining"
     # Hands over what it leads, and gets nothing new.

@@ -101,8 +101,12 @@ def health(state: ClusterState) -> tuple[Health, list[str]]:
     degraded = []
     if found.under_replicated:
         degraded.append(f"{found.under_replicated} partitions have replicas that are not in sync")
-    if down := [node.node_id for node in state.nodes if node.status is NodeStatus.DEAD]:
-        degraded.append(f"nodes that are down: {', '.join(map(str, down))}")
+    for status, words in (
+        (NodeStatus.DEAD, "nodes that are down"),
+        (NodeStatus.SUSPECT, "nodes that others cannot reach"),
+    ):
+        if nodes := [node.node_id for node in state.nodes if node.status is status]:
+            degraded.append(f"{words}: {', '.join(map(str, nodes))}")
     if state.controller_id == NO_CONTROLLER:
         degraded.append("there is no controller: nobody elects leaders")
     if state.store_failure is not None:
@@ -124,11 +128,11 @@ def _nodes(image: MetadataImage) -> list[NodeFacts]:
             replicas.update(view.replicas)
             preferred.update(view.replicas[:1])
             in_sync.update(member.node for member in view.state.in_sync)
-    admitted = image.admitted()
+    admitted, suspects = image.admitted(), image.suspects()
     return [
         NodeFacts(
             node_id=node,
-            status=_status(node, image, admitted),
+            status=_status(node, image, admitted, suspects),
             broker=image.brokers.get(node),
             is_controller=node == image.controller_id,
             leaders=leaders[node],
@@ -140,9 +144,13 @@ def _nodes(image: MetadataImage) -> list[NodeFacts]:
     ]
 
 
-def _status(node: NodeId, image: MetadataImage, admitted: dict[NodeId, int]) -> NodeStatus:
+def _status(
+    node: NodeId, image: MetadataImage, admitted: dict[NodeId, int], suspects: set[NodeId]
+) -> NodeStatus:
     if node not in image.brokers:
         return NodeStatus.DEAD
+    if node in suspects:
+        return NodeStatus.SUSPECT
     if node not in admitted:
         return NodeStatus.JOINING
     if node in image.nodes and image.nodes[node].record.is_draining:

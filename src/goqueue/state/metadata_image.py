@@ -22,6 +22,7 @@ from goqueue.state.metadata_keys import (
     NodeKey,
     PartitionKey,
     SingleKey,
+    SuspicionKey,
     TopicKey,
     TopicValue,
     decode_partition,
@@ -93,6 +94,7 @@ class _Edits:
     nodes: dict[NodeId, KnownNode | None] = field(default_factory=dict)
     broker_configs: dict[NodeId | None, Mapping[str, str] | None] = field(default_factory=dict)
     group_configs: dict[str, Mapping[str, str] | None] = field(default_factory=dict)
+    suspicions: dict[SuspicionKey, bytes | None] = field(default_factory=dict)
     door_entries: dict[DoorKey, bytes | None] = field(default_factory=dict)
     cluster_id: str | None = None
     feature_level: int | None = None
@@ -115,6 +117,8 @@ class MetadataImage:
     topics_by_id: Mapping[UUID, TopicView] = field(default_factory=dict)
     broker_configs: Mapping[NodeId | None, Mapping[str, str]] = field(default_factory=dict)
     group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    # Of registrations of brokers, by those who found their processes gone.
+    suspicions: Mapping[SuspicionKey, bytes] = field(default_factory=dict)
     # What front doors keep; its form is theirs.
     door_entries: Mapping[DoorKey, bytes] = field(default_factory=dict)
     next_producer_id: int = 0
@@ -144,6 +148,15 @@ class MetadataImage:
             or (node_id in self.nodes and self.nodes[node_id].record.broker_epoch == broker.epoch)
         }
 
+    def suspects(self) -> set[NodeId]:
+        """Brokers that are registered, and that another one finds gone."""
+        return {
+            suspicion.node_id
+            for suspicion in self.suspicions
+            if suspicion.node_id in self.brokers
+            and self.brokers[suspicion.node_id].epoch == suspicion.broker_epoch
+        }
+
     def broker_config(self, node_id: NodeId | None) -> Mapping[str, str]:
         """Dynamic settings of one broker; of all brokers for None."""
         return self.broker_configs.get(node_id, {})
@@ -171,6 +184,7 @@ class MetadataImage:
             topics_by_id=topics_by_id,
             broker_configs=_edited(self.broker_configs, edits.broker_configs),
             group_configs=_edited(self.group_configs, edits.group_configs),
+            suspicions=_edited(self.suspicions, edits.suspicions),
             door_entries=_edited(self.door_entries, edits.door_entries),
             next_producer_id=_first(edits.next_producer_id, self.next_producer_id),
             _strays=strays,
@@ -226,6 +240,8 @@ def _gather(changes: Iterable[KeyChange]) -> _Edits:
                 edits.broker_configs[node_id] = (
                     None if value is None else decode_value(key, value, dict[str, str])
                 )
+            case SuspicionKey() as suspicion:
+                edits.suspicions[suspicion] = value
             case DoorKey() as door_entry:
                 edits.door_entries[door_entry] = value
             case SingleKey() as single:

@@ -252,6 +252,14 @@ class GroupConfigKey(NamedTuple):
     group: str
 
 
+class SuspicionKey(NamedTuple):
+    """A broker under one of its registrations, and who found its process gone."""
+
+    node_id: NodeId
+    broker_epoch: int
+    witness: NodeId
+
+
 class DoorKey(NamedTuple):
     door: str
     name: str
@@ -265,6 +273,7 @@ MetadataKey = (
     | PartitionKey
     | BrokerConfigKey
     | GroupConfigKey
+    | SuspicionKey
     | DoorKey
 )
 
@@ -281,6 +290,11 @@ def _door_key_of(rest: str) -> DoorKey:
     return DoorKey(door, name)
 
 
+def _suspicion_key_of(rest: str) -> SuspicionKey:
+    node_id, broker_epoch, witness = map(int, rest.split("/"))
+    return SuspicionKey(NodeId(node_id), broker_epoch, NodeId(witness))
+
+
 def _broker_config_key_of(rest: str) -> BrokerConfigKey:
     return BrokerConfigKey(None if rest == _ALL_BROKERS else NodeId(int(rest)))
 
@@ -292,6 +306,7 @@ _KEYS_UNDER: Final[tuple[tuple[str, Callable[[str], MetadataKey]], ...]] = (
     (BROKERS_PREFIX, lambda rest: BrokerKey(NodeId(int(rest)))),
     (BROKER_CONFIGS_PREFIX, _broker_config_key_of),
     (GROUP_CONFIGS_PREFIX, GroupConfigKey),
+    (SUSPICIONS_PREFIX, _suspicion_key_of),
     (DOORS_PREFIX, _door_key_of),
 )
 

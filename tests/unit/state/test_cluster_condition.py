@@ -18,6 +18,7 @@ from goqueue.state.metadata_keys import (
     controller_entry,
     node_entry,
     partition_entry,
+    suspicion_key,
     topic_entry,
 )
 
@@ -102,6 +103,29 @@ def test_nodes_that_come_and_go() -> None:
         NodeStatus.JOINING,
         NodeStatus.LEAVING,
     ]
+
+
+def test_a_node_that_another_finds_gone_is_suspect_while_it_is_registered() -> None:
+    def status(*suspicions: str, is_up: bool = True) -> list[str]:
+        entries = [*node(ONE), *node(TWO), *node(THREE, is_up=is_up)]
+        entries += [Entry(key, b"") for key in suspicions]
+        seen = image(entries, partition(ONE, TWO, THREE))
+        state = cluster_state(seen, cluster_id="c", store_failure=None)
+        return [each.status.value for each in state.nodes]
+
+    witnessed = suspicion_key(THREE, AT, TWO)
+    assert status(witnessed) == ["alive", "alive", "suspect"]
+    assert status(witnessed, is_up=False) == ["alive", "alive", "dead"]
+    # It has registered anew since.
+    assert status(suspicion_key(THREE, AT - 1, TWO)) == ["alive", "alive", "alive"]
+
+
+def test_a_suspicion_is_withdrawn() -> None:
+    key = suspicion_key(THREE, AT, TWO)
+    before = image([*ALL_UP, Entry(key, b"")], partition(ONE, TWO, THREE))
+    assert found(before) == (Health.DEGRADED, "nodes that others cannot reach: 3")
+    after, _ = before.apply(AT + 1, [(key, None, AT + 1)])
+    assert found(after) == (Health.HEALTHY, "")
 
 
 def test_reasons() -> None:

@@ -95,6 +95,7 @@ class Measuring:
             cluster_id=self._node.cluster_id,
             brokers=len(image.brokers),
             nodes_down=len(image.nodes.keys() - image.brokers.keys()),
+            nodes_suspect=len(image.suspects()),
             is_controller=image.controller_id == node_id,
             topics=len(image.topics),
             partitions_without_leader=sum(part.leader == NO_LEADER for part in partitions),

@@ -37,7 +37,10 @@ Wrong = Literal["offline", "under-min-isr", "under-replicated"]
 
 class ClusterNode(msgspec.Struct, frozen=True, rename="camel"):
     node_id: int
-    status: Literal["alive", "joining", "leaving", "dead"]
+    status: Annotated[
+        Literal["alive", "suspect", "joining", "leaving", "dead"],
+        Meta(description="suspect: registered, but another broker finds its process gone."),
+    ]
     host: Annotated[str | None, Meta(description="null while the node is down, as all below.")]
     kafka_port: int | None
     http_port: int | None

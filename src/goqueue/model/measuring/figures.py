@@ -35,6 +35,8 @@ class ClusterFigures:
     brokers: int
     # Known to the cluster, and not registered.
     nodes_down: int
+    # Registered, and found gone by another broker.
+    nodes_suspect: int
     is_controller: bool
     topics: int
     partitions_without_leader: int

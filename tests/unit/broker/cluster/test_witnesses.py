@@ -87,6 +87,7 @@ async def test_one_witness_of_two_is_not_enough(brokers: Brokers) -> None:
         await asyncio.sleep(0.005)
     assert await suspicions(brokers) == [keys.suspicion_key(*before, NodeId(2))]
     assert NodeId(1) in started[2][0].image.brokers
+    await started[3][0].until(lambda image: image.suspects() == {1})
     # It listens again: the word is taken back.
     await listener.open()
     while await suspicions(brokers):

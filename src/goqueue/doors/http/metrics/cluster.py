@@ -17,6 +17,11 @@ def families(figures: ClusterFigures) -> Iterable[Metric]:
     yield gauge("goqueue_brokers", "Brokers registered and alive.", figures.brokers)
     yield gauge("goqueue_nodes_down", "Nodes of the cluster that are down.", figures.nodes_down)
     yield gauge(
+        "goqueue_nodes_suspect",
+        "Nodes that are registered, but were found gone by another.",
+        figures.nodes_suspect,
+    )
+    yield gauge(
         "goqueue_active_controller",
         "1 if this broker is the cluster's controller, else 0.",
         figures.is_controller,
