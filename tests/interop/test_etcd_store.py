@@ -85,6 +85,32 @@ def test_a_member_that_is_down_is_passed_over(server: EtcdServer) -> None:
     run(story)
 
 
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        # By name; where a machine has ::1 as well, nobody listens there.
+        "localhost:{port}",
+        # What a name with two addresses is resolved to. Nobody listens at the first.
+        "ipv4:127.0.0.2:{port},127.0.0.1:{port}",
+    ],
+)
+def test_all_addresses_of_a_name_are_tried(server: EtcdServer, endpoint: str) -> None:
+    async def story() -> None:
+        address = EtcdAddress(endpoints=(endpoint.format(port=server.port),))
+        async with opened(address) as store:
+            lease = await store.grant_lease(60_000)
+            lost = asyncio.Event()
+            keeper = store.keep_lease(lease, 300, stall_max_ms=60_000, on_lost=lost.set)
+            begun_s = keeper.renewed_at_s
+            while keeper.renewed_at_s == begun_s:
+                await asyncio.sleep(0.01)
+            await store.revoke(lease)
+            await lost.wait()
+            keeper.stop()
+
+    run(story)
+
+
 def test_clusters_share_an_etcd_without_seeing_each_other(server: EtcdServer) -> None:
     async def story() -> None:
         async with (
