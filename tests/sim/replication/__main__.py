@@ -27,9 +27,9 @@ from tests.sim.replication.world import World
 
 CHUNK = 1_000
 SEEDS_ENOUGH = 3
-# Worlds are full of cycles: a collection for so many of them costs less than Python's own pace,
-# and they take 20 MB together.
-WORLDS_A_COLLECTION = 100
+# Worlds are full of cycles: a collection for so many of them costs less than Python's own pace, and
+# the next worlds find the memory of the last in the processor's caches.
+WORLDS_A_COLLECTION = 5
 NOTES = Path(".sim")
 
 
