@@ -299,6 +299,8 @@ async def test_what_a_disk_lost_is_copied_again(tmp_path: Path) -> None:
         file.write_bytes(file.read_bytes()[:-7] + b"damaged")
         await all_.restart(2)
         assert all_[2].log.damage
+        damaged_at = min(damage.offset for damage in all_[2].log.damage)
+        assert all_[2].replica_end == (1, damaged_at)
         await all_.tell(2)
         assert (all_[2].log_end_offset, all_[2].high_watermark) == (2, 2)
         await all_.catch_up(2)

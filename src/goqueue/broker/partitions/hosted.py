@@ -114,8 +114,9 @@ class HostedPartition(StoredPartition):
 
     @property
     def replica_end(self) -> ReplicaEnd:
-        """The epoch of the last record, and where the log ends: what an election may ask for."""
-        end = self.log.log_end_offset
+        """The epoch of the last record, and where the log ends: what an election may ask for. A log
+        with a hole goes no further than that, for another one may have what is missing."""
+        end = self.log.log_end_offset if self._lost_from is None else self._lost_from
         epoch, _ = self.log.epochs.covering(end - 1)
         return ReplicaEnd(epoch, end)
 
