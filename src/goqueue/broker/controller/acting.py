@@ -1,9 +1,9 @@
 """Carries out what the controller decided, as long as it is the controller."""
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from goqueue.metadata.in_flight import in_flight
 from goqueue.metadata.store import Compare, Get, MetadataStore, Op, Put
 from goqueue.model.errors import NotController
 from goqueue.model.names import TopicPartition
@@ -14,9 +14,6 @@ from goqueue.state.controller.planning import Admit, ChangePartition
 # etcd takes 128 comparisons in a transaction: this broker's right, a version for each partition,
 # and the registrations that are relied on.
 COMPARISONS_MAX: Final = 120
-# Transactions of different partitions that wait for the store together: it writes them to its disk
-# with one sync. When a broker ends that had a copy of 10,000 partitions, these are 84.
-IN_FLIGHT_MAX: Final = 8
 
 
 class Deposed(NotController):
@@ -39,18 +36,10 @@ class Acting:
         Returns those that somebody else changed meanwhile: they are decided again.
         """
         refused: set[TopicPartition] = set()
-        waiting = _transactions(sorted(changes, key=_urgency))
-
-        async def work() -> None:
-            for together in waiting:
-                await self._change_together(together, refused)
-
-        workers = min(IN_FLIGHT_MAX, -(-len(changes) // COMPARISONS_MAX))
-        for failure in await asyncio.gather(
-            *(work() for _ in range(workers)), return_exceptions=True
-        ):
-            if failure is not None:
-                raise failure
+        await in_flight(
+            _transactions(sorted(changes, key=_urgency)),
+            lambda together: self._change_together(together, refused),
+        )
         return refused
 
     async def admit(self, admission: Admit) -> None:

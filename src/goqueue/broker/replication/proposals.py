@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from goqueue.broker.partitions.partition import Partition
+from goqueue.metadata.in_flight import in_flight
 from goqueue.metadata.store import Compare, Get, KeyValue, MetadataStore, Put
 from goqueue.model.errors import GoQueueError
 from goqueue.model.replication import Member
@@ -129,8 +130,10 @@ class Proposals:
         me = self._me()
         if me is None:
             return
-        for begin in range(0, len(due), TOGETHER_MAX):
-            await self._propose_together(due[begin : begin + TOGETHER_MAX], me)
+        await in_flight(
+            (due[begin : begin + TOGETHER_MAX] for begin in range(0, len(due), TOGETHER_MAX)),
+            lambda together: self._propose_together(together, me),
+        )
 
     async def _propose_together(self, due: Sequence[Due], me: Member) -> None:
         done = await self._store.transact(

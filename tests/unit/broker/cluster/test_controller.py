@@ -8,6 +8,7 @@ import pytest
 
 from goqueue.broker.controller import acting
 from goqueue.broker.controller.acting import Acting, Deposed
+from goqueue.metadata.in_flight import IN_FLIGHT_MAX
 from goqueue.metadata.store import Compare, MetadataStore, Put, TxnResult
 from goqueue.model.elections import ElectionAnswer, ElectionKind
 from goqueue.model.names import NO_LEADER, NodeId, topic_partition
@@ -85,7 +86,7 @@ async def test_many_changes_share_the_way_and_leaders_go_first(brokers: Brokers)
     store = SlowStore(brokers.store)
     acting_now = Acting(cast(MetadataStore, store), held)
     assert await acting_now.change(changes) == set()
-    assert store.most_under_way == acting.IN_FLIGHT_MAX
+    assert store.most_under_way == IN_FLIGHT_MAX
     await one.follower.applied(acting_now.revision)
     written = [view.revision for view in one.image.topics[TOPIC].partitions]
     # Those that share a transaction with the last of the leaders are as early as they.
