@@ -29,7 +29,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path_factory.mktemp("spark-broker")) as running:
+    folder = tmp_path_factory.mktemp("spark-broker")
+    # Soon, for tests of compacted topics.
+    with ServerProcess(folder, "--set", "log.cleaner.backoff.ms=200") as running:
         yield running
 
 

@@ -35,7 +35,8 @@ from goqueue.model.batch_editing import stamp_append_time
 from goqueue.model.control import Marker, MarkerType, encode_marker
 from goqueue.model.errors import CorruptBatch
 from goqueue.model.records import NewRecord, Record, decode_records, encode_records
-from goqueue.spark.source.arrow_rows import ROWS_PER_BATCH, RowMaker
+from goqueue.spark.source.arrow_rows import RowMaker
+from goqueue.spark.source.constant_rows import ROWS_PER_BATCH
 from goqueue.spark.source.filter_bounds import bounds_of
 from goqueue.spark.source.options import COLUMNS
 from goqueue.spark.source.row_schema import row_schema

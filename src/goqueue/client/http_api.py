@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from goqueue.model.errors import GoQueueError
 
 # Longer than the longest long poll.
-TIMEOUT_S: Final = 60
+TIMEOUT_S: Final = 60.0
 
 
 class HttpUnreachable(GoQueueError):
@@ -33,12 +33,13 @@ class HttpRefused(GoQueueError):
 
 
 class HttpApi:
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, timeout_s: float = TIMEOUT_S) -> None:
         self._url = url.rstrip("/")
+        self._timeout_s = timeout_s
 
     def within(self, *path: str) -> "HttpApi":
         """The part of the API that is found under a path."""
-        return HttpApi(self._address(path, {}))
+        return HttpApi(self._address(path, {}), timeout_s=self._timeout_s)
 
     def get(self, *path: str, **query: object) -> Any:
         return self._send("GET", self._address(path, query))
@@ -61,7 +62,7 @@ class HttpApi:
         headers = {"content-type": "application/json"} if body is not None else {}
         request = urllib.request.Request(url, data=body, method=method, headers=headers)
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            with urllib.request.urlopen(request, timeout=self._timeout_s) as answer:
                 content = answer.read()
         except urllib.error.HTTPError as error:
             raise _refusal(error) from None

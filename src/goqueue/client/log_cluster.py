@@ -95,6 +95,10 @@ class LogCluster(BlockingCluster):
 
     def leader(self, place: PartitionKey) -> BlockingConnection:
         """A connection to the broker that leads the partition; do not keep it."""
+        return self.node(self.leader_node(place), f"{place[0]}-{place[1]}")
+
+    def leader_node(self, place: PartitionKey) -> int:
+        """The number of the broker that leads the partition."""
         if place not in self._leaders:
             topic = self.topics([place[0]])[place[0]]
             if place[1] not in topic.leaders:
@@ -102,7 +106,7 @@ class LogCluster(BlockingCluster):
                     f"topic {place[0]!r} has {len(topic.leaders)} partitions and no partition "
                     f"{place[1]}"
                 )
-        return self.node(self._leaders[place], f"{place[0]}-{place[1]}")
+        return self._leaders[place]
 
     def forget(self) -> None:
         """Learn leaders anew, over new connections."""

@@ -15,8 +15,8 @@ from goqueue.model.errors import OffsetOutOfRange, Overloaded
 from goqueue.model.log import LATEST_TIMESTAMP, CountRequest, Isolation, RecordCount
 from goqueue.storage.record_counts import STEP_OFFSETS_MAX, CountedRecords
 
-# An answer comes in this time, with what is counted until then: shorter than clients wait.
-COUNTING_SECONDS: Final = 5.0
+# An answer comes in about this time, with what is counted until then: shorter than clients wait.
+COUNTING_SECONDS: Final = 2.0
 # Of one asker: more than the tasks that a Spark worker runs at once.
 WAITING_MAX: Final = 256
 

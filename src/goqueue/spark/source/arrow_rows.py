@@ -15,13 +15,8 @@ from goqueue.model.settings import INT64_MAX
 from goqueue.spark.source import record_scan
 from goqueue.spark.source.batch_sections import Numbers, SectionGroup, section_groups
 from goqueue.spark.source.columnar.memory import bits_of
+from goqueue.spark.source.constant_rows import ROWS_PER_BATCH, ConstantRows, are_constant
 from goqueue.spark.source.filter_bounds import NO_BOUNDS, FilterBounds
-
-# About what one fetch holds of small records. With 10,000 Spark spends a fifth more on them.
-ROWS_PER_BATCH: Final = 32_768
-
-# The same in every row of a partition.
-_CONSTANT: Final = frozenset({"topic", "partition"})
 
 Column: TypeAlias = "pa.Array[Any]"
 # A column of bytes -> the column that users see; the rows' offsets are for its messages.
@@ -42,15 +37,14 @@ class RowMaker:
         self._wanted = wanted
         self._decoders = decoders
         self._filter = _RecordFilter(wanted, bounds)
-        # Such as for count(): rows are counted by the headers of the batches.
-        self._needs_no_record = _CONSTANT.issuperset(schema.names) and not bounds.chooses_records
-        self._topic = pa.repeat(pa.scalar(wanted.topic, pa.string()), ROWS_PER_BATCH)
-        self._partition = pa.repeat(pa.scalar(wanted.partition, pa.int32()), ROWS_PER_BATCH)
+        # Rows are counted by the headers of the batches.
+        self._needs_no_record = are_constant(schema.names) and not bounds.chooses_records
+        self._constant = ConstantRows(schema, wanted)
 
     def rows(self, fetched: FetchedBatches) -> Iterator[pa.RecordBatch]:
         if self._needs_no_record:
             whole = [batch for batch in fetched.batches if self._is_whole(batch.header)]
-            yield from self._constant_rows(sum(batch.header.record_count for batch in whole))
+            yield from self._constant.rows(sum(batch.header.record_count for batch in whole))
             rest = [batch for batch in fetched.batches if not self._is_whole(batch.header)]
             fetched = replace(fetched, batches=rest)
         for group in section_groups(fetched):
@@ -75,19 +69,10 @@ class RowMaker:
             and header.record_count >= 0
         )
 
-    def _constant_rows(self, count: int) -> Iterator[pa.RecordBatch]:
-        for start in range(0, count, ROWS_PER_BATCH):
-            size = min(ROWS_PER_BATCH, count - start)
-            columns = [self._constant(field.name, size) for field in self._schema]
-            yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
-
-    def _constant(self, name: str, count: int) -> Column:
-        return (self._topic if name == "topic" else self._partition)[:count]
-
     def _column(self, field: "pa.Field[Any]", scanned: "_ScannedRows") -> Column:
         match field.name:
             case "topic" | "partition":
-                return self._constant(field.name, scanned.count)
+                return self._constant.column(field.name, scanned.count)
             case "offset":
                 return scanned.numbers(record_scan.OFFSETS, field.type)
             case "timestamp":
