@@ -344,9 +344,11 @@ class Broker:
     # --- following ------------------------------------------------------------------------
 
     def _fetch(self, replica: Replica, following: Following) -> None:
-        log = replica.log
+        log, index = replica.log, replica.index
+        if log.flushed < len(log.records) and self._is_flushed(index):
+            # What a killed process left in memory; the leader takes the end for a promise.
+            log.flush(replica.watermark)
         question = following.question(log, len(log.records))
-        index = replica.index
         if (leader := self.world.brokers.get(following.leader)) is not None:
             self.world.send(self, leader, lambda leader: leader.serve(index, self, question))
 
