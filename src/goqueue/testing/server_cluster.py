@@ -12,11 +12,13 @@ import contextlib
 import signal
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self
 
+from kio.schema.describe_cluster.v1.request import DescribeClusterRequest
+from kio.schema.describe_cluster.v1.response import DescribeClusterResponse
 from kio.schema.metadata.v12.response import MetadataResponse, MetadataResponsePartition
 
 from goqueue.client.connection import Connection
@@ -227,10 +229,10 @@ class GoQueueCluster:
         wanted = set(nodes)
         for node in wanted:
             try:
-                answer = asyncio.run(_metadata(self._servers[node].own_address, ()))
+                seen = asyncio.run(_brokers(self._servers[node].own_address))
             except BrokerUnreachable:
                 return False
-            if {int(broker.node_id) for broker in answer.brokers} != wanted:
+            if seen != wanted:
                 return False
         return True
 
@@ -259,9 +261,23 @@ class GoQueueCluster:
 
 
 async def _metadata(address: str, topics: Sequence[str]) -> MetadataResponse:
+    async with _connected(address) as connection:
+        return await connection.call(metadata_request(topics), MetadataResponse)
+
+
+async def _brokers(address: str) -> set[int]:
+    """Those that are there; Metadata names some that are gone, too."""
+    request = DescribeClusterRequest(include_cluster_authorized_operations=False)
+    async with _connected(address) as connection:
+        answer = await connection.call(request, DescribeClusterResponse)
+    return {int(broker.broker_id) for broker in answer.brokers}
+
+
+@contextlib.asynccontextmanager
+async def _connected(address: str) -> AsyncIterator[Connection]:
     host, port = address.split(":")
     connection = await Connection.open(host, int(port))
     try:
-        return await connection.call(metadata_request(topics), MetadataResponse)
+        yield connection
     finally:
         await connection.close()
