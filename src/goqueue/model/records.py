@@ -25,7 +25,7 @@ from goqueue.model.batch import (
 )
 from goqueue.model.decoding_bounds import DEFAULT_BOUNDS, DecodingBounds
 from goqueue.model.errors import CorruptBatch
-from goqueue.model.unpacking import HEADER_BYTES_MIN, check_header_counts, unpack
+from goqueue.model.unpacking import HEADER_BYTES_MIN, Room, check_header_counts, unpack_in_room
 
 Header = tuple[str, bytes | None]
 
@@ -34,6 +34,7 @@ _CODEC_POSITION: Final = CHECKSUMMED_FROM + 1
 # The compiled decoder reads numbers before it looks whether they end within the batch: two of ten
 # bytes at most.
 _MARGIN_BYTES: Final = 32
+_ROOM: Final = Room(HEADER_BYTES, _MARGIN_BYTES)
 # A header of two bytes becomes an object of eighty. Below this size their number does not matter.
 _HEADERS_COUNTED_FROM_BYTES: Final = 2 * 1024 * 1024
 
@@ -78,20 +79,18 @@ def open_records(batch: Buffer, bounds: DecodingBounds = DEFAULT_BOUNDS) -> Iter
     `CorruptBatch` for what cannot be decoded.
     """
     header = read_header(batch)
-    payload = unpack(batch, header, bounds)
+    plain, size_bytes = unpack_in_room(batch, header, bounds, _ROOM)
+    end = HEADER_BYTES + size_bytes
     if not 0 <= header.record_count <= header.last_offset_delta + 1:
         raise CorruptBatch(
             f"batch says {header.record_count} records and last offset delta "
             f"{header.last_offset_delta}"
         )
-    if len(payload) > max(_HEADERS_COUNTED_FROM_BYTES, HEADER_BYTES_MIN * bounds.records):
+    if size_bytes > max(_HEADERS_COUNTED_FROM_BYTES, HEADER_BYTES_MIN * bounds.records):
+        payload = memoryview(plain)[HEADER_BYTES:end]
         check_header_counts(payload, header.record_count, bounds.records)
-    plain = bytearray(HEADER_BYTES + len(payload) + _MARGIN_BYTES)
     plain[:HEADER_BYTES] = batch[:HEADER_BYTES]
     plain[_CODEC_POSITION] &= ~COMPRESSION_MASK
-    end = HEADER_BYTES + len(payload)
-    plain[HEADER_BYTES:end] = payload
-    del payload
     records: Iterator[StoredRecord] = iter(DefaultRecordBatch(memoryview(plain)[:end]))
     try:
         yield from records

@@ -6,7 +6,7 @@ its bounds allow.
 
 import zlib
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import cramjam
 
@@ -14,12 +14,24 @@ from goqueue.model.batch import HEADER_BYTES, RECORD_BYTES_MIN, BatchHeader, Buf
 from goqueue.model.decoding_bounds import BYTES_PER_RECORD, DecodingBounds
 from goqueue.model.errors import CorruptBatch, UnpackedTooLarge
 
+
+class Room(NamedTuple):
+    """Bytes before and after what is unpacked."""
+
+    before: int
+    after: int
+
+
+NO_ROOM: Final = Room(0, 0)
+
+Unpacker = Callable[[memoryview, int, Room], memoryview | bytes]
+
 # The first step of the memory; most batches need no other.
 _FIRST_STEP_BYTES: Final = 64 * 1024
 _EXPECTED_RATIO: Final = 8
 _STEP_FACTOR: Final = 4
 # What cramjam says when the room it was given is full.
-_NO_ROOM: Final = "failed to write whole buffer"
+_FULL: Final = "failed to write whole buffer"
 _GZIP_WINDOW_BITS: Final = 16 + zlib.MAX_WBITS
 # What Java's library puts before its blocks: a mark of 8 bytes and two versions of 4.
 _XERIAL_MARK: Final = b"\x82SNAPPY\x00"
@@ -35,6 +47,26 @@ def unpack(batch: Buffer, header: BatchHeader, bounds: DecodingBounds) -> memory
 
     Raises `UnpackedTooLarge` beyond the bounds and `CorruptBatch` for what no codec made.
     """
+    return _unpack(batch, header, bounds, NO_ROOM)
+
+
+def unpack_in_room(
+    batch: Buffer, header: BatchHeader, bounds: DecodingBounds, room: Room
+) -> tuple[bytearray, int]:
+    """As `unpack`, in a buffer of their own with room around them, and how many bytes they are."""
+    payload = _unpack(batch, header, bounds, room)
+    if header.compression in _LEAVES_ROOM and isinstance(payload, memoryview):
+        holder = payload.obj
+        assert isinstance(holder, bytearray)
+        return holder, len(payload)
+    holder = bytearray(room.before + len(payload) + room.after)
+    holder[room.before : room.before + len(payload)] = payload
+    return holder, len(payload)
+
+
+def _unpack(
+    batch: Buffer, header: BatchHeader, bounds: DecodingBounds, room: Room
+) -> memoryview | bytes:
     if header.record_count > bounds.records:
         raise UnpackedTooLarge(
             f"batch has {header.record_count} records; max.decompressed.message.bytes lets "
@@ -50,7 +82,7 @@ def unpack(batch: Buffer, header: BatchHeader, bounds: DecodingBounds) -> memory
     if unpacker is None:
         raise CorruptBatch(f"compression type {codec} is unknown")
     try:
-        payload = unpacker(packed, bounds.unpacked_bytes)
+        payload = unpacker(packed, bounds.unpacked_bytes, room)
     except (cramjam.DecompressionError, zlib.error, ValueError) as error:
         raise CorruptBatch(f"batch cannot be unpacked: {error}") from error
     if header.record_count * RECORD_BYTES_MIN > len(payload):
@@ -97,7 +129,7 @@ def _read_varint(view: memoryview, position: int) -> tuple[int, int]:
     raise CorruptBatch(f"a number before byte {position} does not end")
 
 
-def _unpack_gzip(packed: memoryview, max_bytes: int) -> bytes:
+def _unpack_gzip(packed: memoryview, max_bytes: int, _room: Room) -> bytes:
     parts: list[bytes] = []
     left_bytes = max_bytes
     rest: Buffer = packed
@@ -116,7 +148,7 @@ def _unpack_gzip(packed: memoryview, max_bytes: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _unpack_snappy(packed: memoryview, max_bytes: int) -> memoryview | bytes:
+def _unpack_snappy(packed: memoryview, max_bytes: int, _room: Room) -> memoryview | bytes:
     # A block says first how long it will be, and its decoder takes it at its word.
     length = cramjam.snappy.decompress_raw_len
     if bytes(packed[: len(_XERIAL_MARK)]) != _XERIAL_MARK:
@@ -137,15 +169,16 @@ def _unpack_snappy(packed: memoryview, max_bytes: int) -> memoryview | bytes:
     return memoryview(parts)
 
 
-def _unpack_in_steps(codec: Any) -> Callable[[memoryview, int], memoryview]:
-    def unpacked(packed: memoryview, max_bytes: int) -> memoryview:
+def _unpack_in_steps(codec: Any) -> Unpacker:
+    def unpacked(packed: memoryview, max_bytes: int, around: Room) -> memoryview:
         room_bytes = min(max_bytes, max(_FIRST_STEP_BYTES, _EXPECTED_RATIO * len(packed)))
         while True:
-            room = memoryview(bytearray(room_bytes))
+            whole = memoryview(bytearray(around.before + room_bytes + around.after))
+            room = whole[around.before : around.before + room_bytes]
             try:
                 return room[: codec.decompress_into(packed, room)]
             except cramjam.DecompressionError as error:
-                if _NO_ROOM not in str(error):
+                if _FULL not in str(error):
                     raise
             if room_bytes >= max_bytes:
                 raise _too_large(max_bytes)
@@ -160,9 +193,11 @@ def _too_large(max_bytes: int) -> UnpackedTooLarge:
     )
 
 
-_UNPACKERS: Final[dict[int, Callable[[memoryview, int], memoryview | bytes]]] = {
+_UNPACKERS: Final[dict[int, Unpacker]] = {
     1: _unpack_gzip,
     2: _unpack_snappy,
     3: _unpack_in_steps(cramjam.lz4),
     4: _unpack_in_steps(cramjam.zstd),
 }
+# Those that unpack into memory of ours, which then has the room that was asked for.
+_LEAVES_ROOM: Final = frozenset({3, 4})

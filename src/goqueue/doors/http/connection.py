@@ -12,6 +12,7 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
+from goqueue.doors.http.asked import Asked
 from goqueue.doors.http.errors import Answer, answer
 from goqueue.doors.http.reserve import OVERLOADED, RESERVE_HEAD_SECONDS, Reserve
 from goqueue.doors.http.unsent import UnsentAnswers
@@ -36,7 +37,7 @@ KEEP_ALIVE_SECONDS: Final = 75
 READER_SILENCE_SECONDS: Final = 30.0
 # Requests that wait for the ones before them. They come in one piece of up to 256 KB, before we can
 # stop reading, and each takes 3 KB however short it is. Clients that pipeline send a dozen.
-PIPELINED_MAX: Final = 256
+PIPELINED_MAX: Final = 64
 PIPELINED_BYTES: Final = 3 * 1024
 
 
@@ -99,6 +100,7 @@ class HttpConnection(HttpToolsProtocol):
             if cycle is not None and not cycle.response_complete:
                 cycle.disconnected = True
                 cycle.message_event.set()
+                Asked.abandon(cycle.scope)
         self.pipeline.clear()
         super().connection_lost(exc)
         self._let_go()

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Final
 
+from goqueue.doors.http.asked import Asked
 from goqueue.doors.http.body import read_json
 from goqueue.doors.http.errors import Answer, answer, answer_to
 from goqueue.doors.http.publishing import given_traceparent, publish
@@ -23,6 +24,7 @@ _SUFFIX: Final = "/messages"
 _PUBLISHING: Final = "/topics/{name}/messages"
 # Paths and methods that do not exist.
 _UNMATCHED: Final = "unmatched"
+_ONLY_ASKING: Final = frozenset({"GET", "HEAD"})
 _JSON: Final = b"application/json"
 
 
@@ -71,6 +73,7 @@ class Entry:
         traffic.in_flight += 1
         started = perf_counter()
         route = _UNMATCHED
+        asked = Asked.note(scope) if method in _ONLY_ASKING else None
         try:
             for mount in self._mounts:
                 if mount.takes(scope):
@@ -87,10 +90,12 @@ class Entry:
                     return
             route = await self._app_answer(scope, receive, send)
         except asyncio.CancelledError:
-            # Only a closing door cancels requests, and it hangs up on them as well.
-            if not self._closing.is_set():
+            # A closing door hangs up on its requests as well.
+            if not self._closing.is_set() and (asked is None or not asked.is_abandoned):
                 raise
         finally:
+            if asked is not None:
+                asked.end()
             traffic.in_flight -= 1
             traffic.time(method, route, perf_counter() - started)
 

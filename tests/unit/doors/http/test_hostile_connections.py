@@ -12,6 +12,7 @@ import pytest
 from goqueue.doors.http import connection as http_connection
 from goqueue.doors.http import reserve, traffic, unsent
 from goqueue.doors.web import bodies
+from goqueue.service.queues import QueueService
 from tests.unit.doors.http.test_bad_requests import last_error, raw
 
 pytestmark = pytest.mark.anyio
@@ -260,3 +261,34 @@ async def test_requests_pipelined_without_end_are_cut_off(
     answered = await raw(address, request * (http_connection.PIPELINED_MAX * 10))
     assert answered.count(b"HTTP/1.1 200") <= http_connection.PIPELINED_MAX + 1
     assert (await client.get("/healthz")).status_code == 200
+
+
+async def test_what_is_only_asked_for_ends_with_who_asked(
+    address: Address, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun, ended, done = 0, 0, asyncio.Event()
+
+    async def describe(*_: object) -> list[object]:
+        nonlocal begun, ended
+        begun += 1
+        try:
+            await done.wait()
+        finally:
+            ended += 1
+        return []
+
+    monkeypatch.setattr(QueueService, "describe_all", describe)
+    request = b"GET /reliability/stats HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    writers = []
+    for count in range(1, 4):
+        _, writer = await asyncio.open_connection(*address)
+        writers.append(writer)
+        writer.write(request)
+        await eventually(lambda wanted=count: begun == wanted)  # type: ignore[misc]
+    for writer in writers[:2]:
+        writer.close()
+    await eventually(lambda: ended == 2)
+    done.set()
+    await eventually(lambda: ended == 3)
+    writers[2].close()
+    assert "Exception in ASGI" not in caplog.text
