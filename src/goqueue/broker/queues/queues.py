@@ -242,7 +242,7 @@ class Queues:
     # --- deletion -------------------------------------------------------------------------
 
     def topic_deleted(self, topic: TopicView) -> None:
-        self.receiving.reader.forget(topic.name)
+        self.receiving.reader.forget(topic)
         self.dead_letters.topic_deleted(topic.name)
         self._orders.forget(DeleteQueues(topic_id=topic.id).concerns)
         self.registry.topic_deleted(topic)

@@ -20,6 +20,7 @@ from goqueue.model.errors import CorruptBatch
 from goqueue.model.log import Isolation
 from goqueue.model.offsets import OffsetRange
 from goqueue.model.records import Record
+from goqueue.model.topics import TopicView
 
 # Decoded batches kept over all partitions, by what they take in memory.
 CACHED_BYTES: Final = 32 * 1024 * 1024
@@ -207,10 +208,11 @@ class QueueReader:
         if not starts:
             del self._starts[key[:2]]
 
-    def forget(self, topic: str) -> None:
+    def forget(self, topic: TopicView) -> None:
         """The topic was deleted, and may come again with other messages."""
-        for key in [key for key in self._batches if key[0] == topic]:
-            self._drop(key)
+        for view in topic.partitions:
+            for start in tuple(self._starts.get((topic.name, view.index), ())):
+                self._drop((topic.name, view.index, start))
 
 
 def _take(batch: _Batch, offset: int, end: int, found: Messages) -> tuple[int, int]:
