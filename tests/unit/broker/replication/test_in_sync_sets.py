@@ -34,13 +34,14 @@ async def test_a_follower_that_hangs_leaves_and_comes_back(nodes: Nodes) -> None
 
 @with_nodes
 async def test_a_follower_with_nothing_to_copy_stays(nodes: Nodes) -> None:
-    one, *_ = await nodes.start(1, 2, 3, replica__lag__time__max__ms="100")
+    # Less than a fetch waits for something to copy (500 ms).
+    one, *_ = await nodes.start(1, 2, 3, replica__lag__time__max__ms="400")
     await nodes.make_topic()
     await nodes.until_in_sync(1, 2, 3)
     assert one.node.replication is not None
     proposals = one.node.replication.proposals
     looks = proposals.looks
-    await nodes.until(lambda: proposals.looks > looks + 5)
+    await nodes.until(lambda: proposals.looks > looks + 8)
     assert proposals.shrunk == 0
 
 
