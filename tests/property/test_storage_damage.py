@@ -78,5 +78,6 @@ def test_only_what_was_written_is_served(
         lost = set(range(log.log_end_offset)) - set(found)
         reported = {n for d in log.damage for n in range(d.offset, d.next_offset)}
         assert lost <= reported
-        append(log, b"goes on")
+        # A damaged batch may say a later epoch than there ever was; no checksum covers that.
+        append(log, b"goes on", epoch=max(0, log.epochs.latest))
         assert read_one(log, log.log_end_offset - 1).value == b"goes on"

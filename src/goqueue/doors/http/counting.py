@@ -38,6 +38,10 @@ class MessageCount(msgspec.Struct, frozen=True, rename="camel"):
     topic_id: str
 
 
+# Bounds of an optional number are not in the document by themselves.
+_OFFSETS: Final = {"minimum": 0, "maximum": INT64_MAX}
+
+
 @get(
     "/topics/{name:str}/partitions/{partition:int}/count",
     tags=["Messages"],
@@ -57,6 +61,7 @@ async def count_messages(
             name="from",
             ge=0,
             le=INT64_MAX,
+            schema_extra=_OFFSETS,
             description="The first offset that counts; without it, the start of the log.",
         ),
     ] = None,
@@ -66,6 +71,7 @@ async def count_messages(
             name="to",
             ge=0,
             le=INT64_MAX,
+            schema_extra=_OFFSETS,
             description="The first offset that counts no more; without it, the end of the log.",
         ),
     ] = None,
