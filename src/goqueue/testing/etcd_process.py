@@ -15,10 +15,16 @@ from goqueue.testing.ports import free_port
 # Far more than a start takes, also on a machine with other things to do.
 START_MAX_S: Final = 60.0
 _POLL_S: Final = 0.02
+_LAUNCHES_MAX: Final = 5
+_PORT_TAKEN_S: Final = 1.0
 
 
 class EtcdNotReady(GoQueueError):
     code = "etcd_not_ready"
+
+
+class _PortTaken(EtcdNotReady):
+    """Somebody else got the port that was free a moment ago."""
 
 
 class EtcdProcess:
@@ -63,6 +69,16 @@ class EtcdProcess:
                 "etcd is not on the PATH; a cluster keeps its metadata there "
                 "(Debian: apt-get install etcd-server, macOS: brew install etcd)"
             )
+        for _ in range(_LAUNCHES_MAX - 1):
+            try:
+                self._launch(program)
+                return
+            except _PortTaken:
+                # By a connection of somebody else, which does not last.
+                time.sleep(_PORT_TAKEN_S)
+        self._launch(program)
+
+    def _launch(self, program: str) -> None:
         client = f"{'https' if self._tls else 'http'}://{self.endpoint}"
         peer = f"http://127.0.0.1:{self._peer_port}"
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -120,7 +136,9 @@ class EtcdProcess:
                 socket.create_connection(("127.0.0.1", self.port), 1).close()
                 return
             if self._child.poll() is not None:
-                raise EtcdNotReady(f"etcd ended:\n{(self._folder / 'etcd.log').read_text()}")
+                told = (self._folder / "etcd.log").read_text()
+                is_taken = "address already in use" in told.rsplit("etcd Version", 1)[-1]
+                raise (_PortTaken if is_taken else EtcdNotReady)(f"etcd ended:\n{told}")
             time.sleep(_POLL_S)
         self.kill()
         raise EtcdNotReady(f"etcd does not listen after {START_MAX_S:g} s")
