@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from goqueue.broker.background import ended
 from goqueue.broker.controller.acting import Acting, Deposed
 from goqueue.broker.controller.log_ends import told_log_ends
 from goqueue.broker.controller.viewing import cluster_view, companions
@@ -84,10 +85,8 @@ class Controller:
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
+        await ended(self._task)
+        self._task = None
 
     async def resign(self) -> None:
         """Let another broker take the office now, not when this one's lease ends."""

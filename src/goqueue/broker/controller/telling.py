@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from goqueue.broker.background import ended
 from goqueue.broker.membership.membership import Membership
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.metadata.store import MetadataStore, Put
@@ -51,9 +52,7 @@ class LogEndTelling:
             self._task = asyncio.create_task(self._tell_all())
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await ended(self._task)
 
     def _asked(self, name: TopicPartition, node: NodeId) -> PartitionState | None:
         """The partition's state if this broker's log is one of those that are to be compared."""

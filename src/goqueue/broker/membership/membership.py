@@ -16,6 +16,7 @@ from uuid import UUID
 
 import msgspec
 
+from goqueue.broker.background import ended
 from goqueue.broker.membership.identity_file import IdentityFile
 from goqueue.metadata.store import (
     NO_LEASE,
@@ -283,6 +284,4 @@ class Membership:
 
     async def close(self) -> None:
         self._is_leaving = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await ended(self._task)

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from goqueue.broker.background import ended
 from goqueue.broker.membership.membership import Membership
 from goqueue.metadata.store import MetadataStore
 from goqueue.model.errors import GoQueueError, MetadataUnavailable, ShuttingDown
@@ -52,9 +53,7 @@ class Seclusion:
         self._task = asyncio.create_task(self._run(), name="whether others go on without us")
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await ended(self._task)
 
     async def _run(self) -> None:
         while True:

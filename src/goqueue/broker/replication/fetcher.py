@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
+from goqueue.broker.background import ended
 from goqueue.broker.partitions.copied_batches import Copied
 from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.replication.copies import RETRY_MAX_S, RETRY_MIN_S, Copy, CopyKey, key_of
@@ -99,8 +100,7 @@ class Fetcher:
             self._has_copies.clear()
 
     async def close(self) -> None:
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await ended(self._task)
 
     async def _run(self) -> None:
         failures = 0

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from goqueue.broker.background import ended
 from goqueue.broker.partitions.partition import Partition
 from goqueue.metadata.in_flight import in_flight
 from goqueue.metadata.store import Compare, Get, KeyValue, MetadataStore, Put
@@ -72,9 +73,7 @@ class Proposals:
         self._task = asyncio.create_task(self._run(), name="changes of in-sync sets")
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await ended(self._task)
 
     def caught_up(self, partition: Partition) -> None:
         """A follower that is not in sync has fetched; it may join."""

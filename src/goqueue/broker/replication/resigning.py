@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from goqueue.broker.background import ended
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.metadata.store import Compare, MetadataStore, Put
 from goqueue.model.errors import GoQueueError
@@ -53,9 +54,7 @@ class Resigning:
         self._task = asyncio.create_task(self._run(), name="leaders that resign")
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await ended(self._task)
 
     async def _run(self) -> None:
         while True:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from goqueue.broker.background import ended
 from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.model.errors import GoQueueError
@@ -52,9 +53,7 @@ class Roles:
         self._task = asyncio.create_task(self._run(), name="roles of partitions")
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await ended(self._task)
 
     async def learn(self, changes: ImageChanges, image: MetadataImage) -> None:
         """Before an image is seen: whoever finds a leader in it finds that it leads."""

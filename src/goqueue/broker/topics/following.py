@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
+from goqueue.broker.background import ended
 from goqueue.metadata.store import EventKind, MetadataStore, Read, WatchBatch
 from goqueue.model.errors import (
     CompactedRevision,
@@ -80,9 +81,7 @@ class MetadataFollower:
         self._task = asyncio.create_task(self._follow())
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await ended(self._task)
         self._turn_away(ShuttingDown("the broker is shutting down"))
 
     async def applied(self, revision: int) -> None:

@@ -38,8 +38,15 @@ class MessageCount(msgspec.Struct, frozen=True, rename="camel"):
     topic_id: str
 
 
-# Bounds of an optional number are not in the document by themselves.
-_OFFSETS: Final = {"minimum": 0, "maximum": INT64_MAX}
+def _offset(name: str, description: str) -> QueryParameter:
+    return QueryParameter(
+        name=name,
+        ge=0,
+        le=INT64_MAX,
+        # Bounds of an optional number are not in the document by themselves.
+        schema_extra={"minimum": 0, "maximum": INT64_MAX},
+        description=description,
+    )
 
 
 @get(
@@ -57,23 +64,11 @@ async def count_messages(
     partition: PartitionInPath,
     first_offset: Annotated[
         int | None,
-        QueryParameter(
-            name="from",
-            ge=0,
-            le=INT64_MAX,
-            schema_extra=_OFFSETS,
-            description="The first offset that counts; without it, the start of the log.",
-        ),
+        _offset("from", "The first offset that counts; without it, the start of the log."),
     ] = None,
     end_offset: Annotated[
         int | None,
-        QueryParameter(
-            name="to",
-            ge=0,
-            le=INT64_MAX,
-            schema_extra=_OFFSETS,
-            description="The first offset that counts no more; without it, the end of the log.",
-        ),
+        _offset("to", "The first offset that counts no more; without it, the end of the log."),
     ] = None,
     isolation: Annotated[
         IsolationName,
