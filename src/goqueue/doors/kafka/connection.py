@@ -8,7 +8,6 @@ a request that need not wait is answered in the turn in which it is read, withou
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -67,8 +66,9 @@ class Connection(asyncio.BufferedProtocol):
         self._max_in_flight = services.config.max_requests_in_flight_per_connection
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._unanswered: deque[Exchange] = deque()
-        self._queued: deque[Exchange] = deque()
+        # Lists, as they are short: a deque takes ten times as much while it is empty.
+        self._unanswered: list[Exchange] = []
+        self._queued: list[Exchange] = []
         self._running: set[Exchange] = set()
         self._runs_overlapping = False
         self._turn = turn
@@ -130,10 +130,12 @@ class Connection(asyncio.BufferedProtocol):
         self._count_unsent(0)
         self._frames.drop()
         self._drop_queued()
-        self._services.lost.add(self._end_waiting)
+        self._services.lost.add(self._end_requests)
 
-    def _end_waiting(self) -> None:
-        self._cancel_waiting()
+    def _end_requests(self) -> None:
+        for exchange in self._running:
+            if exchange.ends_with_client and exchange.task is not None:
+                exchange.task.cancel()
         # After cancelling: a share fetch that was waiting acquires nothing any more.
         ended = self._services.share_sessions.connection_lost(self)
         self._services.service.share_groups.connection_lost(ended)
@@ -256,7 +258,7 @@ class Connection(asyncio.BufferedProtocol):
         # What arrived since the turn began is for the next one.
         elements = 0
         while self._may_start() and self._queued[0].is_read and elements <= LARGE_ELEMENTS:
-            exchange = self._queued.popleft()
+            exchange = self._queued.pop(0)
             operation = exchange.operation
             elements += exchange.elements
             if exchange.failure is not None:
@@ -294,7 +296,9 @@ class Connection(asyncio.BufferedProtocol):
                     await exchange.decode_in_slices(self._limits)
                 await next_slice()
             request, exchange.request = exchange.request, None
+            exchange.is_handled = True
             exchange.message = await operation.handle(context, request)
+            exchange.is_handled = False
             if exchange.has_large_answer:
                 await exchange.encode_in_slices()
         except (Malformed, CloseConnection) as error:
@@ -342,7 +346,7 @@ class Connection(asyncio.BufferedProtocol):
         unanswered = self._unanswered
         ready: Chunks = []
         while unanswered and unanswered[0].is_done:
-            exchange = unanswered.popleft()
+            exchange = unanswered.pop(0)
             name = exchange.operation.name
             if exchange.failure is None:
                 try:

@@ -25,6 +25,7 @@ class Exchange:
         "header",
         "is_decoded",
         "is_done",
+        "is_handled",
         "is_read",
         "message",
         "operation",
@@ -50,6 +51,8 @@ class Exchange:
         self.elements = 0
         self.overlaps = operation.overlaps
         self.request: Any = None
+        # While the operation's handler has it.
+        self.is_handled = False
         self.task: asyncio.Task[None] | None = None
         self.message: Message | None = None
         # Of a large answer, which is made before its turn to be sent.
@@ -101,6 +104,11 @@ class Exchange:
                 return
             if pace.is_over:
                 await pace.rest()
+
+    @property
+    def ends_with_client(self) -> bool:
+        """Whether nobody but the client is worse off if the task is cancelled now."""
+        return not self.is_handled or self.operation.waits or self.operation.only_reads
 
     @property
     def has_large_answer(self) -> bool:

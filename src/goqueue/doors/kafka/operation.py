@@ -128,3 +128,5 @@ class Operation:
     # Waits for something else to happen, so there is no point in finishing it for a client that
     # left or at shutdown.
     waits: bool = False
+    # Changes nothing, so it ends with the client that asked.
+    only_reads: bool = False

@@ -3,12 +3,14 @@
 import asyncio
 import logging
 import struct
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
 from goqueue.doors.kafka.frame_reader import FIRST_ROOM_BYTES, OWN_BUFFER_FROM_BYTES
 from goqueue.doors.kafka.operation import CloseConnection, Handle, Operation, RequestContext
+from goqueue.doors.kafka.slices import LARGE_ELEMENTS
 from goqueue.service.needs import OPEN
 from tests.unit.doors.kafka.scripted_peer import (
     FETCH,
@@ -236,6 +238,43 @@ async def test_a_lost_client_ends_what_only_waits(peer: Peer) -> None:
     await peer.settle()
     assert peer.script.finish[1].cancelled()
     assert peer.memory.held_bytes == 0
+
+
+async def test_a_lost_client_ends_what_only_reads(peer: Peer) -> None:
+    operations = cast(dict[int, Operation], peer.services.operations)
+    operations[METADATA] = replace(operations[METADATA], only_reads=True)
+    peer.send(metadata(1))
+    await peer.settle()
+    peer.connection.connection_lost(None)
+    await peer.settle()
+    assert peer.script.finish[1].cancelled()
+    assert peer.memory.held_bytes == 0
+
+
+async def test_what_a_lost_client_asked_to_change_is_changed(peer: Peer) -> None:
+    peer.send(metadata(1))
+    await peer.settle()
+    peer.connection.connection_lost(None)
+    await peer.settle()
+    assert not peer.script.finish[1].done()
+    await peer.finish(1, METADATA_ANSWER)
+    assert peer.memory.held_bytes == 0
+    assert not peer.connection.is_busy
+
+
+async def test_a_large_request_in_line_ends_with_its_client(peer: Peer) -> None:
+    """It stayed in memory until its turn came, for nobody."""
+    names = b"\0\1a" * 2 * LARGE_ELEMENTS
+    async with peer.services.large_requests:
+        peer.send(frame(METADATA, 1, 1, struct.pack(">i", 2 * LARGE_ELEMENTS) + names))
+        await peer.settle()
+        assert peer.connection.is_busy
+        peer.connection.connection_lost(None)
+        await peer.settle()
+        assert not peer.connection.is_busy
+        assert peer.memory.held_bytes == 0
+    await peer.settle()
+    assert peer.script.started == []
 
 
 async def test_finishing_answers_what_runs_and_drops_what_is_queued(peer: Peer) -> None:

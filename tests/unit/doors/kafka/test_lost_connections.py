@@ -63,13 +63,13 @@ async def test_fetches_of_clients_that_are_gone_end_in_many_turns(
         await asyncio.sleep(0)
     turns: Counter[int] = Counter()
     turn = 0
-    cancel_waiting = Connection._cancel_waiting
+    end_requests = Connection._end_requests
 
     def ended(connection: Connection) -> None:
         turns[turn] += 1
-        cancel_waiting(connection)
+        end_requests(connection)
 
-    monkeypatch.setattr(Connection, "_cancel_waiting", ended)
+    monkeypatch.setattr(Connection, "_end_requests", ended)
     for connection in served:
         connection.abort()
     while any(connection.is_busy for connection in served):

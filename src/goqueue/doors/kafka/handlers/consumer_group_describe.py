@@ -100,4 +100,5 @@ OPERATION = Operation(
         # Of what the members have subscribed to and been assigned.
         Need(Resource.TOPIC, Verb.DESCRIBE, refused=Refused.EACH),
     ),
+    only_reads=True,
 )

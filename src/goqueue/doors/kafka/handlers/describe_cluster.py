@@ -63,4 +63,5 @@ OPERATION = Operation(
     handle=handle,
     # Brokers are told to anyone; what is left out are the allowed operations.
     needs=(Need(Resource.CLUSTER, Verb.DESCRIBE, refused=Refused.LEFT_OUT),),
+    only_reads=True,
 )

@@ -88,4 +88,5 @@ OPERATION = Operation(
     handle=handle,
     names_resources=True,
     needs=needs_for(Verb.DESCRIBE_CONFIGS),
+    only_reads=True,
 )

@@ -79,4 +79,5 @@ OPERATION = Operation(
     handle=handle,
     names_resources=True,
     needs=(Need(Resource.GROUP, Verb.DESCRIBE, names="groups", refused=Refused.EACH),),
+    only_reads=True,
 )

@@ -66,4 +66,5 @@ OPERATION = Operation(
     max_version=5,
     handle=handle,
     needs=(Need(Resource.CLUSTER, Verb.DESCRIBE),),
+    only_reads=True,
 )

@@ -65,4 +65,5 @@ OPERATION = Operation(
     max_version=0,
     handle=handle,
     needs=(Need(Resource.TOPIC, Verb.READ, names="topics.name", refused=Refused.EACH),),
+    only_reads=True,
 )

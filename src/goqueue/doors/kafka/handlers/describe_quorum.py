@@ -100,4 +100,5 @@ OPERATION = Operation(
     max_version=2,
     handle=handle,
     needs=(Need(Resource.CLUSTER, Verb.DESCRIBE),),
+    only_reads=True,
 )

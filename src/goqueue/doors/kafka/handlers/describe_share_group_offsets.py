@@ -78,4 +78,5 @@ OPERATION = Operation(
         Need(Resource.GROUP, Verb.DESCRIBE, names="groups.group_id", refused=Refused.EACH),
         Need(Resource.TOPIC, Verb.DESCRIBE, names="groups.topics.topic_name", refused=Refused.EACH),
     ),
+    only_reads=True,
 )

@@ -97,4 +97,5 @@ OPERATION = Operation(
     handle=handle,
     # Of all topics, those that may not be described are left out.
     needs=(Need(Resource.TOPIC, Verb.DESCRIBE, names="topics.name", refused=Refused.EACH),),
+    only_reads=True,
 )

@@ -79,4 +79,5 @@ OPERATION = Operation(
         ),
         Need(Resource.TOPIC, Verb.DESCRIBE, refused=Refused.LEFT_OUT),
     ),
+    only_reads=True,
 )

@@ -49,4 +49,5 @@ OPERATION = Operation(
     max_version=1,
     handle=handle,
     needs=(Need(Resource.CLUSTER, Verb.DESCRIBE_CONFIGS),),
+    only_reads=True,
 )

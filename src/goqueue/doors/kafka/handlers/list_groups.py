@@ -46,4 +46,5 @@ OPERATION = Operation(
     handle=handle,
     names_resources=True,
     needs=(Need(Resource.GROUP, Verb.DESCRIBE, refused=Refused.LEFT_OUT, or_cluster=True),),
+    only_reads=True,
 )

@@ -80,4 +80,5 @@ OPERATION = Operation(
     max_version=11,
     handle=handle,
     needs=(Need(Resource.TOPIC, Verb.DESCRIBE, names="topics.name", refused=Refused.EACH),),
+    only_reads=True,
 )

@@ -47,4 +47,5 @@ OPERATION = Operation(
     handle=handle,
     names_resources=True,
     needs=(Need(Resource.TRANSACTIONAL_ID, Verb.DESCRIBE, refused=Refused.LEFT_OUT),),
+    only_reads=True,
 )

@@ -130,4 +130,5 @@ OPERATION = Operation(
             refused=Refused.EACH,
         ),
     ),
+    only_reads=True,
 )

@@ -59,4 +59,5 @@ OPERATION = Operation(
     max_version=4,
     handle=handle,
     needs=(Need(Resource.TOPIC, Verb.DESCRIBE, names="topics.topic", refused=Refused.EACH),),
+    only_reads=True,
 )
