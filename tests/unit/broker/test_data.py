@@ -1,6 +1,7 @@
 """Produce, fetch, list offsets and delete records through the broker service."""
 
 import asyncio
+import errno
 
 import pytest
 
@@ -20,6 +21,7 @@ from goqueue.model.errors import (
     NotLeader,
     OffsetOutOfRange,
     OutOfOrderSequence,
+    PartitionOffline,
     RecordTooLarge,
     UnknownLeaderEpoch,
     UnknownPartition,
@@ -30,6 +32,7 @@ from goqueue.model.names import NodeId
 from goqueue.model.records import COMPRESSION_CODES, NewRecord, decode_records, encode_records
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
+from goqueue.storage.disk import Disk
 from tests.callers import ANYONE
 from tests.publishing import publish
 from tests.unit.broker.conftest import OpenBroker
@@ -349,6 +352,40 @@ def test_idempotent_batches_are_stored_once_also_over_a_restart(open_broker: Ope
             with pytest.raises(InvalidProducerEpoch):
                 await produce(broker, numbered(4))
             assert broker.partition("t", 0).log_end_offset == 5
+
+    asyncio.run(scenario())
+
+
+def test_batches_on_their_way_behind_one_that_found_a_full_disk_keep_their_order(
+    open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second was out of order, and what the client then sent again stood there twice."""
+    is_full = False
+    pwrite = Disk.pwrite
+
+    def full_pwrite(disk: Disk, fd: int, data: bytes, position: int) -> int:
+        if is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return pwrite(disk, fd, data, position)
+
+    monkeypatch.setattr(Disk, "pwrite", full_pwrite)
+
+    def numbered(sequence: int) -> bytearray:
+        return batch(b"x", producer_id=7, producer_epoch=0, base_sequence=sequence)
+
+    async def scenario() -> None:
+        nonlocal is_full
+        async with open_broker() as broker:
+            await BrokerService(broker).topics.create(ANYONE, NewTopic(name="t", partitions=1))
+            assert await produce(broker, numbered(0)) == 0
+            is_full = True
+            for sequence in (1, 2):
+                with pytest.raises(PartitionOffline, match="No space left"):
+                    await produce(broker, numbered(sequence))
+            is_full = False
+            with pytest.raises(PartitionOffline, match="sequence 3 behind 1"):
+                await produce(broker, numbered(3))
+            assert [await produce(broker, numbered(n)) for n in (1, 2, 3)] == [1, 2, 3]
 
     asyncio.run(scenario())
 

@@ -11,6 +11,7 @@ from goqueue.model.errors import (
     InvalidProducerEpoch,
     InvalidTransactionState,
     OutOfOrderSequence,
+    PartitionOffline,
     TransactionCoordinatorFenced,
 )
 from goqueue.model.log import ProducerView
@@ -418,3 +419,101 @@ def test_too_many_producers_push_out_those_unused_for_longest() -> None:
     assert set(range(950, 1_000)) < kept
     # One that was forgotten goes on as if its state had expired.
     assert producers.check(batch(7, producer_id=1)) is None
+
+
+# --- batches behind one that could not be appended ------------------------------------------
+
+
+FULL = PartitionOffline("the disk is full")
+
+
+def refuse(log: Log, sequence: int, *, epoch: int = 0) -> GoQueueError:
+    """As the partition does, whatever the reason is."""
+    header = batch(sequence, epoch=epoch)
+    try:
+        log.producers.check(header)
+        error: GoQueueError = FULL
+    except GoQueueError as refusal:
+        error = refusal
+    if isinstance(error, PartitionOffline):
+        log.producers.refused(header, error)
+    return error
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_what_was_sent_behind_a_refused_batch_is_refused_for_the_same_reason(
+    log: Log, known: bool
+) -> None:
+    """It was out of order, for which clients begin an epoch in which retries are not known."""
+    first = 1 if known else 0
+    if known:
+        log.send(batch(0))
+    refuse(log, first)
+    for sequence in (first + 1, first + 2, first + 3):
+        error = refuse(log, sequence)
+        assert isinstance(error, PartitionOffline)
+        assert f"behind {first}" in str(error)
+        assert "the disk is full" in str(error)
+    assert log.send(batch(first)) == first
+    assert log.send(batch(first + 1)) == first + 1
+
+
+def test_the_first_batches_of_a_new_epoch_may_be_refused_too(log: Log) -> None:
+    log.send(batch(0))
+    refuse(log, 0, epoch=1)
+    assert isinstance(refuse(log, 1, epoch=1), PartitionOffline)
+    assert log.send(batch(0, epoch=1)) == 1
+    assert log.send(batch(1, epoch=1)) == 2
+
+
+def test_a_producer_that_does_not_send_a_refused_batch_again_is_out_of_order(log: Log) -> None:
+    log.send(batch(0))
+    refuse(log, 1)
+    for sequence in (2, 3, 4, 5):
+        assert isinstance(refuse(log, sequence), PartitionOffline)
+    with pytest.raises(OutOfOrderSequence):
+        log.send(batch(6))
+
+
+def test_a_batch_refused_again_and_again_excuses_those_behind_it(log: Log) -> None:
+    log.send(batch(0))
+    for _ in range(10):
+        assert refuse(log, 1) is FULL
+        for sequence in (2, 3, 4, 5):
+            assert isinstance(refuse(log, sequence), PartitionOffline)
+
+
+def test_a_stored_batch_that_was_refused_on_its_retry_excuses_nothing(log: Log) -> None:
+    log.send(batch(0))
+    log.send(batch(1))
+    log.producers.refused(batch(0), FULL)
+    assert log.send(batch(2)) == 2, "in order"
+    with pytest.raises(OutOfOrderSequence):
+        log.send(batch(9))
+
+
+def test_an_earlier_batch_of_a_refused_one_is_still_known(log: Log) -> None:
+    log.send(batch(0))
+    refuse(log, 1)
+    assert log.send(batch(0)) == Duplicate(0, 0, 1_000)
+
+
+def test_refusals_wrap_around_with_sequences(log: Log) -> None:
+    log.send(batch(LAST_SEQUENCE - 1))
+    refuse(log, LAST_SEQUENCE)
+    assert isinstance(refuse(log, 0), PartitionOffline)
+
+
+def test_refusals_are_bounded() -> None:
+    producers = PartitionProducers(max_producers=3)
+    for producer_id in range(10):
+        producers.refused(batch(0, producer_id=producer_id), FULL)
+    refused = []
+    for producer_id in range(10):
+        try:
+            producers.check(batch(1, producer_id=producer_id))
+        except PartitionOffline:
+            refused.append(producer_id)
+    assert refused == [7, 8, 9]
+    producers.expire(0)
+    assert producers.check(batch(1, producer_id=9)) is None

@@ -14,7 +14,14 @@ from goqueue.broker.partitions.reading import ReadableCopy
 from goqueue.broker.partitions.ready_fetching import CheckPart, ReaderFetch
 from goqueue.broker.partitions.ready_list import ReadyList
 from goqueue.model.batch import HEADER_BYTES, Buffer, is_transactional, read_header
-from goqueue.model.errors import GoQueueError, InvalidRecord, InvalidRequiredAcks, PolicyViolation
+from goqueue.model.errors import (
+    GoQueueError,
+    InvalidRecord,
+    InvalidRequiredAcks,
+    NotEnoughReplicas,
+    PartitionOffline,
+    PolicyViolation,
+)
 from goqueue.model.log import (
     Appended,
     CountRequest,
@@ -117,16 +124,20 @@ class Log:
         partition = self._led.find(topic, index)
         if is_internal(topic):
             raise PolicyViolation(f"topic {topic!r} is written by the broker only")
-        if acks == -1 and partition.leading is not None:
-            partition.check_enough_in_sync()
-        if transactional_id is not None:
-            appended = await self._append_in_transaction(
-                partition, records, transactional_id, bumps_epoch
-            )
-        elif is_transactional(records):
+        if transactional_id is None and is_transactional(records):
             raise InvalidRecord("a transactional batch was sent without a transactional id")
-        else:
-            appended = await self._intake.append_checked(partition, records)
+        try:
+            if acks == -1 and partition.leading is not None:
+                partition.check_enough_in_sync()
+            if transactional_id is not None:
+                appended = await self._append_in_transaction(
+                    partition, records, transactional_id, bumps_epoch
+                )
+            else:
+                appended = await self._intake.append_checked(partition, records)
+        except (NotEnoughReplicas, PartitionOffline) as error:
+            partition.refused(records, error)
+            raise
         if acks != 0 and appended.last_offset >= partition.high_watermark:
             await partition.wait_acknowledged(acks, appended.last_offset + 1, timeout_ms)
         return Produced(*appended, partition.log_start_offset)

@@ -18,7 +18,7 @@ from goqueue.broker.partitions.offset_waits import OffsetWaits
 from goqueue.broker.partitions.reading import ReadableCopy
 from goqueue.broker.partitions.turn import ProducerTurns, Turn
 from goqueue.broker.partitions.waiting import Waiters, credit_all, wake_all
-from goqueue.model.batch import NO_TIMESTAMP, read_header
+from goqueue.model.batch import HEADER_BYTES, NO_TIMESTAMP, Buffer, read_header
 from goqueue.model.control import Marker, encode_marker
 from goqueue.model.errors import (
     GoQueueError,
@@ -90,6 +90,11 @@ class Partition(ReadableCopy):
                 admitted_us=admitted_us,
             )
         return appended
+
+    def refused(self, records: Buffer, error: GoQueueError) -> None:
+        """A producer's batches were not appended, for a reason that may pass."""
+        if len(records) >= HEADER_BYTES:
+            self.ledger.producers.refused(read_header(records), error)
 
     def append_own(self, data: bytearray) -> Appended:
         """Append batches of records that the broker made itself."""

@@ -9,6 +9,7 @@ from goqueue.model.batch import CONTROL_BIT, NO_SEQUENCE, TRANSACTIONAL_BIT, Bat
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import (
     DuplicateSequence,
+    GoQueueError,
     InvalidProducerEpoch,
     InvalidTransactionState,
     OutOfOrderSequence,
@@ -22,6 +23,7 @@ from goqueue.state.producers.producer import (
     Producer,
     StoredBatch,
 )
+from goqueue.state.producers.refusals import Refusals
 from goqueue.state.producers.snapshot import decode_snapshot, encode_snapshot
 from goqueue.state.producers.verification import ALREADY_ONGOING, Verifications
 
@@ -65,6 +67,7 @@ class PartitionProducers:
         # (first offset, marker offset) of ended transactions whose marker is not committed yet.
         self._unreplicated: list[tuple[int, int]] = []
         self._verifications = Verifications()
+        self._refusals = Refusals(max_producers)
         self._end_offset = 0
 
     # --- before the append ----------------------------------------------------------------
@@ -100,6 +103,11 @@ class PartitionProducers:
         if header.base_sequence != NO_SEQUENCE:
             self._check_sequence(producer, header)
         return None
+
+    def refused(self, header: BatchHeader, error: GoQueueError) -> None:
+        """A batch was not appended, for a reason that may pass; see `refusals`."""
+        if header.producer_id >= 0 and header.base_sequence >= 0:
+            self._refusals.add(header, error)
 
     def _find_duplicate(self, producer: Producer, header: BatchHeader) -> Duplicate | None:
         if header.producer_epoch != producer.epoch or not producer.batches:
@@ -141,10 +149,12 @@ class PartitionProducers:
         # An unknown producer may begin anywhere: its state may have expired, or its batches may
         # have been deleted by retention (KIP-360).
         if producer is None:
+            self._refusals.check(header)
             return
         first = header.base_sequence
         if header.producer_epoch != producer.epoch:
             if first != 0:
+                self._refusals.check(header)
                 raise OutOfOrderSequence(
                     f"producer {header.producer_id} began epoch {header.producer_epoch} with "
                     f"sequence {first}; a new epoch begins with 0"
@@ -162,6 +172,7 @@ class PartitionProducers:
                 f"producer {header.producer_id} sent sequence {first} again; the last "
                 f"{SEQUENCE_WINDOW_BATCHES} batches end at {producer.last_sequence}"
             )
+        self._refusals.check(header)
         raise OutOfOrderSequence(
             f"producer {header.producer_id} sent sequence {first}, expected {expected}"
         )
@@ -226,6 +237,8 @@ class PartitionProducers:
             # Compaction leaves an empty control batch once the whole transaction is gone.
             return None if marker is None else self._end(header, marker, used_ms)
         producer = self._enter(header, used_ms)
+        if self._refusals:
+            self._refusals.end(header.producer_id)
         if header.base_sequence >= 0:
             delta = header.last_offset_delta
             producer.add(
@@ -355,6 +368,7 @@ class PartitionProducers:
         for producer_id in idle:
             del self._producers[producer_id]
         self._verifications.expire(before_ms)
+        self._refusals.clear()
         return len(idle)
 
     def kept_batches(self) -> dict[int, tuple[int, ...]]:
