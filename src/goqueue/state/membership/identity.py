@@ -43,9 +43,9 @@ class Continuity(Enum):
 
     # Everything: a clean stop, or a killed process whose page cache survived.
     KEPT = "kept"
-    # What was on disk: the power was cut, a sync failed, or recovery had to cut a log.
+    # What was on disk: the power was cut, or a sync failed.
     ON_DISK = "on disk"
-    # Nothing that can be relied on: another folder, or an older copy of this one.
+    # Nothing that can be relied on: another folder, an older copy of this one, or damage.
     NOTHING = "nothing"
 
 
@@ -54,10 +54,12 @@ def begun(
 ) -> NodeIdentity:
     """A process starts on the folder. Make it durable before registering.
 
-    `has_lost`: recovery cut more from a log than one unfinished batch.
+    `has_lost`: recovery cut more from a log than one unfinished batch. After a power cut that is
+    what was not on disk yet; without one it was, and no sync is worth anything.
     """
     memory_survived = identity.is_stopped or identity.boot == boot
-    trail = (*identity.trail, incarnation)
+    is_damaged = has_lost and memory_survived
+    trail = (incarnation,) if is_damaged else (*identity.trail, incarnation)
     if len(trail) > TRAIL_MAX:
         trail = (trail[0], *trail[-(TRAIL_MAX - 1) :])
     return msgspec.structs.replace(

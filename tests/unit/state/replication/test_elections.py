@@ -118,7 +118,10 @@ def test_with_all_in_doubt_the_longest_log_leads_once_all_spoke() -> None:
         (True, False, False, Continuity.KEPT),
         (False, True, False, Continuity.KEPT),
         (False, False, False, Continuity.ON_DISK),
-        (True, True, True, Continuity.ON_DISK),
+        (False, False, True, Continuity.ON_DISK),
+        (False, True, True, Continuity.NOTHING),
+        (True, True, True, Continuity.NOTHING),
+        (True, False, True, Continuity.NOTHING),
     ],
 )
 def test_what_a_folder_is_worth_after_a_restart(
