@@ -11,9 +11,9 @@ from typing import Final
 _MEGABYTE: Final = 1024 * 1024
 # mallopt's numbers (malloc.h) and what we ask for.
 _OPTIONS: Final = (
-    (-1, 64 * _MEGABYTE),  # M_TRIM_THRESHOLD: free memory at the top of the heap that is kept
+    (-1, 32 * _MEGABYTE),  # M_TRIM_THRESHOLD: free memory at the top of the heap that is kept
     (-2, 8 * _MEGABYTE),  # M_TOP_PAD: taken in one go when the heap must grow
-    (-3, 32 * _MEGABYTE),  # M_MMAP_THRESHOLD: only larger buffers are mapped and unmapped
+    (-3, 16 * _MEGABYTE),  # M_MMAP_THRESHOLD: only larger buffers are mapped and unmapped
     (-8, 1),  # M_ARENA_MAX: one heap for all threads, or others would keep as much again
 )
 

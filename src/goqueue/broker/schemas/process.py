@@ -5,6 +5,7 @@ takes too long. It ends when its standard input does.
 """
 
 import ctypes
+import gc
 import os
 import resource
 import signal
@@ -46,6 +47,8 @@ from goqueue.schema_formats.formats import bound_of_work, incompatibilities, mak
 
 # Compiled schemas; the one that was used longest ago goes first, and is sent again when needed.
 LOADED_MAX: Final = 64
+# Schemas and payloads of which so much is made that it is worth giving it back to the system.
+LARGE_JOB_BYTES: Final = 64 * 1024
 # The broker comes first.
 NICENESS: Final = 5
 _PR_SET_PDEATHSIG: Final = 1
@@ -67,6 +70,9 @@ def main() -> None:
         data = encode(carry_out(JOB.decode(message), memory_max_bytes))
         answers.write(len(data).to_bytes(SIZE_BYTES, "big") + data)
         answers.flush()
+        if len(message) >= LARGE_JOB_BYTES:
+            del message, data
+            _give_back_memory()
 
 
 def carry_out(job: Job, memory_max_bytes: int) -> JobAnswer:
@@ -145,6 +151,13 @@ def _describe(job: DescribeJob) -> Described:
     from goqueue.schema_formats.protobuf import serialized
 
     return Described(serialized(job.source))
+
+
+def _give_back_memory() -> None:
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def _end_with(broker_pid: int) -> None:

@@ -33,8 +33,10 @@ WAITING_MAX: Final = 1_024
 WAITING_IN_ALL_MAX: Final = 8_192
 # The last of these waits for a minute and a half.
 SLOW_WAITING_MAX: Final = 8
-# The libraries of all formats take some 300 MB of address space; schemas, tens.
-MEMORY_MAX_BYTES: Final = 1024 * 1024 * 1024
+# Address space: the libraries of all formats take some 100 MB, schemas tens.
+MEMORY_MAX_BYTES: Final = 512 * 1024 * 1024
+# Few schemas need the slow lane, and its process is as large as the other one.
+SLOW_IDLE_SECONDS: Final = 5.0
 
 
 class SchemaWorker:
@@ -43,7 +45,9 @@ class SchemaWorker:
     ) -> None:
         self._job_seconds_max = job_seconds_max
         self._quick = WorkerProcess(memory_max_bytes=MEMORY_MAX_BYTES, idle_seconds=idle_seconds)
-        self._slow = WorkerProcess(memory_max_bytes=MEMORY_MAX_BYTES, idle_seconds=idle_seconds)
+        self._slow = WorkerProcess(
+            memory_max_bytes=MEMORY_MAX_BYTES, idle_seconds=min(idle_seconds, SLOW_IDLE_SECONDS)
+        )
         self._turns = FairTurns()
         self._waiting = 0
         self._waiting_slow = 0

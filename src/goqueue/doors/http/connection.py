@@ -37,7 +37,7 @@ KEEP_ALIVE_SECONDS: Final = 75
 READER_SILENCE_SECONDS: Final = 30.0
 # Requests that wait for the ones before them. They come in one piece of up to 256 KB, before we can
 # stop reading, and each takes 3 KB however short it is. Clients that pipeline send a dozen.
-PIPELINED_MAX: Final = 256
+PIPELINED_MAX: Final = 64
 PIPELINED_BYTES: Final = 3 * 1024
 
 
