@@ -3,8 +3,8 @@
 A leader whose disk failed or is full serves nobody, and holds the place of others who could. It
 leaves the in-sync set and ends its own leadership, in one write; then the controller elects one of
 the others. A follower whose disk failed leaves as well, so that nobody elects it: as long as
-nothing is appended, its leader does not miss it. Where there are no others, it stays: the disk may
-come back.
+nothing is appended, its leader does not miss it. One whose disk is full would only hold up the
+others. Where there are no others, it stays: the disk may come back.
 """
 
 import asyncio
@@ -48,6 +48,8 @@ class Resigning:
         self._hosted = hosted
         self._image = image
         self._me = me
+        # Whose appends failed at the last look, such as for a full disk.
+        self._failing: set[TopicPartition] = set()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -72,12 +74,15 @@ class Resigning:
     def _to_give_up(self, me: Member) -> Iterator[_Given]:
         image = self._image()
         present = {node: broker.epoch for node, broker in image.brokers.items()}
-        for name in self._hosted.offline:
+        failing = {partition.name for partition in self._hosted if partition.log.append_failure}
+        # It may have passed: who fails twice in a row goes.
+        lasting, self._failing = failing & self._failing, failing
+        for name in self._hosted.offline.keys() | lasting:
             topic = image.topics.get(name.topic)
             if topic is not None and name.partition < len(topic.partitions):
                 view = topic.partitions[name.partition]
                 if can_resign(view.state, me, present) and (
-                    view.leader == me.node or not self._is_whole(name)
+                    view.leader == me.node or name in lasting or not self._is_whole(name)
                 ):
                     yield _Given(name, view)
 
@@ -95,6 +100,10 @@ class Resigning:
             puts.append(Put(*entry))
         if (await self._store.transact(compares, puts)).succeeded:
             logger.warning("%d partitions are given up, such as %s", len(given), given[0].name)
+            for name, _ in given:
+                if (partition := self._hosted.get(*name)) is not None:
+                    # Who has nothing to append until then may be in sync again.
+                    partition.log.append_failure = None
         elif len(given) > 1:
             # One of them changed meanwhile: the others need not wait for it.
             half = len(given) // 2

@@ -3,13 +3,14 @@
 import asyncio
 import errno
 
+import pytest
 from kio.schema.metadata.v12.response import MetadataResponse
 
 from goqueue.broker.partitions.ready_list import ReadyList
 from goqueue.broker.replication.resigning import LOOK_S
 from goqueue.client.connection import Connection
 from goqueue.client.questions import metadata_request
-from goqueue.model.errors import StaleBrokerEpoch
+from goqueue.model.errors import PartitionOffline, StaleBrokerEpoch
 from goqueue.model.log import FetchedPart, FetchPart
 from goqueue.model.names import NodeId
 from goqueue.model.replication import Member
@@ -198,6 +199,39 @@ async def test_a_follower_whose_disk_failed_is_counted_on_no_more(nodes: Nodes) 
     await nodes.until_in_sync(1, 2, 3)
     await nodes.until(lambda: again.replica().log_end_offset == 1)
     assert not again.identity.identity.is_harmed
+
+
+@with_nodes
+async def test_a_leader_whose_disk_is_full_lets_another_lead_until_it_has_room(
+    nodes: Nodes,
+) -> None:
+    one, two, _ = await nodes.start(1, 2, 3)
+    await nodes.make_topic()
+    await nodes.until_in_sync(1, 2, 3)
+    await one.produce(b"before")
+    one.disk.inject("pwrite", errno.ENOSPC, path_contains=f"{TOPIC}-0")
+    with pytest.raises(PartitionOffline, match="No space left"):
+        await one.produce(b"refused")
+    await nodes.until(lambda: two.leads())
+    await two.produce(b"meanwhile")
+    assert set(two.view().isr) == {2, 3}
+    one.disk.heal()
+    await nodes.until_in_sync(1, 2, 3)
+    await nodes.until(lambda: one.replica().log_end_offset == 2)
+    assert await two.read_all() == [b"before", b"meanwhile"]
+
+
+@with_nodes
+async def test_a_follower_whose_disk_is_full_does_not_hold_up_the_others(nodes: Nodes) -> None:
+    one, two, _ = await nodes.start(1, 2, 3)
+    await nodes.make_topic()
+    await nodes.until_in_sync(1, 2, 3)
+    two.disk.inject("pwrite", errno.ENOSPC, path_contains=f"{TOPIC}-0")
+    await one.produce(b"not for two")
+    assert set(one.view().isr) == {1, 3}
+    two.disk.heal()
+    await nodes.until_in_sync(1, 2, 3)
+    assert two.replica().log_end_offset == 1
 
 
 @with_nodes
