@@ -300,7 +300,9 @@ class Connection(asyncio.BufferedProtocol):
             exchange.message = await operation.handle(context, request)
             exchange.is_handled = False
             if exchange.has_large_answer:
-                await exchange.encode_in_slices()
+                # As above: some take a hundred megabytes, and until then few (`Rows`).
+                async with self._services.large_answers:
+                    await exchange.encode_in_slices()
         except (Malformed, CloseConnection) as error:
             exchange.failure = self._refusal(exchange, error)
         except asyncio.CancelledError:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from goqueue.doors.kafka.closing_lines import ClosingLines
 from goqueue.doors.kafka.fetch_sessions import FetchSessions
 from goqueue.doors.kafka.request_memory import RequestMemory
+from goqueue.doors.kafka.rows import Rows
 from goqueue.doors.kafka.share_sessions import ShareSessions
 from goqueue.doors.kafka.slices import LARGE_ELEMENTS
 from goqueue.doors.kafka.wire.writing import Message
@@ -45,6 +46,8 @@ class DoorServices:
     traffic: KafkaTraffic = field(default_factory=KafkaTraffic)
     # Held by the request of very many elements that is being decoded.
     large_requests: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # Held by the answer of very many elements that is being written.
+    large_answers: asyncio.Lock = field(default_factory=asyncio.Lock)
     lost: LostConnections = field(default_factory=LostConnections)
     lines: ClosingLines = field(default_factory=lambda: ClosingLines(log))
 
@@ -88,11 +91,11 @@ def has_many_elements(message: Message) -> bool:
     entities = [message]
     for entity in entities:
         for value in entity.values():
-            if type(value) is list and value:
+            if value and type(value) in (list, Rows):
                 left -= len(value)
                 if left < 0:
                     return True
-                if type(value[0]) is dict:
+                if type(value) is list and type(value[0]) is dict:
                     entities += value
     return False
 

@@ -69,6 +69,18 @@ async def test_only_the_keys_asked_for_are_told(client: WireClient) -> None:
     assert len(await describe(client, TOPIC, "a", keys=())) > 10
 
 
+async def test_many_are_described_at_once(client: WireClient) -> None:
+    resources = [
+        {"resource_type": TOPIC, "resource_name": name, "configuration_keys": None}
+        for name in ["a", *(f"missing-{n}" for n in range(200)), "a"]
+    ]
+    answer = await client.call("describe_configs", resources=resources)
+    found = {result.resource_name: result for result in answer.results}
+    assert len(found) == len(answer.results) == 201, "what is asked for twice is told once"
+    assert {config.name: config.value for config in found["a"].configs}["retention.ms"] == "7"
+    assert found["missing-9"].error_code is ErrorCode.unknown_topic_or_partition
+
+
 async def test_broker_settings_are_told(client: WireClient) -> None:
     configs = await describe(client, BROKER, "0")
     assert configs["num.partitions"].value == "3"

@@ -5,7 +5,9 @@ import time
 
 import pytest
 
-from goqueue.doors.kafka.slices import in_slices
+from goqueue.doors.kafka.operation import has_many_elements
+from goqueue.doors.kafka.rows import Rows
+from goqueue.doors.kafka.slices import LARGE_ELEMENTS, in_slices
 from goqueue.pace import SLICE_SECONDS
 
 pytestmark = pytest.mark.anyio
@@ -55,3 +57,18 @@ async def test_work_that_is_given_up_keeps_nobody_waiting() -> None:
     tasks[0].cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     assert done == ["second", "third"]
+
+
+def test_rows_are_made_one_by_one_and_counted_before() -> None:
+    made: list[int] = []
+
+    def make(number: int) -> dict[str, int]:
+        made.append(number)
+        return {"number": number}
+
+    rows = Rows(range(LARGE_ELEMENTS + 1), make)
+    assert has_many_elements({"topics": [{"partitions": rows}]})
+    assert not has_many_elements({"topics": [{"partitions": Rows((1, 2), make)}]})
+    assert made == []
+    first = next(iter(rows))
+    assert (first, made) == ({"number": 0}, [0])

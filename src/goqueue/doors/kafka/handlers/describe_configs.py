@@ -1,13 +1,13 @@
 """DescribeConfigs: settings of topics and of this broker, with where each value comes from."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.config_resources import config_resource, needs_for
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
-from goqueue.doors.kafka.slices import in_slices
+from goqueue.doors.kafka.rows import Rows
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.configs import ConfigEntry
 from goqueue.model.errors import GoQueueError
@@ -19,19 +19,21 @@ if TYPE_CHECKING:
         DescribeConfigsResource,
     )
 
+# Each has some forty settings.
+_LARGE_RESOURCES: Final = 10
+
 
 async def handle(context: RequestContext, request: "DescribeConfigsRequest") -> Message:
-    return {
-        "results": [
-            _described(
-                context,
-                resource,
-                synonyms=request.include_synonyms,
-                docs=request.include_documentation,
-            )
-            async for resource in in_slices(dict.fromkeys(request.resources))
-        ]
-    }
+    synonyms, docs = request.include_synonyms, request.include_documentation
+
+    def described(resource: "DescribeConfigsResource") -> Message:
+        return _described(context, resource, synonyms=synonyms, docs=docs)
+
+    return {"results": Rows(tuple(dict.fromkeys(request.resources)), described)}
+
+
+def _is_large(answer: Message) -> bool:
+    return len(answer["results"]) > _LARGE_RESOURCES
 
 
 def _described(
@@ -88,5 +90,6 @@ OPERATION = Operation(
     handle=handle,
     names_resources=True,
     needs=needs_for(Verb.DESCRIBE_CONFIGS),
+    answers_with_many=_is_large,
     only_reads=True,
 )

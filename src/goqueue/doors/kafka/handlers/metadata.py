@@ -13,6 +13,7 @@ from goqueue.doors.kafka.authorized_operations import (
 )
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.rows import Rows
 from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
@@ -116,7 +117,7 @@ def _topic(context: RequestContext, topic: TopicView, *, wants_operations: bool)
         "name": topic.name,
         "topic_id": topic.id,
         "is_internal": topic.is_internal,
-        "partitions": [_partition(partition) for partition in topic.partitions],
+        "partitions": Rows(topic.partitions, _partition),
         "topic_authorized_operations": (
             operations_on(context, Resource.TOPIC, topic.name)
             if wants_operations

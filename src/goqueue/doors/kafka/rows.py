@@ -1,0 +1,26 @@
+"""Arrays of answers whose elements are made when they are written.
+
+Of a large answer, there is then never more in memory than the bytes it becomes: the settings of
+five thousand topics are a quarter of a million mappings, and two hundred megabytes as such.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Generic, TypeVar
+
+from goqueue.doors.kafka.wire.writing import Message
+
+T = TypeVar("T")
+
+
+class Rows(Generic[T]):
+    __slots__ = ("_items", "_make")
+
+    def __init__(self, items: Sequence[T], make: Callable[[T], Message]) -> None:
+        self._items = items
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Message]:
+        return map(self._make, self._items)
