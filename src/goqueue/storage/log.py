@@ -112,7 +112,7 @@ class PartitionLog(LogExtent):
         except OSError as error:
             raise self._append_failed(error) from error
         self._log_end_offset = segment.next_offset
-        self.append_failure = None
+        self.append_failures = 0
 
     def roll_if_old(self, now_ms: int) -> bool:
         """Close the active segment if it is time, without waiting for an append to come.
@@ -140,9 +140,8 @@ class PartitionLog(LogExtent):
             return self._health.broken(
                 f"{what} failed: {error}; what was written cannot be cut off: {second}"
             )
-        failure = self._health.failed(what, error)
-        self.append_failure = failure.message
-        return failure
+        self.append_failures += 1
+        return self._health.failed(what, error)
 
     # --- reading ----------------------------------------------------------------------
 

@@ -32,8 +32,8 @@ class LogExtent:
         self.config = config
         self.epochs = opened.home.epochs
         self._health = opened.home.health
-        # Why the last append was refused though the log is in order, such as a full disk.
-        self.append_failure: str | None = None
+        # Appends in a row that failed though the log is in order, such as for a full disk.
+        self.append_failures = 0
         self.disk = opened.home.disk
         self._segments = SegmentRow(opened.home, opened.segments, config.index_interval_bytes)
         self.compaction = LogCompaction(opened.home, self._segments, opened.compactions)

@@ -517,3 +517,19 @@ def test_refusals_are_bounded() -> None:
     assert refused == [7, 8, 9]
     producers.expire(0)
     assert producers.check(batch(1, producer_id=9)) is None
+
+
+@pytest.mark.parametrize("bumps_epoch", [True, False])
+def test_a_transaction_whose_first_batch_is_refused_keeps_its_order(
+    log: Log, bumps_epoch: bool
+) -> None:
+    first, second = batch(0, transactional=True), batch(1, transactional=True)
+    guards = [
+        log.producers.start_verification(header, bumps_epoch=bumps_epoch, now_ms=1)
+        for header in (first, second)
+    ]
+    log.producers.refused(first, FULL)
+    with pytest.raises(PartitionOffline, match="behind 0"):
+        log.send(second, guard=guards[1])
+    assert log.send(first, guard=guards[0]) == 0
+    assert log.send(second, guard=guards[1]) == 1

@@ -35,13 +35,13 @@ def test_a_full_disk_refuses_the_append_and_recovers_with_space(
         append(log, b"x" * 100)
 
     assert log.offline_reason is None
-    assert log.append_failure is not None
+    assert log.append_failures == 1
     assert log.log_end_offset == 3
     assert log_files(log)[0].stat().st_size == log.size_bytes == size
     assert read_values(log) == values
     disk.heal()
     append(log, b"fits again")
-    assert log.append_failure is None
+    assert log.append_failures == 0
     assert read_values(log) == [*values, b"fits again"]
     assert read_values(open_log(tmp_path / "p")) == [*values, b"fits again"]
 

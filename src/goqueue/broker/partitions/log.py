@@ -3,7 +3,7 @@
 from collections.abc import Coroutine, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from goqueue.broker.partitions import fetching, paging
 from goqueue.broker.partitions.committed_records import RecordRun, committed_records, read_records
@@ -19,8 +19,11 @@ from goqueue.model.errors import (
     InvalidRecord,
     InvalidRequiredAcks,
     NotEnoughReplicas,
+    Overloaded,
     PartitionOffline,
     PolicyViolation,
+    RequestTimedOut,
+    StateLoading,
 )
 from goqueue.model.log import (
     Appended,
@@ -47,6 +50,9 @@ from goqueue.model.rights import (
     WritableTransactionalId,
 )
 from goqueue.model.topics import StoredPartition, TopicView, is_internal
+
+# Why a batch may not be appended now, and may be soon.
+_PASSING: Final = (NotEnoughReplicas, Overloaded, PartitionOffline, RequestTimedOut, StateLoading)
 
 
 class TransactionGuard(Protocol):
@@ -135,7 +141,7 @@ class Log:
                 )
             else:
                 appended = await self._intake.append_checked(partition, records)
-        except (NotEnoughReplicas, PartitionOffline) as error:
+        except _PASSING as error:
             partition.refused(records, error)
             raise
         if acks != 0 and appended.last_offset >= partition.high_watermark:

@@ -3,8 +3,9 @@
 A leader whose disk failed or is full serves nobody, and holds the place of others who could. It
 leaves the in-sync set and ends its own leadership, in one write; then the controller elects one of
 the others. A follower whose disk failed leaves as well, so that nobody elects it: as long as
-nothing is appended, its leader does not miss it. One whose disk is full would only hold up the
-others. Where there are no others, it stays: the disk may come back.
+nothing is appended, its leader does not miss it. Where there are no others, it stays: the disk may
+come back. One whose disk is full has everything, but holds up the others: it leaves if enough of
+them are in sync.
 """
 
 import asyncio
@@ -16,12 +17,17 @@ from goqueue.broker.background import ended
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.metadata.store import Compare, MetadataStore, Put
 from goqueue.model.errors import GoQueueError
-from goqueue.model.names import TopicPartition
-from goqueue.model.replication import Member
+from goqueue.model.names import NodeId, TopicPartition
+from goqueue.model.replication import Member, PartitionState
 from goqueue.model.topics import PartitionView
 from goqueue.state import metadata_keys as keys
 from goqueue.state.metadata_image import MetadataImage
-from goqueue.state.replication.in_sync import can_resign, resigned
+from goqueue.state.replication.in_sync import (
+    can_resign,
+    can_stand_aside,
+    resigned,
+    stood_aside,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -31,9 +37,23 @@ LOOK_S: Final = 0.5
 TOGETHER_MAX: Final = 100
 
 
+# Before a partition is left again for a disk that is full: if the others' are full as well, it
+# would go round among them, for nothing. Twice as long each time, up to the longest.
+AGAIN_AFTER_S: Final = 5.0
+AGAIN_AFTER_MAX_S: Final = 300.0
+
+
 class _Given(NamedTuple):
     name: TopicPartition
     view: PartitionView
+    state: PartitionState
+
+
+class _Left(NamedTuple):
+    """When a partition was left for a full disk, and how long it is not left again."""
+
+    at_s: float
+    rest_s: float
 
 
 class Resigning:
@@ -48,8 +68,9 @@ class Resigning:
         self._hosted = hosted
         self._image = image
         self._me = me
-        # Whose appends failed at the last look, such as for a full disk.
-        self._failing: set[TopicPartition] = set()
+        # Failed appends of each partition when that was first seen, such as for a full disk.
+        self._failing: dict[TopicPartition, int] = {}
+        self._left: dict[TopicPartition, _Left] = {}
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -64,27 +85,62 @@ class Resigning:
             me = self._me()
             if me is None:
                 continue
-            given = list(self._to_give_up(me))
+            given = [*self._useless(me), *self._in_the_way(me)]
             try:
                 for begin in range(0, len(given), TOGETHER_MAX):
                     await self._give_up(given[begin : begin + TOGETHER_MAX], me)
             except GoQueueError as error:
                 logger.warning("partitions are not given up: %s", error)
 
-    def _to_give_up(self, me: Member) -> Iterator[_Given]:
-        image = self._image()
-        present = {node: broker.epoch for node, broker in image.brokers.items()}
-        failing = {partition.name for partition in self._hosted if partition.log.append_failure}
-        # It may have passed: who fails twice in a row goes.
-        lasting, self._failing = failing & self._failing, failing
-        for name in self._hosted.offline.keys() | lasting:
-            topic = image.topics.get(name.topic)
-            if topic is not None and name.partition < len(topic.partitions):
-                view = topic.partitions[name.partition]
-                if can_resign(view.state, me, present) and (
-                    view.leader == me.node or name in lasting or not self._is_whole(name)
-                ):
-                    yield _Given(name, view)
+    def _useless(self, me: Member) -> Iterator[_Given]:
+        """Those whose logs cannot be used."""
+        present = self._present()
+        for name in self._hosted.offline:
+            view = self._view(name)
+            if (
+                view is not None
+                and can_resign(view.state, me, present)
+                and (view.leader == me.node or not self._is_whole(name))
+            ):
+                yield _Given(name, view, resigned(view.state, me))
+
+    def _in_the_way(self, me: Member) -> Iterator[_Given]:
+        """Those whose logs are whole, and take nothing more: one failure may have passed."""
+        failing = {
+            partition.name: partition.log.append_failures
+            for partition in self._hosted
+            if partition.log.append_failures and partition.offline_error is None
+        }
+        known = self._failing
+        self._failing = {name: known.get(name, count) for name, count in failing.items()}
+        present, now_s = self._present(), asyncio.get_running_loop().time()
+        for name, count in failing.items():
+            left, view = self._left.get(name), self._view(name)
+            if (
+                view is not None
+                and count > self._failing[name]
+                and (left is None or now_s > left.at_s + left.rest_s)
+                and can_stand_aside(view.state, me, present)
+            ):
+                yield _Given(name, view, stood_aside(view.state, me))
+        for name, left in list(self._left.items()):
+            if name not in failing and now_s > left.at_s + 2 * AGAIN_AFTER_MAX_S:
+                del self._left[name]
+
+    def _note_left(self, name: TopicPartition) -> None:
+        before = self._left.get(name)
+        rest_s = AGAIN_AFTER_S if before is None else 2 * before.rest_s
+        now_s = asyncio.get_running_loop().time()
+        self._left[name] = _Left(now_s, min(rest_s, AGAIN_AFTER_MAX_S))
+
+    def _present(self) -> dict[NodeId, int]:
+        return {node: broker.epoch for node, broker in self._image().brokers.items()}
+
+    def _view(self, name: TopicPartition) -> PartitionView | None:
+        topic = self._image().topics.get(name.topic)
+        if topic is None or name.partition >= len(topic.partitions):
+            return None
+        return topic.partitions[name.partition]
 
     def _is_whole(self, name: TopicPartition) -> bool:
         """It stopped because its leader lacks something: what it has may be all that is left."""
@@ -94,16 +150,15 @@ class Resigning:
     async def _give_up(self, given: Sequence[_Given], me: Member) -> None:
         compares = [Compare.unchanged(keys.broker_key(me.node), me.broker_epoch)]
         puts = []
-        for name, view in given:
-            entry = keys.partition_entry(*name, resigned(view.state, me))
+        for name, view, state in given:
+            entry = keys.partition_entry(*name, state)
             compares.append(Compare.unchanged(entry.key, view.revision))
             puts.append(Put(*entry))
         if (await self._store.transact(compares, puts)).succeeded:
             logger.warning("%d partitions are given up, such as %s", len(given), given[0].name)
-            for name, _ in given:
-                if (partition := self._hosted.get(*name)) is not None:
-                    # Who has nothing to append until then may be in sync again.
-                    partition.log.append_failure = None
+            for name, *_ in given:
+                if name in self._failing:
+                    self._note_left(name)
         elif len(given) > 1:
             # One of them changed meanwhile: the others need not wait for it.
             half = len(given) // 2

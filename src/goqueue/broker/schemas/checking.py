@@ -25,8 +25,8 @@ from goqueue.broker.schemas.worker_process import (
 from goqueue.model.errors import Overloaded
 from goqueue.schema_formats import InvalidContent, SchemaSource
 
-# The libraries take some 300 MB of address space; a large payload, a tenth of the rest.
-MEMORY_MAX_BYTES: Final = 1024 * 1024 * 1024
+# Address space: the libraries take some 100 MB; a large payload, a tenth of the rest.
+MEMORY_MAX_BYTES: Final = 512 * 1024 * 1024
 # Processor time is what counts. This is for a machine that is busy, or a process that was stopped.
 SECONDS_PER_CPU_SECOND: Final = 20
 # Compiling a schema for the first time. The registry has compiled it before, within its limits.

@@ -11,7 +11,7 @@ import resource
 import signal
 import sys
 from collections import OrderedDict
-from time import process_time
+from time import monotonic, process_time
 from typing import BinaryIO, Final
 
 from goqueue.broker.schemas.jobs import (
@@ -49,6 +49,8 @@ from goqueue.schema_formats.formats import bound_of_work, incompatibilities, mak
 LOADED_MAX: Final = 64
 # Schemas and payloads of which so much is made that it is worth giving it back to the system.
 LARGE_JOB_BYTES: Final = 64 * 1024
+# It takes some 30 ms, for which the next job waits.
+TRIM_EVERY_SECONDS: Final = 1.0
 # The broker comes first.
 NICENESS: Final = 5
 _PR_SET_PDEATHSIG: Final = 1
@@ -66,13 +68,15 @@ def main() -> None:
     _end_with(broker_pid)
     answers.write(READY)
     answers.flush()
+    trimmed_at = monotonic()
     while (message := _read(sys.stdin.buffer)) is not None:
         data = encode(carry_out(JOB.decode(message), memory_max_bytes))
         answers.write(len(data).to_bytes(SIZE_BYTES, "big") + data)
         answers.flush()
-        if len(message) >= LARGE_JOB_BYTES:
+        if len(message) >= LARGE_JOB_BYTES and monotonic() > trimmed_at + TRIM_EVERY_SECONDS:
             del message, data
             _give_back_memory()
+            trimmed_at = monotonic()
 
 
 def carry_out(job: Job, memory_max_bytes: int) -> JobAnswer:

@@ -135,11 +135,13 @@ class PartitionProducers:
             )
         sequence = header.base_sequence
         if verification.bumps_epoch and sequence > 0 and producer is None:
+            self._refusals.check(header)
             raise OutOfOrderSequence(
                 f"producer {header.producer_id} is unknown here and must begin with sequence 0, "
                 f"not {sequence}"
             )
         if sequence > verification.lowest_sequence:
+            self._refusals.check(header)
             raise OutOfOrderSequence(
                 f"producer {header.producer_id} sent sequence {sequence} before "
                 f"{verification.lowest_sequence}, which it sent earlier"

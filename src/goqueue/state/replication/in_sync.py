@@ -109,10 +109,24 @@ def can_resign(state: PartitionState, member: Member, present: Mapping[NodeId, i
 def resigned(state: PartitionState, member: Member) -> PartitionState:
     """A replica that cannot use its log says so itself: what is in that counts for nothing until
     it was copied again. If it leads, its word ends with the epoch."""
-    left = forgotten(state, member.node)
+    return _not_led_by(member, forgotten(state, member.node))
+
+
+def can_stand_aside(state: PartitionState, member: Member, present: Mapping[NodeId, int]) -> bool:
+    """Whether it is in sync, and enough others that are there go on without it."""
+    others = [m for m in state.in_sync if m != member and present.get(m.node) == m.broker_epoch]
+    return member in state.in_sync and len(others) >= state.quorum
+
+
+def stood_aside(state: PartitionState, member: Member) -> PartitionState:
+    """A replica whose log is whole and takes nothing more for now would only hold up the others."""
+    return _not_led_by(member, without(state, {member.node}))
+
+
+def _not_led_by(member: Member, state: PartitionState) -> PartitionState:
     if state.leader != member.node:
-        return left
-    return msgspec.structs.replace(left, leader=NO_LEADER, leader_epoch=state.leader_epoch + 1)
+        return state
+    return msgspec.structs.replace(state, leader=NO_LEADER, leader_epoch=state.leader_epoch + 1)
 
 
 def _settled(
