@@ -4,7 +4,8 @@ It does what a broker's edges do: keeps an image of the metadata from a watch th
 runs the machines of its partitions, sends what they say, and is controller when it can be.
 """
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from goqueue.metadata.store import Compare, EventKind, Get, KeyValue, LeaseId, Op, Put
@@ -23,7 +24,12 @@ from goqueue.state.replication.following import (
     Truncate,
     diverging,
 )
-from goqueue.state.replication.in_sync import can_resign, resigned
+from goqueue.state.replication.in_sync import (
+    can_resign,
+    can_stand_aside,
+    resigned,
+    stood_aside,
+)
 from goqueue.state.replication.leading import FetchVerdict, Leading, Proposal
 from tests.sim.replication.checker import Violation
 from tests.sim.replication.controlling import Controlling
@@ -34,6 +40,9 @@ from tests.sim.replication.store import Answer
 
 if TYPE_CHECKING:
     from tests.sim.replication.world import World
+
+# How often a broker whose disk is full sees that.
+_LEAVING_FULL: Final = 0.2
 
 
 class Replica:
@@ -218,6 +227,7 @@ class Broker:
             if mine is None or mine.value.incarnation is not self.incarnation:
                 self._register(mine)
         for replica in self.replicas:
+            self._stand_aside(replica)
             if replica.is_offline:
                 self._resign(replica)
             elif replica.leading is not None:
@@ -275,6 +285,19 @@ class Broker:
             replica.go_offline()
 
     def _resign(self, replica: Replica) -> None:
+        self._leave(replica, can_resign, resigned)
+
+    def _stand_aside(self, replica: Replica) -> None:
+        """If its disk is full, and it notices."""
+        if self.disk.is_full and not replica.is_offline and self.world.random() < _LEAVING_FULL:
+            self._leave(replica, can_stand_aside, stood_aside)
+
+    def _leave(
+        self,
+        replica: Replica,
+        may_leave: Callable[[PartitionState, Member, Mapping[NodeId, int]], bool],
+        left: Callable[[PartitionState, Member], PartitionState],
+    ) -> None:
         key = partition_key(replica.index)
         stored = self.image.get(key)
         if not self.is_admitted or stored is None:
@@ -284,12 +307,12 @@ class Broker:
             for node in self.world.nodes
             if (found := self.image.get(broker_key(node))) is not None
         }
-        if can_resign(stored.value, self.me, present):
+        if may_leave(stored.value, self.me, present):
             compares = [
                 Compare.unchanged(key, stored.mod_revision),
                 Compare.unchanged(broker_key(self.node), self.epoch),
             ]
-            state = resigned(stored.value, self.me)
+            state = left(stored.value, self.me)
             self.world.transact(self, compares, [Put(key, state)])  # type: ignore[arg-type]
 
     def _register(self, before: KeyValue | None) -> None:
