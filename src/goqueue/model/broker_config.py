@@ -185,7 +185,7 @@ class BrokerConfig(GroupDefaults, TracingSettings, ClusterSettings, ReplicationS
         doc="Requests of one connection under way at once; then reading from it pauses.",
     )
     queued_max_request_bytes: int = setting(
-        268_435_456,
+        134_217_728,
         minimum=1_048_576,
         doc="Bytes of partial and unanswered Kafka requests and of unsent answers held in memory; "
         "then reading pauses, and clients that do not go on are closed.",

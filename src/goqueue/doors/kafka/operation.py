@@ -91,12 +91,14 @@ def has_many_elements(message: Message) -> bool:
     entities = [message]
     for entity in entities:
         for value in entity.values():
-            if value and type(value) in (list, Rows):
+            if type(value) is Rows:
+                left -= value.elements
+            elif type(value) is list and value:
                 left -= len(value)
-                if left < 0:
-                    return True
-                if type(value) is list and type(value[0]) is dict:
+                if type(value[0]) is dict:
                     entities += value
+            if left < 0:
+                return True
     return False
 
 

@@ -13,11 +13,16 @@ T = TypeVar("T")
 
 
 class Rows(Generic[T]):
-    __slots__ = ("_items", "_make")
+    """`elements`: how many there are with those inside of them."""
 
-    def __init__(self, items: Sequence[T], make: Callable[[T], Message]) -> None:
+    __slots__ = ("_items", "_make", "elements")
+
+    def __init__(
+        self, items: Sequence[T], make: Callable[[T], Message], *, elements: int | None = None
+    ) -> None:
         self._items = items
         self._make = make
+        self.elements = len(items) if elements is None else elements
 
     def __len__(self) -> int:
         return len(self._items)

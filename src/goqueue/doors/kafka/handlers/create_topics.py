@@ -10,6 +10,7 @@ from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
+from goqueue.model.configs import ConfigEntry
 from goqueue.model.errors import (
     GoQueueError,
     InvalidConfig,
@@ -34,8 +35,10 @@ async def handle(context: RequestContext, request: "CreateTopicsRequest") -> Mes
         for name, count in asked.items()
         if count > 1
     ]
+    # Topics have most settings in common, and it may take minutes to make thousands of them.
+    settings: dict[ConfigEntry, Message] = {}
     answers += [
-        await _created(context, topic, validate_only=request.validate_only)
+        await _created(context, topic, settings, validate_only=request.validate_only)
         async for topic in in_slices(request.topics)
         if asked[topic.name] == 1
     ]
@@ -43,7 +46,11 @@ async def handle(context: RequestContext, request: "CreateTopicsRequest") -> Mes
 
 
 async def _created(
-    context: RequestContext, asked: "CreatableTopic", *, validate_only: bool
+    context: RequestContext,
+    asked: "CreatableTopic",
+    settings: dict[ConfigEntry, Message],
+    *,
+    validate_only: bool,
 ) -> Message:
     try:
         created = await context.service.topics.create(
@@ -69,16 +76,17 @@ async def _created(
         **made,
         "num_partitions": len(topic.partitions),
         "replication_factor": len(topic.partitions[0].replicas),
-        "configs": [
-            {
-                "name": entry.name,
-                "value": entry.value,
-                "read_only": entry.read_only,
-                "config_source": entry.source.value,
-                "is_sensitive": False,
-            }
-            for entry in configs
-        ],
+        "configs": [settings.setdefault(entry, _setting(entry)) for entry in configs],
+    }
+
+
+def _setting(entry: ConfigEntry) -> Message:
+    return {
+        "name": entry.name,
+        "value": entry.value,
+        "read_only": entry.read_only,
+        "config_source": entry.source.value,
+        "is_sensitive": False,
     }
 
 

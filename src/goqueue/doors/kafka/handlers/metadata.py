@@ -1,6 +1,7 @@
 """Metadata: brokers, and topics by name or id with their partitions' leaders."""
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -36,11 +37,14 @@ async def handle(context: RequestContext, request: "MetadataRequest") -> Message
     wants_all = request.topics is None or (
         context.version < _FIRST_VERSION_WITH_NULL and not request.topics
     )
+    topics: Rows[TopicView] | list[Message]
     if wants_all:
-        topics = [
-            _topic(context, topic, wants_operations=wants_operations)
-            async for topic in in_slices(context.service.topics.views(context.caller))
-        ]
+        views = [view async for view in in_slices(context.service.topics.views(context.caller))]
+        topics = Rows(
+            views,
+            partial(_topic, context, wants_operations=wants_operations),
+            elements=sum(1 + len(view.partitions) for view in views),
+        )
     else:
         topics = []
         for count, asked in enumerate(dict.fromkeys(request.topics or ()), 1):
