@@ -152,7 +152,7 @@ class SpanFiles:
         max_bytes: int = SCAN_MAX_BYTES,
     ) -> FoundSpans:
         """`pattern` is in each line that is worth decoding; None: in all of them."""
-        regex = None if pattern is None else re2.compile(pattern, _OPTIONS)
+        regex = None if pattern is None else _compiled(pattern)
         spans: list[Span] = []
         seen: set[str] = set()
         read_bytes = 0
@@ -214,6 +214,13 @@ def _lines_backwards(data: bytes) -> Iterator[bytes]:
         count += 1
         if count % _SLICE_LINES == 0:
             time.sleep(_BREATH_SECONDS)
+
+
+def _compiled(pattern: bytes) -> "re2._Regexp[bytes]":
+    regex = re2.compile(pattern, _OPTIONS)
+    # It would be kept among the last 128, with the megabytes of states that a search leaves in it.
+    re2.purge()
+    return regex
 
 
 def _lines_with(regex: "re2._Regexp[bytes]", data: bytes) -> Iterator[bytes]:

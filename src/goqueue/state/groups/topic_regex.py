@@ -48,6 +48,8 @@ class TopicRegex:
             )
         try:
             self._regex = re2.compile(pattern, options=_OPTIONS)
+            # Who needs it keeps it; RE2's own list of the last 128 would keep all.
+            re2.purge()
         except re2.error as error:
             reason = error.args[0]
             said = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
