@@ -295,6 +295,9 @@ class _Written:
         return self._bytes_since_empty if self._transport.get_write_buffer_size() else 0
 
     def write(self, data: bytes) -> None:
+        if self._transport.is_closing():
+            # Cut off for what it held, while its answer was being made: a write would raise.
+            return
         self._bytes_since_empty = self.held_bytes + len(data)
         self._transport.write(data)
 

@@ -32,7 +32,6 @@ from goqueue.doors.kafka.wire.reading import Malformed, TooManyElements
 from goqueue.doors.kafka.wire.request_header import RequestHeader, read_request_header
 from goqueue.doors.kafka.wire.writing import Chunks
 from goqueue.model.caller import ANONYMOUS, Caller, Door
-from goqueue.pace import next_slice
 
 # Unsent answer bytes from which on no further request of the connection is started, and which are
 # counted from here on.
@@ -289,20 +288,13 @@ class Connection(asyncio.BufferedProtocol):
             self._services, exchange.version, header.correlation_id, caller, self
         )
         try:
-            if not exchange.is_decoded:
-                # One at a time: decoded they take many times their bytes.
-                async with self._services.large_requests:
-                    await next_slice()
-                    await exchange.decode_in_slices(self._limits)
-                await next_slice()
-            request, exchange.request = exchange.request, None
-            exchange.is_handled = True
-            exchange.message = await operation.handle(context, request)
-            exchange.is_handled = False
-            if exchange.has_large_answer:
-                # As above: some take a hundred megabytes, and until then few (`Rows`).
-                async with self._services.large_answers:
-                    await exchange.encode_in_slices()
+            if exchange.is_decoded:
+                await self._handle(exchange, context)
+            else:
+                async with self._services.large_requests_like(operation).in_hand(
+                    partial(exchange.decode_in_slices, self._limits)
+                ):
+                    await self._handle(exchange, context)
         except (Malformed, CloseConnection) as error:
             exchange.failure = self._refusal(exchange, error)
         except asyncio.CancelledError:
@@ -312,6 +304,16 @@ class Connection(asyncio.BufferedProtocol):
             exchange.failure = self._internal_error(exchange)
         self._running.discard(exchange)
         self._done(exchange)
+
+    async def _handle(self, exchange: Exchange, context: RequestContext) -> None:
+        request, exchange.request = exchange.request, None
+        exchange.is_handled = True
+        exchange.message = await exchange.operation.handle(context, request)
+        exchange.is_handled = False
+        if exchange.has_large_answer:
+            # Some take a hundred megabytes, and until they are written few (`Rows`).
+            async with self._services.large_answers:
+                await exchange.encode_in_slices()
 
     def _never_ran(self, exchange: Exchange, _: asyncio.Task[None]) -> None:
         """A task that is cancelled before its first step does nothing of what `_run` says."""

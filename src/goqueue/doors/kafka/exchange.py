@@ -85,8 +85,11 @@ class Exchange:
         self._frame = None
         self.is_decoded = True
 
-    async def decode_in_slices(self, limits: RequestLimits) -> None:
-        """Decode a large request; twenty thousand elements take 50 ms. May raise `Malformed`."""
+    async def decode_in_slices(self, limits: RequestLimits) -> int:
+        """Decode a large request; twenty thousand elements take 50 ms. May raise `Malformed`.
+
+        Returns how many elements it has.
+        """
         frame, schema = self._frame, self._schema
         self._frame = None
         assert frame is not None
@@ -101,7 +104,7 @@ class Exchange:
             except StopIteration as done:
                 self.request, self.elements = done.value
                 self.is_decoded = True
-                return
+                return self.elements
             if pace.is_over:
                 await pace.rest()
 

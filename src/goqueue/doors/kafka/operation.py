@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from goqueue.doors.kafka.closing_lines import ClosingLines
 from goqueue.doors.kafka.fetch_sessions import FetchSessions
+from goqueue.doors.kafka.large_requests import LargeRequests
 from goqueue.doors.kafka.request_memory import RequestMemory
 from goqueue.doors.kafka.rows import Rows
 from goqueue.doors.kafka.share_sessions import ShareSessions
@@ -44,12 +45,16 @@ class DoorServices:
     limits: "RequestLimits"
     memory: RequestMemory
     traffic: KafkaTraffic = field(default_factory=KafkaTraffic)
-    # Held by the request of very many elements that is being decoded.
-    large_requests: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # Those that wait for something must not hold up the others.
+    large_requests: LargeRequests = field(default_factory=LargeRequests)
+    large_requests_that_wait: LargeRequests = field(default_factory=LargeRequests)
     # Held by the answer of very many elements that is being written.
     large_answers: asyncio.Lock = field(default_factory=asyncio.Lock)
     lost: LostConnections = field(default_factory=LostConnections)
     lines: ClosingLines = field(default_factory=lambda: ClosingLines(log))
+
+    def large_requests_like(self, operation: "Operation") -> LargeRequests:
+        return self.large_requests_that_wait if operation.waits else self.large_requests
 
 
 class ClientConnection(Hashable, Protocol):

@@ -133,6 +133,10 @@ class _Spread:
         while moved:
             moved = False
             for name in sorted(self._held, key=lambda n: (-len(self._held[n]), n)):
+                fewest = min(map(len, self._held.values()))
+                if len(self._held[name]) - fewest <= 1:
+                    # Nobody has so few that a move would help.
+                    continue
                 for place in sorted(self._held[name]):
                     others = [
                         other

@@ -265,7 +265,7 @@ async def test_what_a_lost_client_asked_to_change_is_changed(peer: Peer) -> None
 async def test_a_large_request_in_line_ends_with_its_client(peer: Peer) -> None:
     """It stayed in memory until its turn came, for nobody."""
     names = b"\0\1a" * 2 * LARGE_ELEMENTS
-    async with peer.services.large_requests:
+    async with peer.services.large_requests.turn:
         peer.send(frame(METADATA, 1, 1, struct.pack(">i", 2 * LARGE_ELEMENTS) + names))
         await peer.settle()
         assert peer.connection.is_busy
@@ -275,6 +275,27 @@ async def test_a_large_request_in_line_ends_with_its_client(peer: Peer) -> None:
         assert peer.memory.held_bytes == 0
     await peer.settle()
     assert peer.script.started == []
+
+
+async def test_not_too_many_elements_are_in_hand_at_once() -> None:
+    """Twenty large requests took some 20 MB each, decoded and with their answers."""
+    peer = Peer()
+    room = peer.services.large_requests
+    room._elements_max = 5 * LARGE_ELEMENTS
+    connections = [(peer.connection, peer.transport)] + [peer.connect() for _ in range(2)]
+    names = b"\0\1a" * 2 * LARGE_ELEMENTS
+    for number, (peer.connection, peer.transport) in enumerate(connections, 1):
+        peer.send(frame(METADATA, 1, number, struct.pack(">i", 2 * LARGE_ELEMENTS) + names))
+    for _ in range(20):
+        await peer.settle()
+    assert peer.script.started == [1, 2], "the third has no room"
+    await peer.finish(1, METADATA_ANSWER)
+    await peer.settle()
+    assert peer.script.started == [1, 2, 3]
+    await peer.finish(2, METADATA_ANSWER)
+    await peer.finish(3, METADATA_ANSWER)
+    assert peer.memory.held_bytes == 0
+    assert room._elements == 0
 
 
 async def test_finishing_answers_what_runs_and_drops_what_is_queued(peer: Peer) -> None:

@@ -39,6 +39,7 @@ from goqueue.model.rights import (
     ReadableTopic,
 )
 from goqueue.model.topics import TopicView
+from goqueue.pace import Pace
 from goqueue.state.groups.coordinator import GroupMachine
 
 logger = logging.getLogger(__name__)
@@ -136,10 +137,13 @@ class ShareGroups:
         self, group: DescribableGroup, topic: DescribableTopic
     ) -> list[ShareOffset]:
         """One per partition; those that are led elsewhere say so."""
-        return [
-            await self._describe_offset(group, topic, part.index)
-            for part in self._host.topic(topic).partitions
-        ]
+        offsets = []
+        pace = Pace()  # there may be thousands
+        for part in self._host.topic(topic).partitions:
+            offsets.append(await self._describe_offset(group, topic, part.index))
+            if pace.is_over:
+                await pace.rest()
+        return offsets
 
     async def _describe_offset(
         self, group: DescribableGroup, topic: DescribableTopic, index: int
