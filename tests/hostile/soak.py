@@ -136,7 +136,7 @@ class Children:
 
     def end(self, name: str) -> None:
         self._started[name].terminate()
-        self._started[name].wait(120)
+        self._started[name].wait(600)
 
     def close(self) -> None:
         for process in self._started.values():

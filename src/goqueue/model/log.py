@@ -96,12 +96,16 @@ class StoredPartitionSize:
     lag: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogDirView:
-    path: str
+class DiskSpace(NamedTuple):
     total_bytes: int
     usable_bytes: int
-    partitions: tuple[StoredPartitionSize, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirView:
+    path: str
+    space: DiskSpace
+    partitions: Sequence[StoredPartitionSize]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,9 +106,9 @@ class Administration:
             leader = self._routing.share_coordinator(key)
         return self._node.image.brokers.get(leader)
 
-    def log_dirs(self, caller: Caller) -> LogDirView:
+    async def log_dirs(self, caller: Caller) -> LogDirView:
         """How much each partition takes on disk."""
-        return self._node.data_disk.describe(self._access.describable_cluster(caller))
+        return await self._node.data_disk.describe(self._access.describable_cluster(caller))
 
     def offline_partitions(self, caller: Caller) -> list[OfflinePartition]:
         """Those the caller may know of, by name, and why they are offline."""

@@ -65,7 +65,7 @@ def replacing(resource: ConfigResource, changes: list[ConfigChange]) -> "Ask":
 
 
 async def log_dirs(service: BrokerService) -> object:
-    return service.administration.log_dirs(ANYONE)
+    return await service.administration.log_dirs(ANYONE)
 
 
 async def config_resources(service: BrokerService) -> object:

@@ -87,7 +87,7 @@ class Measuring:
         latencies: HistogramFigures,
     ) -> ClusterFigures:
         node_id = self._node.node_id
-        disk = self._node.data_disk.describe(cluster)
+        disk = self._node.data_disk.space(cluster)
         partitions = [part for topic in image.topics.values() for part in topic.partitions]
         led = [part for part in partitions if part.leader == node_id]
         return ClusterFigures(

@@ -124,14 +124,15 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._is_ending = True
         self._transport = None
+        # The rest when there is time for it: thousands may be lost at once.
+        self._services.lost.add(self._end_lost)
+
+    def _end_lost(self) -> None:
         self._connections.discard(self, self.client_host)
         self._memory.forget(self)
         self._count_unsent(0)
         self._frames.drop()
         self._drop_queued()
-        self._services.lost.add(self._end_requests)
-
-    def _end_requests(self) -> None:
         for exchange in self._running:
             if exchange.ends_with_client and exchange.task is not None:
                 exchange.task.cancel()

@@ -63,13 +63,13 @@ async def test_fetches_of_clients_that_are_gone_end_in_many_turns(
         await asyncio.sleep(0)
     turns: Counter[int] = Counter()
     turn = 0
-    end_requests = Connection._end_requests
+    end_lost = Connection._end_lost
 
     def ended(connection: Connection) -> None:
         turns[turn] += 1
-        end_requests(connection)
+        end_lost(connection)
 
-    monkeypatch.setattr(Connection, "_end_requests", ended)
+    monkeypatch.setattr(Connection, "_end_lost", ended)
     for connection in served:
         connection.abort()
     while any(connection.is_busy for connection in served):

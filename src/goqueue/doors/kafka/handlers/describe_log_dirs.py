@@ -6,6 +6,7 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import ClusterAccessDenied
 from goqueue.model.rights import Resource, Verb
@@ -20,7 +21,7 @@ _FIRST_VERSION_WITH_CODE: Final = 3
 
 async def handle(context: RequestContext, request: "DescribeLogDirsRequest") -> Message:
     try:
-        view = context.service.administration.log_dirs(context.caller)
+        view = await context.service.administration.log_dirs(context.caller)
     except ClusterAccessDenied as error:
         return _refused(context.version, error_code(error))
     asked = (
@@ -29,7 +30,7 @@ async def handle(context: RequestContext, request: "DescribeLogDirsRequest") -> 
         else {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     )
     topics: dict[str, list[Message]] = {}
-    for part in view.partitions:
+    async for part in in_slices(view.partitions):
         if asked is None or (part.topic, part.index) in asked:
             topics.setdefault(part.topic, []).append(
                 {
@@ -46,8 +47,8 @@ async def handle(context: RequestContext, request: "DescribeLogDirsRequest") -> 
                 "error_code": ErrorCode.none,
                 "log_dir": view.path,
                 "topics": [{"name": name, "partitions": parts} for name, parts in topics.items()],
-                "total_bytes": view.total_bytes,
-                "usable_bytes": view.usable_bytes,
+                "total_bytes": view.space.total_bytes,
+                "usable_bytes": view.space.usable_bytes,
             }
         ],
     }

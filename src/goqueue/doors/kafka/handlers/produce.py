@@ -1,7 +1,7 @@
 """Produce: one record batch per partition, appended in the order the requests came."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +15,7 @@ from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.leader_hints import LeaderHints
 from goqueue.doors.kafka.operation import CloseConnection, Operation, RequestContext
 from goqueue.doors.kafka.produced_batch import check_one_batch
+from goqueue.doors.kafka.rows import Rows
 from goqueue.doors.kafka.slices import LARGE_ELEMENTS, in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import (
@@ -70,9 +71,7 @@ async def handle(context: RequestContext, request: "ProduceRequest") -> Message 
         "responses": [
             {
                 named_by: getattr(topic, named_by),
-                "partition_responses": [
-                    _answer(part.index, next(remaining), version) for part in topic.partition_data
-                ],
+                "partition_responses": _answers(topic.partition_data, remaining, version),
             }
             for topic in topics
         ]
@@ -205,6 +204,15 @@ def _answer(index: int, outcome: _Outcome, version: int) -> dict[str, Any]:
         ],
         "error_message": outcome.message,
     }
+
+
+def _answers(
+    parts: "Sequence[PartitionProduceData]", remaining: Iterator[_Outcome], version: int
+) -> list[Message] | Rows[tuple[int, _Outcome]]:
+    if len(parts) <= LARGE_ELEMENTS:
+        return [_answer(part.index, next(remaining), version) for part in parts]
+    numbered = [(part.index, next(remaining)) for part in parts]
+    return Rows(numbered, lambda each: _answer(*each, version))
 
 
 OPERATION = Operation(
