@@ -1,7 +1,7 @@
 """The cluster and its brokers: described, configured, measured."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from goqueue.broker.node import Node
@@ -106,9 +106,11 @@ class Administration:
             leader = self._routing.share_coordinator(key)
         return self._node.image.brokers.get(leader)
 
-    async def log_dirs(self, caller: Caller) -> LogDirView:
-        """How much each partition takes on disk."""
-        return await self._node.data_disk.describe(self._access.describable_cluster(caller))
+    async def log_dirs(
+        self, caller: Caller, names: Iterable[tuple[str, int]] | None = None
+    ) -> LogDirView:
+        """How much these partitions take on disk; None: all."""
+        return await self._node.data_disk.describe(self._access.describable_cluster(caller), names)
 
     def offline_partitions(self, caller: Caller) -> list[OfflinePartition]:
         """Those the caller may know of, by name, and why they are offline."""

@@ -32,6 +32,9 @@ class SegmentRow:
 
     @property
     def size_bytes(self) -> int:
+        if len(self.all) == 1:
+            # As most have, and brokers are asked for the sizes of all partitions.
+            return self.active.size_bytes
         return sum(segment.size_bytes for segment in self.all)
 
     @property

@@ -1,5 +1,7 @@
 """The disk of the data folder: how large it is, and what each partition takes of it."""
 
+from collections.abc import Iterable
+
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.model.log import DiskSpace, LogDirView, StoredPartitionSize
 from goqueue.model.rights import DescribableCluster
@@ -18,14 +20,17 @@ class DataDisk:
         stats = self._disk.statvfs(self._path)
         return DiskSpace(stats.f_frsize * stats.f_blocks, stats.f_frsize * stats.f_bavail)
 
-    async def describe(self, cluster: DescribableCluster) -> LogDirView:
+    async def describe(
+        self, cluster: DescribableCluster, names: Iterable[tuple[str, int]] | None = None
+    ) -> LogDirView:
+        """With these partitions; None: with all. There may be thousands."""
+        asked = tuple(self._hosted) if names is None else (self._hosted.get(*n) for n in names)
         partitions: list[StoredPartitionSize] = []
-        pace = Pace()  # there may be thousands
-        for hosted in tuple(self._hosted):
-            name = hosted.name
-            partitions.append(
-                StoredPartitionSize(name.topic, name.partition, hosted.log.size_bytes, hosted.lag)
-            )
+        pace = Pace()
+        for hosted in asked:
+            if hosted is not None:
+                size_bytes, lag = hosted.log.size_bytes, hosted.lag
+                partitions.append(StoredPartitionSize(*hosted.name, size_bytes, lag))
             if pace.is_over:
                 await pace.rest()
         return LogDirView(str(self._path), self.space(cluster), partitions)

@@ -6,9 +6,11 @@ from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
+from goqueue.doors.kafka.rows import Rows
 from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import ClusterAccessDenied
+from goqueue.model.log import StoredPartitionSize
 from goqueue.model.rights import Resource, Verb
 from goqueue.service.needs import Need
 
@@ -20,37 +22,43 @@ _FIRST_VERSION_WITH_CODE: Final = 3
 
 
 async def handle(context: RequestContext, request: "DescribeLogDirsRequest") -> Message:
-    try:
-        view = await context.service.administration.log_dirs(context.caller)
-    except ClusterAccessDenied as error:
-        return _refused(context.version, error_code(error))
     asked = (
         None
         if request.topics is None
-        else {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+        else dict.fromkeys(
+            (topic.topic, index) for topic in request.topics for index in topic.partitions
+        )
     )
-    topics: dict[str, list[Message]] = {}
+    try:
+        view = await context.service.administration.log_dirs(context.caller, asked)
+    except ClusterAccessDenied as error:
+        return _refused(context.version, error_code(error))
+    topics: dict[str, list[StoredPartitionSize]] = {}
     async for part in in_slices(view.partitions):
-        if asked is None or (part.topic, part.index) in asked:
-            topics.setdefault(part.topic, []).append(
-                {
-                    "partition_index": part.index,
-                    "partition_size": part.size_bytes,
-                    "offset_lag": part.lag,
-                    "is_future_key": False,
-                }
-            )
+        topics.setdefault(part.topic, []).append(part)
     return {
         "error_code": ErrorCode.none,
         "results": [
             {
                 "error_code": ErrorCode.none,
                 "log_dir": view.path,
-                "topics": [{"name": name, "partitions": parts} for name, parts in topics.items()],
+                "topics": [
+                    {"name": name, "partitions": Rows(parts, _partition)}
+                    for name, parts in topics.items()
+                ],
                 "total_bytes": view.space.total_bytes,
                 "usable_bytes": view.space.usable_bytes,
             }
         ],
+    }
+
+
+def _partition(part: StoredPartitionSize) -> Message:
+    return {
+        "partition_index": part.index,
+        "partition_size": part.size_bytes,
+        "offset_lag": part.lag,
+        "is_future_key": False,
     }
 
 
