@@ -7,7 +7,7 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 # Short beside what a client notices; long beside the few microseconds that a turn costs.
-SLICE_SECONDS: Final = 0.005
+SLICE_SECONDS: Final = 0.002
 
 
 class Pace:
