@@ -2,9 +2,12 @@
 
 import asyncio
 from collections import deque
+from collections.abc import AsyncIterator, Iterable
 from time import perf_counter
-from typing import Final
+from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
+
+T = TypeVar("T")
 
 # Short beside what a client notices; long beside the few microseconds that a turn costs.
 SLICE_SECONDS: Final = 0.002
@@ -22,6 +25,15 @@ class Pace:
     async def rest(self) -> None:
         await next_slice()
         self._rest_at = perf_counter() + SLICE_SECONDS
+
+
+async def in_slices(items: Iterable[T]) -> AsyncIterator[T]:
+    """The items, one by one; whoever takes them lets others run every few milliseconds."""
+    pace = Pace()
+    for item in items:
+        yield item
+        if pace.is_over:
+            await pace.rest()
 
 
 async def next_slice() -> None:

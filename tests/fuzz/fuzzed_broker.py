@@ -19,7 +19,7 @@ import msgspec
 from goqueue.broker.node import Node
 from goqueue.broker.schemas.jobs import Job, JobAnswer
 from goqueue.broker.schemas.process import carry_out
-from goqueue.broker.schemas.worker import MEMORY_MAX_BYTES
+from goqueue.broker.schemas.worker_process import MEMORY_MAX_BYTES
 from goqueue.doors.http import HttpDoor
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.doors.registry import RegistryDoor

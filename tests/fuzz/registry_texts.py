@@ -19,7 +19,7 @@ from goqueue.broker.schemas.jobs import (
 )
 from goqueue.broker.schemas.process import carry_out
 from goqueue.broker.schemas.validation import LOOP_STEPS_MAX
-from goqueue.broker.schemas.worker import MEMORY_MAX_BYTES
+from goqueue.broker.schemas.worker_process import MEMORY_MAX_BYTES
 from goqueue.model.schemas.formats import (
     InvalidContent,
     NotExplained,

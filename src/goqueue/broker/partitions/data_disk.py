@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.model.log import DiskSpace, LogDirView, StoredPartitionSize
 from goqueue.model.rights import DescribableCluster
-from goqueue.pace import Pace
+from goqueue.pace import in_slices
 from goqueue.storage.data_directory import DataDirectory
 from goqueue.storage.disk import Disk
 
@@ -25,12 +25,9 @@ class DataDisk:
     ) -> LogDirView:
         """With these partitions; None: with all. There may be thousands."""
         asked = tuple(self._hosted) if names is None else (self._hosted.get(*n) for n in names)
-        partitions: list[StoredPartitionSize] = []
-        pace = Pace()
-        for hosted in asked:
-            if hosted is not None:
-                size_bytes, lag = hosted.log.size_bytes, hosted.lag
-                partitions.append(StoredPartitionSize(*hosted.name, size_bytes, lag))
-            if pace.is_over:
-                await pace.rest()
+        partitions = [
+            StoredPartitionSize(*hosted.name, hosted.log.size_bytes, hosted.lag)
+            async for hosted in in_slices(asked)
+            if hosted is not None
+        ]
         return LogDirView(str(self._path), self.space(cluster), partitions)

@@ -18,6 +18,7 @@ from goqueue.broker.schemas.jobs import (
     Refused,
 )
 from goqueue.broker.schemas.worker_process import (
+    MEMORY_MAX_BYTES,
     JobEndedProcess,
     JobTookTooLong,
     WorkerProcess,
@@ -25,8 +26,6 @@ from goqueue.broker.schemas.worker_process import (
 from goqueue.model.errors import Overloaded
 from goqueue.schema_formats import InvalidContent, SchemaSource
 
-# Address space: the libraries take some 100 MB; a large payload, a tenth of the rest.
-MEMORY_MAX_BYTES: Final = 512 * 1024 * 1024
 # Processor time is what counts. This is for a machine that is busy, or a process that was stopped.
 SECONDS_PER_CPU_SECOND: Final = 20
 # Compiling a schema for the first time. The registry has compiled it before, within its limits.
@@ -48,7 +47,7 @@ class ContentChecker:
 
     def __init__(self, *, cpu_ms_max: int) -> None:
         self._cpu_ms_max = cpu_ms_max
-        self._process = WorkerProcess(memory_max_bytes=MEMORY_MAX_BYTES)
+        self._process = WorkerProcess()
         self._waiting = 0
 
     @property

@@ -33,8 +33,6 @@ WAITING_MAX: Final = 1_024
 WAITING_IN_ALL_MAX: Final = 8_192
 # The last of these waits for a minute and a half.
 SLOW_WAITING_MAX: Final = 8
-# Address space: the libraries of all formats take some 100 MB, schemas tens.
-MEMORY_MAX_BYTES: Final = 512 * 1024 * 1024
 # Few schemas need the slow lane, and its process is as large as the other one.
 SLOW_IDLE_SECONDS: Final = 5.0
 
@@ -44,10 +42,8 @@ class SchemaWorker:
         self, *, job_seconds_max: float = JOB_SECONDS_MAX, idle_seconds: float = IDLE_SECONDS
     ) -> None:
         self._job_seconds_max = job_seconds_max
-        self._quick = WorkerProcess(memory_max_bytes=MEMORY_MAX_BYTES, idle_seconds=idle_seconds)
-        self._slow = WorkerProcess(
-            memory_max_bytes=MEMORY_MAX_BYTES, idle_seconds=min(idle_seconds, SLOW_IDLE_SECONDS)
-        )
+        self._quick = WorkerProcess(idle_seconds=idle_seconds)
+        self._slow = WorkerProcess(idle_seconds=min(idle_seconds, SLOW_IDLE_SECONDS))
         self._turns = FairTurns()
         self._waiting = 0
         self._waiting_slow = 0

@@ -18,6 +18,9 @@ from goqueue.model.schemas.errors import RefusalKind, RegistryRefusal
 START_SECONDS_MAX: Final = 10.0
 # A process holds some 60 MB, which is a pity where schemas are registered once a day.
 IDLE_SECONDS: Final = 300.0
+# Address space: the libraries of all formats take some 100 MB, schemas tens, and a large payload a
+# tenth of the rest.
+MEMORY_MAX_BYTES: Final = 512 * 1024 * 1024
 # What Python and protoc need of the environment. The rest is the broker's own business: what comes
 # from clients is read in this process, and secrets have no place there.
 ENVIRONMENT: Final = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONHOME")
@@ -34,7 +37,12 @@ class JobEndedProcess(Exception):
 class WorkerProcess:
     """Who asks waits for the others' turns to end."""
 
-    def __init__(self, *, memory_max_bytes: int, idle_seconds: float = IDLE_SECONDS) -> None:
+    def __init__(
+        self,
+        *,
+        memory_max_bytes: int = MEMORY_MAX_BYTES,
+        idle_seconds: float = IDLE_SECONDS,
+    ) -> None:
         self._memory_max_bytes = memory_max_bytes
         self._idle_seconds = idle_seconds
         self._process: SpawnedProcess | None = None

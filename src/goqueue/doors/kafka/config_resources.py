@@ -7,11 +7,11 @@ from typing import Protocol, TypeVar
 from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.errors import error_code
-from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
-from goqueue.model.configs import ConfigResource, ConfigResourceKind
+from goqueue.model.configs import ConfigEntry, ConfigResource, ConfigResourceKind
 from goqueue.model.errors import GoQueueError, InvalidRequest
 from goqueue.model.rights import Resource, Verb
+from goqueue.pace import in_slices
 from goqueue.service.needs import Need, Refused
 
 
@@ -30,6 +30,17 @@ class Change(Protocol):
     def name(self) -> str: ...
     @property
     def value(self) -> str | None: ...
+
+
+def setting_row(entry: ConfigEntry) -> Message:
+    """What every answer tells of a setting."""
+    return {
+        "name": entry.name,
+        "value": entry.value,
+        "read_only": entry.read_only,
+        "config_source": entry.source.value,
+        "is_sensitive": False,
+    }
 
 
 def config_resource(named: NamedResource) -> ConfigResource:

@@ -18,6 +18,7 @@ from typing import Final, cast
 from goqueue.doors.kafka.eager import begin
 from goqueue.doors.kafka.exchange import Exchange
 from goqueue.doors.kafka.frame_reader import OWN_BUFFER_FROM_BYTES, FrameReader
+from goqueue.doors.kafka.large_requests import LARGE_ELEMENTS
 from goqueue.doors.kafka.open_connections import OpenConnections
 from goqueue.doors.kafka.operation import (
     CloseConnection,
@@ -26,7 +27,6 @@ from goqueue.doors.kafka.operation import (
     RequestContext,
 )
 from goqueue.doors.kafka.request_memory import RequestMemory
-from goqueue.doors.kafka.slices import LARGE_ELEMENTS
 from goqueue.doors.kafka.turn import Turn
 from goqueue.doors.kafka.wire.reading import Malformed, TooManyElements
 from goqueue.doors.kafka.wire.request_header import RequestHeader, read_request_header

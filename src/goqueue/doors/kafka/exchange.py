@@ -4,9 +4,9 @@ import asyncio
 from time import perf_counter
 from typing import Any
 
+from goqueue.doors.kafka.large_requests import LARGE_ELEMENTS
 from goqueue.doors.kafka.operation import Operation
 from goqueue.doors.kafka.request_limits import RequestLimits
-from goqueue.doors.kafka.slices import LARGE_ELEMENTS
 from goqueue.doors.kafka.wire.reading import TooManyElements
 from goqueue.doors.kafka.wire.request_header import RequestHeader
 from goqueue.doors.kafka.wire.schema import Schema, load_schema

@@ -11,6 +11,9 @@ from typing import Final
 
 from goqueue.pace import next_slice
 
+# A request of more elements is worked on by itself, not side by side with others of its connection:
+# only then may its work be cut into slices without changing what comes first.
+LARGE_ELEMENTS: Final = 500
 # Some 70 MB. A request has 20,000 at most unless configured; one that has more is in hand alone.
 ELEMENTS_MAX: Final = 100_000
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from goqueue.doors.kafka.closing_lines import ClosingLines
 from goqueue.doors.kafka.fetch_sessions import FetchSessions
-from goqueue.doors.kafka.large_requests import LargeRequests
+from goqueue.doors.kafka.large_requests import LARGE_ELEMENTS, LargeRequests
 from goqueue.doors.kafka.request_memory import RequestMemory
 from goqueue.doors.kafka.rows import Rows
 from goqueue.doors.kafka.share_sessions import ShareSessions
-from goqueue.doors.kafka.slices import LARGE_ELEMENTS
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.doors.lost_connections import LostConnections
 from goqueue.model.broker_config import BrokerConfig

@@ -6,8 +6,8 @@ elements costs a hundred times its bytes in objects.
 
 from collections.abc import Mapping
 
+from goqueue.doors.kafka.large_requests import LARGE_ELEMENTS
 from goqueue.doors.kafka.operation import Operation
-from goqueue.doors.kafka.slices import LARGE_ELEMENTS
 from goqueue.model.broker_config import BrokerConfig
 
 

@@ -135,31 +135,32 @@ class PartitionProducers:
             )
         sequence = header.base_sequence
         if verification.bumps_epoch and sequence > 0 and producer is None:
-            self._refusals.check(header)
-            raise OutOfOrderSequence(
+            raise self._out_of_order(
+                header,
                 f"producer {header.producer_id} is unknown here and must begin with sequence 0, "
-                f"not {sequence}"
+                f"not {sequence}",
             )
         if sequence > verification.lowest_sequence:
-            self._refusals.check(header)
-            raise OutOfOrderSequence(
+            raise self._out_of_order(
+                header,
                 f"producer {header.producer_id} sent sequence {sequence} before "
-                f"{verification.lowest_sequence}, which it sent earlier"
+                f"{verification.lowest_sequence}, which it sent earlier",
             )
 
     def _check_sequence(self, producer: Producer | None, header: BatchHeader) -> None:
         # An unknown producer may begin anywhere: its state may have expired, or its batches may
         # have been deleted by retention (KIP-360).
         if producer is None:
-            self._refusals.check(header)
+            if (excuse := self._refusals.excuse(header)) is not None:
+                raise excuse
             return
         first = header.base_sequence
         if header.producer_epoch != producer.epoch:
             if first != 0:
-                self._refusals.check(header)
-                raise OutOfOrderSequence(
+                raise self._out_of_order(
+                    header,
                     f"producer {header.producer_id} began epoch {header.producer_epoch} with "
-                    f"sequence {first}; a new epoch begins with 0"
+                    f"sequence {first}; a new epoch begins with 0",
                 )
             return
         expected = (producer.last_sequence + 1) & SEQUENCE_MASK
@@ -174,10 +175,12 @@ class PartitionProducers:
                 f"producer {header.producer_id} sent sequence {first} again; the last "
                 f"{SEQUENCE_WINDOW_BATCHES} batches end at {producer.last_sequence}"
             )
-        self._refusals.check(header)
-        raise OutOfOrderSequence(
-            f"producer {header.producer_id} sent sequence {first}, expected {expected}"
+        raise self._out_of_order(
+            header, f"producer {header.producer_id} sent sequence {first}, expected {expected}"
         )
+
+    def _out_of_order(self, header: BatchHeader, message: str) -> GoQueueError:
+        return self._refusals.excuse(header) or OutOfOrderSequence(message)
 
     def check_marker(
         self, producer_id: int, producer_epoch: int, coordinator_epoch: int, *, bumps_epoch: bool
@@ -239,8 +242,7 @@ class PartitionProducers:
             # Compaction leaves an empty control batch once the whole transaction is gone.
             return None if marker is None else self._end(header, marker, used_ms)
         producer = self._enter(header, used_ms)
-        if self._refusals:
-            self._refusals.end(header.producer_id)
+        self._refusals.end(header.producer_id)
         if header.base_sequence >= 0:
             delta = header.last_offset_delta
             producer.add(

@@ -5,14 +5,13 @@ order through no fault of the producer, and that is how it must be told: a clien
 order" begins a new epoch, and what it sends again under that is not known as a repetition any more.
 """
 
-from typing import Final
-
 from goqueue.model.batch import BatchHeader
 from goqueue.model.errors import GoQueueError
-from goqueue.state.producers.producer import SEQUENCE_MASK, SEQUENCE_WINDOW_BATCHES
-
-# Beyond half the number space, older and newer can no longer be told apart.
-_HALF: Final = 1 << 30
+from goqueue.state.producers.producer import (
+    MAX_KNOWN_SEQUENCES,
+    SEQUENCE_MASK,
+    SEQUENCE_WINDOW_BATCHES,
+)
 
 
 class Refusal:
@@ -29,7 +28,8 @@ class Refusal:
     def is_before(self, header: BatchHeader) -> bool:
         if header.producer_epoch != self.epoch or header.base_sequence < 0:
             return False
-        return 0 < ((header.base_sequence - self.sequence) & SEQUENCE_MASK) < _HALF
+        behind = (header.base_sequence - self.sequence) & SEQUENCE_MASK
+        return 0 < behind < MAX_KNOWN_SEQUENCES
 
 
 class Refusals:
@@ -41,17 +41,15 @@ class Refusals:
         self._by_producer: dict[int, Refusal] = {}
         self._limit = limit
 
-    def __len__(self) -> int:
-        return len(self._by_producer)
-
-    def check(self, header: BatchHeader) -> None:
-        """Raise what refused the batch before this one, if that was not sent again yet."""
+    def excuse(self, header: BatchHeader) -> GoQueueError | None:
+        """What refused the batch before this one, if that was not sent again yet."""
         refusal = self._by_producer.get(header.producer_id)
-        if refusal is not None and refusal.is_before(header):
-            raise refusal.kind(
-                f"producer {header.producer_id} sent sequence {header.base_sequence} behind "
-                f"{refusal.sequence}, which was refused: {refusal.reason}"
-            )
+        if refusal is None or not refusal.is_before(header):
+            return None
+        return refusal.kind(
+            f"producer {header.producer_id} sent sequence {header.base_sequence} behind "
+            f"{refusal.sequence}, which was refused: {refusal.reason}"
+        )
 
     def add(self, header: BatchHeader, error: GoQueueError) -> None:
         """The batch was not appended, be it for a reason of its own or for one before it."""

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from goqueue.doors.kafka.frame_reader import FIRST_ROOM_BYTES, OWN_BUFFER_FROM_BYTES
+from goqueue.doors.kafka.large_requests import LARGE_ELEMENTS
 from goqueue.doors.kafka.operation import CloseConnection, Handle, Operation, RequestContext
-from goqueue.doors.kafka.slices import LARGE_ELEMENTS
 from goqueue.service.needs import OPEN
 from tests.unit.doors.kafka.scripted_peer import (
     FETCH,

@@ -8,9 +8,9 @@ from kio.index import load_request_schema
 
 from goqueue.doors.kafka.exchange import Exchange
 from goqueue.doors.kafka.handlers import OPERATIONS
+from goqueue.doors.kafka.large_requests import LARGE_ELEMENTS
 from goqueue.doors.kafka.operation import Operation
 from goqueue.doors.kafka.request_limits import RequestLimits
-from goqueue.doors.kafka.slices import LARGE_ELEMENTS
 from goqueue.doors.kafka.wire.fields import fields_of
 from goqueue.doors.kafka.wire.reading import Malformed, TooManyElements
 from goqueue.doors.kafka.wire.request_header import read_request_header

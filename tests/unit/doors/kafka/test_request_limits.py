@@ -10,9 +10,10 @@ import pytest
 from goqueue.broker.node import Node
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.doors.kafka.handlers import OPERATIONS
-from goqueue.doors.kafka.slices import LARGE_ELEMENTS, in_slices
+from goqueue.doors.kafka.large_requests import LARGE_ELEMENTS
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.model.topics import NewTopic
+from goqueue.pace import in_slices
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
 from tests.unit.doors.kafka.wire_client import WireClient

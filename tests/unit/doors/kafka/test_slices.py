@@ -5,10 +5,10 @@ import time
 
 import pytest
 
+from goqueue.doors.kafka.large_requests import LARGE_ELEMENTS
 from goqueue.doors.kafka.operation import has_many_elements
 from goqueue.doors.kafka.rows import Rows
-from goqueue.doors.kafka.slices import LARGE_ELEMENTS, in_slices
-from goqueue.pace import SLICE_SECONDS
+from goqueue.pace import SLICE_SECONDS, in_slices
 
 pytestmark = pytest.mark.anyio
 

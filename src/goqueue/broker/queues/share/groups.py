@@ -39,7 +39,7 @@ from goqueue.model.rights import (
     ReadableTopic,
 )
 from goqueue.model.topics import TopicView
-from goqueue.pace import Pace
+from goqueue.pace import in_slices
 from goqueue.state.groups.coordinator import GroupMachine
 
 logger = logging.getLogger(__name__)
@@ -137,13 +137,10 @@ class ShareGroups:
         self, group: DescribableGroup, topic: DescribableTopic
     ) -> list[ShareOffset]:
         """One per partition; those that are led elsewhere say so."""
-        offsets = []
-        pace = Pace()  # there may be thousands
-        for part in self._host.topic(topic).partitions:
-            offsets.append(await self._describe_offset(group, topic, part.index))
-            if pace.is_over:
-                await pace.rest()
-        return offsets
+        return [
+            await self._describe_offset(group, topic, part.index)
+            async for part in in_slices(self._host.topic(topic).partitions)
+        ]
 
     async def _describe_offset(
         self, group: DescribableGroup, topic: DescribableTopic, index: int

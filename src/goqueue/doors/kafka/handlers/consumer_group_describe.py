@@ -7,11 +7,11 @@ from uuid import UUID
 from goqueue.doors.kafka.authorized_operations import NOT_ASKED_FOR, operations_on
 from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
-from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.groups.messages import DescribedConsumerMember, NamedConsumerGroup
 from goqueue.model.rights import Resource, Verb
+from goqueue.pace import in_slices
 from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:

@@ -1,14 +1,15 @@
 """CreateTopics: each topic of the request succeeds or fails by itself."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from kio.schema.errors import ErrorCode
 
+from goqueue.doors.kafka.config_resources import setting_row
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
-from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.configs import ConfigEntry
 from goqueue.model.errors import (
@@ -19,6 +20,7 @@ from goqueue.model.errors import (
 )
 from goqueue.model.rights import Resource, Verb
 from goqueue.model.topics import NewTopic
+from goqueue.pace import in_slices
 from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
@@ -36,9 +38,9 @@ async def handle(context: RequestContext, request: "CreateTopicsRequest") -> Mes
         if count > 1
     ]
     # Topics have most settings in common, and it may take minutes to make thousands of them.
-    settings: dict[ConfigEntry, Message] = {}
+    row_of = cache(setting_row)
     answers += [
-        await _created(context, topic, settings, validate_only=request.validate_only)
+        await _created(context, topic, row_of, validate_only=request.validate_only)
         async for topic in in_slices(request.topics)
         if asked[topic.name] == 1
     ]
@@ -48,7 +50,7 @@ async def handle(context: RequestContext, request: "CreateTopicsRequest") -> Mes
 async def _created(
     context: RequestContext,
     asked: "CreatableTopic",
-    settings: dict[ConfigEntry, Message],
+    row_of: Callable[[ConfigEntry], Message],
     *,
     validate_only: bool,
 ) -> Message:
@@ -76,17 +78,7 @@ async def _created(
         **made,
         "num_partitions": len(topic.partitions),
         "replication_factor": len(topic.partitions[0].replicas),
-        "configs": [settings.setdefault(entry, _setting(entry)) for entry in configs],
-    }
-
-
-def _setting(entry: ConfigEntry) -> Message:
-    return {
-        "name": entry.name,
-        "value": entry.value,
-        "read_only": entry.read_only,
-        "config_source": entry.source.value,
-        "is_sensitive": False,
+        "configs": [row_of(entry) for entry in configs],
     }
 
 

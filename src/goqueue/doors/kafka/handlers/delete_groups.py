@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 from goqueue.doors.kafka.coordinator_errors import failure_code, group_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
-from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.rights import Resource, Verb
+from goqueue.pace import in_slices
 from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:

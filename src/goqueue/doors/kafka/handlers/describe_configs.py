@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from kio.schema.errors import ErrorCode
 
-from goqueue.doors.kafka.config_resources import config_resource, needs_for
+from goqueue.doors.kafka.config_resources import config_resource, needs_for, setting_row
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.rows import Rows
@@ -68,11 +68,7 @@ def _described(
 
 def _entry(entry: ConfigEntry, *, synonyms: bool, docs: bool) -> Message:
     return {
-        "name": entry.name,
-        "value": entry.value,
-        "read_only": entry.read_only,
-        "config_source": entry.source.value,
-        "is_sensitive": False,
+        **setting_row(entry),
         "synonyms": [
             {"name": synonym.name, "value": synonym.value, "source": synonym.source.value}
             for synonym in (entry.synonyms if synonyms else ())

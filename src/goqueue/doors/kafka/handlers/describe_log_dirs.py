@@ -7,11 +7,11 @@ from kio.schema.errors import ErrorCode
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.rows import Rows
-from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import ClusterAccessDenied
 from goqueue.model.log import StoredPartitionSize
 from goqueue.model.rights import Resource, Verb
+from goqueue.pace import in_slices
 from goqueue.service.needs import Need
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from goqueue.doors.kafka.fetch_sessions import (
     SentState,
     SessionError,
 )
+from goqueue.doors.kafka.large_requests import LARGE_ELEMENTS
 from goqueue.doors.kafka.leader_hints import LeaderHints
 from goqueue.doors.kafka.operation import Operation, RequestContext
-from goqueue.doors.kafka.slices import LARGE_ELEMENTS
 from goqueue.doors.kafka.wire.reading import Malformed
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import ClusterAccessDenied, GoQueueError, UnknownTopicId

@@ -15,12 +15,12 @@ from goqueue.doors.kafka.authorized_operations import (
 from goqueue.doors.kafka.errors import error_code
 from goqueue.doors.kafka.operation import Operation, RequestContext
 from goqueue.doors.kafka.rows import Rows
-from goqueue.doors.kafka.slices import in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import GoQueueError
 from goqueue.model.names import NO_LEADER, check_topic_name
 from goqueue.model.rights import Resource, Verb
 from goqueue.model.topics import PartitionView, TopicView
+from goqueue.pace import in_slices
 from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from kio.schema.errors import ErrorCode
 from goqueue.doors.kafka.coordinator_errors import transaction_code
 from goqueue.doors.kafka.eager import begin
 from goqueue.doors.kafka.errors import error_code
+from goqueue.doors.kafka.large_requests import LARGE_ELEMENTS
 from goqueue.doors.kafka.leader_hints import LeaderHints
 from goqueue.doors.kafka.operation import CloseConnection, Operation, RequestContext
 from goqueue.doors.kafka.produced_batch import check_one_batch
 from goqueue.doors.kafka.rows import Rows
-from goqueue.doors.kafka.slices import LARGE_ELEMENTS, in_slices
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.model.errors import (
     GoQueueError,
@@ -31,6 +31,7 @@ from goqueue.model.log import Produced
 from goqueue.model.rights import Resource, Verb
 from goqueue.model.transactions.errors import TransactionError
 from goqueue.model.transactions.refusals import TransactionRefused
+from goqueue.pace import in_slices
 from goqueue.service.needs import Need, Refused
 
 if TYPE_CHECKING:
