@@ -8,6 +8,7 @@ sent comes when the cut is healed, if the connection still stands then.
 
 import asyncio
 import contextlib
+import socket
 import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -99,36 +100,46 @@ class _Port:
         self._target = target
         self._own = own
         self._only_for = only_for
-        self._server: asyncio.Server | None = None
+        self._listening: socket.socket | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        if self._server is None:
-            self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._own)
+        if self._listening is None:
+            self._listening = socket.create_server(("127.0.0.1", self._own))
+            self._listening.setblocking(False)
+            loop = asyncio.get_running_loop()
+            loop.add_reader(self._listening, self._accept, self._listening)
 
     async def close(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        if self._listening is not None:
+            asyncio.get_running_loop().remove_reader(self._listening)
+            self._listening.close()
+            self._listening = None
+        # A task that has begun closes its connection when it is cancelled.
+        await asyncio.sleep(0)
         for task in tuple(self._connections):
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._server is None:
-            # Accepted in the moment in which the process was killed: it would stay for ever.
-            writer.transport.abort()
-            return
-        task = asyncio.current_task()
-        assert task is not None
-        self._connections.add(task)
+    def _accept(self, listening: socket.socket) -> None:
+        """`asyncio.start_server` and `sock_accept` leave open what they have half accepted when
+        they are ended: who connects in the moment of a kill would believe that all is well.
+        """
+        with contextlib.suppress(OSError):
+            accepted, _ = listening.accept()
+            accepted.setblocking(False)
+            serving = asyncio.get_running_loop().create_task(self._serve(accepted))
+            self._connections.add(serving)
+            serving.add_done_callback(self._connections.discard)
+
+    async def _serve(self, accepted: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=accepted)
         try:
             await self._connect(reader, writer)
         except (OSError, asyncio.CancelledError):
             # A killed process leaves no good-bye, and this task has nobody to tell.
             writer.transport.abort()
         finally:
-            self._connections.discard(task)
             writer.close()
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -103,3 +103,16 @@ def test_a_process_that_is_gone_refuses(links: ClusterLinks, echo_port: int) -> 
     with connected(port) as connection:
         connection.sendall(b"two")
         assert connection.recv(100) == b"two"
+
+
+def test_who_connects_in_the_moment_of_a_kill_is_not_left_hanging(
+    links: ClusterLinks, echo_port: int
+) -> None:
+    port = links.port_to(2, echo_port, only_for=1)
+    for _ in range(50):
+        connections = [connected(port) for _ in range(3)]
+        links.refuse(2)
+        for connection in connections:
+            with connection, contextlib.suppress(ConnectionResetError):
+                assert connection.recv(100) == b""
+        links.admit(2)
