@@ -68,7 +68,7 @@ def session(
     """
     from pyspark.sql import SparkSession
 
-    from goqueue.spark.pushdown.rule import push_down
+    from goqueue.spark.plans.planning import teach_planner
     from goqueue.spark.query_lag import LagPublisher
     from goqueue.spark.shipping.worker_check import check_workers
 
@@ -103,7 +103,7 @@ def session(
     if spark not in _prepared:
         _prepared.add(spark)
         if remote is None:
-            push_down(spark)
+            teach_planner(spark)
             spark.streams.addListener(LagPublisher())
             if not _is_local(spark.sparkContext.master or ""):
                 _stop_unless_fit(spark, check_workers)

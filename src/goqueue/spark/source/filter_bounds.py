@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
 
 from goqueue.model.settings import INT64_MAX
 
-# An option that `goqueue.spark.pushdown` gives to a scan with filters: nobody else uses its plan.
+# An option that `goqueue.spark.plans` gives to a scan with filters: nobody else uses its plan.
 PUSHES_FILTERS: Final = "goqueue.pushes.filters"
 # Keys are compared one by one.
 _MAX_KEYS: Final = 64

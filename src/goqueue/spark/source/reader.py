@@ -50,7 +50,7 @@ class BatchReader(DataSourceReader):
 
 @plain_errors
 class FilteringBatchReader(BatchReader):
-    """For a scan that shares its plan with no other; see `goqueue.spark.pushdown`."""
+    """For a scan that shares its plan with no other; see `goqueue.spark.plans`."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's name)
         bounds = bounds_of(filters)

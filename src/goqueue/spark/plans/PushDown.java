@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.WeakHashMap;
+import java.util.function.Function;
 
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet;
@@ -45,14 +46,16 @@ public class PushDown extends Rule {
     private final Set sources;
     private final String mark;
     private final List cheapColumns;
+    private final Function reading;
     // Scans that this rule made; Spark applies it until nothing changes.
     private final Set made = Collections.synchronizedSet(
         Collections.newSetFromMap(new WeakHashMap()));
 
-    public PushDown(Set sources, String mark, List cheapColumns) {
+    public PushDown(Set sources, String mark, List cheapColumns, Function reading) {
         this.sources = sources;
         this.mark = mark;
         this.cheapColumns = cheapColumns;
+        this.reading = reading;
     }
 
     public TreeNode apply(TreeNode plan) {
@@ -177,6 +180,6 @@ public class PushDown extends Rule {
             }
         }
         PythonTable table = (PythonTable) provider.getTable(columns, new Transform[0], given);
-        return table.newScanBuilder(options).build();
+        return (Scan) reading.apply(table.newScanBuilder(options).build());
     }
 }

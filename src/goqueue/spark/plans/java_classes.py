@@ -1,0 +1,45 @@
+"""Java sources of this folder, compiled in a session: Spark has a compiler with it."""
+
+import zipfile
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class CompiledFile:
+    def __init__(self, gateway: Any, name: str, compiler: Any) -> None:
+        self._gateway = gateway
+        self.name = name
+        self._compiler = compiler
+
+    def new(self, *given: object) -> Any:
+        """An instance of the class that the file is named after."""
+        arguments = self._gateway.new_array(self._gateway.jvm.java.lang.Object, len(given))
+        for index, each in enumerate(given):
+            arguments[index] = each
+        made = self._compiler.getClassLoader().loadClass(f"goqueue.{self.name}")
+        return made.getConstructors()[0].newInstance(arguments)
+
+    def write_jar(self, path: Path) -> None:
+        with zipfile.ZipFile(path, "w") as jar:
+            for name, code in dict(self._compiler.getBytecodes()).items():
+                jar.writestr(f"{name.replace('.', '/')}.class", bytes(code))
+
+
+def compiled(spark: "SparkSession", name: str) -> CompiledFile:
+    gateway: Any = spark.sparkContext._gateway
+    compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.cook(files(__package__).joinpath(f"{name}.java").read_text("utf-8"))
+    return CompiledFile(gateway, name, compiler)
+
+
+def ship(spark: "SparkSession", classes: CompiledFile) -> None:
+    """Let tasks use the classes, wherever they run."""
+    context = spark.sparkContext
+    jar = Path(context._temp_dir or ".") / f"goqueue-{classes.name}.jar"
+    if not jar.exists():  # another session of this application
+        classes.write_jar(jar)
+        context._jsc.addJar(str(jar))
