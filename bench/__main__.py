@@ -10,7 +10,7 @@ from typing import Final
 
 from bench.artifacts import CACHE, ROOT, Missing, kafka_load
 from bench.bars import check_bars
-from bench.brokers.goqueue import GoQueue
+from bench.brokers.goqueue import EarlierGoQueue, GoQueue
 from bench.brokers.kafka import Kafka
 from bench.brokers.kafka_speaker import librdkafka_version
 from bench.brokers.nats import Nats
@@ -41,6 +41,9 @@ def main() -> None:
     parser.add_argument(
         "--peers", default=",".join(ALL_PEERS), help="comma-separated (default: %(default)s)"
     )
+    parser.add_argument(
+        "--before", type=Path, help="a checkout of an earlier GoQueue, to compare with alone"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder to write to")
     arguments = parser.parse_args()
     chosen = arguments.peers.split(",")
@@ -49,7 +52,7 @@ def main() -> None:
         parser.error(f"unknown peers: {', '.join(sorted(unknown))}")
 
     try:
-        report = measure(PROFILES[arguments.profile], chosen)
+        report = measure(PROFILES[arguments.profile], chosen, arguments.before)
     except (Missing, BrokerFailed) as error:
         # Without GoQueue or the Kafka client there is nothing to compare.
         sys.exit(f"bench: {error}")
@@ -59,7 +62,7 @@ def main() -> None:
         say(f"written: {path}")
 
 
-def measure(profile: Profile, chosen: list[str]) -> Report:
+def measure(profile: Profile, chosen: list[str], before: Path | None = None) -> Report:
     keep_to_two_cores()
     started_at = datetime.now().astimezone()
     machine = describe_machine()
@@ -71,9 +74,12 @@ def measure(profile: Profile, chosen: list[str]) -> Report:
     }
     missing: dict[str, str] = {}
     rows: list[Row] = []
-    for choice in chosen:
-        run = _kafka if choice == "kafka" else _other
-        name, version, found, reason = run(choice, profile)
+    for choice in chosen if before is None else ["kafka"]:
+        if choice == "kafka":
+            peer = Kafka() if before is None else EarlierGoQueue(before.absolute())
+            name, version, found, reason = _kafka_speaker(peer, profile)
+        else:
+            name, version, found, reason = _other(choice, profile)
         rows += found
         if version:
             versions[name] = version
@@ -95,8 +101,7 @@ def measure(profile: Profile, chosen: list[str]) -> Report:
 Outcome = tuple[str, str, list[Row], str]
 
 
-def _kafka(_choice: str, profile: Profile) -> Outcome:
-    peer = Kafka()
+def _kafka_speaker(peer: Kafka | EarlierGoQueue, profile: Profile) -> Outcome:
     suite = KafkaSuite(GoQueue(), peer, profile)
     reason = _run(peer.name, suite.run)
     return peer.name, peer.version(), suite.rows, reason

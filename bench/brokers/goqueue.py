@@ -15,13 +15,16 @@ from bench.kafka_wire import answers_kafka
 class GoQueue:
     name = GOQUEUE
 
-    def __init__(self) -> None:
+    def __init__(self, checkout: Path = ROOT) -> None:
+        self._checkout = checkout
         self.port = 0
         self.process: ChildProcess
 
     def version(self) -> str:
         statement = "import goqueue; print(goqueue.__version__)"
-        return run_tool([sys.executable, "-c", statement], env=source_environment()).strip()
+        return run_tool(
+            [sys.executable, "-c", statement], env=source_environment(self._checkout)
+        ).strip()
 
     def start(self, folder: Path) -> None:
         self.port = free_port()
@@ -32,7 +35,7 @@ class GoQueue:
                 *("--kafka-port", str(self.port), "--http-port", "0"),
             ],
             log_path=folder / "goqueue.log",
-            env=source_environment(),
+            env=source_environment(self._checkout),
         )
         self.process.wait_ready(lambda: answers_kafka(self.port))
 
@@ -45,8 +48,14 @@ class GoQueue:
         return {"fsync.policy": "interval", "flush.ms": "1000"}
 
 
-def source_environment() -> dict[str, str]:
+class EarlierGoQueue(GoQueue):
+    """Of another checkout, to see what a change costs."""
+
+    name = "GoQueue before"
+
+
+def source_environment(checkout: Path = ROOT) -> dict[str, str]:
     """The source tree first, so that this checkout is measured and not an installed one."""
     inherited = os.environ.get("PYTHONPATH")
-    source = str(ROOT / "src")
+    source = str(checkout / "src")
     return {"PYTHONPATH": f"{source}{os.pathsep}{inherited}" if inherited else source}
