@@ -135,6 +135,51 @@ def test_avro_over_two_versions(
         read(spark, bootstrap, topic, key_format="avro", columns="key").collect()
 
 
+def test_structures_of_more_records_than_one_arrow_batch(
+    spark: "SparkSession",
+    broker: ServerProcess,
+    bootstrap: str,
+    make_topic: MakeTopic,
+    send: Send,
+    tmp_path: Path,
+) -> None:
+    count = 80_000
+    topic = make_topic(1)
+    schema: dict[str, Any] = {
+        "type": "record",
+        "name": "Outer",
+        "fields": [
+            {
+                "name": "inner",
+                "type": {
+                    "type": "record",
+                    "name": "Inner",
+                    "fields": [{"name": "a", "type": "long"}, {"name": "b", "type": "string"}],
+                },
+            }
+        ],
+    }
+    number = register(broker, f"{topic}-value", schema)
+    send(topic, [avro(number, schema, {"inner": {"a": n, "b": str(n)}}) for n in range(count)])
+    sums = ("sum(value.inner.a)", "sum(int(value.inner.b))", "count(value)")
+    expected = (sum(range(count)), sum(range(count)), count)
+    rows = read(spark, bootstrap, topic, value_format="avro")
+    assert tuple(rows.selectExpr(*sums).collect()[0]) == expected
+    found = []
+    query = (
+        spark.readStream.format("goqueue")
+        .options(**{"bootstrap.servers": bootstrap, "value.format": "avro"})
+        .option("startingOffsets", "earliest")
+        .load(topic)
+        .writeStream.foreachBatch(lambda batch, _: found.extend(batch.selectExpr(*sums).collect()))
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    assert [tuple(row) for row in found] == [expected]
+
+
 def test_protobuf_over_two_versions(
     spark: "SparkSession", broker: ServerProcess, bootstrap: str, make_topic: MakeTopic, send: Send
 ) -> None:

@@ -34,6 +34,8 @@ import org.apache.spark.util.AccumulatorV2;
 import org.apache.spark.sql.execution.python.ArrowPythonRunner;
 import org.apache.spark.sql.execution.python.MapInBatchEvaluatorFactory;
 import org.apache.spark.sql.internal.connector.SupportsMetadata;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataType$;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -127,7 +129,7 @@ public class ArrowReading extends SparkStrategy implements Function {
 }
 
 /** A scan of rows as one of columns. */
-class ArrowScan implements Scan, Batch, SupportsMetadata {
+class ArrowScan implements Scan, SupportsMetadata {
     private final Scan rows;
     private Batch batch;
 
@@ -159,17 +161,28 @@ class ArrowScan implements Scan, Batch, SupportsMetadata {
         return Scan.ColumnarSupportMode.SUPPORTED;
     }
 
-    public Batch toBatch() {
-        batch = rows.toBatch();
-        return this;
+    /** Always the same: by it Spark knows that two parts of a plan read the same. */
+    public synchronized Batch toBatch() {
+        if (batch == null) {
+            batch = new ArrowBatch(rows.toBatch());
+        }
+        return batch;
+    }
+}
+
+class ArrowBatch implements Batch {
+    private final Batch rows;
+
+    ArrowBatch(Batch rows) {
+        this.rows = rows;
     }
 
     public InputPartition[] planInputPartitions() {
-        return batch.planInputPartitions();
+        return rows.planInputPartitions();
     }
 
     public PartitionReaderFactory createReaderFactory() {
-        return new ArrowReaderFactory(batch.createReaderFactory());
+        return new ArrowReaderFactory(rows.createReaderFactory());
     }
 }
 
@@ -215,9 +228,10 @@ class ArrowReader implements PartitionReader {
     private static final String READS = "read_from_data_source";
 
     private final UserDefinedPythonDataSource source;
+    private final StructType columns;
     private final Map metrics = PythonCustomMetric.pythonMetrics();
-    private final int width;
     private final Iterator batches;
+    private boolean isChecked = false;
 
     ArrowReader(
             UserDefinedPythonDataSource source,
@@ -227,7 +241,7 @@ class ArrowReader implements PartitionReader {
             Option session,
             byte[] partition) {
         this.source = source;
-        this.width = columns.length();
+        this.columns = columns;
         StructType input = UserDefinedPythonDataSource.readInputSchema();
         MapInBatchEvaluatorFactory given = source.createMapInBatchEvaluatorFactory(
             reader, READS, input, columns, metrics, artifacts, session);
@@ -254,15 +268,26 @@ class ArrowReader implements PartitionReader {
         return batches.hasNext();
     }
 
-    /** The columns are the fields of one structure. */
+    /** The columns are the fields of one structure, the same object for all batches. */
     public Object get() {
         ColumnarBatch batch = (ColumnarBatch) batches.next();
         ArrowColumnVector structure = (ArrowColumnVector) batch.column(0);
-        ColumnVector[] columns = new ColumnVector[width];
-        for (int index = 0; index < width; index++) {
-            columns[index] = structure.getChild(index);
+        if (!isChecked) {
+            check(structure.dataType());
+            isChecked = true;
         }
-        return new ColumnarBatch(columns, batch.numRows());
+        ColumnVector[] found = new ColumnVector[columns.length()];
+        for (int index = 0; index < found.length; index++) {
+            found[index] = structure.getChild(index);
+        }
+        return new RunnersBatch(found, batch.numRows());
+    }
+
+    private void check(DataType sent) {
+        if (!DataType$.MODULE$.equalsIgnoreCompatibleNullability(sent, columns)) {
+            throw new IllegalStateException(
+                "the reader sent " + sent.catalogString() + " for " + columns.catalogString());
+        }
     }
 
     public CustomTaskMetric[] currentMetricsValues() {
@@ -276,4 +301,15 @@ class ArrowReader implements PartitionReader {
 
     /** The task's end ends the worker's turn. */
     public void close() {}
+}
+
+/** Its memory is the runner's, which uses it for the next batch and frees it after the last. */
+class RunnersBatch extends ColumnarBatch {
+    RunnersBatch(ColumnVector[] columns, int rows) {
+        super(columns, rows);
+    }
+
+    public void close() {}
+
+    public void closeIfFreeable() {}
 }

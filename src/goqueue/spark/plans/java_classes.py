@@ -39,7 +39,13 @@ def compiled(spark: "SparkSession", name: str) -> CompiledFile:
 def ship(spark: "SparkSession", classes: CompiledFile) -> None:
     """Let tasks use the classes, wherever they run."""
     context = spark.sparkContext
-    jar = Path(context._temp_dir or ".") / f"goqueue-{classes.name}.jar"
-    if not jar.exists():  # another session of this application
-        classes.write_jar(jar)
-        context._jsc.addJar(str(jar))
+    assert context._temp_dir is not None
+    jar = Path(context._temp_dir) / f"goqueue-{classes.name}.jar"
+    if any(str(each).endswith(jar.name) for each in _listed(context._jsc.sc().listJars())):
+        return  # by another session of this application
+    classes.write_jar(jar)
+    context._jsc.addJar(str(jar))
+
+
+def _listed(sequence: Any) -> list[Any]:
+    return [sequence.apply(index) for index in range(sequence.size())]

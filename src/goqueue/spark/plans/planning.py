@@ -16,6 +16,13 @@ _FORMATS: Final = ("goqueue", "goqueue-live-log")
 # For queries that want rows and no column, the cheapest first: `count()`.
 _CHEAP_COLUMNS: Final = ("partition", "topic", "timestampType", "priority", "offset", "timestamp")
 
+# Tasks of such a session get the jars of that session alone, and of those not ours.
+_ISOLATION: Final = "spark.sql.artifact.isolation.enabled"
+
+
+class _NotPossible(Exception):
+    pass
+
 
 def teach_planner(spark: "SparkSession") -> None:
     """Readers are told columns and conditions, and Spark takes their columns without making rows.
@@ -30,21 +37,29 @@ def teach_planner(spark: "SparkSession") -> None:
     sources = jvm.java.util.HashSet(_java_list(jvm, _FORMATS))
     reading = jvm.java.util.function.Function.identity()
     try:
+        if spark.conf.get(_ISOLATION, "false") == "true":
+            raise _NotPossible(f"with {_ISOLATION} tasks do not get the classes they need")
         classes = compiled(spark, "ArrowReading")
         ship(spark, classes)
-        reading = classes.new(sources)
-        strategies = experimental.extraStrategies().appended(reading)
+        columns = classes.new(sources)
+        strategies = experimental.extraStrategies().appended(columns)
         getattr(experimental, "extraStrategies_$eq")(strategies)
-    except (Py4JError, TypeError) as error:  # a TypeError where a class is missing
-        log.warning("Spark makes rows of topics one by one: %s", error)
+        reading = columns
+    except (Py4JError, TypeError, OSError, _NotPossible) as error:
+        log.warning("Spark makes rows of topics one by one: %s", _reason(error))
     try:
         rule = compiled(spark, "PushDown").new(
             sources, PUSHES_FILTERS, _java_list(jvm, _CHEAP_COLUMNS), reading
         )
         rules = experimental.extraOptimizations().appended(rule)
         getattr(experimental, "extraOptimizations_$eq")(rules)
-    except (Py4JError, TypeError) as error:
-        log.warning("columns and conditions are not pushed down to topics: %s", error)
+    except (Py4JError, TypeError) as error:  # a TypeError where a class is missing
+        log.warning("columns and conditions are not pushed down to topics: %s", _reason(error))
+
+
+def _reason(error: Exception) -> str:
+    """Without Java's stack."""
+    return " ".join(str(error).splitlines()[:2])
 
 
 def _java_list(jvm: Any, words: Iterable[str]) -> Any:
