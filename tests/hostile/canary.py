@@ -117,6 +117,7 @@ class Canary:
             expected = [f"canary {n}" for n in range(offset, offset + len(found))]
             self._expect(bool(found) and found == expected, f"from offset {offset} on: {found}")
             offset += len(found)
+        self._http.close()  # which has been idle for longer than a broker keeps it
         wanted = {"topic": QUEUE, "max": 10, "start": "earliest"}
         left = self._call("POST", f"/groups/{GROUP}/receive", wanted)["messages"]
         left += self._sqs("ReceiveMessage", QueueUrl=SQS_QUEUE).get("Messages", [])

@@ -30,18 +30,22 @@ import org.apache.spark.sql.execution.datasources.v2.python.PythonPartitionReade
 import org.apache.spark.sql.execution.datasources.v2.python.PythonStreamingInputPartition;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonStreamingPartitionReaderFactory;
 import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource;
-import org.apache.spark.util.AccumulatorV2;
 import org.apache.spark.sql.execution.python.ArrowPythonRunner;
 import org.apache.spark.sql.execution.python.MapInBatchEvaluatorFactory;
 import org.apache.spark.sql.internal.connector.SupportsMetadata;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataType$;
+import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarArray;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
+import org.apache.spark.sql.vectorized.ColumnarMap;
+import org.apache.spark.unsafe.types.UTF8String;
+import org.apache.spark.util.AccumulatorV2;
 
 import scala.Option;
 import scala.Tuple2;
@@ -278,7 +282,8 @@ class ArrowReader implements PartitionReader {
         }
         ColumnVector[] found = new ColumnVector[columns.length()];
         for (int index = 0; index < found.length; index++) {
-            found[index] = structure.getChild(index);
+            ColumnVector column = structure.getChild(index);
+            found[index] = column.hasNull() ? column : new FullColumn(column);
         }
         return new RunnersBatch(found, batch.numRows());
     }
@@ -312,4 +317,82 @@ class RunnersBatch extends ColumnarBatch {
     public void close() {}
 
     public void closeIfFreeable() {}
+}
+
+/** One without nulls: to ask Arrow for each value takes longer than to read it. */
+class FullColumn extends ColumnVector {
+    private final ColumnVector column;
+
+    FullColumn(ColumnVector column) {
+        super(column.dataType());
+        this.column = column;
+    }
+
+    public boolean hasNull() {
+        return false;
+    }
+
+    public int numNulls() {
+        return 0;
+    }
+
+    public boolean isNullAt(int row) {
+        return false;
+    }
+
+    public boolean getBoolean(int row) {
+        return column.getBoolean(row);
+    }
+
+    public byte getByte(int row) {
+        return column.getByte(row);
+    }
+
+    public short getShort(int row) {
+        return column.getShort(row);
+    }
+
+    public int getInt(int row) {
+        return column.getInt(row);
+    }
+
+    public long getLong(int row) {
+        return column.getLong(row);
+    }
+
+    public float getFloat(int row) {
+        return column.getFloat(row);
+    }
+
+    public double getDouble(int row) {
+        return column.getDouble(row);
+    }
+
+    public Decimal getDecimal(int row, int precision, int scale) {
+        return column.getDecimal(row, precision, scale);
+    }
+
+    public UTF8String getUTF8String(int row) {
+        return column.getUTF8String(row);
+    }
+
+    public byte[] getBinary(int row) {
+        return column.getBinary(row);
+    }
+
+    public ColumnarArray getArray(int row) {
+        return column.getArray(row);
+    }
+
+    public ColumnarMap getMap(int row) {
+        return column.getMap(row);
+    }
+
+    public ColumnVector getChild(int index) {
+        return column.getChild(index);
+    }
+
+    public void close() {
+        column.close();
+    }
 }
