@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _CONNECT_SCHEME: Final = "sc://"
 # For one machine: reachable from itself only, no port for a web page that nobody asked for, few
 # shuffle partitions, for each is a task, and rows from Python by Unix sockets (four times as fast
-# as loopback here). Arrow need not look for a null again where Spark has asked: a sixth of the time.
+# as loopback here). Arrow need not look for nulls again where Spark has asked: a sixth of the time.
 _LOCAL: Final = {
     "spark.driver.extraJavaOptions": "-Darrow.enable_null_check_for_get=false",
     "spark.python.unix.domain.socket.enabled": "true",
