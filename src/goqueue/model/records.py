@@ -78,6 +78,15 @@ def open_records(batch: Buffer, bounds: DecodingBounds = DEFAULT_BOUNDS) -> Iter
     The only way into a batch. Raises `UnpackedTooLarge` beyond the bounds, at the first record, and
     `CorruptBatch` for what cannot be decoded.
     """
+    records = _opened(batch, bounds)
+    try:
+        yield from records
+    except Exception as error:
+        raise _undecodable(error) from error
+
+
+def _opened(batch: Buffer, bounds: DecodingBounds) -> Iterator[StoredRecord]:
+    """Of compiled code, which raises whatever comes to it."""
     header = read_header(batch)
     plain, size_bytes = unpack_in_room(batch, header, bounds, _ROOM)
     end = HEADER_BYTES + size_bytes
@@ -92,10 +101,11 @@ def open_records(batch: Buffer, bounds: DecodingBounds = DEFAULT_BOUNDS) -> Iter
     plain[:HEADER_BYTES] = batch[:HEADER_BYTES]
     plain[_CODEC_POSITION] &= ~COMPRESSION_MASK
     records: Iterator[StoredRecord] = iter(DefaultRecordBatch(memoryview(plain)[:end]))
-    try:
-        yield from records
-    except Exception as error:  # the decoder raises whatever comes to it
-        raise CorruptBatch(f"batch cannot be decoded: {error}") from error
+    return records
+
+
+def _undecodable(error: Exception) -> CorruptBatch:
+    return CorruptBatch(f"batch cannot be decoded: {error}")
 
 
 def decode_records(batch: Buffer, bounds: DecodingBounds = DEFAULT_BOUNDS) -> list[Record]:
@@ -160,9 +170,18 @@ def find_first_since(
 
     Stops there: the rest of a large batch is not decoded.
     """
-    for record in open_records(batch, bounds):
-        found_ms = NO_TIMESTAMP if record.timestamp is None else record.timestamp
-        if found_ms >= timestamp_ms and record.offset >= start:
-            check_offsets(batch, [record.offset])
-            return record.offset, found_ms
-    return None
+    records = _opened(batch, bounds)
+    try:
+        # Not by `open_records`, which makes these few steps half as slow again.
+        for record in records:
+            found_ms = record.timestamp
+            if found_ms is None:
+                found_ms = NO_TIMESTAMP
+            if found_ms >= timestamp_ms and record.offset >= start:
+                break
+        else:
+            return None
+    except Exception as error:
+        raise _undecodable(error) from error
+    check_offsets(batch, [record.offset])
+    return record.offset, found_ms
