@@ -93,3 +93,15 @@ def test_rows_do_where_java_refuses_columns(
     rows = read(plain, bootstrap, topic).select("value")
     assert TRANSITION not in plan_of(rows)
     assert sorted(row.value or b"" for row in rows.collect()) == [b"", b"", b"3"]
+
+
+def test_rows_do_where_tasks_do_not_get_our_classes(
+    spark: "SparkSession", bootstrap: str, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    isolated = spark.newSession()
+    isolated.conf.set("spark.sql.artifact.isolation.enabled", "true")
+    planning.teach_planner(isolated)
+    assert "isolation" in caplog.text
+    rows = read(isolated, bootstrap, topic).select("offset")
+    assert TRANSITION not in plan_of(rows)
+    assert sorted(row.offset for row in rows.collect()) == [0, 1, 2]
