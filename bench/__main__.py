@@ -3,7 +3,7 @@
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -74,12 +74,7 @@ def measure(profile: Profile, chosen: list[str], before: Path | None = None) -> 
     }
     missing: dict[str, str] = {}
     rows: list[Row] = []
-    for choice in chosen if before is None else ["kafka"]:
-        if choice == "kafka":
-            peer = Kafka() if before is None else EarlierGoQueue(before.absolute())
-            name, version, found, reason = _kafka_speaker(peer, profile)
-        else:
-            name, version, found, reason = _other(choice, profile)
+    for name, version, found, reason in _outcomes(profile, chosen, before):
         rows += found
         if version:
             versions[name] = version
@@ -99,6 +94,14 @@ def measure(profile: Profile, chosen: list[str], before: Path | None = None) -> 
 
 
 Outcome = tuple[str, str, list[Row], str]
+
+
+def _outcomes(profile: Profile, chosen: list[str], before: Path | None) -> Iterator[Outcome]:
+    if before is not None:
+        yield _kafka_speaker(EarlierGoQueue(before.absolute()), profile)
+        return
+    for choice in chosen:
+        yield _kafka_speaker(Kafka(), profile) if choice == "kafka" else _other(choice, profile)
 
 
 def _kafka_speaker(peer: Kafka | EarlierGoQueue, profile: Profile) -> Outcome:

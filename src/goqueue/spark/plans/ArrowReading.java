@@ -235,7 +235,6 @@ class ArrowReader implements PartitionReader {
     private final StructType columns;
     private final Map metrics = PythonCustomMetric.pythonMetrics();
     private final Iterator batches;
-    private boolean isChecked = false;
 
     ArrowReader(
             UserDefinedPythonDataSource source,
@@ -276,10 +275,7 @@ class ArrowReader implements PartitionReader {
     public Object get() {
         ColumnarBatch batch = (ColumnarBatch) batches.next();
         ArrowColumnVector structure = (ArrowColumnVector) batch.column(0);
-        if (!isChecked) {
-            check(structure.dataType());
-            isChecked = true;
-        }
+        check(structure.dataType());
         ColumnVector[] found = new ColumnVector[columns.length()];
         for (int index = 0; index < found.length; index++) {
             ColumnVector column = structure.getChild(index);

@@ -3,10 +3,17 @@
 import zipfile
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# Tasks of such a session get the jars of that session alone, and of those not ours.
+_ISOLATION: Final = "spark.sql.artifact.isolation.enabled"
+
+
+class NotShipped(Exception):
+    """Tasks of the session would not find the classes."""
 
 
 class CompiledFile:
@@ -38,14 +45,12 @@ def compiled(spark: "SparkSession", name: str) -> CompiledFile:
 
 def ship(spark: "SparkSession", classes: CompiledFile) -> None:
     """Let tasks use the classes, wherever they run."""
+    if spark.conf.get(_ISOLATION, "false") == "true":
+        raise NotShipped(f"with {_ISOLATION} tasks do not get the classes they need")
     context = spark.sparkContext
     assert context._temp_dir is not None
     jar = Path(context._temp_dir) / f"goqueue-{classes.name}.jar"
-    if any(str(each).endswith(jar.name) for each in _listed(context._jsc.sc().listJars())):
+    if jar.name in context._jsc.sc().listJars().mkString(" "):
         return  # by another session of this application
     classes.write_jar(jar)
     context._jsc.addJar(str(jar))
-
-
-def _listed(sequence: Any) -> list[Any]:
-    return [sequence.apply(index) for index in range(sequence.size())]

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from goqueue.spark.plans.java_classes import compiled, ship
+from goqueue.spark.plans.java_classes import NotShipped, compiled, ship
 from goqueue.spark.source.filter_bounds import PUSHES_FILTERS
 
 if TYPE_CHECKING:
@@ -15,13 +15,6 @@ log = logging.getLogger(__name__)
 _FORMATS: Final = ("goqueue", "goqueue-live-log")
 # For queries that want rows and no column, the cheapest first: `count()`.
 _CHEAP_COLUMNS: Final = ("partition", "topic", "timestampType", "priority", "offset", "timestamp")
-
-# Tasks of such a session get the jars of that session alone, and of those not ours.
-_ISOLATION: Final = "spark.sql.artifact.isolation.enabled"
-
-
-class _NotPossible(Exception):
-    pass
 
 
 def teach_planner(spark: "SparkSession") -> None:
@@ -37,15 +30,13 @@ def teach_planner(spark: "SparkSession") -> None:
     sources = jvm.java.util.HashSet(_java_list(jvm, _FORMATS))
     reading = jvm.java.util.function.Function.identity()
     try:
-        if spark.conf.get(_ISOLATION, "false") == "true":
-            raise _NotPossible(f"with {_ISOLATION} tasks do not get the classes they need")
         classes = compiled(spark, "ArrowReading")
         ship(spark, classes)
         columns = classes.new(sources)
         strategies = experimental.extraStrategies().appended(columns)
         getattr(experimental, "extraStrategies_$eq")(strategies)
         reading = columns
-    except (Py4JError, TypeError, OSError, _NotPossible) as error:
+    except (Py4JError, TypeError, OSError, NotShipped) as error:
         log.warning("Spark makes rows of topics one by one: %s", _reason(error))
     try:
         rule = compiled(spark, "PushDown").new(
