@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
+from goqueue.broker.calls.calls import Calls
 from goqueue.broker.coordinator_settings import group_settings, transaction_settings
 from goqueue.broker.delays.delays import Delays
 from goqueue.broker.groups.configs import GroupConfigs
@@ -137,6 +138,7 @@ class Node:
         )
         self.data_disk = DataDisk(directory, disk, self.hosted)
         self.led = LedPartitions(self.hosted, lambda: self.image)
+        self.calls = Calls(self.node_id, lambda: self.image, self.led)
         self.replica_serving = ReplicaServing(
             self.led.find,
             lambda: self.image,
@@ -204,6 +206,7 @@ class Node:
             self.appending,
             self.delays,
             self.validation,
+            self.calls,
             image=lambda: self.image,
             find=self.led.find,
             clock_ms=clock_ms,
@@ -357,6 +360,7 @@ class Node:
         self.queues.close()
         self.transactions.close()
         self.peers.close()
+        self.calls.close()
         self.groups.state.close()
         for task in self._upkeep:
             task.cancel()
@@ -443,6 +447,7 @@ class Node:
             self.groups.topics_changed()
         if changes.group_configs_changed:
             self.groups.settings_changed()
+        self.calls.image_changed(changes)
         if self.cluster is not None:
             self.cluster.image_changed(changes)
         if self.replication is not None:

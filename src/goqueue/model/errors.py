@@ -54,6 +54,8 @@ class InvalidRecord(InvalidRequest):
     """
 
     code = "invalid_record"
+    record_index: int | None
+    record_errors: Mapping[int, str]
 
     def __init__(
         self,
@@ -113,6 +115,7 @@ class UnknownPartition(GoQueueError):
 
     code = "unknown_partition"
     retriable = True
+    record_index: int | None
 
     def __init__(self, message: str, record_index: int | None = None) -> None:
         super().__init__(message)

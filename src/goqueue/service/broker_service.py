@@ -4,6 +4,7 @@ from goqueue.broker.node import Node
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.service.access import Access, Rules
 from goqueue.service.administration import Administration
+from goqueue.service.calls import CallService
 from goqueue.service.cluster import ClusterService
 from goqueue.service.delays import DelayService
 from goqueue.service.fifo import FifoService
@@ -50,6 +51,7 @@ class BrokerService:
         self.measuring = MeasuringService(node, access)
         self.tracing = TracingService(node, access)
         self.cluster = ClusterService(node, access)
+        self.calls = CallService(node, access)
         self.administration = Administration(node, access, routing)
 
     @property

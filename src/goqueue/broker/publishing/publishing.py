@@ -4,13 +4,17 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
+from goqueue.broker.calls.calls import Calls
 from goqueue.broker.delays.delays import Delays
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.publishing.appending import Appending
 from goqueue.broker.publishing.spreading import published, spread
 from goqueue.broker.schemas.validation import Validation
-from goqueue.broker.tracing.recorder import continuing_part
-from goqueue.model.delays import ScheduledMessage
+from goqueue.broker.tracing.recorder import CONTINUED, Continuation, continuing_part
+from goqueue.model.calls import Method
+from goqueue.model.delays import DelayedId, ScheduledMessage
 from goqueue.model.errors import (
     GoQueueError,
     InvalidRequest,
@@ -19,7 +23,8 @@ from goqueue.model.errors import (
     UnknownPartition,
     UnknownTopic,
 )
-from goqueue.model.log import Published
+from goqueue.model.log import Appended, Published
+from goqueue.model.names import topic_partition
 from goqueue.model.publishing import Outcome
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.model.rights import WritableTopic
@@ -28,6 +33,26 @@ from goqueue.state.metadata_image import MetadataImage
 
 # A commit that the disk does not finish within this time has failed for whoever waits.
 PUBLISH_TIMEOUT_MS: Final = 30_000
+
+
+class AppendBatch(msgspec.Struct, frozen=True):
+    """A batch for one partition, answered when it is committed."""
+
+    topic: WritableTopic
+    index: int
+    batch: bytearray
+    # The stories that its records continue.
+    continued: list[Continuation | None] | None
+
+
+class KeepUntilDue(msgspec.Struct, frozen=True):
+    topic: WritableTopic
+    index: int
+    records: list[tuple[NewRecord, int]]
+
+
+APPEND: Final = Method("publishing.append", AppendBatch, Appended)
+KEEP: Final = Method("publishing.keep", KeepUntilDue, list[DelayedId])
 
 
 class _Job(NamedTuple):
@@ -43,6 +68,7 @@ class Publishing:
         appending: Appending,
         delays: Delays,
         validation: Validation,
+        calls: Calls,
         *,
         image: Callable[[], MetadataImage],
         find: Callable[[str, int], Partition],
@@ -51,9 +77,12 @@ class Publishing:
         self._appending = appending
         self._delays = delays
         self._validation = validation
+        self._calls = calls
         self._image = image
         self._find = find
         self._clock_ms = clock_ms
+        calls.serve(APPEND, self._append_here)
+        calls.serve(KEEP, self._keep_here)
 
     async def publish(
         self,
@@ -160,17 +189,28 @@ class Publishing:
     async def _append(
         self, topic: WritableTopic, index: int, records: Sequence[NewRecord], now_ms: int
     ) -> list[Published]:
-        partition = self._find(topic, index)
         batch = encode_records(records, now_ms=now_ms)
-        appended = await self._appending.append(partition, batch)
-        await partition.wait_committed(appended.last_offset + 1, PUBLISH_TIMEOUT_MS)
+        continued = CONTINUED.get()
+        request = AppendBatch(topic, index, batch, None if continued is None else list(continued))
+        appended = await self._calls.ask(APPEND, topic_partition(topic, index), request)
         return published(records, index, appended, now_ms)
+
+    async def _append_here(self, request: AppendBatch) -> Appended:
+        CONTINUED.set(request.continued)
+        partition = self._find(request.topic, request.index)
+        appended = await self._appending.append(partition, request.batch)
+        await partition.wait_committed(appended.last_offset + 1, PUBLISH_TIMEOUT_MS)
+        return appended
 
     async def _schedule(
         self, topic: WritableTopic, index: int, records: Sequence[tuple[NewRecord, int]]
     ) -> list[ScheduledMessage]:
-        ids = await self._delays.schedule(topic, index, records)
+        request = KeepUntilDue(topic, index, list(records))
+        ids = await self._calls.ask(KEEP, topic_partition(topic, index), request)
         return [ScheduledMessage(index, each) for each in ids]
+
+    async def _keep_here(self, request: KeepUntilDue) -> list[DelayedId]:
+        return await self._delays.schedule(request.topic, request.index, request.records)
 
 
 async def _outcomes(jobs: Sequence[_Job]) -> dict[int, Outcome]:

@@ -15,6 +15,7 @@ from functools import partial
 from time import perf_counter
 from typing import Final, cast
 
+from goqueue.doors.kafka.broker_calls import BrokerCalls
 from goqueue.doors.kafka.eager import begin
 from goqueue.doors.kafka.exchange import Exchange
 from goqueue.doors.kafka.frame_reader import OWN_BUFFER_FROM_BYTES, FrameReader
@@ -32,6 +33,7 @@ from goqueue.doors.kafka.wire.reading import Malformed, TooManyElements
 from goqueue.doors.kafka.wire.request_header import RequestHeader, read_request_header
 from goqueue.doors.kafka.wire.writing import Chunks
 from goqueue.model.caller import ANONYMOUS, Caller, Door
+from goqueue.model.calls import CALL_API_KEY
 
 # Unsent answer bytes from which on no further request of the connection is started, and which are
 # counted from here on.
@@ -70,6 +72,8 @@ class Connection(asyncio.BufferedProtocol):
         self._queued: list[Exchange] = []
         self._running: set[Exchange] = set()
         self._runs_overlapping = False
+        # None: it is no broker's.
+        self._calls: BrokerCalls | None = None
         self._turn = turn
         self._has_joined = False
         self._hurry: Callable[[], None] | None = None
@@ -87,7 +91,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_busy(self) -> bool:
-        return bool(self._running)
+        return bool(self._running) or bool(self._calls)
 
     @contextmanager
     def hurrying(self, hurry: Callable[[], None]) -> Iterator[None]:
@@ -136,6 +140,8 @@ class Connection(asyncio.BufferedProtocol):
         for exchange in self._running:
             if exchange.ends_with_client and exchange.task is not None:
                 exchange.task.cancel()
+        if self._calls is not None:
+            self._calls.forget_all()
         # After cancelling: a share fetch that was waiting acquires nothing any more.
         ended = self._services.share_sessions.connection_lost(self)
         self._services.service.share_groups.connection_lost(ended)
@@ -198,6 +204,9 @@ class Connection(asyncio.BufferedProtocol):
         except Malformed:
             self._memory.give_back(len(frame))
             raise
+        if operation is None:
+            self._take_call(header, frame)
+            return
         exchange = Exchange(header, operation, frame)
         self._unanswered.append(exchange)
         self._queued.append(exchange)
@@ -209,16 +218,25 @@ class Connection(asyncio.BufferedProtocol):
             self._hold(MEMORY)
             self._memory.wait(self)
 
-    def _recognise(self, frame: memoryview) -> tuple[RequestHeader, Operation]:
+    def _recognise(self, frame: memoryview) -> tuple[RequestHeader, Operation | None]:
+        """None for a call of another broker."""
         header = read_request_header(frame)
         operation = self._services.operations.get(header.api_key)
         if operation is None:
+            if header.api_key == CALL_API_KEY:
+                return header, None
             raise Malformed(f"unknown API key {header.api_key}")
         if operation.min_version <= header.version <= operation.max_version:
             return header, operation
         if operation.answers_newer_versions and header.version > operation.max_version:
             return header, operation
         raise Malformed(f"{operation.name} version {header.version} is not served")
+
+    def _take_call(self, header: RequestHeader, frame: memoryview) -> None:
+        if self._calls is None:
+            calls = self._services.service.calls
+            self._calls = BrokerCalls(calls, self._memory, self._write, self._end)
+        self._calls.take(self._caller, header, frame)
 
     # --- running --------------------------------------------------------------------------
 
@@ -480,6 +498,8 @@ class Connection(asyncio.BufferedProtocol):
         for exchange in self._running:
             if exchange.operation.waits and exchange.task is not None:
                 exchange.task.cancel()
+        if self._calls is not None:
+            self._calls.forget_all()
 
     def cut_off(self, reason: str) -> None:
         """Close at once: what it holds is needed for others."""

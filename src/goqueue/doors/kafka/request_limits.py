@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from goqueue.doors.kafka.large_requests import LARGE_ELEMENTS
 from goqueue.doors.kafka.operation import Operation
 from goqueue.model.broker_config import BrokerConfig
+from goqueue.model.calls import CALL_API_KEY
 
 
 class RequestLimits:
@@ -21,6 +22,8 @@ class RequestLimits:
         # No operation has a lower limit.
         self.smallest_bytes = min(config.request_max_bytes, self.largest_bytes)
         self._carry_records = {op.api_key for op in operations.values() if op.carries_records}
+        # Brokers hand on what clients publish.
+        self._carry_records.add(CALL_API_KEY)
 
     def bytes_of(self, api_key: int) -> int:
         return self.largest_bytes if api_key in self._carry_records else self.smallest_bytes

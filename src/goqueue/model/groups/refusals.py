@@ -41,6 +41,7 @@ class GroupRefused(GoQueueError):
     """The group coordinator says no; `error` is why."""
 
     code = "group_refused"
+    error: GroupError
 
     def __init__(self, error: GroupError, message: str = "") -> None:
         reason = message or _NEXT_STEP.get(error) or error.name.replace("_", " ").lower()

@@ -35,6 +35,7 @@ class RefusalKind(Enum):
 
 class RegistryRefusal(GoQueueError):
     code = "registry_refusal"
+    kind: RefusalKind
 
     def __init__(self, kind: RefusalKind, message: str) -> None:
         super().__init__(message)

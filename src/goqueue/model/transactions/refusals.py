@@ -33,6 +33,7 @@ class TransactionRefused(GoQueueError):
     """The transaction coordinator says no; `error` is why."""
 
     code = "transaction_refused"
+    error: TransactionError
 
     def __init__(self, error: TransactionError, message: str = "") -> None:
         reason = message or _NEXT_STEP.get(error)

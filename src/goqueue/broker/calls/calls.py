@@ -1,0 +1,353 @@
+"""Decides where something is done: here, or at the broker that leads what it is about.
+
+Rooms say once what they can do for a partition (`serve`), and ask for it wherever it is led
+(`ask`). A call goes one hop: a broker that does not lead the partition under the epoch that it is
+asked with refuses, and has done nothing. Only then is another one asked. Whatever else goes wrong,
+the call may have been carried out, so it is not repeated here.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, cast
+
+import msgspec
+
+from goqueue.broker.calls.failures import error_of, failure_of
+from goqueue.broker.partitions.leading import LedPartitions
+from goqueue.broker.tracing.recorder import CALLER
+from goqueue.model.calls import Answer, Call, Failure, Method
+from goqueue.model.errors import (
+    BrokerUnreachable,
+    GoQueueError,
+    InvalidRequest,
+    NotLeader,
+    UnknownPartition,
+    UnknownTopic,
+)
+from goqueue.model.names import NO_LEADER, NodeId, TopicPartition, topic_partition
+from goqueue.model.rights import ActingCluster
+from goqueue.state.metadata_image import ImageChanges, MetadataImage
+
+if TYPE_CHECKING:
+    from goqueue.broker.calls.link import CallLink
+
+logger = logging.getLogger(__name__)
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+Run = Callable[[Q], Awaitable[R]]
+
+# Longer than a leader waits for a commit.
+CALL_TIMEOUT_S: Final = 35.0
+# A leader that was killed is replaced within a second, one that hangs in four or five.
+LEADER_PATIENCE_S: Final = 6.0
+# Lists and figures leave out whoever takes longer.
+GATHER_TIMEOUT_S: Final = 5.0
+# Between two looks for a leader, where nothing is heard of one.
+LOOK_S: Final = 0.1
+# Far below the time after which the other side closes what nobody uses.
+LINK_IDLE_S: Final = 60.0
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_CALL: Final = msgspec.msgpack.Decoder(Call)
+_ANSWER: Final = msgspec.msgpack.Decoder(Answer)
+_NOTHING: Final = msgspec.Raw(_ENCODER.encode(None))
+# Of a call that is for the broker itself.
+_NOWHERE: Final = topic_partition("", 0)
+
+
+class Untouched(Exception):
+    """Nothing was done, for this reason: another broker may be asked, or the same later."""
+
+    def __init__(self, reason: GoQueueError) -> None:
+        super().__init__(reason.message)
+        self.reason = reason
+
+
+class Gathered(NamedTuple, Generic[R]):
+    """What brokers answered, and why some did not."""
+
+    answers: dict[NodeId, R]
+    failures: dict[NodeId, GoQueueError]
+
+
+class _Served(NamedTuple):
+    method: Method[Any, Any]
+    run: Run[Any, Any]
+    decoder: msgspec.msgpack.Decoder[Any]
+
+
+class ReadCall(NamedTuple):
+    """A call that came in. `run` never fails: what goes wrong is part of the answer."""
+
+    waits: bool
+    run: Callable[[], Awaitable[bytes]]
+
+
+class Calls:
+    def __init__(
+        self, node_id: NodeId, image: Callable[[], MetadataImage], led: LedPartitions
+    ) -> None:
+        self._node_id = node_id
+        self._image = image
+        self._led = led
+        self._served: dict[str, _Served] = {}
+        self._answers: dict[str, msgspec.msgpack.Decoder[Any]] = {}
+        self._links: dict[NodeId, asyncio.Task[CallLink]] = {}
+        # Which registration of a broker a link leads to.
+        self._epochs: dict[NodeId, int] = {}
+        self._changed: asyncio.Event | None = None
+        self._is_closed = False
+
+    def serve(self, method: Method[Q, R], run: Run[Q, R]) -> None:
+        """What this broker does for partitions that it leads, whoever asks."""
+        decoder: msgspec.msgpack.Decoder[Q] = msgspec.msgpack.Decoder(method.request)
+        self._served[method.name] = _Served(method, run, decoder)
+
+    # --- where ----------------------------------------------------------------------------
+
+    def leader_of(self, place: TopicPartition) -> NodeId:
+        """`NO_LEADER` while there is none."""
+        return self._state(place)[0]
+
+    def is_here(self, place: TopicPartition) -> bool:
+        return self.leader_of(place) == self._node_id
+
+    def others(self) -> list[NodeId]:
+        """The other brokers that are there."""
+        return sorted(self._image().admitted().keys() - {self._node_id})
+
+    def _state(self, place: TopicPartition) -> tuple[NodeId, int]:
+        topic = self._image().topics.get(place.topic)
+        if topic is None:
+            raise UnknownTopic(f"there is no topic {place.topic!r}")
+        if not 0 <= place.partition < len(topic.partitions):
+            raise UnknownPartition(
+                f"topic {place.topic!r} has {len(topic.partitions)} partitions, no partition "
+                f"{place.partition}"
+            )
+        partition = topic.partitions[place.partition]
+        return partition.leader, partition.leader_epoch
+
+    # --- asking ---------------------------------------------------------------------------
+
+    async def ask(
+        self,
+        method: Method[Q, R],
+        place: TopicPartition,
+        request: Q,
+        *,
+        timeout_s: float = CALL_TIMEOUT_S,
+        patience_s: float = LEADER_PATIENCE_S,
+    ) -> R:
+        """Have it done where the partition is led. Waits so long for a leader."""
+        give_up_at: float | None = None
+        while True:
+            try:
+                return await self._ask_leader(method, place, request, timeout_s)
+            except Untouched as refusal:
+                now = asyncio.get_running_loop().time()
+                if give_up_at is None:
+                    give_up_at = now + patience_s
+                if now >= give_up_at or self._is_closed:
+                    raise refusal.reason from None
+                await self._next_look(min(LOOK_S, give_up_at - now))
+
+    async def _ask_leader(
+        self, method: Method[Q, R], place: TopicPartition, request: Q, timeout_s: float
+    ) -> R:
+        leader, epoch = self._state(place)
+        if leader == self._node_id:
+            self._check_led(place, epoch)
+            return cast(R, await self._served[method.name].run(request))
+        if leader == NO_LEADER:
+            raise Untouched(NotLeader(f"{place.topic}-{place.partition} has no leader just now"))
+        return await self._call(leader, method, place, epoch, request, timeout_s)
+
+    async def ask_broker(
+        self,
+        method: Method[Q, R],
+        node_id: NodeId,
+        request: Q,
+        *,
+        timeout_s: float = CALL_TIMEOUT_S,
+    ) -> R:
+        """Have a broker do what has no leader."""
+        if node_id == self._node_id:
+            return cast(R, await self._served[method.name].run(request))
+        try:
+            return await self._call(node_id, method, _NOWHERE, -1, request, timeout_s)
+        except Untouched as refusal:
+            raise refusal.reason from None
+
+    async def gather(
+        self, method: Method[Q, R], request: Q, *, timeout_s: float = GATHER_TIMEOUT_S
+    ) -> Gathered[R]:
+        """Ask every broker, this one too; who does not answer is told with the reason."""
+        nodes = [self._node_id, *self.others()]
+        found = await asyncio.gather(
+            *(self.ask_broker(method, node, request, timeout_s=timeout_s) for node in nodes),
+            return_exceptions=True,
+        )
+        gathered: Gathered[R] = Gathered({}, {})
+        for node, answer in zip(nodes, found, strict=True):
+            if isinstance(answer, GoQueueError):
+                gathered.failures[node] = answer
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                gathered.answers[node] = answer
+        return gathered
+
+    async def _call(
+        self,
+        node_id: NodeId,
+        method: Method[Q, R],
+        place: TopicPartition,
+        epoch: int,
+        request: Q,
+        timeout_s: float,
+    ) -> R:
+        try:
+            link = await self._link(node_id)
+        except BrokerUnreachable as error:
+            raise Untouched(error) from None
+        raw = msgspec.Raw(_ENCODER.encode(request))
+        call = Call(method.name, *place, epoch, CALLER.get(), raw)
+        body = await link.call(_ENCODER.encode(call), timeout_s=timeout_s, waits=method.waits)
+        answer = _ANSWER.decode(body)
+        if answer.failure is not None:
+            told = error_of(answer.failure)
+            raise Untouched(told) if answer.failure.is_untouched else told
+        decoder = self._answers.get(method.name)
+        if decoder is None:
+            decoder = self._answers[method.name] = msgspec.msgpack.Decoder(method.answer)
+        return cast(R, decoder.decode(answer.answer))
+
+    async def _next_look(self, seconds: float) -> None:
+        """Until the metadata change, or some time has passed."""
+        if self._changed is None:
+            self._changed = asyncio.Event()
+        changing = asyncio.create_task(self._changed.wait())
+        try:
+            await asyncio.wait((changing,), timeout=seconds)
+        finally:
+            changing.cancel()
+
+    # --- links ----------------------------------------------------------------------------
+
+    async def _link(self, node_id: NodeId) -> "CallLink":
+        from goqueue.broker.calls.link import CallLink  # a node of one needs none of it
+
+        broker = self._image().brokers.get(node_id)
+        if broker is None or self._is_closed:
+            raise BrokerUnreachable(f"broker {node_id} is not there")
+        opening = self._links.get(node_id)
+        if opening is None or self._epochs[node_id] != broker.epoch or _is_spent(opening):
+            self._drop(node_id, f"broker {node_id} was restarted")
+            opening = asyncio.create_task(CallLink.open(broker.host, broker.kafka_port))
+            opening.add_done_callback(_taken_note_of)
+            self._links[node_id], self._epochs[node_id] = opening, broker.epoch
+        # Whoever goes away meanwhile does not stop it for the others.
+        return await asyncio.shield(opening)
+
+    def _drop(self, node_id: NodeId, reason: str) -> None:
+        opening = self._links.pop(node_id, None)
+        if opening is None:
+            return
+        if not opening.done():
+            opening.cancel()
+        elif not opening.cancelled() and opening.exception() is None:
+            opening.result().close(reason)
+
+    def image_changed(self, changes: ImageChanges) -> None:
+        """Nobody waits any longer for a broker that is gone, or for a leader that is there now."""
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
+        brokers = self._image().brokers
+        for node_id in changes.brokers_changed:
+            broker = brokers.get(node_id)
+            if node_id in self._links and (broker is None or broker.epoch != self._epochs[node_id]):
+                self._drop(node_id, f"broker {node_id} is gone; whether it was done is not known")
+
+    def close(self) -> None:
+        self._is_closed = True
+        for node_id in list(self._links):
+            self._drop(node_id, "the broker is shutting down")
+
+    # --- answering ------------------------------------------------------------------------
+
+    def read(self, _right: ActingCluster, body: bytes) -> ReadCall:
+        """What another broker asks for."""
+        try:
+            call = _CALL.decode(body)
+        except msgspec.MsgspecError as error:
+            return _refused(InvalidRequest(f"this is no call of a broker: {error}"))
+        served = self._served.get(call.method)
+        if served is None:
+            return _refused(InvalidRequest(f"this broker knows no call {call.method!r}"))
+        return ReadCall(served.method.waits, lambda: self._run(call, served))
+
+    async def _run(self, call: Call, served: _Served) -> bytes:
+        CALLER.set(call.client)
+        try:
+            if call.topic != _NOWHERE.topic:
+                self._check_led(topic_partition(call.topic, call.partition), call.leader_epoch)
+            request = served.decoder.decode(call.request)
+        except Untouched as refusal:
+            return _failed(refusal.reason, is_untouched=True)
+        except GoQueueError as error:
+            return _failed(error, is_untouched=False)
+        except msgspec.MsgspecError as error:
+            return _failed(InvalidRequest(f"{call.method}: {error}"))
+        try:
+            answer = await served.run(request)
+        except GoQueueError as error:
+            return _failed(error)
+        except Exception:
+            logger.exception("%s failed for another broker", call.method)
+            return _failed(GoQueueError(f"{call.method}: internal error"))
+        return _ENCODER.encode(Answer(msgspec.Raw(_ENCODER.encode(answer))))
+
+    def _check_led(self, place: TopicPartition, epoch: int) -> None:
+        try:
+            partition = self._led.find(*place)
+        except (NotLeader, UnknownTopic) as error:
+            # It may have heard of less than the one who asks.
+            raise Untouched(error) from None
+        if partition.leader_epoch != epoch:
+            raise Untouched(
+                NotLeader(
+                    f"{place.topic}-{place.partition} is led under epoch {partition.leader_epoch}, "
+                    f"not {epoch}"
+                )
+            )
+
+
+def _is_spent(opening: "asyncio.Task[CallLink]") -> bool:
+    if not opening.done():
+        return False
+    if opening.cancelled() or opening.exception() is not None:
+        return True
+    link = opening.result()
+    return not link.is_open or link.idle_seconds > LINK_IDLE_S
+
+
+def _taken_note_of(opening: "asyncio.Task[CallLink]") -> None:
+    """Perhaps nobody waits for it any more."""
+    if not opening.cancelled():
+        opening.exception()
+
+
+def _refused(error: GoQueueError) -> ReadCall:
+    async def run() -> bytes:
+        return _failed(error, is_untouched=True)
+
+    return ReadCall(waits=False, run=run)
+
+
+def _failed(error: GoQueueError, *, is_untouched: bool = False) -> bytes:
+    failure: Failure = failure_of(error, is_untouched=is_untouched)
+    return _ENCODER.encode(Answer(_NOTHING, failure))

@@ -1,0 +1,55 @@
+"""What brokers of a cluster ask each other to do: a method by name, a request, an answer.
+
+Rights travel with the request. The broker that a client spoke to has asked for them; another broker
+of the cluster believes it.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+# Stands where Kafka's requests name their operation; Kafka uses none above some hundreds.
+CALL_API_KEY: Final = 30_000
+# In place of its version: a call, and that nobody waits any more for the one of this number.
+CALL: Final = 0
+FORGET: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Method(Generic[Q, R]):
+    """`waits`: it changes nothing, and may be forgotten at any time."""
+
+    name: str
+    request: type[Q]
+    answer: type[R]
+    waits: bool = False
+
+
+class Call(msgspec.Struct, array_like=True, frozen=True):
+    """To the leader of a partition under this epoch; without a topic, to the broker itself."""
+
+    method: str
+    topic: str
+    partition: int
+    leader_epoch: int
+    # For whom, as stories of messages name it.
+    client: str | None
+    request: msgspec.Raw
+
+
+class Failure(msgspec.Struct, array_like=True, frozen=True):
+    """An error on its way. `is_untouched`: nothing was done, and another broker may be asked."""
+
+    kind: str
+    message: str
+    details: dict[str, Any]
+    is_untouched: bool
+
+
+class Answer(msgspec.Struct, array_like=True, frozen=True):
+    answer: msgspec.Raw
+    failure: Failure | None = None
