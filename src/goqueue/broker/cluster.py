@@ -74,6 +74,7 @@ class Cluster:
             cluster_id=cluster_id,
             session_timeout_ms=config.broker_session_timeout_ms,
             stall_max_ms=config.loop_stall_max_ms,
+            is_cordoned=bool(config.cordoned_log_dirs),
             image=lambda: follower.image,
         )
         self.pauses = Pauses(config.broker_session_timeout_ms / 1_000, self._catch_up)

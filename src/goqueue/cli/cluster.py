@@ -102,6 +102,7 @@ def nodes(
         "httpPort": "HTTP",
         "rack": "Rack",
         "isController": "Controller",
+        "isCordoned": "Cordoned",
         "leaders": "Leads",
         "replicas": "Replicas",
         "laggingReplicas": "Not in sync",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from goqueue.model.cluster_config import ClusterSettings
+from goqueue.model.cluster_config import ClusterSettings, check_cordoned
 from goqueue.model.groups.config import GroupDefaults
 from goqueue.model.replication_config import ReplicationSettings
 from goqueue.model.settings import INT32_MAX, Value, field_values, setting, settings_of
@@ -491,4 +491,6 @@ def broker_config(texts: Mapping[str, str]) -> BrokerConfig:
     given = field_values(BROKER_SETTINGS.parse(own))
     if "data_dir" in given:
         given["data_dir"] = Path(given["data_dir"])
-    return BrokerConfig(**given, topic_defaults=TOPIC_SETTINGS.parse(for_topics))
+    config = BrokerConfig(**given, topic_defaults=TOPIC_SETTINGS.parse(for_topics))
+    check_cordoned(config.cordoned_log_dirs, config.data_dir)
+    return config

@@ -47,6 +47,8 @@ class NodeFacts:
     status: NodeStatus
     broker: BrokerView | None
     is_controller: bool
+    # Gets no new replicas.
+    is_cordoned: bool
     leaders: int
     preferred_leaders: int
     replicas: int

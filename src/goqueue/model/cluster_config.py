@@ -1,6 +1,9 @@
 """Settings of a broker that is one of several, and where their metadata is."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 from goqueue.model.digits import number_in
 from goqueue.model.errors import InvalidConfig
@@ -45,6 +48,11 @@ class ClusterSettings:
         "",
         doc="Where this broker stands: replicas of a partition are spread over racks.",
     )
+    cordoned_log_dirs: tuple[str, ...] = setting(
+        (),
+        doc="With * or the path of data.dir this broker gets no new replicas, and keeps those that "
+        "it has (KIP-1066). Can be changed at run time.",
+    )
     # Kafka's 9,000 is for sessions that every broker of hundreds renews at one controller. etcd
     # grants whole seconds, and no less than one and a half of its election time-outs.
     broker_session_timeout_ms: int = setting(
@@ -77,6 +85,27 @@ class ClusterSettings:
         maximum=INT32_MAX,
         doc="How often leaders that are not the first of their replicas are looked for.",
     )
+
+
+CORDONED_LOG_DIRS: Final = "cordoned.log.dirs"
+_ALL_DIRECTORIES: Final = "*"
+
+
+def check_cordoned(items: Sequence[str], data_dir: Path | None) -> None:
+    """`data_dir` is None of another broker: its folder is known to itself alone."""
+    for item in items:
+        if item == _ALL_DIRECTORIES:
+            continue
+        if data_dir is None:
+            raise InvalidConfig(
+                f"{CORDONED_LOG_DIRS}: only the broker itself knows its directories; "
+                f"ask that one, or give {_ALL_DIRECTORIES}"
+            )
+        if Path(item).absolute() != data_dir.absolute():
+            raise InvalidConfig(
+                f"{CORDONED_LOG_DIRS}: {item!r} is neither {_ALL_DIRECTORIES} nor data.dir, "
+                f"which is {str(data_dir)!r}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

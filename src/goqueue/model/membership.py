@@ -13,6 +13,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     trail: tuple[UUID, ...]
     # Whether the logs hold all that they held when the first of the trail was admitted.
     is_kept: bool
+    # Whether it takes no new replicas, as its settings at the start have it (KIP-1066).
+    is_cordoned: bool = False
 
     @property
     def incarnation(self) -> UUID:
@@ -27,3 +29,5 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     broker_epoch: int
     # It is about to leave: it gets no new partitions, and hands over those it leads.
     is_draining: bool = False
+    # As it registered: replicas are also placed while it is down.
+    is_cordoned: bool = False

@@ -14,6 +14,7 @@ from goqueue.model.cluster import (
 )
 from goqueue.model.names import NodeId
 from goqueue.model.topics import PartitionView
+from goqueue.state.membership.cordons import cordoned
 from goqueue.state.metadata_image import NO_CONTROLLER, MetadataImage
 
 
@@ -128,13 +129,14 @@ def _nodes(image: MetadataImage) -> list[NodeFacts]:
             replicas.update(view.replicas)
             preferred.update(view.replicas[:1])
             in_sync.update(member.node for member in view.state.in_sync)
-    admitted, suspects = image.admitted(), image.suspects()
+    admitted, suspects, closed = image.admitted(), image.suspects(), cordoned(image)
     return [
         NodeFacts(
             node_id=node,
             status=_status(node, image, admitted, suspects),
             broker=image.brokers.get(node),
             is_controller=node == image.controller_id,
+            is_cordoned=node in closed,
             leaders=leaders[node],
             preferred_leaders=preferred[node],
             replicas=replicas[node],

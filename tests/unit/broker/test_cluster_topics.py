@@ -17,9 +17,10 @@ from goqueue.broker.topics.topics import TopicAdmin
 from goqueue.metadata import Compare, LocalStore, TxnResult
 from goqueue.metadata.store import Op
 from goqueue.model.broker_config import broker_config
-from goqueue.model.configs import ConfigChange
+from goqueue.model.configs import ConfigChange, ConfigSource
 from goqueue.model.errors import (
     Conflict,
+    InvalidConfig,
     InvalidReplicaAssignment,
     InvalidReplicationFactor,
     MetadataUnavailable,
@@ -30,14 +31,21 @@ from goqueue.model.errors import (
 from goqueue.model.membership import NodeRecord, Registration
 from goqueue.model.names import NodeId
 from goqueue.model.replication import Member, PartitionState
-from goqueue.model.rights import AlterableTopic, ConfigurableTopic, CreatableTopic, DeletableTopic
+from goqueue.model.rights import (
+    AlterableTopic,
+    ConfigurableCluster,
+    ConfigurableTopic,
+    CreatableTopic,
+    DeletableTopic,
+    InspectableCluster,
+)
 from goqueue.model.topics import NewTopic
 from goqueue.state import metadata_keys as keys
 from goqueue.state.metadata_image import ImageChanges, MetadataImage
 
 pytestmark = pytest.mark.anyio
 
-ONE, TWO, THREE = (NodeId(i) for i in (1, 2, 3))
+ONE, TWO, THREE, FOUR = (NodeId(i) for i in (1, 2, 3, 4))
 ORDERS = CreatableTopic("orders")
 FOLDER = UUID(int=7)
 
@@ -87,14 +95,24 @@ class Cluster:
         }
         config = broker_config(texts)
         configs = BrokerConfigs(KeyChanges(store, self.follower), self.follower, config)
+        self.configs = configs
         self.topics = TopicAdmin(store, self.follower, config, configs)
 
-    async def join(self, node: NodeId, rack: str | None = None) -> int:
+    async def join(
+        self, node: NodeId, rack: str | None = None, *, is_cordoned: bool = False
+    ) -> int:
         """Returns the broker epoch."""
-        said = Registration(directory=FOLDER, trail=(uuid4(),), is_kept=True)
+        said = Registration(
+            directory=FOLDER, trail=(uuid4(),), is_kept=True, is_cordoned=is_cordoned
+        )
         value = keys.BrokerValue(host="h", kafka_port=1, http_port=2, rack=rack, registration=said)
         epoch = await self.store.put(*keys.broker_entry(node, value))
-        record = NodeRecord(directory=FOLDER, incarnation=said.incarnation, broker_epoch=epoch)
+        record = NodeRecord(
+            directory=FOLDER,
+            incarnation=said.incarnation,
+            broker_epoch=epoch,
+            is_cordoned=is_cordoned,
+        )
         await self.follower.applied(await self.store.put(*keys.node_entry(node, record)))
         return epoch
 
@@ -255,6 +273,73 @@ async def test_a_broker_that_is_about_to_leave_gets_nothing(tmp_path: Path) -> N
         new = NewTopic(name="orders", partitions=6, replication_factor=2)
         await cluster.topics.create(ORDERS, new)
         assert all(THREE not in state.replicas for state in cluster.states("orders"))
+
+
+@pytest.mark.parametrize("is_down", [False, True])
+async def test_a_cordoned_broker_gets_nothing_new(tmp_path: Path, is_down: bool) -> None:
+    async with opened(tmp_path, ONE, TWO, THREE) as cluster:
+        await cluster.join(FOUR, is_cordoned=True)
+        if is_down:
+            await cluster.die(FOUR)
+        await cluster.topics.create(ORDERS, NewTopic(name="orders", partitions=8))
+        await cluster.topics.create_partitions(AlterableTopic("orders"), 16)
+        await cluster.topics.ensure_internal(own_state("__queue_state"), partitions=8, config={})
+        for topic in ("orders", "__queue_state"):
+            assert all(set(s.replicas) == {ONE, TWO, THREE} for s in cluster.states(topic))
+        new = NewTopic(name="more", replication_factor=4)
+        with pytest.raises(
+            InvalidReplicationFactor, match=r"4 is outside 1 to 3, .* \(cordoned: 4\)"
+        ):
+            await cluster.topics.create(CreatableTopic("more"), new)
+        given = NewTopic(name="more", assignments={0: [1, 4]})
+        with pytest.raises(InvalidReplicaAssignment, match="broker 4 is cordoned"):
+            await cluster.topics.create(CreatableTopic("more"), given)
+
+
+async def test_a_broker_is_cordoned_and_opened_again_while_it_runs(tmp_path: Path) -> None:
+    async with opened(tmp_path, ONE, TWO, THREE, data__dir=str(tmp_path)) as cluster:
+        right = ConfigurableCluster("kafka-cluster")
+        two = NewTopic(name="orders", partitions=6, replication_factor=2)
+        await cluster.configs.alter(right, "3", [changed("cordoned.log.dirs", "*")])
+        await cluster.topics.create(ORDERS, two)
+        assert all(set(s.replicas) == {ONE, TWO} for s in cluster.states("orders"))
+        # What it has it keeps, and companions stay with their owners.
+        await cluster.configs.alter(right, "3", [changed("cordoned.log.dirs", "")])
+        await cluster.configs.alter(right, "1", [changed("cordoned.log.dirs", str(tmp_path))])
+        await cluster.topics.create(CreatableTopic("later"), two)
+        assert all(set(s.replicas) == {TWO, THREE} for s in cluster.states("later"))
+        companion = own_state("__queue_state." + cluster.topics.find("orders").id.hex)
+        await cluster.topics.ensure_companion(companion, cluster.topics.find("orders"), config={})
+        assert [s.replicas for s in cluster.states(companion)] == [
+            s.replicas for s in cluster.states("orders")
+        ]
+        described = cluster.configs.describe(InspectableCluster("kafka-cluster"), "1")
+        (entry,) = (each for each in described if each.name == "cordoned.log.dirs")
+        assert (entry.value, entry.source) == (str(tmp_path), ConfigSource.DYNAMIC_BROKER)
+        assert not entry.read_only
+
+
+async def test_what_cordoned_may_say(tmp_path: Path) -> None:
+    async with opened(tmp_path, ONE, TWO, THREE, data__dir=str(tmp_path)) as cluster:
+        right = ConfigurableCluster("kafka-cluster")
+        for broker, value, said in (
+            ("1", "/elsewhere", "'/elsewhere' is neither"),
+            ("2", str(tmp_path), "only the broker itself knows"),
+            ("", "*", "not of all"),
+        ):
+            with pytest.raises(InvalidConfig, match=said):
+                await cluster.configs.alter(right, broker, [changed("cordoned.log.dirs", value)])
+    with pytest.raises(InvalidConfig, match="'/elsewhere' is neither"):
+        broker_config({"cordoned.log.dirs": "/elsewhere"})
+
+
+async def test_a_cordoned_node_of_one_takes_no_topics(tmp_path: Path) -> None:
+    async with opened(tmp_path, cordoned__log__dirs="*") as cluster:
+        with pytest.raises(InvalidReplicationFactor, match=r"cordoned: 1"):
+            await cluster.topics.create(ORDERS, NewTopic(name="orders", replication_factor=1))
+        right = ConfigurableCluster("kafka-cluster")
+        await cluster.configs.alter(right, "1", [changed("cordoned.log.dirs", "")])
+        await cluster.topics.create(ORDERS, NewTopic(name="orders", replication_factor=1))
 
 
 async def test_replicas_come_into_different_racks(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from goqueue.state.metadata_keys import (
     BrokerValue,
     Entry,
     TopicValue,
+    broker_config_entry,
     broker_entry,
     controller_entry,
     node_entry,
@@ -28,9 +29,14 @@ AT = 10
 
 
 def node(
-    node_id: NodeId, *, is_up: bool = True, epoch: int = AT, draining: bool = False
+    node_id: NodeId,
+    *,
+    is_up: bool = True,
+    epoch: int = AT,
+    draining: bool = False,
+    is_cordoned: bool = False,
 ) -> list[Entry]:
-    said = Registration(directory=ID, trail=(ID,), is_kept=True)
+    said = Registration(directory=ID, trail=(ID,), is_kept=True, is_cordoned=is_cordoned)
     value = BrokerValue(host="h", kafka_port=1, http_port=2, registration=said)
     record = NodeRecord(directory=ID, incarnation=ID, broker_epoch=epoch, is_draining=draining)
     return [node_entry(node_id, record), *([broker_entry(node_id, value)] if is_up else [])]
@@ -103,6 +109,14 @@ def test_nodes_that_come_and_go() -> None:
         NodeStatus.JOINING,
         NodeStatus.LEAVING,
     ]
+
+
+def test_cordoned_nodes() -> None:
+    seen = image([*node(ONE, is_cordoned=True), *node(TWO, is_cordoned=True), *node(THREE)])
+    opened = {"cordoned.log.dirs": ""}
+    seen, _ = seen.apply(AT + 1, [(*broker_config_entry(TWO, opened), AT + 1)])
+    state = cluster_state(seen, cluster_id="c", store_failure=None)
+    assert [each.is_cordoned for each in state.nodes] == [True, False, False]
 
 
 def test_a_node_that_another_finds_gone_is_suspect_while_it_is_registered() -> None:

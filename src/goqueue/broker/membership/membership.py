@@ -65,6 +65,7 @@ class Membership:
         cluster_id: str,
         session_timeout_ms: int,
         stall_max_ms: int,
+        is_cordoned: bool,
         image: Callable[[], MetadataImage],
     ) -> None:
         self._store = store
@@ -73,6 +74,7 @@ class Membership:
         self._cluster_id = cluster_id
         self._session_timeout_ms = session_timeout_ms
         self._stall_max_ms = stall_max_ms
+        self._is_cordoned = is_cordoned
         self._image = image
         self._value: keys.BrokerValue | None = None
         self._kept: KeptLease | None = None
@@ -174,7 +176,7 @@ class Membership:
                 return
             await self._take_over(before)
         await self._hold_lease()
-        said = registration(self._identity.identity)
+        said = registration(self._identity.identity, is_cordoned=self._is_cordoned)
         value = msgspec.structs.replace(self._value, registration=said)
         entry = keys.broker_entry(self._node_id, value)
         cluster_id = keys.cluster_id_entry(self._cluster_id)

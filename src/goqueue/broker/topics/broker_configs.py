@@ -14,11 +14,13 @@ from goqueue.broker.topics.following import MetadataFollower
 from goqueue.broker.topics.kafka_names import kafka_entries
 from goqueue.metadata.store import Op, Put
 from goqueue.model.broker_config import BrokerConfig
+from goqueue.model.cluster_config import CORDONED_LOG_DIRS, check_cordoned
 from goqueue.model.configs import ConfigChange, ConfigEntry, ConfigSource
 from goqueue.model.digits import number_in
-from goqueue.model.errors import InvalidRequest
+from goqueue.model.errors import InvalidConfig, InvalidRequest
 from goqueue.model.names import NodeId
 from goqueue.model.rights import ConfigurableCluster, InspectableCluster
+from goqueue.model.settings import Value
 from goqueue.state import metadata_keys as keys
 
 
@@ -98,13 +100,22 @@ class BrokerConfigs:
         def configure(value: bytes | None) -> list[Op]:
             current = {} if value is None else keys.decode_value(key, value, dict[str, str])
             texts = dict(change(current))
-            DYNAMIC_BROKER_SETTINGS.parse(texts)
+            self._check_cordoned(node_id, DYNAMIC_BROKER_SETTINGS.parse(texts))
             return [Put(*keys.broker_config_entry(node_id, texts))]
 
         if validate_only:
             await self._changes.check(key, configure)
         else:
             await self._changes.change(key, configure)
+
+    def _check_cordoned(self, node_id: NodeId | None, values: Mapping[str, Value]) -> None:
+        items = values.get(CORDONED_LOG_DIRS)
+        if items is None:
+            return
+        if node_id is None:
+            raise InvalidConfig(f"{CORDONED_LOG_DIRS}: set it of one broker, not of all")
+        assert isinstance(items, tuple)
+        check_cordoned(items, self._config.data_dir if node_id == self._node_id else None)
 
     def _known(self, broker: str) -> NodeId | None:
         """None for all brokers."""

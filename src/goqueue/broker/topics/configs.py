@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from goqueue.model.broker_config import BROKER_SETTINGS, TOPIC_DEFAULT_PREFIX, BrokerConfig
+from goqueue.model.cluster_config import CORDONED_LOG_DIRS
 from goqueue.model.configs import ConfigChange, ConfigEntry, ConfigOp, ConfigSource, ConfigSynonym
 from goqueue.model.errors import InvalidConfig, InvalidRequest
 from goqueue.model.replication_config import THROTTLE_SETTINGS
@@ -18,8 +19,12 @@ from goqueue.model.topic_config import TOPIC_SETTINGS, TopicConfig, topic_config
 _TOPIC_DEFAULTS = SettingTable(
     replace(setting, name=TOPIC_DEFAULT_PREFIX + name) for name, setting in TOPIC_SETTINGS.items()
 )
-# What can be changed on a running broker: the defaults of topics, and how fast replicas are copied.
-DYNAMIC_BROKER_SETTINGS = SettingTable((*_TOPIC_DEFAULTS.values(), *THROTTLE_SETTINGS.values()))
+_CORDONED = BROKER_SETTINGS[CORDONED_LOG_DIRS]
+# What can be changed on a running broker: the defaults of topics, how fast replicas are copied, and
+# whether it gets new ones.
+DYNAMIC_BROKER_SETTINGS = SettingTable(
+    (*_TOPIC_DEFAULTS.values(), *THROTTLE_SETTINGS.values(), _CORDONED)
+)
 
 # Not to be set: it follows from the host and the port listened on. Clients of the Kafka port find
 # the registry and the other HTTP services by it.
@@ -71,7 +76,10 @@ def broker_entries(
         synonyms = [ConfigSynonym(name, default, ConfigSource.DEFAULT)]
         if value != default:
             synonyms.insert(0, ConfigSynonym(name, value, ConfigSource.STATIC_BROKER))
-        entries.append(entry(setting, synonyms, read_only=True))
+        if name == CORDONED_LOG_DIRS and name in overrides.node:
+            source = ConfigSource.DYNAMIC_BROKER
+            synonyms.insert(0, ConfigSynonym(name, overrides.node[name], source))
+        entries.append(entry(setting, synonyms, read_only=name != CORDONED_LOG_DIRS))
     for name, setting in _TOPIC_DEFAULTS.items():
         topic_name = name.removeprefix(TOPIC_DEFAULT_PREFIX)
         synonyms = _default_synonyms(topic_name, setting, overrides, config)

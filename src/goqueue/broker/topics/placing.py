@@ -1,7 +1,7 @@
 """Where the replicas of new partitions come: as the caller says, or spread over the brokers.
 
 A node of one is the only broker that it knows; in a cluster every node that was admitted once and
-did not leave counts, also while it is down.
+did not leave counts, also while it is down. Cordoned brokers get nothing.
 """
 
 from collections import Counter
@@ -21,6 +21,7 @@ from goqueue.model.replication import Member, PartitionState
 from goqueue.model.topics import NewTopic, TopicView
 from goqueue.state.controller.commit_settings import CommitSettings
 from goqueue.state.controller.placement import Candidate, Load, Replicas, load_of, place
+from goqueue.state.membership.cordons import cordoned, is_cordoned
 from goqueue.state.metadata_image import MetadataImage
 from goqueue.state.metadata_keys import NO_BROKER_EPOCH
 
@@ -41,7 +42,15 @@ class Placing:
         self._config = config
         me = NodeId(config.node_id)
         self._epochs = {me: NO_BROKER_EPOCH} if self.is_alone else image.admitted()
-        self._candidates = [Candidate(me)] if self.is_alone else _candidates(image)
+        if self.is_alone:
+            is_closed = is_cordoned(
+                image.broker_config(me), at_start=bool(config.cordoned_log_dirs)
+            )
+            self._cordoned = {me} if is_closed else set()
+            self._candidates = [] if is_closed else [Candidate(me)]
+        else:
+            self._cordoned = cordoned(image)
+            self._candidates = _candidates(image, self._cordoned)
 
     @property
     def is_alone(self) -> bool:
@@ -64,7 +73,7 @@ class Placing:
         if not 1 <= factor <= len(self._candidates):
             raise InvalidReplicationFactor(
                 f"replication factor {factor} is outside 1 to {len(self._candidates)}, the number "
-                "of brokers"
+                f"of brokers{self._besides_cordoned}"
             )
         return self._spread(count, factor, Load())
 
@@ -74,7 +83,7 @@ class Placing:
         if factor > len(self._candidates):
             raise TooFewBrokers(
                 f"default.replication.factor is {factor}, and {len(self._candidates)} brokers have "
-                "joined the cluster so far"
+                f"joined the cluster so far{self._besides_cordoned}"
             )
         return self._spread(count, factor, Load())
 
@@ -92,9 +101,14 @@ class Placing:
         if factor > len(self._candidates):
             raise InvalidReplicationFactor(
                 f"partitions of {topic.name!r} have {factor} replicas, and there are "
-                f"{len(self._candidates)} brokers"
+                f"{len(self._candidates)} brokers{self._besides_cordoned}"
             )
         return self._spread(count, factor, load_of(p.replicas for p in topic.partitions))
+
+    @property
+    def _besides_cordoned(self) -> str:
+        names = ", ".join(map(str, sorted(self._cordoned)))
+        return f" (cordoned: {names})" if names else ""
 
     def _spread(self, count: int, factor: int, topic: Load) -> list[Replicas]:
         if self.is_alone:
@@ -120,6 +134,8 @@ class Placing:
         if not replicas or len(set(replicas)) != len(replicas):
             raise InvalidReplicaAssignment(f"replicas {list(given)} are empty or named twice")
         for node in replicas:
+            if node in self._cordoned:
+                raise InvalidReplicaAssignment(f"broker {node} is cordoned: it gets no replicas")
             if node not in known:
                 raise InvalidReplicaAssignment(f"replica {node} is no known broker")
         if not any(node in self._epochs for node in replicas):
@@ -170,10 +186,10 @@ class Placing:
         )
 
 
-def _candidates(image: MetadataImage) -> list[Candidate]:
+def _candidates(image: MetadataImage, closed: set[NodeId]) -> list[Candidate]:
     admitted = image.admitted()
     return [
         Candidate(node, image.brokers[node].rack if node in admitted else None, node in admitted)
         for node, known in image.nodes.items()
-        if not known.record.is_draining
+        if not known.record.is_draining and node not in closed
     ]

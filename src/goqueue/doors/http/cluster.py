@@ -47,6 +47,9 @@ class ClusterNode(msgspec.Struct, frozen=True, rename="camel"):
     rack: str | None
     epoch: Annotated[int | None, Meta(description="Another one after each registration.")]
     is_controller: bool
+    is_cordoned: Annotated[
+        bool, Meta(description="It gets no new replicas, and keeps those that it has.")
+    ]
     leaders: int
     preferred_leaders: Annotated[
         int, Meta(description="Partitions whose first replica it is: it leads them in peace.")
@@ -212,6 +215,7 @@ def _node(node: NodeFacts) -> ClusterNode:
         rack=None if broker is None else broker.rack,
         epoch=None if broker is None else broker.epoch,
         is_controller=node.is_controller,
+        is_cordoned=node.is_cordoned,
         leaders=node.leaders,
         preferred_leaders=node.preferred_leaders,
         replicas=node.replicas,

@@ -127,6 +127,7 @@ def _admissions(
                 directory=broker.registration.directory,
                 incarnation=broker.registration.incarnation,
                 broker_epoch=broker.broker_epoch,
+                is_cordoned=broker.registration.is_cordoned,
             )
             yield Admit(node, record, view.nodes[node][1] if node in view.nodes else 0)
 

@@ -88,11 +88,12 @@ def harmed(identity: NodeIdentity) -> NodeIdentity:
     return msgspec.structs.replace(identity, is_harmed=True)
 
 
-def registration(identity: NodeIdentity) -> Registration:
+def registration(identity: NodeIdentity, *, is_cordoned: bool = False) -> Registration:
     return Registration(
         directory=identity.directory,
         trail=identity.trail,
         is_kept=identity.is_kept and not identity.is_harmed,
+        is_cordoned=is_cordoned,
     )
 
 

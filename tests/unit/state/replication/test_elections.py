@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from goqueue.model.membership import NodeRecord
+from goqueue.model.membership import NodeRecord, Registration
 from goqueue.model.names import NO_LEADER, NodeId, topic_partition
 from goqueue.model.replication import Member, PartitionState
 from goqueue.state.controller.elections import LogEnd, elect
@@ -191,6 +191,13 @@ def view(partition: PartitionState, **brokers: tuple[int, bool]) -> ClusterView:
             identity = begun(identity, UUID(int=70 + node), "boot" if is_kept else "another")
         registered[node] = Registered(registration(identity), epoch)
     return ClusterView({ORDERS: Stored(partition, 80)}, registered, nodes)
+
+
+def test_that_a_broker_is_cordoned_is_remembered_with_it() -> None:
+    said = Registration(directory=FOLDER, trail=(FOLDER,), is_kept=True, is_cordoned=True)
+    (admit,) = plan(ClusterView({}, {A: Registered(said, 90)}, {}))
+    assert isinstance(admit, Admit)
+    assert admit.record.is_cordoned
 
 
 def test_a_broker_is_admitted_after_the_partitions_know_what_it_has() -> None:
