@@ -40,18 +40,22 @@ from goqueue.broker.runtime.producer_ids import ProducerIdSource
 from goqueue.broker.schemas.checking import ContentChecker
 from goqueue.broker.schemas.schemas import Schemas
 from goqueue.broker.schemas.validation import Validation
+from goqueue.broker.stored_revision import (
+    check_metadata,
+    refuse_folder_of_a_cluster,
+    revision_of,
+)
 from goqueue.broker.topics.broker_configs import BrokerConfigs
 from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.broker.topics.topics import TopicAdmin
 from goqueue.broker.tracing.tracing import Tracing
 from goqueue.broker.transactions.transactions import Transactions
-from goqueue.metadata.keyspace import FIRST_REVISION
 from goqueue.metadata.local import LocalStore
 from goqueue.metadata.store import MetadataStore, Put
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.companions import DELAYED, QUEUE_STATE
-from goqueue.model.errors import DataDirectoryError, MetadataUnavailable
+from goqueue.model.errors import MetadataUnavailable
 from goqueue.model.measuring.histograms import HistogramFigures
 from goqueue.model.measuring.traffic import DoorTraffic
 from goqueue.model.names import NodeId
@@ -259,9 +263,9 @@ class Node:
 
                 store, identity = await open_cluster(config, directory, disk)
             else:
-                _refuse_folder_of_a_cluster(directory)
+                refuse_folder_of_a_cluster(directory)
                 store = await LocalStore.open(directory.metadata_path)
-            await _check_metadata(store, directory)
+            await check_metadata(store, directory)
             node = cls(
                 config,
                 directory=directory,
@@ -368,7 +372,7 @@ class Node:
         await self._follower.stop()
         ended = await self.hosted.close()
         await self.tracing.close()
-        revision = await _revision(self._store)
+        revision = await revision_of(self._store)
         in_order = revision is not None and len(ended) == len(self.hosted)
         if self.cluster is not None:
             await self.cluster.leave(in_order=in_order)
@@ -463,38 +467,6 @@ class Node:
     def partition(self, topic: str, index: int) -> Partition:
         """As the rooms of the broker find what they work on."""
         return self.led.find(topic, index)
-
-
-async def _revision(store: MetadataStore) -> int | None:
-    """Where the store is; None if it cannot tell."""
-    try:
-        return (await store.get(keys.ROOT_PREFIX)).revision
-    except MetadataUnavailable:
-        return None
-
-
-async def _check_metadata(store: MetadataStore, directory: DataDirectory) -> None:
-    """Refuse metadata that lost its end: folders of topics that it forgot would be removed."""
-    expected = None if directory.last_stop is None else directory.last_stop.metadata_revision
-    if expected is None:
-        return
-    revision = (await store.get(keys.ROOT_PREFIX)).revision
-    # Metadata that is gone altogether is noticed where its logs are looked at.
-    if FIRST_REVISION < revision < expected:
-        where = "etcd" if directory.is_of_a_cluster else str(directory.metadata_path)
-        raise DataDirectoryError(
-            f"{where} ends at revision {revision}, but was at {expected} when "
-            "the broker stopped; restore it from a backup of the same time as the logs"
-        )
-
-
-def _refuse_folder_of_a_cluster(directory: DataDirectory) -> None:
-    """Without the cluster's metadata, its logs would count as strays."""
-    if directory.is_of_a_cluster:
-        raise DataDirectoryError(
-            f"{directory.path} belongs to a node of cluster {directory.cluster_id}; start it with "
-            "--cluster and the address of its etcd, or give another --data-dir"
-        )
 
 
 def _grown(changes: ImageChanges) -> set[str]:

@@ -43,19 +43,19 @@ class BrokerCalls:
         return len(self._running)
 
     def take(self, caller: Caller, header: RequestHeader, frame: memoryview) -> None:
-        """What is in the frame, whose bytes are already counted."""
+        """What is in the frame, whose bytes are already counted; not those of a malformed one."""
         number = header.correlation_id
         if header.version == FORGET:
             self._memory.give_back(len(frame))
             self._forget(number)
             return
-        if header.version != CALL or number in self._running or len(self) >= CALLS_MAX:
-            self._memory.give_back(len(frame))
+        if header.version != CALL or number in self._running:
             raise Malformed(f"call {number} of a broker in version {header.version}")
+        if len(self) >= CALLS_MAX:
+            raise Malformed(f"more than {CALLS_MAX} calls of a broker at once")
         try:
             call = self._service.read(caller, bytes(frame[header.end :]))
         except GoQueueError as error:
-            self._memory.give_back(len(frame))
             raise Malformed(error.message) from error
         if call.waits:
             self._waits.add(number)

@@ -24,8 +24,8 @@ from goqueue.doors.kafka.open_connections import OpenConnections
 from goqueue.doors.kafka.operation import (
     CloseConnection,
     DoorServices,
-    Operation,
     RequestContext,
+    recognised,
 )
 from goqueue.doors.kafka.request_memory import RequestMemory
 from goqueue.doors.kafka.turn import Turn
@@ -200,13 +200,14 @@ class Connection(asyncio.BufferedProtocol):
     def _accept(self, frame: memoryview) -> None:
         """Queue the request in `frame`, whose bytes are already counted."""
         try:
-            header, operation = self._recognise(frame)
+            header = read_request_header(frame)
+            if header.api_key == CALL_API_KEY:
+                self._take_call(header, frame)
+                return
+            operation = recognised(self._services.operations, header)
         except Malformed:
             self._memory.give_back(len(frame))
             raise
-        if operation is None:
-            self._take_call(header, frame)
-            return
         exchange = Exchange(header, operation, frame)
         self._unanswered.append(exchange)
         self._queued.append(exchange)
@@ -217,20 +218,6 @@ class Connection(asyncio.BufferedProtocol):
         if self._memory.is_full:
             self._hold(MEMORY)
             self._memory.wait(self)
-
-    def _recognise(self, frame: memoryview) -> tuple[RequestHeader, Operation | None]:
-        """None for a call of another broker."""
-        header = read_request_header(frame)
-        operation = self._services.operations.get(header.api_key)
-        if operation is None:
-            if header.api_key == CALL_API_KEY:
-                return header, None
-            raise Malformed(f"unknown API key {header.api_key}")
-        if operation.min_version <= header.version <= operation.max_version:
-            return header, operation
-        if operation.answers_newer_versions and header.version > operation.max_version:
-            return header, operation
-        raise Malformed(f"{operation.name} version {header.version} is not served")
 
     def _take_call(self, header: RequestHeader, frame: memoryview) -> None:
         if self._calls is None:
@@ -300,8 +287,10 @@ class Connection(asyncio.BufferedProtocol):
     async def _run(self, exchange: Exchange) -> None:
         header, operation = exchange.header, exchange.operation
         caller = self._caller
-        if header.client_id != caller.client_id:
-            caller = self._caller_of(header.client_id or "")
+        client_id = header.client_id or ""
+        if client_id != caller.client_id:
+            # Clients hardly ever change what they call themselves.
+            caller = self._caller = replace(caller, client_id=client_id)
         self._services.service.tracing.asked_by(caller)
         context = RequestContext(
             self._services, exchange.version, header.correlation_id, caller, self
@@ -358,12 +347,6 @@ class Connection(asyncio.BufferedProtocol):
     ) -> None:
         host = self.client_host
         self._services.lines.write(level, host, message, host, reason, with_trace=with_trace)
-
-    def _caller_of(self, client_id: str) -> Caller:
-        """Clients hardly ever change what they call themselves."""
-        if client_id != self._caller.client_id:
-            self._caller = replace(self._caller, client_id=client_id)
-        return self._caller
 
     def send_answers(self) -> None:
         unanswered = self._unanswered

@@ -13,6 +13,8 @@ from goqueue.doors.kafka.large_requests import LARGE_ELEMENTS, LargeRequests
 from goqueue.doors.kafka.request_memory import RequestMemory
 from goqueue.doors.kafka.rows import Rows
 from goqueue.doors.kafka.share_sessions import ShareSessions
+from goqueue.doors.kafka.wire.reading import Malformed
+from goqueue.doors.kafka.wire.request_header import RequestHeader
 from goqueue.doors.kafka.wire.writing import Message
 from goqueue.doors.lost_connections import LostConnections
 from goqueue.model.broker_config import BrokerConfig
@@ -139,3 +141,15 @@ class Operation:
     waits: bool = False
     # Changes nothing, so it ends with the client that asked.
     only_reads: bool = False
+
+
+def recognised(operations: Mapping[int, Operation], header: RequestHeader) -> Operation:
+    """The operation that a request is for, in a version that is answered."""
+    operation = operations.get(header.api_key)
+    if operation is None:
+        raise Malformed(f"unknown API key {header.api_key}")
+    if operation.min_version <= header.version <= operation.max_version:
+        return operation
+    if operation.answers_newer_versions and header.version > operation.max_version:
+        return operation
+    raise Malformed(f"{operation.name} version {header.version} is not served")
