@@ -219,8 +219,8 @@ async def test_bytes_that_are_no_call_do_no_harm(nodes: Nodes) -> None:
 async def test_messages_are_published_at_any_broker(nodes: Nodes) -> None:
     started = await nodes.start(1, 2, 3)
     await nodes.make_topic(3)
+    await nodes.until(lambda: all(n.view(i).leader > 0 for n in started for i in range(3)))
     for node in started:
-        await nodes.until(lambda node=node: all(node.view(i).leader > 0 for i in range(3)))
         records = [NewRecord(value=b"%d" % node.id)] * 3
         outcomes: list[Outcome] = await node.service.publishing.publish(
             ANYONE, TOPIC, records, partitions=[0, 1, 2]
