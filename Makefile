@@ -89,10 +89,12 @@ soak: $(INSTALLED) ## Exactly-once under 100 kills, 5,000 partitions with few op
 soak-damage: $(INSTALLED) ## 1,000 damaged data directories, some ten minutes
 	$(BIN)/python -m tests.crash.damages --count 1000
 
-soak-spark: $(INSTALLED) ## Clusters, object stores, and exactly-once through Spark under 60 kills
+soak-spark: $(INSTALLED) etcd ## Clusters, object stores, and exactly-once through Spark under 60 kills
 	$(BIN)/pytest -m slow tests/spark
 	$(BIN)/python -m tests.spark.standalone_cluster
 	$(BIN)/python -m tests.crash.spark_rounds --rounds 20
+	$(BIN)/python -m tests.crash.spark_rounds --rounds 20 --cluster
+	$(BIN)/python -m tests.crash.spark_delta_rounds --rounds 20 --cluster
 
 fuzz: $(FUZZING) ## Fuzz for a minute each; TARGETS="sqs_requests …", SECONDS=600, KEEP=--keep
 	$(BIN)/python -m tests.fuzz $(TARGETS) --seconds $(SECONDS) $(KEEP)

@@ -3,7 +3,7 @@
 Numbered messages go into a topic, a streaming query archives them. At the end the table must hold
 every number once, and know its offsets.
 
-    python -m tests.crash.spark_delta_rounds --rounds 20
+    python -m tests.crash.spark_delta_rounds --rounds 20 [--cluster]
 """
 
 import random
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goqueue.spark.archive.table import archive_target, next_offsets, open_archive
-from goqueue.testing import ServerProcess
+from tests.crash.spark_brokers import SparkBrokers
 from tests.crash.spark_job import SparkJob
 from tests.crash.spark_rounds import (
     PARTITIONS,
@@ -34,11 +34,11 @@ class TableFacts:
 
 
 def archive_under_fire(
-    folder: Path, victims: Iterable[str], seed: str
+    folder: Path, victims: Iterable[str], seed: str, *, of_a_cluster: bool
 ) -> tuple[Rounds, SparkJob, TableFacts]:
     rounds = Rounds(random.Random(seed))
     table = folder / "table"
-    with ServerProcess(folder / "data", "--set", "log.level=warning") as server:
+    with SparkBrokers(folder, of_a_cluster=of_a_cluster) as server:
         make_topics(server.bootstrap_servers, SOURCE)
         job = SparkJob(
             "tests.crash.spark_delta_job",
@@ -86,7 +86,7 @@ def main() -> None:
         f"The table has {facts.versions} versions, {facts.compactions} of them compactions, and "
         f"{facts.files} files at the end.",
     ]
-    print(write_report("spark-delta-faults", what, rounds, job, played))
+    print(write_report(played.results("spark-delta-faults"), what, rounds, job, played))
 
 
 if __name__ == "__main__":

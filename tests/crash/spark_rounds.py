@@ -3,7 +3,9 @@
 Numbered messages go into one topic, a streaming query copies them to another. At the end the copy,
 read committed, must hold every number once.
 
-    python -m tests.crash.spark_rounds --rounds 20
+    python -m tests.crash.spark_rounds --rounds 20 [--cluster]
+
+With `--cluster`, brokers of a cluster of three are killed, and nothing else.
 """
 
 import argparse
@@ -26,7 +28,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from goqueue.testing import ServerProcess
+from tests.crash.spark_brokers import SparkBrokers
 from tests.crash.spark_job import WAIT_SECONDS, SparkJob
 from tests.spark.committed_reading import values_of
 
@@ -55,9 +57,7 @@ class Rounds:
         self.sent[message.value() or b""] += 1
 
 
-def run_rounds(
-    server: ServerProcess, job: SparkJob, rounds: Rounds, victims: Iterable[str]
-) -> None:
+def run_rounds(server: SparkBrokers, job: SparkJob, rounds: Rounds, victims: Iterable[str]) -> None:
     """Fill the source and kill, again and again. The job reads `SOURCE` and prints its steps."""
     filler = Producer(
         {"bootstrap.servers": server.bootstrap_servers, "enable.idempotence": True, "log_level": 0}
@@ -75,8 +75,7 @@ def run_rounds(
         if victim == "driver":
             job.kill()
         elif victim == "broker":
-            server.sigkill()
-            server.restart()
+            server.kill_one(rounds.chance)
         elif not job.kill_worker(rounds.chance):
             job.ensure()
             continue
@@ -90,9 +89,11 @@ def make_topics(bootstrap: str, *names: str) -> None:
         created.result(WAIT_SECONDS)
 
 
-def copy_to_topic(folder: Path, victims: Iterable[str], seed: str) -> tuple[Rounds, SparkJob]:
+def copy_to_topic(
+    folder: Path, victims: Iterable[str], seed: str, *, of_a_cluster: bool
+) -> tuple[Rounds, SparkJob]:
     rounds = Rounds(random.Random(seed))
-    with ServerProcess(folder / "data", "--set", "log.level=warning") as server:
+    with SparkBrokers(folder, of_a_cluster=of_a_cluster) as server:
         bootstrap = server.bootstrap_servers
         make_topics(bootstrap, SOURCE, SINK)
         checkpoint = str(folder / "checkpoint")
@@ -126,7 +127,7 @@ def write_report(
 ) -> str:
     """`what` is the title, how it was done, and what was found."""
     when = datetime.datetime.now(datetime.UTC)
-    kills = ", ".join(f"{victim} {rounds.kills[victim]}" for victim in VICTIMS)
+    kills = ", ".join(f"{victim} {rounds.kills[victim]}" for victim in rounds.kills)
     title, how, *found = what
     lines = [
         f"# {title}",
@@ -147,26 +148,30 @@ def write_report(
 class Played:
     seed: str
     seconds: float
+    of_a_cluster: bool
+
+    def results(self, name: str) -> str:
+        return f"{name}-cluster" if self.of_a_cluster else name
 
 
-def play(
-    description: str | None, run: Callable[[Path, Iterable[str], str], _Outcome]
-) -> tuple[_Outcome, Played]:
+def play(description: str | None, run: Callable[..., _Outcome]) -> tuple[_Outcome, Played]:
     """Read the command line, and run the rounds in a folder of their own."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--rounds", type=int, default=20, help="kills of each kind")
     parser.add_argument("--minutes", type=float, default=120, help="after which no more is killed")
     parser.add_argument("--seed", default=str(random.randrange(10**6)))
+    parser.add_argument("--cluster", action="store_true", help="kill only brokers, one of three")
     given = parser.parse_args()
+    kinds = ("broker",) if given.cluster else VICTIMS
     # In turn, so that a run that is cut short has killed about as many of each.
-    victims = itertools.chain.from_iterable(itertools.repeat(VICTIMS, given.rounds))
+    victims = itertools.chain.from_iterable(itertools.repeat(kinds, given.rounds))
     started = time.monotonic()
     in_time = itertools.takewhile(
         lambda _: time.monotonic() < started + 60 * given.minutes, victims
     )
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        outcome = run(Path(folder), in_time, given.seed)
-    return outcome, Played(given.seed, time.monotonic() - started)
+        outcome = run(Path(folder), in_time, given.seed, of_a_cluster=given.cluster)
+    return outcome, Played(given.seed, time.monotonic() - started, given.cluster)
 
 
 def main() -> None:
@@ -177,7 +182,7 @@ def main() -> None:
         "`python -m tests.crash.spark_rounds`",
         f"Messages: {len(rounds.sent)}; every one is in the copy exactly once.",
     ]
-    print(write_report("spark-faults", what, rounds, job, played))
+    print(write_report(played.results("spark-faults"), what, rounds, job, played))
 
 
 if __name__ == "__main__":
