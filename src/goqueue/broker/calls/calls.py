@@ -7,8 +7,9 @@ the call may have been carried out, so it is not repeated here.
 """
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, cast
 
 import msgspec
@@ -22,6 +23,7 @@ from goqueue.model.errors import (
     GoQueueError,
     InvalidRequest,
     NotLeader,
+    StateLoading,
     UnknownPartition,
     UnknownTopic,
 )
@@ -63,6 +65,15 @@ class Untouched(Exception):
     def __init__(self, reason: GoQueueError) -> None:
         super().__init__(reason.message)
         self.reason = reason
+
+
+@contextlib.contextmanager
+def before_anything_is_done() -> Iterator[None]:
+    """For a room that looks for what it needs: if it is not here now, the call is repeated."""
+    try:
+        yield
+    except (NotLeader, StateLoading) as error:
+        raise Untouched(error) from None
 
 
 class Gathered(NamedTuple, Generic[R]):
@@ -174,9 +185,9 @@ class Calls:
         timeout_s: float = CALL_TIMEOUT_S,
     ) -> R:
         """Have a broker do what has no leader."""
-        if node_id == self._node_id:
-            return cast(R, await self._served[method.name].run(request))
         try:
+            if node_id == self._node_id:
+                return cast(R, await self._served[method.name].run(request))
             return await self._call(node_id, method, _NOWHERE, -1, request, timeout_s)
         except Untouched as refusal:
             raise refusal.reason from None
@@ -304,6 +315,8 @@ class Calls:
             return _failed(InvalidRequest(f"{call.method}: {error}"))
         try:
             answer = await served.run(request)
+        except Untouched as refusal:
+            return _failed(refusal.reason, is_untouched=True)
         except GoQueueError as error:
             return _failed(error)
         except Exception:

@@ -15,6 +15,7 @@ from goqueue.model.errors import (
     InvalidRecord,
     NotLeader,
     RequestTimedOut,
+    StateLoading,
     UnknownTopic,
 )
 from goqueue.model.names import NodeId, topic_partition
@@ -151,6 +152,27 @@ async def test_a_leader_of_another_epoch_does_nothing(nodes: Nodes) -> None:
     with pytest.raises(calling.Untouched):
         await one.node.node.calls._call(NodeId(2), ECHO, PLACE, epoch, Question("x"), 5.0)
     assert one.asked == two.asked == []
+
+
+@with_nodes
+async def test_what_is_still_being_loaded_is_asked_for_again(nodes: Nodes) -> None:
+    one, two, _ = await rooms_of(nodes)
+    tries = 0
+
+    async def loading(question: Question) -> str:
+        nonlocal tries
+        with calling.before_anything_is_done():
+            tries += 1
+            if tries % 3:
+                raise StateLoading("not yet")
+        return question.text
+
+    one.node.node.calls.serve(ECHO, loading)
+    for room in (one, two):
+        assert await room.node.node.calls.ask(ECHO, PLACE, Question("x")) == "x"
+    assert tries == 6
+    with pytest.raises(StateLoading):
+        await two.node.node.calls.ask(ECHO, PLACE, Question("x"), patience_s=0)
 
 
 @with_nodes
