@@ -35,6 +35,7 @@ from goqueue.broker.queues.queues import Queues
 from goqueue.broker.queues.share.groups import ShareGroups
 from goqueue.broker.queues.sqs_catalogue import SqsCatalogue
 from goqueue.broker.queues.sqs_entries import SqsEntries
+from goqueue.broker.reading.log_anywhere import LogAnywhere
 from goqueue.broker.replication.serving import ReplicaServing
 from goqueue.broker.runtime.producer_ids import ProducerIdSource
 from goqueue.broker.schemas.checking import ContentChecker
@@ -204,6 +205,7 @@ class Node:
             transactions=self.transactions,
             intake=self.appending,
         )
+        self.log_anywhere = LogAnywhere(self.log, self.led, self.calls)
         if self.replication is not None:
             self.log.racks = self.replication.racks
         self.publishing = Publishing(

@@ -5,9 +5,11 @@ of the cluster believes it.
 """
 
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
+
+from goqueue.model.names import NodeId
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -21,12 +23,21 @@ FORGET: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Method(Generic[Q, R]):
-    """`waits`: it changes nothing, and may be forgotten at any time."""
+    """`waits`: it may be forgotten at any time before it answers. `reads`: it changes nothing, and
+    may be asked again when its answer is lost."""
 
     name: str
     request: type[Q]
     answer: type[R]
     waits: bool = False
+    reads: bool = False
+
+
+class Unanswered(NamedTuple):
+    """A broker that is missing in a list, and why."""
+
+    broker: NodeId
+    reason: str
 
 
 class Call(msgspec.Struct, array_like=True, frozen=True):

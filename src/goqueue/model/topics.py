@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from goqueue.model.calls import Unanswered
 from goqueue.model.companions import DELAYED, QUEUE_STATE, kind_and_owner
 from goqueue.model.configs import ConfigEntry
 from goqueue.model.membership import Registration
@@ -120,7 +121,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class StoredPartition:
-    """A partition's log on this broker. Numbers are None where it has none, or cannot read it."""
+    """A partition's log at its leader. Numbers are None where it has none, or cannot read it."""
 
     index: PartitionIndex
     log_start_offset: int | None
@@ -140,6 +141,13 @@ class TopicDescription:
     @property
     def size_bytes(self) -> int:
         return sum(partition.size_bytes or 0 for partition in self.partitions)
+
+
+class TopicSizes(NamedTuple):
+    """Topics with their bytes, and brokers whose bytes are missing."""
+
+    topics: list[tuple[TopicView, int]]
+    unanswered: list[Unanswered]
 
 
 class ClusterView(NamedTuple):

@@ -1,5 +1,8 @@
 """Topics read and written by offset: produce, fetch, look up offsets, delete records.
 
+Batches are produced and fetched at the leader of their partition, which Kafka's clients find
+themselves; pages of records and counts are asked of it from any broker.
+
 Produce and fetch are not coroutines of their own: what they return is the broker's, so that the
 doorway costs next to nothing where it is used most.
 """
@@ -34,6 +37,7 @@ ReadyParts: TypeAlias = ReadyList
 class LogService:
     def __init__(self, node: Node, access: Access) -> None:
         self._log = node.log
+        self._anywhere = node.log_anywhere
         self._access = access
 
     def produce(
@@ -121,14 +125,14 @@ class LogService:
     ) -> RecordPage:
         """Single records, without what was not committed."""
         right = self._access.readable_topic(caller, topic)
-        return await self._log.read_page(right, index, wanted, consumer=caller.door.value)
+        return await self._anywhere.read_page(right, index, wanted, consumer=caller.door.value)
 
     async def count_records(
         self, caller: Caller, topic: str, index: int, wanted: CountRequest
     ) -> RecordCount:
         """How many records lie between two offsets, without reading them."""
         right = self._access.readable_topic(caller, topic)
-        return await self._log.count_records(right, index, wanted, asker=caller.address)
+        return await self._anywhere.count_records(right, index, wanted, asker=caller.address)
 
     async def list_offset(
         self,

@@ -1,21 +1,21 @@
 """Topics and their settings: made, listed, described, changed, deleted."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from uuid import UUID
 
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
 from goqueue.model.configs import ConfigChange, ConfigEntry
 from goqueue.model.rights import CreatableTopic, DescribableTopic, Resource, Verb
-from goqueue.model.topics import NewTopic, TopicDescription, TopicView
-from goqueue.pace import Pace
+from goqueue.model.topics import NewTopic, TopicDescription, TopicSizes, TopicView
 from goqueue.service.access import Access
 
 
 class TopicService:
     def __init__(self, node: Node, access: Access) -> None:
         self._topics = node.topics
-        self._log = node.log
+        self._log = node.log_anywhere
         self._node = node
         self._access = access
 
@@ -46,48 +46,52 @@ class TopicService:
             return known
         return await self._topics.ensure(self._access.creatable_topic(caller, name))
 
-    def describe(self, caller: Caller, name: str) -> TopicDescription:
+    async def describe(self, caller: Caller, name: str) -> TopicDescription:
         """The topic with the ends and sizes of its partitions, and with its settings."""
         right = self._access.describable_topic(caller, name)
-        return self._described(caller, right, self._topics.describe(right))
+        return await self._described(caller, right, self._topics.describe(right))
 
-    async def describe_all(self, caller: Caller) -> AsyncIterator[TopicDescription]:
-        """All topics that the caller may know of, by name, without their settings."""
-        pace = Pace()  # there may be thousands
-        for topic in sorted(self.views(caller), key=lambda topic: topic.name):
-            if pace.is_over:
-                await pace.rest()
-            if topic.id in self._node.image.topics_by_id:
-                right = self._access.describable_topic(caller, topic.name)
-                stored = self._log.stored(right, topic)
-                yield TopicDescription(topic=topic, partitions=stored, config=None)
+    async def sizes(self, caller: Caller) -> TopicSizes:
+        """All topics that the caller may know of, by name, with their bytes."""
+        told = await self._log.sizes()
+        by_topic: Counter[str] = Counter()
+        for sizes in told.answers.values():
+            by_topic.update(sizes)
+        topics = sorted(self.views(caller), key=lambda topic: topic.name)
+        return TopicSizes([(topic, by_topic[topic.name]) for topic in topics], told.unanswered)
 
-    def _described(
+    async def _described(
         self, caller: Caller, right: DescribableTopic | CreatableTopic, topic: TopicView
     ) -> TopicDescription:
-        config = None
-        if self._may_inspect(caller, topic.name):
-            inspectable = self._access.inspectable_topic(caller, topic.name)
-            config = self._topics.describe_config(inspectable)
-        stored = self._log.stored(right, topic)
+        config = self._settings(caller, topic.name)
+        stored = await self._log.stored(right, topic)
         return TopicDescription(topic=topic, partitions=stored, config=config)
+
+    def _settings(self, caller: Caller, name: str) -> Sequence[ConfigEntry] | None:
+        if not self._may_inspect(caller, name):
+            return None
+        return self._topics.describe_config(self._access.inspectable_topic(caller, name))
 
     def _may_inspect(self, caller: Caller, name: str) -> bool:
         return self._access.allows(caller, Resource.TOPIC, name, Verb.DESCRIBE_CONFIGS)
 
     # --- changing -------------------------------------------------------------------------
 
-    async def create(
+    async def create(self, caller: Caller, new: NewTopic) -> TopicDescription:
+        right = self._access.creatable_topic(caller, new.name)
+        return await self._described(caller, right, await self._topics.create(right, new))
+
+    async def make(
         self, caller: Caller, new: NewTopic, *, validate_only: bool = False
-    ) -> TopicDescription:
-        """With `validate_only` the description is of what would be made, without its settings."""
+    ) -> tuple[TopicView, Sequence[ConfigEntry] | None]:
+        """As `create`, told without asking leaders for it: the topic, and its settings for those
+        who may see them. With `validate_only` it is what would be made, without its settings."""
         right = self._access.creatable_topic(caller, new.name)
         may_inspect = self._may_inspect(caller, new.name)
         topic = await self._topics.create(right, new, validate_only=validate_only)
         if validate_only:
-            config: Sequence[ConfigEntry] | None = () if may_inspect else None
-            return TopicDescription(topic=topic, partitions=(), config=config)
-        return self._described(caller, right, topic)
+            return topic, () if may_inspect else None
+        return topic, self._settings(caller, topic.name)
 
     async def delete(self, caller: Caller, name: str) -> TopicView:
         """Returns what it was."""
@@ -126,4 +130,4 @@ class TopicService:
             await self._topics.create_partitions(grown, partitions)
         if changed is not None:
             await self._topics.alter_config(changed, changes)
-        return self._described(caller, view, self._topics.describe(view))
+        return await self._described(caller, view, self._topics.describe(view))

@@ -104,7 +104,7 @@ class EmbeddedBroker:
         """Make a topic (with a name of its own if none is given) and return its name."""
         name = name or f"topic-{uuid.uuid4().hex[:12]}"
         new = NewTopic(name=name, partitions=partitions, config=config or {})
-        self._started.call(self._started.server.service.topics.create(_OWNER, new))
+        self._started.call(self._started.server.service.topics.make(_OWNER, new))
         return name
 
     def delete_topic(self, name: str) -> None:

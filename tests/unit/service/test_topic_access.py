@@ -45,7 +45,7 @@ async def view(service: BrokerService) -> object:
 
 
 async def describe(service: BrokerService) -> object:
-    return service.topics.describe(ANYONE, "mine")
+    return await service.topics.describe(ANYONE, "mine")
 
 
 def describing(resource: ConfigResource) -> "Ask":
@@ -204,15 +204,15 @@ async def test_lists_leave_out_what_others_have(open_broker: OpenBroker) -> None
         await fill(node)
         topics = with_rights(node, topic("mine", Verb.DESCRIBE)).topics
         assert [each.name for each in topics.views(ANYONE)] == ["mine"]
-        assert [each.topic.name async for each in topics.describe_all(ANYONE)] == ["mine"]
+        assert [each.name for each, _ in (await topics.sizes(ANYONE)).topics] == ["mine"]
 
 
 async def test_settings_are_told_to_those_who_may_see_them(open_broker: OpenBroker) -> None:
     async with open_broker() as node:
         await fill(node)
         seeing = (topic("mine", Verb.DESCRIBE), topic("mine", Verb.DESCRIBE_CONFIGS))
-        told = with_rights(node, *seeing).topics.describe(ANYONE, "mine")
-        untold = with_rights(node, seeing[0]).topics.describe(ANYONE, "mine")
+        told = await with_rights(node, *seeing).topics.describe(ANYONE, "mine")
+        untold = await with_rights(node, seeing[0]).topics.describe(ANYONE, "mine")
         assert told.config
         assert untold.config is None
 

@@ -3,7 +3,7 @@
 Rooms say once what they can do for a partition (`serve`), and ask for it wherever it is led
 (`ask`). A call goes one hop: a broker that does not lead the partition under the epoch that it is
 asked with refuses, and has done nothing. Only then is another one asked. Whatever else goes wrong,
-the call may have been carried out, so it is not repeated here.
+the call may have been carried out, so it is not repeated here, unless it only reads.
 """
 
 import asyncio
@@ -17,12 +17,13 @@ import msgspec
 from goqueue.broker.calls.failures import error_of, failure_of
 from goqueue.broker.partitions.leading import LedPartitions
 from goqueue.broker.tracing.recorder import CALLER
-from goqueue.model.calls import Answer, Call, Failure, Method
+from goqueue.model.calls import Answer, Call, Failure, Method, Unanswered
 from goqueue.model.errors import (
     BrokerUnreachable,
     GoQueueError,
     InvalidRequest,
     NotLeader,
+    OffsetNotAvailable,
     StateLoading,
     UnknownPartition,
     UnknownTopic,
@@ -60,7 +61,10 @@ _NOWHERE: Final = topic_partition("", 0)
 
 
 class Untouched(Exception):
-    """Nothing was done, for this reason: another broker may be asked, or the same later."""
+    """Nothing was done, for this reason: another broker may be asked, or the same later.
+
+    What runs for a call may raise it, too, while it has changed nothing.
+    """
 
     def __init__(self, reason: GoQueueError) -> None:
         super().__init__(reason.message)
@@ -81,6 +85,11 @@ class Gathered(NamedTuple, Generic[R]):
 
     answers: dict[NodeId, R]
     failures: dict[NodeId, GoQueueError]
+
+    @property
+    def unanswered(self) -> list[Unanswered]:
+        """As clients are told of them."""
+        return [Unanswered(node, error.message) for node, error in sorted(self.failures.items())]
 
 
 class _Served(NamedTuple):
@@ -169,12 +178,18 @@ class Calls:
         self, method: Method[Q, R], place: TopicPartition, request: Q, timeout_s: float
     ) -> R:
         leader, epoch = self._state(place)
-        if leader == self._node_id:
-            self._check_led(place, epoch)
-            return cast(R, await self._served[method.name].run(request))
         if leader == NO_LEADER:
             raise Untouched(NotLeader(f"{place.topic}-{place.partition} has no leader just now"))
-        return await self._call(leader, method, place, epoch, request, timeout_s)
+        try:
+            if leader != self._node_id:
+                return await self._call(leader, method, place, epoch, request, timeout_s)
+            self._check_led(place, epoch)
+            return cast(R, await self._served[method.name].run(request))
+        except (NotLeader, BrokerUnreachable, StateLoading, OffsetNotAvailable) as error:
+            # The leader is gone, leads no longer, or leads only just.
+            if method.reads:
+                raise Untouched(error) from None
+            raise
 
     async def ask_broker(
         self,

@@ -4,7 +4,7 @@
 takes its partition from here, so that a copy whose leader is elsewhere never answers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.broker.partitions.partition import Partition
@@ -36,6 +36,10 @@ class LedPartitions:
             f"{topic}-{index} is not led by this broker"
             + (f"; ask broker {leader.node_id}, {leader.http_url}" if leader is not None else "")
         )
+
+    def all(self) -> Iterator[Partition]:
+        """Every partition that this node leads."""
+        return (hosted.led for hosted in self._hosted if hosted.led is not None)
 
     def find_copy(self, topic: str, index: int) -> ReadableCopy:
         """Also a copy of another's, for readers who are closer to it (KIP-392)."""

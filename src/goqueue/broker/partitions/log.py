@@ -1,6 +1,6 @@
 """Topics read and written by offset: what callers do with the partitions that this node leads."""
 
-from collections.abc import Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Coroutine, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
@@ -49,7 +49,8 @@ from goqueue.model.rights import (
     WritableTopic,
     WritableTransactionalId,
 )
-from goqueue.model.topics import StoredPartition, TopicView, is_internal
+from goqueue.model.topics import StoredPartition, is_internal
+from goqueue.pace import Pace
 
 # Why a batch may not be appended now, and may be soon.
 _PASSING: Final = (NotEnoughReplicas, Overloaded, PartitionOffline, RequestTimedOut, StateLoading)
@@ -341,10 +342,21 @@ class Log:
         return self._led.find(topic, index).ledger.producers.describe()
 
     def stored(
-        self, _right: DescribableTopic | CreatableTopic, topic: TopicView
+        self, topic: DescribableTopic | CreatableTopic, partitions: Iterable[PartitionIndex]
     ) -> list[StoredPartition]:
         """What this broker has of a topic."""
-        return [self._stored(topic.name, partition.index) for partition in topic.partitions]
+        return [self._stored(topic, index) for index in partitions]
+
+    async def sizes(self) -> dict[str, int]:
+        """Bytes of each topic, in partitions that this broker leads."""
+        sizes: dict[str, int] = {}
+        pace = Pace()  # there may be thousands
+        for partition in self._led.all():
+            if pace.is_over:
+                await pace.rest()
+            name = partition.name.topic
+            sizes[name] = sizes.get(name, 0) + partition.log.size_bytes
+        return sizes
 
     def _stored(self, topic: str, index: PartitionIndex) -> StoredPartition:
         try:

@@ -137,12 +137,13 @@ class DeadLetters:
         if known is not None:
             return known
         known = OrderedDict()
-        partition = self._host.partition(target, index)
-        end = partition.high_watermark
-        offset = max(partition.log_start_offset, end - REMEMBERED_COPIES)
+        topic = own_read(target, OwnWork.DEAD_LETTERS)
+        # A new leader may still have to commit what the one before wrote.
+        start, end = await self._host.log_anywhere.ends(topic, index, is_settled=True)
+        offset = max(start, end - REMEMBERED_COPIES)
         while offset < end:
-            page = await self._host.log.read_records(
-                own_read(target, OwnWork.DEAD_LETTERS),
+            page = await self._host.log_anywhere.read_records(
+                topic,
                 index,
                 offset,
                 limit=REMEMBERED_COPIES,

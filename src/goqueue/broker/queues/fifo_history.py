@@ -8,12 +8,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final, Protocol
 
 from goqueue.broker.own_grants import OwnWork, own_group, own_read
-from goqueue.broker.partitions.log import Log
-from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues.queues import Queues
+from goqueue.broker.reading.log_anywhere import LogAnywhere
 from goqueue.model.delays import LIST_MAX, DelayedPage
 from goqueue.model.digits import number_in
-from goqueue.model.log import MAX_TIMESTAMP, Isolation
+from goqueue.model.log import MAX_TIMESTAMP
 from goqueue.model.partitioner import partition_for_key
 from goqueue.model.queues.fifo import DEDUPLICATION_MS, number_at, time_of
 from goqueue.model.queues.sqs_headers import SystemFacts, system_facts
@@ -28,8 +27,6 @@ SEQUENCE_NUMBER_DIGITS: Final = 20
 # One read of the log.
 READ_BYTES: Final = 4 * 1024 * 1024
 READ_RECORDS: Final = 10_000
-# What was appended last must be committed first; a disk that takes longer has failed.
-COMMIT_TIMEOUT_MS: Final = 30_000
 # Any producer may write headers. Numbers of a time that is further ahead are none of ours, and
 # would make all later ones as large; clocks are put back by less.
 AHEAD_MAX_MS: Final = 86_400_000
@@ -39,10 +36,8 @@ class HistoryHost(Protocol):
     """The part of the broker that is read."""
 
     clock_ms: Callable[[], int]
-    log: Log
+    log_anywhere: LogAnywhere
     queues: Queues
-
-    def partition(self, topic: str, index: int) -> Partition: ...
 
 
 class DelayedMessages(Protocol):
@@ -75,9 +70,9 @@ class FifoHistory:
         """When the last message was sent: a clock that is ahead and put back later must not make
         the window forget it, nor its number."""
         newest_ms = 0
+        topic = own_read(queue.name, OwnWork.FIFO_WINDOW)
         for index in range(len(queue.topic.partitions)):
-            partition = self._host.partition(queue.name, index)
-            found = await partition.list_offset(MAX_TIMESTAMP, isolation=Isolation.READ_UNCOMMITTED)
+            found = await self._host.log_anywhere.list_offset(topic, index, MAX_TIMESTAMP)
             newest_ms = max(newest_ms, found.timestamp_ms)
         return newest_ms
 
@@ -105,15 +100,15 @@ class FifoHistory:
             yield delivered
         purged = await self._host.queues.registry.starts(_GROUP, topic)
         for index in partitions:
-            partition = self._host.partition(topic, index)
-            await partition.wait_committed(partition.log_end_offset, COMMIT_TIMEOUT_MS)
-            listed = await partition.list_offset(since_ms, isolation=Isolation.READ_UNCOMMITTED)
-            offset = listed.offset
+            log = self._host.log_anywhere
+            # What was appended last must be committed first.
+            await log.ends(topic, index, is_settled=True)
+            offset = (await log.list_offset(topic, index, since_ms)).offset
             if offset >= 0:
                 # What was purged is as if it had never been sent.
                 offset = max(offset, purged.get(index, 0))
             while offset >= 0:
-                page = await self._host.log.read_records(
+                page = await log.read_records(
                     topic, index, offset, limit=READ_RECORDS, max_bytes=READ_BYTES
                 )
                 for record in page.records:

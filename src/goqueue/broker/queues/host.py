@@ -5,8 +5,8 @@ from typing import Protocol
 from uuid import UUID
 
 from goqueue.broker.partitions.hosting import HostedPartitions
-from goqueue.broker.partitions.log import Log
 from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.reading.log_anywhere import LogAnywhere
 from goqueue.broker.runtime.topic import InternalTopics
 from goqueue.model.log import Published
 from goqueue.model.publishing import Outcome
@@ -38,7 +38,7 @@ class Topics(InternalTopics, Protocol):
 class QueueHost(Protocol):
     clock_ms: Callable[[], int]
     hosted: HostedPartitions
-    log: Log
+    log_anywhere: LogAnywhere
 
     @property
     def is_alone(self) -> bool: ...

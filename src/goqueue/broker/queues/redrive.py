@@ -48,10 +48,10 @@ async def list_dead_letters(
     found: list[StoredDeadLetter] = []
     left_bytes = LIST_BYTES
     for part in host.topic(letters).partitions:
-        partition = host.partition(letters, part.index)
-        offset = max(floors.get(part.index, 0), partition.log_start_offset)
-        while len(found) < limit and offset < partition.high_watermark and left_bytes > 0:
-            page = await host.log.read_records(
+        start, end = await host.log_anywhere.ends(letters, part.index)
+        offset = max(floors.get(part.index, 0), start)
+        while len(found) < limit and offset < end and left_bytes > 0:
+            page = await host.log_anywhere.read_records(
                 letters, part.index, offset, limit=limit - len(found), max_bytes=PAGE_BYTES
             )
             sent_back = marked.get(part.index, frozenset())
@@ -132,10 +132,9 @@ async def _deliveries(
     """`wanted` is asked before each batch: what is delivered and not handled stays leased."""
     await queues.registry.open(_GROUP, letters, settings=SETTINGS)
     # Dead letters that come while this runs are for the next time.
-    left = sum(
-        host.partition(letters, part.index).high_watermark
-        for part in host.topic(letters).partitions
-    )
+    left = 0
+    for part in host.topic(letters).partitions:
+        left += (await host.log_anywhere.ends(letters, part.index)).high_watermark
     while left > 0 and wanted() > 0:
         most = min(left, wanted(), BATCH_MESSAGES)
         request = Receive(max_messages=most, until_empty=True)

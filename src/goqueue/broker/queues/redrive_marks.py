@@ -40,11 +40,11 @@ class RedriveMarks:
         found: dict[int, set[int]] = defaultdict(set)
         if self._topic not in self._host.image.topics:
             return found
-        partition = self._host.partition(self._topic, 0)
-        offset = partition.log_start_offset
-        while offset < partition.high_watermark:
-            page = await self._host.log.read_records(
-                own_read(self._topic, OwnWork.REDRIVE),
+        topic = own_read(self._topic, OwnWork.REDRIVE)
+        offset, end = await self._host.log_anywhere.ends(topic, 0)
+        while offset < end:
+            page = await self._host.log_anywhere.read_records(
+                topic,
                 0,
                 offset,
                 limit=_PAGE_RECORDS,

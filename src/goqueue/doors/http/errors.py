@@ -78,6 +78,7 @@ STATUS_OF: Final[Mapping[type[model.GoQueueError], int]] = {
     model.RequestTimedOut: 503,
     model.PartitionOffline: 503,
     model.MetadataUnavailable: 503,
+    model.BrokerUnreachable: 503,
     model.ShuttingDown: 503,
     model.Overloaded: 503,
 }

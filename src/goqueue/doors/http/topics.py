@@ -11,6 +11,7 @@ from litestar.params import JSONBody, PathParameter
 from msgspec import Meta
 
 from goqueue.doors.http.openapi import errors
+from goqueue.doors.http.unanswered import UnansweredBrokers, show_unanswered
 from goqueue.doors.http.whole_numbers import PartitionCount, ReplicationFactor, whole
 from goqueue.model import topics
 from goqueue.model.caller import Caller
@@ -19,6 +20,7 @@ from goqueue.model.names import TOPIC_NAME_MAX_LENGTH
 from goqueue.model.rights import Resource, Verb
 from goqueue.model.topic_config import TOPIC_SETTINGS
 from goqueue.model.topics import NewTopic, PartitionView, StoredPartition, TopicView
+from goqueue.pace import in_slices
 from goqueue.service.broker_service import BrokerService
 from goqueue.service.needs import Need, Refused
 
@@ -99,12 +101,15 @@ class TopicSummary(msgspec.Struct, frozen=True, rename="camel"):
     size_bytes: int
 
 
-class TopicList(msgspec.Struct, frozen=True):
+class TopicList(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Sizes are without the partitions of brokers that are `unanswered`."""
+
     topics: list[TopicSummary]
+    unanswered: UnansweredBrokers = []
 
 
 class PartitionDescription(msgspec.Struct, frozen=True, rename="camel"):
-    """Offsets and size are null where this broker has no log of the partition."""
+    """Offsets and size are those of the leader; null where nobody can tell them."""
 
     partition: int
     leader: Annotated[int, Meta(description="Node id; -1 while there is none.")]
@@ -131,7 +136,7 @@ class TopicDescription(msgspec.Struct, frozen=True, rename="camel"):
     internal: bool
     partition_count: int
     replication_factor: int
-    size_bytes: Annotated[int, Meta(description="Of all partitions on this broker.")]
+    size_bytes: Annotated[int, Meta(description="Of all partitions, each counted once.")]
     partitions: list[PartitionDescription]
     config: Annotated[dict[str, str], Meta(description="The topic's own settings.")]
     effective_config: Annotated[
@@ -180,7 +185,11 @@ async def list_topics(
     service: NamedDependency[BrokerService], caller: NamedDependency[Caller]
 ) -> TopicList:
     """List all topics."""
-    return TopicList([_summary(topic) async for topic in service.topics.describe_all(caller)])
+    found = await service.topics.sizes(caller)
+    return TopicList(
+        [_summary(topic, size_bytes) async for topic, size_bytes in in_slices(found.topics)],
+        show_unanswered(found.unanswered),
+    )
 
 
 @get(
@@ -193,7 +202,7 @@ async def describe_topic(
     service: NamedDependency[BrokerService], caller: NamedDependency[Caller], name: TopicInPath
 ) -> TopicDescription:
     """Describe a topic: partitions with offsets and sizes, and settings."""
-    return _shown(service.topics.describe(caller, name))
+    return _shown(await service.topics.describe(caller, name))
 
 
 @patch(
@@ -258,15 +267,14 @@ def _text(value: SettingValue) -> str:
     return str(value)
 
 
-def _summary(described: topics.TopicDescription) -> TopicSummary:
-    topic = described.topic
+def _summary(topic: TopicView, size_bytes: int) -> TopicSummary:
     return TopicSummary(
         name=topic.name,
         id=str(topic.id),
         internal=topic.is_internal,
         partition_count=len(topic.partitions),
         replication_factor=_replication_factor(topic),
-        size_bytes=described.size_bytes,
+        size_bytes=size_bytes,
     )
 
 

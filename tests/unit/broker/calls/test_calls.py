@@ -35,6 +35,7 @@ class Question(msgspec.Struct, frozen=True):
 ECHO: Final = Method("test.echo", Question, str)
 WAIT: Final = Method("test.wait", Question, str, waits=True)
 WRITE: Final = Method("test.write", Question, str)
+READ: Final = Method("test.read", Question, str, reads=True)
 
 
 class Room:
@@ -48,6 +49,7 @@ class Room:
         node.node.calls.serve(ECHO, self.echo)
         node.node.calls.serve(WAIT, self.wait)
         node.node.calls.serve(WRITE, self.wait)
+        node.node.calls.serve(READ, self.wait)
 
     async def echo(self, question: Question) -> str:
         self.asked.append(question.text)
@@ -139,6 +141,18 @@ async def test_what_may_have_been_done_is_not_repeated(nodes: Nodes) -> None:
     with pytest.raises(BrokerUnreachable):
         await asking
     assert two.asked == three.asked == []
+
+
+@with_nodes
+async def test_what_only_reads_is_asked_of_the_next_leader(nodes: Nodes) -> None:
+    one, two, three = await rooms_of(nodes)
+    asking = asyncio.create_task(two.node.node.calls.ask(READ, PLACE, Question("x")))
+    await nodes.until(lambda: one.asked == ["x"])
+    two.may_go.set()
+    three.may_go.set()
+    await nodes.die(1)
+    assert await asking in ("2:x", "3:x")
+    assert len(two.asked) + len(three.asked) == 1
 
 
 @with_nodes

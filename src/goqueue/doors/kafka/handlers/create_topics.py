@@ -55,12 +55,11 @@ async def _created(
     validate_only: bool,
 ) -> Message:
     try:
-        created = await context.service.topics.create(
+        topic, configs = await context.service.topics.make(
             context.caller, _new_topic(asked), validate_only=validate_only
         )
     except GoQueueError as error:
         return _refusal(asked.name, error)
-    topic, configs = created.topic, created.config
     made: Message = {
         "name": topic.name,
         "topic_id": None if validate_only else topic.id,
