@@ -18,7 +18,7 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from goqueue.testing import ServerProcess
+from goqueue.testing import ClusterAsServer, ServerProcess
 
 TOPIC = "work"
 GROUP = "workers"
@@ -36,7 +36,7 @@ CLIENT = {
 
 
 class ShareRounds:
-    def __init__(self, server: ServerProcess, seed: int) -> None:
+    def __init__(self, server: ServerProcess | ClusterAsServer, seed: int) -> None:
         self._server = server
         self._random = random.Random(seed)
         self._produced: set[int] = set()

@@ -1,4 +1,8 @@
-"""Real clients against a real server process. One server serves a whole module."""
+"""Real clients against a real server process. One server serves a whole module.
+
+`pytest tests/interop --goqueue-cluster` puts a cluster in its place: clients talk to a broker that
+leads nothing, and all results must be the same.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +10,30 @@ from uuid import uuid4
 
 import pytest
 
-from goqueue.testing import ServerProcess
+from goqueue.testing.cluster_as_server import ClusterAsServer
+from goqueue.testing.server_process import ServerProcess
+from tests.interop.one_node import reason_of
+from tests.interop.servers import NewServer, Server
+
+_FOLDER = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--goqueue-cluster"):
+        return
+    left_out = [
+        item
+        for item in items
+        if _FOLDER in item.path.parents and reason_of(item.nodeid) is not None
+    ]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(scope="session")
+def new_server(pytestconfig: pytest.Config) -> NewServer:
+    return ClusterAsServer if pytestconfig.getoption("--goqueue-cluster") else ServerProcess
 
 
 @pytest.fixture(scope="module")
@@ -15,13 +42,13 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(data_dir: Path) -> Iterator[ServerProcess]:
-    with ServerProcess(data_dir) as running:
+def server(new_server: NewServer, data_dir: Path) -> Iterator[Server]:
+    with new_server(data_dir) as running:
         yield running
 
 
 @pytest.fixture
-def bootstrap(server: ServerProcess) -> str:
+def bootstrap(server: Server) -> str:
     return server.bootstrap_servers
 
 

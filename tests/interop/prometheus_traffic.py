@@ -10,9 +10,9 @@ import pytest
 from botocore.exceptions import ClientError
 from confluent_kafka import Consumer, Message, Producer, ShareConsumer
 
-from goqueue.testing import ServerProcess
 from tests.interop import sqs_api
 from tests.interop.prometheus_process import wait_for
+from tests.interop.servers import Server
 from tests.interop.test_share_groups import configure
 
 WAIT_SECONDS = 60.0
@@ -26,7 +26,7 @@ TOPICS: Mapping[str, dict[str, Any]] = {
 class Traffic:
     """Clients that stay connected; `round` has each of them do its work once."""
 
-    def __init__(self, server: ServerProcess) -> None:
+    def __init__(self, server: Server) -> None:
         self._http = httpx.Client(base_url=server.http_url, timeout=WAIT_SECONDS)
         self._bootstrap = server.bootstrap_servers
         for name, config in TOPICS.items():

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from typer.testing import CliRunner
 
 from goqueue.cli.main import app
-from goqueue.testing import ServerProcess
+from tests.interop.servers import Server
 
 TIMEOUT_SECONDS = 60
 
@@ -172,7 +172,7 @@ def test_the_next_consumer_begins_where_the_reset_says(
     consumer.close()
 
 
-def test_transactions(cli: Cli, bootstrap: str, filled: str, server: ServerProcess) -> None:
+def test_transactions(cli: Cli, bootstrap: str, filled: str, server: Server) -> None:
     name = f"tx-{filled}"
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
     producer.init_transactions(TIMEOUT_SECONDS)

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from kafka import KafkaProducer
 
-from goqueue.testing import ServerProcess
+from tests.interop.servers import Server
 
 WAIT_SECONDS = 30.0
 Headers = list[tuple[str, str | bytes | None]]
@@ -113,7 +113,7 @@ def test_nonsense_is_refused(bootstrap: str, topic: str) -> None:
     assert failure.code() == KafkaError.INVALID_RECORD
 
 
-def goqueue(server: ServerProcess, *arguments: str, fails: bool = False) -> str:
+def goqueue(server: Server, *arguments: str, fails: bool = False) -> str:
     environment = {
         "GOQUEUE_BOOTSTRAP": server.bootstrap_servers,
         "PATH": "",
@@ -130,7 +130,7 @@ def goqueue(server: ServerProcess, *arguments: str, fails: bool = False) -> str:
     return done.stderr if fails else done.stdout
 
 
-def test_the_command_line_delays_lists_and_cancels(server: ServerProcess, topic: str) -> None:
+def test_the_command_line_delays_lists_and_cancels(server: Server, topic: str) -> None:
     create(server.bootstrap_servers, topic)
     told = goqueue(server, "produce", topic, "tomorrow", "--delay", "1d")
     later = ("--at", "2099-01-01T00:00:00Z", "-k", "k", "-H", "a=b", "-o", "json")

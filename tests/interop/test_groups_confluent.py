@@ -25,7 +25,7 @@ from confluent_kafka import (
 from confluent_kafka import admin as admin_module
 from confluent_kafka.admin import AdminClient
 
-from goqueue.testing import ServerProcess
+from tests.interop.servers import NewServer, Server
 
 # Its names are re-exports that the type checker does not see.
 admin_api: Any = admin_module
@@ -46,9 +46,9 @@ both_protocols = pytest.mark.parametrize("protocol", CLASSIC_AND_NEW, ids=["clas
 
 
 @pytest.fixture(scope="module")
-def server(data_dir: Path) -> Iterator[ServerProcess]:
+def server(new_server: NewServer, data_dir: Path) -> Iterator[Server]:
     quick = "group.consumer.heartbeat.interval.ms=100"
-    with ServerProcess(data_dir, "--set", quick) as running:
+    with new_server(data_dir, "--set", quick) as running:
         yield running
 
 

@@ -11,13 +11,13 @@ import httpx
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from goqueue.testing import ServerProcess
+from tests.interop.servers import Server
 
 DEADLINE_SECONDS = 30
 
 
 @pytest.fixture
-def http(server: ServerProcess) -> Iterator[httpx.Client]:
+def http(server: Server) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=server.http_url, timeout=DEADLINE_SECONDS) as opened:
         yield opened
 
@@ -88,7 +88,7 @@ class HttpMember:
 
 
 @contextmanager
-def kafka_consumer(server: ServerProcess, group: str, **options: Any) -> Iterator[Consumer]:
+def kafka_consumer(server: Server, group: str, **options: Any) -> Iterator[Consumer]:
     consumer = Consumer(
         {
             "bootstrap.servers": server.bootstrap_servers,
@@ -119,7 +119,7 @@ def values_of(messages: list[Any]) -> list[str]:
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
 @pytest.mark.parametrize("kafka_leads", [True, False])
 def test_a_group_of_both_splits_rebalances_and_shares_offsets(
-    server: ServerProcess,
+    server: Server,
     http: httpx.Client,
     group: str,
     orders: str,
@@ -201,7 +201,7 @@ def test_a_group_of_both_splits_rebalances_and_shares_offsets(
 
 
 def test_cooperative_members_of_both_share_a_group(
-    server: ServerProcess, http: httpx.Client, group: str, orders: str
+    server: Server, http: httpx.Client, group: str, orders: str
 ) -> None:
     """KIP-848: a partition moves only when its holder has confirmed."""
     options: dict[str, Any] = {"group.protocol": "consumer"}
@@ -229,7 +229,7 @@ def test_cooperative_members_of_both_share_a_group(
 
 @contextmanager
 def kafka_consumer_of_the_new_protocol(
-    server: ServerProcess, group: str, options: dict[str, Any]
+    server: Server, group: str, options: dict[str, Any]
 ) -> Iterator[Consumer]:
     consumer = Consumer(
         {
@@ -247,7 +247,7 @@ def kafka_consumer_of_the_new_protocol(
 
 
 def test_a_restart_brings_http_members_back_to_the_group_s_offsets(
-    server: ServerProcess, http: httpx.Client, group: str, orders: str
+    server: Server, http: httpx.Client, group: str, orders: str
 ) -> None:
     member = HttpMember(http, group, orders)
     member.join()
@@ -280,7 +280,7 @@ def identity(answered: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_an_http_transaction_is_atomic_for_kafka_consumers_over_restarts(
-    server: ServerProcess, http: httpx.Client, group: str, topic: str
+    server: Server, http: httpx.Client, group: str, topic: str
 ) -> None:
     http.post("/topics", json={"name": topic, "partitions": 2}).raise_for_status()
     places = [TopicPartition(topic, 0, 0), TopicPartition(topic, 1, 0)]
@@ -334,7 +334,7 @@ def test_an_http_transaction_is_atomic_for_kafka_consumers_over_restarts(
 
 
 def test_http_and_kafka_producers_fence_each_other(
-    server: ServerProcess, http: httpx.Client, topic: str
+    server: Server, http: httpx.Client, topic: str
 ) -> None:
     http.post("/topics", json={"name": topic, "partitions": 1}).raise_for_status()
     by_http = identity(ask(http, "/producers/init", {"transactionalId": f"tx-{topic}"}))

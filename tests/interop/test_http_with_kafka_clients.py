@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from goqueue.testing import ServerProcess
+from tests.interop.servers import Server
 
 CURL = ("curl", "--silent", "--show-error", "--max-time", "20")
 
@@ -19,7 +19,7 @@ def curl(*arguments: str) -> Any:
     return json.loads(run.stdout)
 
 
-def test_kafka_reads_what_curl_published(server: ServerProcess, topic: str) -> None:
+def test_kafka_reads_what_curl_published(server: Server, topic: str) -> None:
     body = {
         "messages": [
             {"key": "a", "value": "text", "headers": {"from": "curl"}},
@@ -53,7 +53,7 @@ def test_kafka_reads_what_curl_published(server: ServerProcess, topic: str) -> N
     assert read[0].headers() == [("from", b"curl")]
 
 
-def test_curl_reads_what_kafka_produced(server: ServerProcess, topic: str) -> None:
+def test_curl_reads_what_kafka_produced(server: Server, topic: str) -> None:
     producer = Producer({"bootstrap.servers": server.bootstrap_servers, "compression.type": "lz4"})
     reports: list[Any] = []
     for number in range(50):
@@ -83,9 +83,7 @@ def test_curl_reads_what_kafka_produced(server: ServerProcess, topic: str) -> No
     assert all(message["headers"] == [header] for message in seen)
 
 
-def test_a_key_lands_in_the_same_partition_through_both_doors(
-    server: ServerProcess, topic: str
-) -> None:
+def test_a_key_lands_in_the_same_partition_through_both_doors(server: Server, topic: str) -> None:
     keys = [f"key-{number}" for number in range(30)]
     body = {"messages": [{"key": key, "value": "http"} for key in keys]}
     answered = curl("--json", json.dumps(body), f"{server.http_url}/topics/{topic}/messages")
@@ -107,7 +105,7 @@ def test_a_key_lands_in_the_same_partition_through_both_doors(
     assert len(set(by_http.values())) > 1
 
 
-def test_a_restart_keeps_what_http_was_told(server: ServerProcess, topic: str) -> None:
+def test_a_restart_keeps_what_http_was_told(server: Server, topic: str) -> None:
     url = f"{server.http_url}/topics/{topic}"
     curl("--json", json.dumps({"name": topic, "partitions": 1}), f"{server.http_url}/topics")
     stored = curl("--json", '{"value": "kept"}', f"{url}/messages")

@@ -13,7 +13,6 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from goqueue.testing import ServerProcess
 from tests.interop.prometheus_process import (
     ALERTS,
     CONFIG,
@@ -23,6 +22,7 @@ from tests.interop.prometheus_process import (
     wait_for,
 )
 from tests.interop.prometheus_traffic import Traffic
+from tests.interop.servers import NewServer
 
 DASHBOARD = DEPLOY / "grafana" / "goqueue.json"
 DOCUMENT = DEPLOY.parent / "docs" / "metrics.md"
@@ -43,11 +43,11 @@ class Watched:
 
 
 @pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+def watched(new_server: NewServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     data, own = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("prometheus")
     tracing = ("--set", "tracing.enabled=true", "--set", "tracing.sampling.rate=1")
     with (
-        ServerProcess(data, *tracing) as server,
+        new_server(data, *tracing) as server,
         running_prometheus(server.http_url, own) as prometheus,
         Traffic(server) as traffic,
     ):

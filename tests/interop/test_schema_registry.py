@@ -23,7 +23,7 @@ from confluent_kafka.schema_registry import (
 )
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
-from goqueue.testing import ServerProcess
+from tests.interop.servers import Server
 
 
 def record(*fields: str, name: str = "User") -> str:
@@ -39,13 +39,13 @@ USER_WITH_CITY = Schema(record(NAME, CITY), "AVRO")
 
 
 @pytest.fixture
-def registry(server: ServerProcess) -> Iterator[SchemaRegistryClient]:
+def registry(server: Server) -> Iterator[SchemaRegistryClient]:
     with SchemaRegistryClient({"url": server.http_url}) as client:
         yield client
 
 
 @pytest.fixture
-def another(server: ServerProcess) -> Iterator[SchemaRegistryClient]:
+def another(server: Server) -> Iterator[SchemaRegistryClient]:
     """A client that has nothing in its caches."""
     with SchemaRegistryClient({"url": server.http_url}) as client:
         yield client
@@ -220,7 +220,7 @@ def test_references(registry: SchemaRegistryClient, subject: str) -> None:
     assert code_of(lambda: registry.register_schema(subject, missing)) == 42201
 
 
-def test_a_client_in_a_context(server: ServerProcess, registry: SchemaRegistryClient) -> None:
+def test_a_client_in_a_context(server: Server, registry: SchemaRegistryClient) -> None:
     """By its URL, and by subjects that name the context."""
     context, subject = f".team-{uuid4().hex[:8]}", "orders-value"
     qualified = f":{context}:{subject}"
@@ -257,7 +257,7 @@ def test_a_client_in_a_context(server: ServerProcess, registry: SchemaRegistryCl
     assert context not in registry.get_contexts()
 
 
-def test_clients_that_register_at_once_get_one_id(server: ServerProcess, subject: str) -> None:
+def test_clients_that_register_at_once_get_one_id(server: Server, subject: str) -> None:
     def register(number: int) -> tuple[int, int | None]:
         with SchemaRegistryClient({"url": server.http_url}) as client:
             schema = USER if number % 2 else USER_WITH_AGE
@@ -278,7 +278,7 @@ def curl(*arguments: str) -> tuple[int, str]:
     return int(status), content
 
 
-def test_curl_as_documented(server: ServerProcess) -> None:
+def test_curl_as_documented(server: Server) -> None:
     url = f"{server.http_url}/subjects/Kafka-value"
     kind = ("-H", "Content-Type: application/vnd.schemaregistry.v1+json")
     schema = ("--data", '{"schema": "{\\"type\\": \\"string\\"}"}')

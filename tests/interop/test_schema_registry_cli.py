@@ -8,7 +8,7 @@ import yaml
 from typer.testing import CliRunner
 
 from goqueue.cli.main import app
-from goqueue.testing import ServerProcess
+from tests.interop.servers import Server
 
 ORDER = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"}]}
 PROTO = 'syntax = "proto3";\n\nmessage M {\n  string a = 1;\n}'
@@ -27,7 +27,7 @@ class Command:
 
 
 @pytest.fixture
-def run(server: ServerProcess) -> Command:
+def run(server: Server) -> Command:
     return Command(server.http_url)
 
 

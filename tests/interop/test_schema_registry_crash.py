@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from goqueue.testing import ServerProcess
+from tests.interop.servers import NewServer
 
 ROUNDS = 3
 CLIENTS = 4
@@ -74,9 +74,9 @@ def check(load: Load, url: str) -> None:
     assert not stored.keys() & load.deleted.values()
 
 
-def test_registrations_over_crashes(tmp_path: Path) -> None:
+def test_registrations_over_crashes(new_server: NewServer, tmp_path: Path) -> None:
     load = Load()
-    with ServerProcess(tmp_path / "data") as server:
+    with new_server(tmp_path / "data") as server:
         for _ in range(ROUNDS):
             threads = [
                 threading.Thread(target=load.run, args=(server.http_url,)) for _ in range(CLIENTS)

@@ -13,19 +13,19 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, Proto
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from goqueue.testing import ServerProcess
+from tests.interop.servers import Server
 
 WAIT_SECONDS = 60
 
 
 @pytest.fixture
-def registry(server: ServerProcess) -> Iterator[SchemaRegistryClient]:
+def registry(server: Server) -> Iterator[SchemaRegistryClient]:
     with SchemaRegistryClient({"url": server.http_url}) as client:
         yield client
 
 
 @pytest.fixture
-def other_registry(server: ServerProcess) -> Iterator[SchemaRegistryClient]:
+def other_registry(server: Server) -> Iterator[SchemaRegistryClient]:
     """The reader's own client, which has nothing cached."""
     with SchemaRegistryClient({"url": f"{server.http_url}/schemas"}) as client:
         yield client

@@ -29,7 +29,7 @@ from kio.schema.types import TopicName
 from kio.static.primitive import Records, i16, i32, i32Timedelta
 
 from goqueue.client.blocking_connection import BlockingConnection
-from goqueue.testing import ServerProcess
+from tests.interop.servers import Server
 
 ORDER = {
     "type": "object",
@@ -41,13 +41,13 @@ AVRO_ORDER = '{"type":"record","name":"Order","fields":[{"name":"id","type":"lon
 
 
 @pytest.fixture
-def registry(server: ServerProcess) -> Iterator[SchemaRegistryClient]:
+def registry(server: Server) -> Iterator[SchemaRegistryClient]:
     with SchemaRegistryClient({"url": server.http_url}) as client:
         yield client
 
 
 @pytest.fixture
-def http(server: ServerProcess) -> Iterator[httpx.Client]:
+def http(server: Server) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=server.http_url) as client:
         yield client
 
@@ -97,7 +97,7 @@ def test_kafka_by_id(
 def test_ids_are_of_the_context_that_the_topic_names(
     bootstrap: str,
     http: httpx.Client,
-    server: ServerProcess,
+    server: Server,
     registry: SchemaRegistryClient,
     topic: str,
 ) -> None:
@@ -149,7 +149,7 @@ def test_protobuf_by_content(
 
 
 def test_the_records_at_fault_are_named(
-    server: ServerProcess, http: httpx.Client, registry: SchemaRegistryClient, topic: str
+    server: Server, http: httpx.Client, registry: SchemaRegistryClient, topic: str
 ) -> None:
     """Kafka clients learn which records of a batch are at fault (KIP-467)."""
     make_topic(http, topic, value="content")
@@ -200,7 +200,7 @@ def test_http(http: httpx.Client, registry: SchemaRegistryClient, topic: str) ->
     assert stored_count(http, topic) == 1
 
 
-def test_sqs(server: ServerProcess, registry: SchemaRegistryClient, topic: str) -> None:
+def test_sqs(server: Server, registry: SchemaRegistryClient, topic: str) -> None:
     sqs = boto3.client(
         "sqs",
         endpoint_url=server.http_url,
@@ -243,7 +243,7 @@ def test_keys_and_strategies(
 
 
 def test_the_command_line_says_what_is_wrong(
-    server: ServerProcess, http: httpx.Client, topic: str
+    server: Server, http: httpx.Client, topic: str
 ) -> None:
     make_topic(http, topic, value="id")
     command = [sys.executable, "-m", "goqueue", "produce", topic, "plain"]

@@ -17,7 +17,7 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from goqueue.testing import ServerProcess
+from tests.interop.servers import NewServer
 
 WAIT_SECONDS = 30.0
 
@@ -233,6 +233,7 @@ def test_a_group_and_a_share_group_read_the_same_topic(bootstrap: str, topic: st
 WORKER = """
 import sys
 from confluent_kafka import ShareConsumer
+from tests.interop.servers import NewServer
 consumer = ShareConsumer({
     "bootstrap.servers": sys.argv[1], "group.id": sys.argv[2],
     "share.acknowledgement.mode": "explicit",
@@ -270,10 +271,12 @@ def test_a_killed_consumer_loses_nothing(bootstrap: str, topic: str) -> None:
 
 
 @pytest.mark.parametrize("kills", [3])
-def test_a_killed_broker_forgets_no_acknowledgement(tmp_path: Path, kills: int) -> None:
+def test_a_killed_broker_forgets_no_acknowledgement(
+    new_server: NewServer, tmp_path: Path, kills: int
+) -> None:
     from tests.crash.share_rounds import ShareRounds
 
-    with ServerProcess(tmp_path / "data") as server:
+    with new_server(tmp_path / "data") as server:
         rounds = ShareRounds(server, seed=kills)
         for _ in range(kills):
             rounds.run_one()

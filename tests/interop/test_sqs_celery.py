@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from goqueue.testing import ServerProcess
+from tests.interop.servers import Server
 from tests.interop.sqs_api import attribute, connect, eventually, new_name
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,7 +53,7 @@ class Application:
 
 
 @pytest.fixture
-def application(server: ServerProcess, tmp_path: Path) -> Application:
+def application(server: Server, tmp_path: Path) -> Application:
     return Application(server.http_url, tmp_path)
 
 
@@ -72,7 +72,7 @@ def worker(application: Application) -> Iterator["subprocess.Popen[bytes]"]:
 
 
 def test_tasks_run_once_and_retries_come_back(
-    application: Application, worker: "subprocess.Popen[bytes]", server: ServerProcess
+    application: Application, worker: "subprocess.Popen[bytes]", server: Server
 ) -> None:
     application.call("[add.delay(n, 100) for n in range(20)]; flaky.delay('x')")
     wanted = sorted([*(f"add {n + 100}" for n in range(20)), *(f"flaky x {n}" for n in (1, 2, 3))])

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
-from goqueue.testing import ServerProcess
+from tests.interop.servers import NewServer, Server
 from tests.interop.sqs_api import attribute, connect, eventually, new_queue, receive
 
 # A load that died of something else than a crash of the server says so.
@@ -61,11 +61,11 @@ class Load:
 
 
 @pytest.fixture
-def killable(tmp_path: Path) -> ServerProcess:
-    return ServerProcess(tmp_path / "data")
+def killable(new_server: NewServer, tmp_path: Path) -> Server:
+    return new_server(tmp_path / "data")
 
 
-def test_messages_over_crashes(killable: ServerProcess) -> None:
+def test_messages_over_crashes(killable: Server) -> None:
     load = Load()
     with killable as server:
         url = new_queue(connect(server.http_url), VisibilityTimeout="5", DelaySeconds="0")
@@ -126,7 +126,7 @@ class FifoLoad:
         self._next += 1
 
 
-def test_fifo_sends_over_crashes(killable: ServerProcess) -> None:
+def test_fifo_sends_over_crashes(killable: Server) -> None:
     """A retry after kill -9 is known as a duplicate, or its message was never stored."""
     # Both send the same messages: whoever comes second is told what the first was.
     loads = [FifoLoad(), FifoLoad()]
@@ -174,14 +174,14 @@ def test_fifo_sends_over_crashes(killable: ServerProcess) -> None:
     assert seen == {f"g{group}": list(range(group, sent, FifoLoad.GROUPS)) for group in groups}
 
 
-def requests_in_flight(server: ServerProcess) -> float:
+def requests_in_flight(server: Server) -> float:
     """This one included."""
     text = httpx.get(f"{server.http_url}/metrics").text
     [line] = [line for line in text.splitlines() if line.startswith("goqueue_http_requests_in_f")]
     return float(line.split()[1])
 
 
-def test_a_stop_answers_those_who_wait(killable: ServerProcess) -> None:
+def test_a_stop_answers_those_who_wait(killable: Server) -> None:
     with killable as server:
         url = new_queue(connect(server.http_url))
         found: list[object] = []

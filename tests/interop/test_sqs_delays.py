@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from goqueue.testing import ServerProcess
+from tests.interop.servers import NewServer, Server
 from tests.interop.sqs_api import (
     attribute,
     bodies,
@@ -20,7 +20,7 @@ from tests.interop.sqs_api import (
 
 
 @pytest.fixture
-def sqs(server: ServerProcess) -> Any:
+def sqs(server: Server) -> Any:
     return connect(server.http_url)
 
 
@@ -63,12 +63,12 @@ def test_purging_takes_the_delayed_ones_too(sqs: Any) -> None:
 
 
 @pytest.fixture
-def killable(tmp_path: Path) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path / "data") as running:
+def killable(new_server: NewServer, tmp_path: Path) -> Iterator[Server]:
+    with new_server(tmp_path / "data") as running:
         yield running
 
 
-def test_a_fifo_queue_that_delays(killable: ServerProcess) -> None:
+def test_a_fifo_queue_that_delays(killable: Server) -> None:
     sqs = connect(killable.http_url)
     url = new_queue(sqs, FifoQueue="true", ContentBasedDeduplication="true", DelaySeconds="4")
 

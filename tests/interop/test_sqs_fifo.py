@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from goqueue.testing import ServerProcess
+from tests.interop.servers import NewServer, Server
 from tests.interop.sqs_api import (
     arn,
     attribute,
@@ -25,7 +25,7 @@ from tests.interop.sqs_api import (
 
 
 @pytest.fixture
-def sqs(server: ServerProcess) -> Any:
+def sqs(server: Server) -> Any:
     return connect(server.http_url)
 
 
@@ -87,7 +87,7 @@ def test_a_message_that_comes_back_comes_first(sqs: Any, url: str) -> None:
     assert bodies(receive(sqs, url)) == ["0", "2"]
 
 
-def test_order_with_many_readers_and_groups(sqs: Any, url: str, server: ServerProcess) -> None:
+def test_order_with_many_readers_and_groups(sqs: Any, url: str, server: Server) -> None:
     groups, each = [f"g{n}" for n in range(5)], 20
     for start in range(0, each, 2):
         entries = [
@@ -159,7 +159,7 @@ def test_duplicates_by_group(sqs: Any) -> None:
     assert bodies(receive(sqs, url)) == ["same", "same"]
 
 
-def test_sends_at_the_same_time_with_one_id(sqs: Any, url: str, server: ServerProcess) -> None:
+def test_sends_at_the_same_time_with_one_id(sqs: Any, url: str, server: Server) -> None:
     ids: list[str] = []
 
     def run() -> None:
@@ -254,12 +254,12 @@ def test_a_dead_letter_lets_its_group_go_on(sqs: Any) -> None:
 
 
 @pytest.fixture
-def killable(tmp_path: Path) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path / "data") as running:
+def killable(new_server: NewServer, tmp_path: Path) -> Iterator[Server]:
+    with new_server(tmp_path / "data") as running:
         yield running
 
 
-def test_ids_are_remembered_over_a_crash(killable: ServerProcess) -> None:
+def test_ids_are_remembered_over_a_crash(killable: Server) -> None:
     sqs = connect(killable.http_url)
     url = new_queue(sqs, FifoQueue="true", ContentBasedDeduplication="true")
     sent = [send(sqs, url, f"g{n % 3}", f"body {n}") for n in range(6)]

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from goqueue.testing import ServerProcess
+from tests.interop.servers import Server
 from tests.interop.sqs_api import (
     attribute,
     bodies,
@@ -28,7 +28,7 @@ BINARY = {"DataType": "Binary", "BinaryValue": b"\x00\xff"}
 
 
 @pytest.fixture
-def sqs(server: ServerProcess) -> Any:
+def sqs(server: Server) -> Any:
     return connect(server.http_url)
 
 
@@ -246,7 +246,7 @@ def test_attributes_that_the_broker_understands(sqs: Any, url: str) -> None:
 # --- long polls ---------------------------------------------------------------------------
 
 
-def test_a_long_poll_is_answered_by_the_message(sqs: Any, url: str, server: ServerProcess) -> None:
+def test_a_long_poll_is_answered_by_the_message(sqs: Any, url: str, server: Server) -> None:
     sender = threading.Timer(
         0.3, lambda: connect(server.http_url).send_message(QueueUrl=url, MessageBody="late")
     )
@@ -268,7 +268,7 @@ def test_a_long_poll_ends_empty(sqs: Any) -> None:
     assert time.monotonic() - started < 18
 
 
-def test_a_client_that_hung_up_gets_nothing(sqs: Any, url: str, server: ServerProcess) -> None:
+def test_a_client_that_hung_up_gets_nothing(sqs: Any, url: str, server: Server) -> None:
     place = urlsplit(server.http_url)
     body = f'{{"QueueUrl": "{url}", "WaitTimeSeconds": 20}}'.encode()
     with socket.create_connection((place.hostname or "", place.port or 0)) as raw:

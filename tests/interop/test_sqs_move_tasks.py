@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from goqueue.testing import ServerProcess
+from tests.interop.servers import NewServer, Server
 from tests.interop.sqs_api import (
     arn,
     attribute,
@@ -23,7 +23,7 @@ from tests.interop.sqs_api import (
 
 
 @pytest.fixture
-def sqs(server: ServerProcess) -> Any:
+def sqs(server: Server) -> Any:
     return connect(server.http_url)
 
 
@@ -149,12 +149,12 @@ def test_what_is_refused(sqs: Any) -> None:
 
 
 @pytest.fixture
-def killable(tmp_path: Path) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path / "data") as running:
+def killable(new_server: NewServer, tmp_path: Path) -> Iterator[Server]:
+    with new_server(tmp_path / "data") as running:
         yield running
 
 
-def test_a_task_goes_on_after_a_crash(killable: ServerProcess) -> None:
+def test_a_task_goes_on_after_a_crash(killable: Server) -> None:
     sqs = connect(killable.http_url)
     _, dead = with_dead_letters(sqs, 4)
     other = new_queue(sqs)

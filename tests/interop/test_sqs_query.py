@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from goqueue.testing import ServerProcess
+from tests.interop.servers import Server
 from tests.interop.sqs_api import arn, connect, name_of, new_name, new_queue
 
 NAMESPACE = "{http://queue.amazonaws.com/doc/2012-11-05/}"
@@ -56,12 +56,12 @@ def texts(root: ElementTree.Element, path: str) -> list[str]:
 
 
 @pytest.fixture
-def query(server: ServerProcess) -> Query:
+def query(server: Server) -> Query:
     return Query(server.http_url)
 
 
 @pytest.fixture
-def sqs(server: ServerProcess) -> Any:
+def sqs(server: Server) -> Any:
     return connect(server.http_url)
 
 
@@ -146,7 +146,7 @@ def test_batches_at_the_address_of_the_queue(query: Query, sqs: Any) -> None:
     assert texts(deleted, f"{done}/Id") == ["d1", "d2"]
 
 
-def test_errors(query: Query, sqs: Any, server: ServerProcess) -> None:
+def test_errors(query: Query, sqs: Any, server: Server) -> None:
     url = new_queue(sqs)
     assert query.error("GetQueueUrl", QueueName="queue-that-is-not-there") == (
         400,
@@ -171,7 +171,7 @@ def test_errors(query: Query, sqs: Any, server: ServerProcess) -> None:
     assert sqs.get_queue_url(QueueName=name_of(url))["QueueUrl"] == url
 
 
-def test_bad_json(server: ServerProcess) -> None:
+def test_bad_json(server: Server) -> None:
     def post(body: bytes, action: str = "CreateQueue") -> httpx.Response:
         return httpx.post(
             server.http_url,

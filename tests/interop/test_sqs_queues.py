@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from goqueue.testing import ServerProcess
+from tests.interop.servers import Server
 from tests.interop.sqs_api import (
     arn,
     attribute,
@@ -23,11 +23,11 @@ from tests.interop.sqs_api import (
 
 
 @pytest.fixture
-def sqs(server: ServerProcess) -> Any:
+def sqs(server: Server) -> Any:
     return connect(server.http_url)
 
 
-def test_a_queue_is_made_found_listed_and_deleted(sqs: Any, server: ServerProcess) -> None:
+def test_a_queue_is_made_found_listed_and_deleted(sqs: Any, server: Server) -> None:
     name = new_name()
     url = sqs.create_queue(QueueName=name)["QueueUrl"]
     assert url == f"{server.http_url}/000000000000/{name}"

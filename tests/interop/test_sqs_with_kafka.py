@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import admin as admin_module
 from confluent_kafka.admin import AdminClient
 
-from goqueue.testing import ServerProcess
+from tests.interop.servers import Server
 from tests.interop.sqs_api import (
     attribute,
     bodies,
@@ -26,7 +26,7 @@ admin_api: Any = admin_module
 
 
 @pytest.fixture
-def sqs(server: ServerProcess) -> Any:
+def sqs(server: Server) -> Any:
     return connect(server.http_url)
 
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from goqueue.testing import ServerProcess
+from tests.interop.servers import NewServer, Server
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"
@@ -55,20 +55,20 @@ def otlp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]
 
 
 @pytest.fixture(scope="module")
-def server(data_dir: Path, otlp: tuple[str, Path]) -> Iterator[ServerProcess]:
+def server(new_server: NewServer, data_dir: Path, otlp: tuple[str, Path]) -> Iterator[Server]:
     endpoint = ("--set", f"tracing.otlp.endpoint={otlp[0]}")
-    with ServerProcess(data_dir, *SETTINGS, *endpoint) as running:
+    with new_server(data_dir, *SETTINGS, *endpoint) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def http(server: ServerProcess) -> Iterator[httpx.Client]:
+def http(server: Server) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=server.http_url, timeout=60) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
-def story(server: ServerProcess, http: httpx.Client) -> list[dict[str, Any]]:
+def story(server: Server, http: httpx.Client) -> list[dict[str, Any]]:
     """Published over Kafka, failed twice, dead, sent back, and done with in the end."""
     producer = Producer({"bootstrap.servers": server.bootstrap_servers, "client.id": "shop"})
     producer.produce("orders", b"one", headers=[("traceparent", TRACEPARENT)])
@@ -95,7 +95,7 @@ def spans(answer: httpx.Response) -> list[dict[str, Any]]:
     return found
 
 
-def goqueue(server: ServerProcess, *arguments: str) -> str:
+def goqueue(server: Server, *arguments: str) -> str:
     command = [sys.executable, "-m", "goqueue", *arguments, "--http", server.http_url]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
 
@@ -112,7 +112,7 @@ def test_a_journey_through_retries_dead_letters_and_back(
 
 
 def test_consumers_by_offset_are_part_of_it(
-    story: list[dict[str, Any]], server: ServerProcess, http: httpx.Client
+    story: list[dict[str, Any]], server: Server, http: httpx.Client
 ) -> None:
     settings = {"group.id": "audit", "client.id": "auditor", "auto.offset.reset": "earliest"}
     consumer = Consumer({"bootstrap.servers": server.bootstrap_servers, **settings})
@@ -153,7 +153,7 @@ def test_a_receiver_of_otlp_gets_the_same_spans(
         assert (sent["path"], sent["service"]) == ("/v1/traces", "goqueue")
 
 
-def test_the_command_draws_the_journey(story: list[dict[str, Any]], server: ServerProcess) -> None:
+def test_the_command_draws_the_journey(story: list[dict[str, Any]], server: Server) -> None:
     drawn = goqueue(server, "trace", "orders/0/0")
     assert drawn.splitlines()[0].startswith(f"trace {TRACE}")
     steps = (
@@ -173,7 +173,7 @@ def test_the_command_draws_the_journey(story: list[dict[str, Any]], server: Serv
 
 
 def test_a_killed_broker_leaves_its_traces_and_a_torn_line_does_no_harm(
-    story: list[dict[str, Any]], server: ServerProcess, data_dir: Path, http: httpx.Client
+    story: list[dict[str, Any]], server: Server, data_dir: Path, http: httpx.Client
 ) -> None:
     folder = data_dir / "traces"
     last = story[-1]["spanId"].encode()
@@ -192,13 +192,13 @@ def test_a_killed_broker_leaves_its_traces_and_a_torn_line_does_no_harm(
     assert "Traceback" not in server.log_text
 
 
-def test_files_are_rotated_and_removed(tmp_path: Path) -> None:
+def test_files_are_rotated_and_removed(new_server: NewServer, tmp_path: Path) -> None:
     limits = (
         *("--set", "tracing.sampling.rate=1", "--set", "tracing.file.max.bytes=2000"),
         *("--set", "tracing.file.max.files=3", "--set", "num.partitions=1"),
         *("--set", "tracing.ring.spans=1", "--set", "tracing.console.enabled=true"),
     )
-    with ServerProcess(tmp_path, *limits) as running:
+    with new_server(tmp_path, *limits) as running:
         url = running.http_url
 
         def number_of_newest() -> int:

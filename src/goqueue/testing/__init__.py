@@ -7,9 +7,10 @@
 
 `EmbeddedBroker` is a real broker in a thread of this process with its own event loop, data folder
 and ports; `ServerProcess` is one in a process of its own that can be killed, `GoQueueCluster` are
-several with an etcd, which can be killed, paused and cut off from each other. With pytest, the
-fixtures `goqueue_broker`, `goqueue_topic` and `goqueue_cluster` are there as soon as the package is
-installed.
+several with an etcd, which can be killed, paused and cut off from each other. `ClusterAsServer` is
+a cluster that is used like one server, at a broker that leads nothing. With pytest, the fixtures
+`goqueue_broker`, `goqueue_topic` and `goqueue_cluster` are there as soon as the package is
+installed; `pytest --goqueue-cluster` puts such a cluster behind the first two.
 `FaultyDisk` fails on demand what the broker asks of its disk.
 
 Everything is imported on first use: the pytest plugin is loaded by every pytest run on a machine
@@ -20,14 +21,16 @@ import importlib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from goqueue.testing.cluster_as_server import ClusterAsServer
     from goqueue.testing.embedded_broker import EmbeddedBroker
     from goqueue.testing.faulty_disk import FaultyDisk
     from goqueue.testing.server_cluster import GoQueueCluster
     from goqueue.testing.server_process import ServerProcess
 
-__all__ = ["EmbeddedBroker", "FaultyDisk", "GoQueueCluster", "ServerProcess"]
+__all__ = ["ClusterAsServer", "EmbeddedBroker", "FaultyDisk", "GoQueueCluster", "ServerProcess"]
 
 _MODULES: Final = {
+    "ClusterAsServer": "goqueue.testing.cluster_as_server",
     "EmbeddedBroker": "goqueue.testing.embedded_broker",
     "FaultyDisk": "goqueue.testing.faulty_disk",
     "GoQueueCluster": "goqueue.testing.server_cluster",

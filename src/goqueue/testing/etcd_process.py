@@ -62,6 +62,10 @@ class EtcdProcess:
     def pid(self) -> int:
         return self._child.pid
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> None:
         program = shutil.which("etcd")
         if program is None:

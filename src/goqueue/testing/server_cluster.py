@@ -44,7 +44,9 @@ class GoQueueCluster:
         self,
         *options: str,
         brokers: int = 3,
+        cordoned: int = 0,
         folder: Path | str | None = None,
+        environment: dict[str, str] | None = None,
         cuts: bool = False,
         first_kafka_port: int | None = None,
         first_http_port: int | None = None,
@@ -53,9 +55,11 @@ class GoQueueCluster:
     ) -> None:
         """`options` are passed to each `goqueue serve`: `"--set", "num.partitions=6"`.
 
-        Without `folder` the data are in a temporary one. Ports count up from those given.
+        `cordoned` brokers come behind the others: they lead and hold nothing, and serve all
+        clients. Without `folder` the data are in a temporary one. Ports count up from those given.
         """
-        self.node_ids = tuple(range(1, brokers + 1))
+        self.node_ids = tuple(range(1, brokers + cordoned + 1))
+        self.cordoned_ids = self.node_ids[brokers:]
         self._temporary = tempfile.TemporaryDirectory(prefix="goqueue-cluster-")
         self._folder = Path(self._temporary.name if folder is None else folder)
         self.etcd = EtcdProcess(self._folder / "etcd", port=etcd_port)
@@ -74,7 +78,9 @@ class GoQueueCluster:
                 self._folder / f"node-{node}",
                 *("--node-id", str(node), "--cluster", f"etcd://127.0.0.1:{etcd}"),
                 *advertised,
+                *(("--set", "cordoned.log.dirs=*") if node in self.cordoned_ids else ()),
                 *options,
+                environment=environment,
                 kafka_port=kafka_port,
                 http_port=None if first_http_port is None else first_http_port + index,
             )
@@ -146,6 +152,20 @@ class GoQueueCluster:
         if self._links is not None:
             self._links.refuse(node)
         return code
+
+    def kill_all(self) -> None:
+        """End all brokers at once, as a crash of everything does; etcd stays."""
+        for node in self.running:
+            self._servers[node].send_signal(signal.SIGKILL)
+        for node in self.running:
+            self.kill(node)
+
+    def stop_all(self) -> int:
+        """Ask all brokers for a clean end at once, and return the worst exit code."""
+        running = self.running
+        for node in running:
+            self._servers[node].send_signal(signal.SIGTERM)
+        return max((self.stop(node) for node in running), default=0)
 
     def restart(self, place: Place) -> None:
         """Start a broker, or "etcd", on its old data; one that runs is stopped cleanly before."""
