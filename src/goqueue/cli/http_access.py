@@ -13,7 +13,8 @@ HttpOption = Annotated[
         "--http",
         envvar="GOQUEUE_HTTP_URL",
         metavar="URL",
-        help="HTTP address; only needed if the one that the broker tells cannot be reached.",
+        help="HTTP address, several with commas between; only needed if the one that the broker "
+        "tells cannot be reached.",
         show_default=False,
     ),
 ]

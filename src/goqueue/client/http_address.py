@@ -8,13 +8,13 @@ from typing import Final
 from kio.schema.describe_configs.v4.response import DescribeConfigsResponse
 from kio.schema.metadata.v12.response import MetadataResponse
 
-from goqueue.client.blocking_connection import BlockingConnection, connect_any
+from goqueue.client.addresses import parse_addresses
+from goqueue.client.blocking_connection import BlockingConnection
 from goqueue.client.errors import BrokerUnreachable
 from goqueue.client.questions import (
     BROKER_RESOURCE,
     broker_addresses,
     metadata_request,
-    setting_in,
     setting_request,
 )
 
@@ -28,20 +28,33 @@ class HttpAddressUnknown(BrokerUnreachable):
 
 
 def find_http_url(bootstrap_servers: str) -> str:
-    """The HTTP address of one broker of the cluster; `HttpAddressUnknown` if none tells it."""
-    with connect_any(bootstrap_servers) as connection:
-        return _ask(connection)
+    """Where the first broker that answers at one of these addresses answers HTTP.
+
+    `HttpAddressUnknown` if it does not tell.
+    """
+    failure: BrokerUnreachable | None = None
+    for address in parse_addresses(bootstrap_servers):
+        try:
+            with BlockingConnection(*address) as connection:
+                return own_http_url(connection)
+        except HttpAddressUnknown:
+            raise
+        except BrokerUnreachable as error:
+            failure = failure or error
+    assert failure is not None, "parse_addresses returns at least one"
+    raise failure
 
 
-def _ask(connection: BlockingConnection) -> str:
+def own_http_url(connection: BlockingConnection) -> str:
+    """Of the broker at the other end, whichever it is: each one tells its own address alone."""
     cluster = connection.call(metadata_request(()), MetadataResponse)
-    for node, address in broker_addresses(cluster).items():
-        # Each broker describes only itself.
-        with BlockingConnection(*address) as broker:
-            asked = setting_request(BROKER_RESOURCE, str(node), HTTP_URL_SETTING)
-            url = setting_in(broker.call(asked, DescribeConfigsResponse), HTTP_URL_SETTING)
-        if url:
-            return url
+    names = [str(node) for node in broker_addresses(cluster)]
+    asked = setting_request(BROKER_RESOURCE, names, HTTP_URL_SETTING)
+    told = connection.call(asked, DescribeConfigsResponse)
+    for found in told.results:
+        for entry in found.configs:
+            if entry.name == HTTP_URL_SETTING and entry.value:
+                return entry.value
     raise HttpAddressUnknown(
         f"the broker at {connection.address} does not tell where it answers HTTP; name the address "
         "yourself, such as http://host:8080: with --http, or in Spark with http.url or "

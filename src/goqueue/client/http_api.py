@@ -33,13 +33,18 @@ class HttpRefused(GoQueueError):
 
 
 class HttpApi:
-    def __init__(self, url: str, *, timeout_s: float = TIMEOUT_S) -> None:
-        self._url = url.rstrip("/")
+    """`url` may be several, with commas between: while one broker is down, another is asked."""
+
+    def __init__(self, url: str, *, timeout_s: float = TIMEOUT_S, path: str = "") -> None:
+        self._urls = [each.strip().rstrip("/") for each in url.split(",") if each.strip()] or [""]
+        self._path = path
         self._timeout_s = timeout_s
 
     def within(self, *path: str) -> "HttpApi":
         """The part of the API that is found under a path."""
-        return HttpApi(self._address(path, {}), timeout_s=self._timeout_s)
+        return HttpApi(
+            ",".join(self._urls), timeout_s=self._timeout_s, path=self._address(path, {})
+        )
 
     def get(self, *path: str, **query: object) -> Any:
         return self._send("GET", self._address(path, query))
@@ -54,22 +59,50 @@ class HttpApi:
         return self._send("DELETE", self._address(path, query))
 
     def _address(self, parts: tuple[str, ...], query: dict[str, object]) -> str:
-        path = self._url + "".join(f"/{quote(part, safe='')}" for part in parts)
+        path = self._path + "".join(f"/{quote(part, safe='')}" for part in parts)
         given = {name: value for name, value in query.items() if value is not None}
         return path + ("?" + urlencode(given) if given else "")
 
-    def _send(self, method: str, url: str, body: bytes | None = None) -> Any:
+    def _send(self, method: str, address: str, body: bytes | None = None) -> Any:
+        failure: HttpUnreachable | None = None
+        for url in tuple(self._urls):
+            try:
+                content = self._ask(url, method, address, body)
+                break
+            except _NotSent as error:
+                failure = failure or HttpUnreachable(str(error))
+            except HttpUnreachable as error:
+                # Whether it was carried out is not known, which matters to what changes something.
+                if method != "GET":
+                    raise
+                failure = failure or error
+            # The next request begins with the others.
+            self._urls.remove(url)
+            self._urls.append(url)
+        else:
+            assert failure is not None, "there is at least one address"
+            raise failure
+        return json.loads(content) if content else None
+
+    def _ask(self, url: str, method: str, address: str, body: bytes | None) -> bytes:
         headers = {"content-type": "application/json"} if body is not None else {}
-        request = urllib.request.Request(url, data=body, method=method, headers=headers)
         try:
+            request = urllib.request.Request(
+                url + address, data=body, method=method, headers=headers
+            )
             with urllib.request.urlopen(request, timeout=self._timeout_s) as answer:
-                content = answer.read()
+                content: bytes = answer.read()
+                return content
         except urllib.error.HTTPError as error:
             raise _refusal(error) from None
-        except (urllib.error.URLError, HTTPException, OSError, ValueError) as error:
-            reason = getattr(error, "reason", error)
-            raise HttpUnreachable(f"no broker answers at {self._url}: {reason}") from None
-        return json.loads(content) if content else None
+        except urllib.error.URLError as error:
+            raise _NotSent(f"no broker answers at {url}: {error.reason}") from None
+        except (HTTPException, OSError, ValueError) as error:
+            raise HttpUnreachable(f"no broker answers at {url}: {error}") from None
+
+
+class _NotSent(HttpUnreachable):
+    """The request never reached the broker as a whole: nothing was done."""
 
 
 def _refusal(error: urllib.error.HTTPError) -> HttpRefused:

@@ -42,7 +42,7 @@ def count_range(cluster: LogCluster, wanted: LogRange, *, isolation: int) -> int
 
 def _http_url(cluster: LogCluster, place: PartitionKey) -> str | None:
     node, connection = cluster.leader_node(place), cluster.leader(place)
-    asked = setting_request(BROKER_RESOURCE, str(node), HTTP_URL_SETTING)
+    asked = setting_request(BROKER_RESOURCE, [str(node)], HTTP_URL_SETTING)
     return setting_in(connection.call(asked, DescribeConfigsResponse), HTTP_URL_SETTING)
 
 

@@ -107,11 +107,15 @@ def offsets_in(response: ListOffsetsResponse) -> dict[PartitionKey, tuple[ErrorC
 # --- settings -----------------------------------------------------------------------------
 
 
-def setting_request(resource: i8, name: str, setting: str) -> DescribeConfigsRequest:
-    asked = DescribeConfigsResource(
-        resource_type=resource, resource_name=name, configuration_keys=(setting,)
+def setting_request(resource: i8, names: Iterable[str], setting: str) -> DescribeConfigsRequest:
+    return DescribeConfigsRequest(
+        resources=tuple(
+            DescribeConfigsResource(
+                resource_type=resource, resource_name=name, configuration_keys=(setting,)
+            )
+            for name in names
+        )
     )
-    return DescribeConfigsRequest(resources=(asked,))
 
 
 def setting_in(response: DescribeConfigsResponse, setting: str) -> str | None:

@@ -74,7 +74,7 @@ class WritingCluster(BlockingCluster):
         topic = self.metadata([name], makes_topics=True).topics[0]
         _check_topic(topic.error_code, name)
         leaders = {int(each.partition_index): int(each.leader_id) for each in topic.partitions}
-        asked = setting_request(TOPIC_RESOURCE, name, _SIZE_LIMIT)
+        asked = setting_request(TOPIC_RESOURCE, [name], _SIZE_LIMIT)
         limit = setting_in(self.any_broker().call(asked, DescribeConfigsResponse), _SIZE_LIMIT)
         return TopicToWrite(
             name,

@@ -242,8 +242,15 @@ class UnknownLeaderEpoch(GoQueueError):
 
 
 class NotLeader(GoQueueError):
+    """`leader_url` is where the broker that leads answers HTTP; empty if there is none."""
+
     code = "not_leader"
     retriable = True
+    leader_url: str = ""
+
+    def __init__(self, message: str, *, leader_url: str = "") -> None:
+        super().__init__(message)
+        self.leader_url = leader_url
 
 
 class NotController(GoQueueError):

@@ -48,9 +48,17 @@ class BrokerView(NamedTuple):
     registration: Registration | None = None
 
     @property
+    def kafka_address(self) -> str:
+        """As clients take it for their `bootstrap.servers`."""
+        return f"{self._host_in_address}:{self.kafka_port}"
+
+    @property
     def http_url(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.http_port}"
+        return f"http://{self._host_in_address}:{self.http_port}"
+
+    @property
+    def _host_in_address(self) -> str:
+        return f"[{self.host}]" if ":" in self.host else self.host
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,8 @@ class LedPartitions:
         leader = self._image().brokers.get(view.partitions[index].leader)
         raise NotLeader(
             f"{topic}-{index} is not led by this broker"
-            + (f"; ask broker {leader.node_id}, {leader.http_url}" if leader is not None else "")
+            + (f"; ask broker {leader.node_id}, {leader.http_url}" if leader is not None else ""),
+            leader_url="" if leader is None else leader.http_url,
         )
 
     def all(self) -> Iterator[Partition]:

@@ -15,6 +15,7 @@ from goqueue.model.caller import Caller
 from goqueue.model.cluster import NamedPartition, NodeFacts, PartitionCounts, Trouble
 from goqueue.model.names import NO_LEADER
 from goqueue.model.rights import Resource, Verb
+from goqueue.model.topics import BrokerView
 from goqueue.service.broker_service import BrokerService
 from goqueue.service.cluster import TROUBLED_LISTED_MAX
 from goqueue.service.needs import Need, Refused
@@ -123,7 +124,18 @@ class PartitionMetadata(msgspec.Struct, frozen=True, rename="camel"):
     revision: Annotated[int, Meta(description="When this was written.")]
 
 
+class BrokerAddresses(msgspec.Struct, frozen=True, rename="camel"):
+    node_id: int
+    kafka_address: Annotated[str, Meta(description="For `bootstrap.servers`.")]
+    http_url: Annotated[str, Meta(description="For HTTP, SQS and the schema registry.")]
+    rack: str | None
+
+
 class ClusterMetadata(msgspec.Struct, frozen=True, rename="camel"):
+    brokers: Annotated[
+        list[BrokerAddresses],
+        Meta(description="All that are there, the same on every page. Any of them can be asked."),
+    ]
     partitions: list[PartitionMetadata]
     next_after: Annotated[str | None, Meta(description="For `after`; null on the last page.")]
 
@@ -180,7 +192,7 @@ async def cluster_metadata(
         ),
     ] = None,
 ) -> ClusterMetadata:
-    """Who leads, has and follows each partition, by topic and number."""
+    """Where all brokers are; who leads, has and follows each partition, by topic and number."""
     page = await service.cluster.partitions(
         caller,
         topic=topic,
@@ -189,7 +201,9 @@ async def cluster_metadata(
         limit=limit,
     )
     last = page.partitions[-1] if page.has_more else None
+    brokers = service.cluster.quorum(caller).brokers
     return ClusterMetadata(
+        [_addresses(broker) for broker in sorted(brokers, key=lambda each: each.node_id)],
         [_partition(partition) for partition in page.partitions],
         None if last is None else f"{last.topic}/{last.view.index}",
     )
@@ -220,6 +234,15 @@ def _node(node: NodeFacts) -> ClusterNode:
         preferred_leaders=node.preferred_leaders,
         replicas=node.replicas,
         lagging_replicas=node.lagging,
+    )
+
+
+def _addresses(broker: BrokerView) -> BrokerAddresses:
+    return BrokerAddresses(
+        node_id=broker.node_id,
+        kafka_address=broker.kafka_address,
+        http_url=broker.http_url,
+        rack=broker.rack,
     )
 
 

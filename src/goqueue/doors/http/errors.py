@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
 from goqueue.doors.http.coordinator_errors import status_and_code
 from goqueue.doors.web.long_poll import ClientGone
+from goqueue.doors.web.sending import RETRY_AFTER_SECONDS
 from goqueue.model import errors as model
 from goqueue.model.groups.refusals import GroupRefused
 from goqueue.model.queues.receipts import InvalidReceipt
@@ -15,13 +16,14 @@ from goqueue.model.transactions.refusals import TransactionRefused
 
 logger = logging.getLogger(__name__)
 
-# What a client is told to wait before it retries what a 503 refused.
-RETRY_AFTER_SECONDS: Final = 1
 
-
-class ErrorDetail(msgspec.Struct, frozen=True):
+class ErrorDetail(msgspec.Struct, frozen=True, omit_defaults=True):
     code: str
     message: str
+    leader_url: Annotated[
+        str | None,
+        msgspec.Meta(description="With not_leader: the broker that leads, where one does."),
+    ] = msgspec.field(default=None, name="leaderUrl")
 
 
 class ErrorBody(msgspec.Struct, frozen=True):
@@ -77,6 +79,7 @@ STATUS_OF: Final[Mapping[type[model.GoQueueError], int]] = {
     model.NotController: 503,
     model.RequestTimedOut: 503,
     model.PartitionOffline: 503,
+    model.BrokerUnreachable: 503,
     model.MetadataUnavailable: 503,
     model.BrokerUnreachable: 503,
     model.ShuttingDown: 503,
@@ -101,9 +104,16 @@ class Answer(msgspec.Struct, frozen=True):
     headers: dict[str, str]
 
 
-def answer(status: int, code: str, message: str, headers: Mapping[str, str] = {}) -> Answer:
+def answer(
+    status: int,
+    code: str,
+    message: str,
+    headers: Mapping[str, str] = {},
+    *,
+    leader_url: str | None = None,
+) -> Answer:
     extra = {"retry-after": str(RETRY_AFTER_SECONDS)} if status == 503 else {}
-    body = _encode(ErrorBody(ErrorDetail(code, message)))
+    body = _encode(ErrorBody(ErrorDetail(code, message, leader_url)))
     return Answer(status, body, {**headers, **extra})
 
 
@@ -119,6 +129,7 @@ def answer_to(error: Exception) -> Answer:
         status = status_of(error)
         if status >= 500 and not error.retriable:
             logger.error("request failed: %s", error)
-        return answer(status, error.code, error.message)
+        leader_url = error.leader_url if isinstance(error, model.NotLeader) else None
+        return answer(status, error.code, error.message, leader_url=leader_url or None)
     logger.error("request failed unexpectedly", exc_info=error)
     return answer(500, "internal", "the broker failed to answer; its log says why")

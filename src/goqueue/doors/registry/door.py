@@ -10,7 +10,7 @@ from goqueue.doors.registry.errors import HttpRefusal, answer_to
 from goqueue.doors.web.asgi import Receive, Scope, Send
 from goqueue.doors.web.bodies import BodyFault, BodyReader, BodyRefused, Headers
 from goqueue.doors.web.callers import caller_in
-from goqueue.doors.web.sending import respond
+from goqueue.doors.web.sending import respond, retry_after
 from goqueue.doors.web.site_guard import Unwelcome
 from goqueue.model.caller import Door
 from goqueue.service.broker_service import BrokerService
@@ -84,6 +84,7 @@ class RegistryDoor:
             content = _encode(body)
             allowed = error.allowed if isinstance(error, HttpRefusal) else ""
         headers = [(b"allow", allowed.encode())] if allowed else []
+        headers += retry_after(status)
         await respond(send, status, kind, content, headers)
 
     async def refuse(self, unwelcome: Unwelcome, _scope: Scope, send: Send) -> None:

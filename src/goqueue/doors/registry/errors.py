@@ -67,13 +67,11 @@ def answer_to(error: Exception) -> ErrorAnswer:
         code = error.status
     elif isinstance(error, RegistryRefusal):
         code = CODE_OF[error.kind]
-    elif isinstance(error, model.Overloaded | model.ShuttingDown):
-        code = _BUSY
     elif isinstance(error, model.AccessDenied):
         code = _DENIED
     elif isinstance(error, model.GoQueueError):
-        # Storage failed, or this broker does not lead the registry's partition now.
-        code = _STORE_FAILED
+        # Clients of the registry try again by themselves after 503, not all of them after 500.
+        code = _BUSY if error.retriable else _STORE_FAILED
     else:
         logger.error("a request to the schema registry failed", exc_info=error)
         return ErrorAnswer(500, ErrorBody(500, "the registry failed; see the broker's log"))

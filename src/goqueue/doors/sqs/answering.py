@@ -20,7 +20,7 @@ from goqueue.doors.web.asgi import Receive, Scope, Send
 from goqueue.doors.web.bodies import BodyFault, BodyReader, BodyRefused, Headers
 from goqueue.doors.web.callers import caller_in
 from goqueue.doors.web.long_poll import gone
-from goqueue.doors.web.sending import respond
+from goqueue.doors.web.sending import respond, retry_after
 from goqueue.doors.web.site_guard import Unwelcome
 from goqueue.model.caller import Caller, Door
 from goqueue.service.broker_service import BrokerService
@@ -87,7 +87,7 @@ class Answering:
             refused = self._refused(name, error)
             status = refused.kind.status
             content = _json_error(refused)
-            headers.append(_query_error(refused))
+            headers += [query_error_header(refused), *retry_after(status)]
         await respond(send, status, _JSON, content, headers)
         return _label(name)
 
@@ -97,6 +97,7 @@ class Answering:
         self, head: _Head, caller: Caller, path: str, request_id: str, receive: Receive, send: Send
     ) -> str:
         name = ""
+        headers = [(b"x-amzn-requestid", request_id.encode())]
         try:
             body = await self._body(head, receive)
             form = await query_protocol.read_form(body)
@@ -113,7 +114,7 @@ class Answering:
             refused = self._refused(name, error)
             status = refused.kind.status
             content = query_protocol.error_xml(refused, request_id)
-        headers = [(b"x-amzn-requestid", request_id.encode())]
+            headers += retry_after(status)
         await respond(send, status, b"text/xml", content, headers)
         return _label(name)
 
@@ -152,7 +153,7 @@ async def refuse(unwelcome: Unwelcome, scope: Scope, send: Send) -> None:
     request_id = new_message_id()
     headers = [(b"x-amzn-requestid", request_id.encode())]
     if _head(scope["headers"]).target:
-        headers.append(_query_error(error))
+        headers.append(query_error_header(error))
         await respond(send, unwelcome.status, _JSON, _json_error(error), headers)
     else:
         content = query_protocol.error_xml(error, request_id)
@@ -163,7 +164,7 @@ def _json_error(error: SqsError) -> bytes:
     return _encode({"__type": error.kind.json_type, "message": error.message})
 
 
-def _query_error(error: SqsError) -> tuple[bytes, bytes]:
+def query_error_header(error: SqsError) -> tuple[bytes, bytes]:
     blame = "Sender" if error.kind.is_sender else "Receiver"
     return b"x-amzn-query-error", f"{error.kind.query_code};{blame}".encode()
 

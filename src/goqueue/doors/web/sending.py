@@ -1,8 +1,19 @@
 """Sending a whole answer."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from goqueue.doors.web.asgi import Send
+
+# What a client is told to wait before it sends again what a 503 refused: another leader is found
+# within some tenths of a second, mostly.
+RETRY_AFTER_SECONDS: Final = 1
+_NOT_NOW: Final = 503
+
+
+def retry_after(status: int) -> list[tuple[bytes, bytes]]:
+    """The header of an answer with this status, where it has one."""
+    return [(b"retry-after", b"%d" % RETRY_AFTER_SECONDS)] if status == _NOT_NOW else []
 
 
 async def respond(

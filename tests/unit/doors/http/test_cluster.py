@@ -1,9 +1,13 @@
 """The cluster over HTTP: its nodes, its health, its partitions in pages."""
 
+import json
+
 import httpx
 import pytest
 
 from goqueue.broker.node import Node
+from goqueue.doors.http.errors import answer_to
+from goqueue.model.errors import NotLeader
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
@@ -50,7 +54,23 @@ async def test_partitions_come_in_pages(client: httpx.AsyncClient, broker: Node)
     of_topic = (await client.get("/cluster/metadata", params={"topic": "payments"})).json()
     assert {p["topic"] for p in of_topic["partitions"]} == {"payments"}
     wrong = (await client.get("/cluster/metadata", params={"problem": "offline"})).json()
-    assert wrong == {"partitions": [], "nextAfter": None}
+    assert (wrong["partitions"], wrong["nextAfter"]) == ([], None)
+    (here,) = wrong["brokers"]
+    assert str(client.base_url) == here["httpUrl"]
+    assert (here["nodeId"], here["kafkaAddress"]) == (0, "127.0.0.1:9092")
+
+
+def test_who_is_told_to_ask_another_broker_is_told_where_and_when() -> None:
+    refused = answer_to(NotLeader("t-0 is not led by this broker", leader_url="http://b:8080"))
+    assert refused.status == 503
+    assert refused.headers == {"retry-after": "1"}
+    assert json.loads(refused.body)["error"] == {
+        "code": "not_leader",
+        "message": "t-0 is not led by this broker",
+        "leaderUrl": "http://b:8080",
+    }
+    nobody = answer_to(NotLeader("t-0 has no leader just now"))
+    assert "leaderUrl" not in json.loads(nobody.body)["error"]
 
 
 @pytest.mark.parametrize(
