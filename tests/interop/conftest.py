@@ -53,6 +53,12 @@ def bootstrap(server: Server) -> str:
 
 
 @pytest.fixture
+def node_ids(server: Server) -> list[int]:
+    """All brokers that there are; clients talk to the last."""
+    return [0] if isinstance(server, ServerProcess) else list(server.cluster.node_ids)
+
+
+@pytest.fixture
 def topic() -> str:
     """A name nobody else uses; the topic is made when first asked for."""
     return f"topic-{uuid4().hex[:8]}"

@@ -109,7 +109,7 @@ def test_topic_from_creation_to_deletion(cli: Cli, topic: str) -> None:
         (("topics", "create", "../etc"), "topic name"),
         (("topics", "create", "t", "--set", "retention.ms=soon"), "retention.ms: 'soon'"),
         (("topics", "create", "t", "--set", "no.such=1"), "no.such"),
-        (("topics", "create", "t", "--replication-factor", "3"), "replication"),
+        (("topics", "create", "t", "--replication-factor", "9"), "replication"),
         (("topics", "alter", "missing-topic", "--set", "retention.ms=1"), "no topic"),
         (("consume", "missing-topic"), "there is no topic 'missing-topic'"),
     ],

@@ -89,6 +89,13 @@ def test_a_broker_stops_comes_back_and_leaves() -> None:
             ("orders", 2, [2]),
         ]
 
+        # Of several addresses the first that answers is asked, and what is gone is not.
+        both = Cli({**os.environ, "GOQUEUE_BOOTSTRAP": cluster.bootstrap_servers})
+        for command in ("topics list", "groups list", "transactions list", "cluster nodes"):
+            both(*command.split())
+        urls = ",".join(cluster.http_urls)
+        both("cluster", "nodes", "--http", urls)
+
         cluster.restart(1)
         wait_until(lambda: health() == "healthy")
         assert leaders() == [2, 2]

@@ -32,8 +32,8 @@ def test_lines_go_in_and_come_out(
     assert out == lines
     # librdkafka sends uncompressed to a broker that it takes for too old.
     if compression != "none":
-        stored_bytes = sum(path.stat().st_size for path in data_dir.rglob(f"{topic}-0/*.log"))
-        assert stored_bytes < len(lines) / 2
+        stored_bytes = [path.stat().st_size for path in data_dir.rglob(f"{topic}-0/*.log")]
+        assert 0 < max(stored_bytes) < len(lines) / 2
 
 
 def test_headers_and_timestamps_are_kept(bootstrap: str, topic: str) -> None:
@@ -49,7 +49,7 @@ def test_metadata_is_listed(bootstrap: str, topic: str) -> None:
     listed = json.loads(kcat(bootstrap, "-L", "-J"))
     names = [entry["topic"] for entry in listed["topics"]]
     assert topic in names
-    assert listed["brokers"][0]["name"] == bootstrap
+    assert bootstrap in [broker["name"] for broker in listed["brokers"]]
 
 
 def test_offsets_are_asked_by_time(bootstrap: str, topic: str, tmp_path: Path) -> None:

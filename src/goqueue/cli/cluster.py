@@ -1,6 +1,5 @@
 """`goqueue cluster`: its nodes, how it is doing, who leads what."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
@@ -12,6 +11,7 @@ from goqueue.cli.confirming import confirm
 from goqueue.cli.examples import examples
 from goqueue.cli.failures import FAILED, CommandFailed
 from goqueue.cli.http_access import HttpOption, http_api
+from goqueue.cli.kafka_access import with_admin
 from goqueue.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, Output, OutputOption
 from goqueue.cli.output import print_document, print_rows, print_table
 
@@ -260,11 +260,6 @@ def _chosen(api: "HttpApi", topic: str, wanted: list[int] | None) -> list[tuple[
 
 
 def _with_cluster(bootstrap: str, work: Callable[["ClusterAdmin"], Awaitable[Result]]) -> Result:
-    from goqueue.client.admin import KafkaAdmin
     from goqueue.client.cluster import ClusterAdmin
 
-    async def run() -> Result:
-        async with KafkaAdmin(bootstrap) as admin:
-            return await work(ClusterAdmin(admin))
-
-    return asyncio.run(run())
+    return with_admin(bootstrap, lambda admin: work(ClusterAdmin(admin)))

@@ -1,10 +1,11 @@
 """What commands about groups have in common."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
+
+from goqueue.cli.kafka_access import with_admin
 
 if TYPE_CHECKING:
     from goqueue.client.admin import KafkaAdmin
@@ -20,14 +21,9 @@ YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 def with_groups(
     bootstrap: str, work: Callable[["KafkaAdmin", "GroupAdmin"], Awaitable[Result]]
 ) -> Result:
-    from goqueue.client.admin import KafkaAdmin
     from goqueue.client.groups import GroupAdmin
 
-    async def run() -> Result:
-        async with KafkaAdmin(bootstrap) as admin:
-            return await work(admin, GroupAdmin(admin))
-
-    return asyncio.run(run())
+    return with_admin(bootstrap, lambda admin: work(admin, GroupAdmin(admin)))
 
 
 async def ends_of(

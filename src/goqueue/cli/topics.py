@@ -1,7 +1,5 @@
 """`goqueue topics`: list, create, describe, alter, delete."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -9,6 +7,7 @@ import typer
 from goqueue.cli.confirming import confirm
 from goqueue.cli.examples import examples
 from goqueue.cli.failures import CommandFailed
+from goqueue.cli.kafka_access import with_admin
 from goqueue.cli.options import (
     DEFAULT_BOOTSTRAP,
     BootstrapOption,
@@ -47,7 +46,7 @@ def list_topics(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List topics with their partitions, offsets and size."""
-    found = _with_admin(bootstrap, lambda admin: admin.describe_topics())
+    found = with_admin(bootstrap, lambda admin: admin.describe_topics())
     shown = [topic for topic in found if with_internal or not topic.is_internal]
     if output is Output.TABLE and not shown:
         typer.echo("no topics yet; make one with `goqueue topics create NAME`", err=True)
@@ -131,7 +130,7 @@ def create_topic(
             )
             typer.echo(f"created topic {name}")
 
-    _with_admin(bootstrap, create)
+    with_admin(bootstrap, create)
 
 
 @topics.command("describe", epilog=examples("goqueue topics describe orders --all-settings"))
@@ -150,7 +149,7 @@ def describe_topic(
         settings = await admin.describe_settings(name)
         return facts, {s.name: s.value for s in settings if all_settings or not s.is_default}
 
-    facts, settings = _with_admin(bootstrap, describe)
+    facts, settings = with_admin(bootstrap, describe)
     if output is not Output.TABLE:
         print_document(_topic_document(facts, settings), output)
         return
@@ -212,7 +211,7 @@ def alter_topic(
         if partitions is not None:
             await admin.add_partitions(name, partitions)
 
-    _with_admin(bootstrap, alter)
+    with_admin(bootstrap, alter)
     typer.echo(f"altered topic {name}")
 
 
@@ -238,17 +237,7 @@ def delete_topic(
             await admin.delete_topic(name)
             typer.echo(f"deleted topic {name}")
 
-    _with_admin(bootstrap, delete)
-
-
-def _with_admin(bootstrap: str, work: Callable[["KafkaAdmin"], Awaitable[Result]]) -> Result:
-    from goqueue.client.admin import KafkaAdmin
-
-    async def run() -> Result:
-        async with KafkaAdmin(bootstrap) as admin:
-            return await work(admin)
-
-    return asyncio.run(run())
+    with_admin(bootstrap, delete)
 
 
 def _topic_document(facts: "TopicFacts", settings: dict[str, str]) -> dict[str, object]:

@@ -1,12 +1,12 @@
 """`goqueue transactions`: list, describe."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from goqueue.cli.examples import examples
+from goqueue.cli.kafka_access import with_admin
 from goqueue.cli.options import (
     DEFAULT_BOOTSTRAP,
     BootstrapOption,
@@ -103,11 +103,6 @@ def _document(found: "TransactionFacts") -> dict[str, object]:
 def _with_transactions(
     bootstrap: str, work: Callable[["TransactionAdmin"], Awaitable[Result]]
 ) -> Result:
-    from goqueue.client.admin import KafkaAdmin
     from goqueue.client.transactions import TransactionAdmin
 
-    async def run() -> Result:
-        async with KafkaAdmin(bootstrap) as admin:
-            return await work(TransactionAdmin(admin))
-
-    return asyncio.run(run())
+    return with_admin(bootstrap, lambda admin: work(TransactionAdmin(admin)))

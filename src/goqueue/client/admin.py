@@ -17,6 +17,8 @@ from kio.schema.create_topics.v7.request import (
 from kio.schema.create_topics.v7.response import CreateTopicsResponse
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 from kio.schema.delete_topics.v6.response import DeleteTopicsResponse
+from kio.schema.describe_cluster.v1.request import DescribeClusterRequest
+from kio.schema.describe_cluster.v1.response import DescribeClusterResponse
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.schema.describe_configs.v4.response import DescribeConfigsResponse
 from kio.schema.describe_log_dirs.v4.request import DescribeLogDirsRequest
@@ -70,6 +72,8 @@ class KafkaAdmin:
         self._bootstrap = parse_addresses(bootstrap_servers)
         self._entrance: Connection | None = None
         self._by_node: dict[int, Connection] = {}
+        # Brokers that could not be reached: what only they know is missing in lists.
+        self.silent: dict[int, BrokerUnreachable] = {}
 
     async def __aenter__(self) -> Self:
         failure: BrokerUnreachable | None = None
@@ -97,11 +101,19 @@ class KafkaAdmin:
         return self._entrance
 
     async def brokers(self) -> list[Connection]:
-        """Connections to all brokers of the cluster."""
-        for node, address in broker_addresses(await self._metadata(())).items():
-            if node not in self._by_node:
-                self._by_node[node] = await Connection.open(*address)
+        """Connections to all brokers that are there; Metadata names some that are gone, too."""
+        request = DescribeClusterRequest(include_cluster_authorized_operations=False)
+        found = await self._any_broker.call(request, DescribeClusterResponse)
+        for broker in found.brokers:
+            await self._reach(int(broker.broker_id), (broker.host, int(broker.port)))
         return list(self._by_node.values())
+
+    async def _reach(self, node: int, address: Address) -> None:
+        if node not in self._by_node:
+            try:
+                self._by_node[node] = await Connection.open(*address)
+            except BrokerUnreachable as error:
+                self.silent[node] = error
 
     async def controller(self) -> Connection:
         """A connection to the broker that elects leaders."""
@@ -265,8 +277,8 @@ class KafkaAdmin:
         self, nodes: Mapping[int, Address], topics: Sequence[MetadataResponseTopic]
     ) -> None:
         leaders = {int(p.leader_id) for topic in topics for p in topic.partitions}
-        for node in leaders & nodes.keys() - self._by_node.keys():
-            self._by_node[node] = await Connection.open(*nodes[node])
+        for node in leaders & nodes.keys():
+            await self._reach(node, nodes[node])
 
     async def _offsets(
         self, topics: Sequence[MetadataResponseTopic], timestamp: int

@@ -20,7 +20,7 @@ _DATA_FOLDER: Final = Path("data")
 TOPIC_DEFAULT_PREFIX: Final = "topic."
 # What holds in a cluster where nothing else is set: each message is on two brokers before it is
 # acknowledged, and writing goes on while one of the three is down.
-_CLUSTER_DEFAULTS: Final = {
+CLUSTER_DEFAULTS: Final = {
     "default.replication.factor": "3",
     f"{TOPIC_DEFAULT_PREFIX}min.insync.replicas": "2",
 }
@@ -481,7 +481,7 @@ BROKER_SETTINGS: Final = settings_of(BrokerConfig)
 def broker_config(texts: Mapping[str, str]) -> BrokerConfig:
     """Parse a broker's settings given as text by dotted name."""
     if texts.get("cluster"):
-        texts = {**_CLUSTER_DEFAULTS, **texts}
+        texts = {**CLUSTER_DEFAULTS, **texts}
     own = {k: v for k, v in texts.items() if not k.startswith(TOPIC_DEFAULT_PREFIX)}
     for_topics = {
         k.removeprefix(TOPIC_DEFAULT_PREFIX): v

@@ -12,6 +12,7 @@ import pytest
 from goqueue.broker.own_grants import own_state
 from goqueue.broker.topics.broker_configs import BrokerConfigs
 from goqueue.broker.topics.changing import KeyChanges
+from goqueue.broker.topics.configs import BrokerOverrides, broker_entries, topic_entries
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.broker.topics.topics import TopicAdmin
 from goqueue.metadata import Compare, LocalStore, TxnResult
@@ -425,3 +426,16 @@ async def test_settings_and_a_partition_that_changes_meanwhile(tmp_path: Path) -
         await cluster.topics.alter_config(ConfigurableTopic("orders"), [change])
         states = cluster.states("orders")
         assert [(s.min_in_sync, s.leader_epoch) for s in states] == [(3, 0), (3, 9)]
+
+
+def test_what_holds_in_every_cluster_is_a_default_there() -> None:
+    config = broker_config({"cluster": "etcd://127.0.0.1:2379"})
+    nothing = BrokerOverrides({}, {})
+    of_topic = {entry.name: entry for entry in topic_entries({}, nothing, config)}
+    of_broker = {entry.name: entry for entry in broker_entries(nothing, config, "")}
+    for entry, value in (
+        (of_topic["min.insync.replicas"], "2"),
+        (of_broker["topic.min.insync.replicas"], "2"),
+        (of_broker["default.replication.factor"], "3"),
+    ):
+        assert (entry.value, entry.source) == (value, ConfigSource.DEFAULT)

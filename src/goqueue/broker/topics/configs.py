@@ -8,7 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from goqueue.model.broker_config import BROKER_SETTINGS, TOPIC_DEFAULT_PREFIX, BrokerConfig
+from goqueue.model.broker_config import (
+    BROKER_SETTINGS,
+    CLUSTER_DEFAULTS,
+    TOPIC_DEFAULT_PREFIX,
+    BrokerConfig,
+)
 from goqueue.model.cluster_config import CORDONED_LOG_DIRS
 from goqueue.model.configs import ConfigChange, ConfigEntry, ConfigOp, ConfigSource, ConfigSynonym
 from goqueue.model.errors import InvalidConfig, InvalidRequest
@@ -72,7 +77,7 @@ def broker_entries(
     entries = [entry(HTTP_URL, [reached], read_only=True)]
     for name, setting in BROKER_SETTINGS.items():
         value = setting.format(_plain(getattr(config, field_name(name))))
-        default = setting.format(setting.default)
+        default = _default_text(setting, config)
         synonyms = [ConfigSynonym(name, default, ConfigSource.DEFAULT)]
         if value != default:
             synonyms.insert(0, ConfigSynonym(name, value, ConfigSource.STATIC_BROKER))
@@ -141,11 +146,21 @@ def _default_synonyms(
     topic_name: str, setting: Setting, overrides: BrokerOverrides, config: BrokerConfig
 ) -> list[ConfigSynonym]:
     name = TOPIC_DEFAULT_PREFIX + topic_name
-    *dynamic, default = _dynamic_synonyms(replace(setting, name=name), overrides)
+    named = replace(setting, name=name)
+    *synonyms, _ = _dynamic_synonyms(named, overrides)
+    default = _default_text(named, config)
     if topic_name in config.topic_defaults:
         text = setting.format(config.topic_defaults[topic_name])
-        dynamic.append(ConfigSynonym(name, text, ConfigSource.STATIC_BROKER))
-    return [*dynamic, default]
+        if text != default:
+            synonyms.append(ConfigSynonym(name, text, ConfigSource.STATIC_BROKER))
+    return [*synonyms, ConfigSynonym(name, default, ConfigSource.DEFAULT)]
+
+
+def _default_text(setting: Setting, config: BrokerConfig) -> str:
+    """What holds where nothing is set; some of it is another value in a cluster."""
+    if config.cluster and setting.name in CLUSTER_DEFAULTS:
+        return CLUSTER_DEFAULTS[setting.name]
+    return setting.format(setting.default)
 
 
 def _dynamic_synonyms(setting: Setting, overrides: BrokerOverrides) -> list[ConfigSynonym]:
