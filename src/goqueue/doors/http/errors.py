@@ -81,7 +81,6 @@ STATUS_OF: Final[Mapping[type[model.GoQueueError], int]] = {
     model.PartitionOffline: 503,
     model.BrokerUnreachable: 503,
     model.MetadataUnavailable: 503,
-    model.BrokerUnreachable: 503,
     model.ShuttingDown: 503,
     model.Overloaded: 503,
 }
