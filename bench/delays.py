@@ -123,7 +123,7 @@ async def measure(folder: Path, figures: Figures, seconds: int) -> None:
     started = time.perf_counter()
     broker = await open_broker(data, figures.fsync_policy)
     figures.restart_clean_s = time.perf_counter() - started
-    assert BrokerService(broker).delays.stats(_BENCH).pending == figures.pending
+    assert (await BrokerService(broker).delays.stats(_BENCH)).pending == figures.pending
 
     begin_ms = broker.clock_ms() + 6_000
     count = figures.due_per_s * seconds
@@ -146,7 +146,7 @@ async def restart(folder: Path, figures: Figures) -> float:
     started = time.perf_counter()
     broker = await open_broker(folder, figures.fsync_policy)
     elapsed = time.perf_counter() - started
-    assert BrokerService(broker).delays.stats(_BENCH).pending == figures.pending
+    assert (await BrokerService(broker).delays.stats(_BENCH)).pending == figures.pending
     await broker.close()
     shutil.rmtree(folder)
     return elapsed

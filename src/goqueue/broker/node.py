@@ -163,7 +163,12 @@ class Node:
             max_bytes=config.all_groups_max_bytes,
         )
         producer_ids = ProducerIdSource(store)
-        self.delays = Delays(self, producer_ids, partitions=config.delayed_topic_num_partitions)
+        self.delays = Delays(
+            self,
+            producer_ids,
+            self.calls,
+            partitions=config.delayed_topic_num_partitions,
+        )
         self.transactions = Transactions(
             self,
             self.groups,
@@ -181,7 +186,7 @@ class Node:
             self, partitions=config.queue_state_num_partitions, max_queues=config.max_queues
         )
         sqs_entries = SqsEntries(store, self._follower, changes)
-        self.sqs_catalogue = SqsCatalogue(self, self.queues, self.delays, sqs_entries)
+        self.sqs_catalogue = SqsCatalogue(self, self.queues, self.delays.waiting, sqs_entries)
         self.moves = MoveTaskRunner(self, self.queues, self.sqs_catalogue, sqs_entries)
         self.schemas = Schemas(
             self,
@@ -220,7 +225,7 @@ class Node:
         self.fifo = FifoSending(
             self.sqs_catalogue,
             self.publishing,
-            FifoHistory(self, self.delays),
+            FifoHistory(self, self.delays.waiting),
             clock_ms=clock_ms,
         )
         self.group_configs = GroupConfigs(changes, self._follower, config)

@@ -36,6 +36,8 @@ def list_delayed(
     if output is not Output.TABLE:
         print_document(answer, output)
         return
+    for part in answer["missing"]:
+        typer.echo(f"partition {part['partition']} is left out: {part['message']}", err=True)
     if not rows:
         typer.echo(f"nothing waits for {topic}", err=True)
         return
@@ -81,5 +83,7 @@ def stats(
     }
     total = {**answer, "topic": "(all)"}
     print_rows([*answer["topics"], total], output, columns=columns)
+    for broker in answer["unanswered"]:
+        typer.echo(f"broker {broker} did not answer: its figures are left out", err=True)
     if answer["nextDueAt"] is not None:
         typer.echo(f"next due {format_moment(answer['nextDueAt'])}", err=True)

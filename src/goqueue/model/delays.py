@@ -1,10 +1,11 @@
 """Delayed messages as callers name and see them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from goqueue.model.errors import UnknownDelayedMessage
+from goqueue.model.errors import GoQueueError, UnknownDelayedMessage
+from goqueue.model.names import NodeId
 from goqueue.model.records import NewRecord
 from goqueue.model.settings import INT64_MAX
 
@@ -49,15 +50,30 @@ class DelayedMessage(NamedTuple):
 
 
 class DelayedPage(NamedTuple):
-    """`next_after` is where the next page begins; None after the last."""
+    """`next_after` is where the next page begins; None after the last.
+
+    `missing`: what waits for these partitions is not in it, for this reason.
+    """
 
     messages: list[DelayedMessage]
     next_after: str | None
+    missing: Mapping[int, GoQueueError]
 
 
 class ScheduledMessage(NamedTuple):
     partition: int
     id: DelayedId
+
+
+def lateness_ms(counts: Sequence[int], share: float) -> int | None:
+    """The bound below which this share lies; None without a message, or beyond the last."""
+    total = sum(counts)
+    seen = 0
+    for count, bound_ms in zip(counts, LATENESS_BOUNDS_MS, strict=False):
+        seen += count
+        if total and seen >= share * total:
+            return bound_ms
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +82,20 @@ class TopicDelayStats:
     pending: int
     delivered: int
     cancelled: int
-    lateness_p99_ms: int | None
+    # One for each of `LATENESS_BOUNDS_MS`, and one for what is later.
+    lateness_counts: Sequence[int]
+
+    @property
+    def lateness_p99_ms(self) -> int | None:
+        return lateness_ms(self.lateness_counts, 0.99)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelayStats:
-    """`next_due_ms` may be early, after a cancellation; `pending_bytes` is of all topics."""
+    """`next_due_ms` may be early, after a cancellation; `pending_bytes` is of all topics.
+
+    `unanswered`: brokers whose figures are not in it.
+    """
 
     pending: int
     in_memory: int
@@ -79,8 +103,15 @@ class DelayStats:
     next_due_ms: int | None
     delivered: int
     cancelled: int
-    lateness_p50_ms: int | None
-    lateness_p99_ms: int | None
     lateness_counts: Sequence[int]
     lateness_sum_ms: int
     topics: Sequence[TopicDelayStats]
+    unanswered: Sequence[NodeId] = ()
+
+    @property
+    def lateness_p50_ms(self) -> int | None:
+        return lateness_ms(self.lateness_counts, 0.5)
+
+    @property
+    def lateness_p99_ms(self) -> int | None:
+        return lateness_ms(self.lateness_counts, 0.99)

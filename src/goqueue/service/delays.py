@@ -18,15 +18,15 @@ class DelayService:
     ) -> DelayedPage:
         """Messages that wait for a topic, by due time."""
         readable = self._access.readable_topic(caller, topic)
-        return await self._node.delays.list_pending(readable, after=after, limit=limit)
+        return await self._node.delays.waiting.list_pending(readable, after=after, limit=limit)
 
     async def cancel(self, caller: Caller, topic: str, message_id: str) -> DelayedId:
         """Take a message back that is not on its way yet."""
         writable = self._access.writable_topic(caller, topic)
-        return await self._node.delays.cancel(writable, message_id)
+        return await self._node.delays.waiting.cancel(writable, message_id)
 
-    def stats(self, caller: Caller) -> DelayStats:
-        """Figures of the broker since its start, and of the topics that the caller may see."""
-        stats = self._node.delays.stats(self._access.describable_cluster(caller))
+    async def stats(self, caller: Caller) -> DelayStats:
+        """Figures of all brokers since their start, and of the topics that the caller may see."""
+        stats = await self._node.delays.stats.of_cluster(self._access.describable_cluster(caller))
         topics = [each for each in stats.topics if self._access.sees_topic(caller, each.topic)]
         return replace(stats, topics=topics)

@@ -75,7 +75,7 @@ async def list_pending(
 
 
 def stats(broker: Node) -> DelayStats:
-    return BrokerService(broker).delays.stats(ANYONE)
+    return broker.delays.stats.of_broker(Access().describable_cluster(ANYONE))
 
 
 async def stored(broker: Node, partition: int = 0, topic: str = TOPIC) -> list[Record]:

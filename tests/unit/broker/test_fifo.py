@@ -11,6 +11,7 @@ from goqueue.broker.node import Node
 from goqueue.broker.queues.fifo import FifoSending
 from goqueue.broker.queues.fifo_history import FifoHistory
 from goqueue.model.errors import GoQueueError, RecordTooLarge, RequestTimedOut
+from goqueue.model.partitioner import partition_for_key
 from goqueue.model.publishing import Outcome
 from goqueue.model.queues.fifo import FifoMessage, SentOnce
 from goqueue.model.queues.sqs_headers import (
@@ -164,9 +165,10 @@ def test_what_is_just_being_delivered_is_known(
             await make_queue(broker)
             [first] = await send(broker, message("1", delay_ms=200))
             readable = ReadableTopic(QUEUE)
-            while not await broker.delays.being_delivered(readable):
+            index = partition_for_key(b"g", len(broker.topic(QUEUE).partitions))
+            while not await broker.delays.waiting.being_delivered(readable, index):
                 await asyncio.sleep(0.005)
-            assert (await broker.delays.list_pending(readable)).messages == []
+            assert (await broker.delays.waiting.list_pending(readable)).messages == []
             assert await stored(broker) == []
             # A window of its own, which has to find everything again.
             fifo = troubled(broker, TroubledPublishing(broker, None))
@@ -210,7 +212,7 @@ def troubled(broker: Node, publishing: TroubledPublishing) -> FifoSending:
     return FifoSending(
         broker.sqs_catalogue,
         publishing,
-        FifoHistory(broker, broker.delays),
+        FifoHistory(broker, broker.delays.waiting),
         clock_ms=broker.clock_ms,
     )
 

@@ -137,12 +137,13 @@ async def test_delays_are_shown_to_readers_and_cancelled_by_writers(tmp_path: Pa
         with pytest.raises(TopicAccessDenied):
             await reader.cancel(ANYONE, "orders", str(waits.id))
         with pytest.raises(ClusterAccessDenied):
-            reader.stats(ANYONE)
+            await reader.stats(ANYONE)
         writer = BrokerService(
             node, Granted(topic("orders", Verb.WRITE), cluster(Verb.DESCRIBE))
         ).delays
         with pytest.raises(TopicAccessDenied):
             await writer.list_pending(ANYONE, "orders")
-        assert (writer.stats(ANYONE).pending, writer.stats(ANYONE).topics) == (1, [])
+        stats = await writer.stats(ANYONE)
+        assert (stats.pending, stats.topics) == (1, [])
         await writer.cancel(ANYONE, "orders", str(waits.id))
-        assert writer.stats(ANYONE).pending == 0
+        assert (await writer.stats(ANYONE)).pending == 0

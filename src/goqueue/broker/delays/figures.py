@@ -19,16 +19,6 @@ class Lateness:
         self.sum_ms += sum_ms
         self.counts = [have + more for have, more in zip(self.counts, counts, strict=True)]
 
-    def quantile_ms(self, share: float) -> int | None:
-        """The bound below which this share lies; None without a message, or beyond the last."""
-        total = sum(self.counts)
-        seen = 0
-        for count, bound_ms in zip(self.counts, LATENESS_BOUNDS_MS, strict=False):
-            seen += count
-            if total and seen >= share * total:
-                return bound_ms
-        return None
-
 
 @dataclass(slots=True)
 class TopicFigures:

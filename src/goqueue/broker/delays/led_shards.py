@@ -265,24 +265,6 @@ class DelayShards:
             raise PartitionOffline(f"{place} could not be loaded")
         return running
 
-    async def settled(self, topic: TopicView) -> None:
-        """Return with the shards of a topic loaded; or without, if that takes too long."""
-        home = self.home(topic)
-        if home in self._host.image.topics:
-            await self.ensure(home)
-        loading = [task for place, task in self._loading.items() if place.topic == home]
-        if loading:
-            await asyncio.wait(loading, timeout=LOAD_PATIENCE_S)
-
-    def of_topic(self, topic: TopicView) -> dict[int, DelayShard]:
-        """Those in which messages for a topic may wait, by number."""
-        home = self.home(topic)
-        return {
-            place.partition: running.shard
-            for place, running in self._running.items()
-            if place.topic == home
-        }
-
     def running(self) -> Collection[RunningShard]:
         return self._running.values()
 

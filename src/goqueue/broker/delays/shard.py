@@ -10,7 +10,6 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import Final, ParamSpec, TypeVar
-from uuid import UUID
 
 from goqueue.broker.delays.figures import DelayFigures
 from goqueue.broker.delays.index import DelayIndex, IndexUnusable
@@ -252,15 +251,15 @@ class DelayShard:
 
     # --- index ----------------------------------------------------------------------------
 
-    async def page(self, topic_id: UUID, after: tuple[int, int], limit: int) -> list[Entry]:
-        """Messages that wait for a topic, after (due, number), in order."""
+    async def page(self, target: TargetKey, after: tuple[int, int], limit: int) -> list[Entry]:
+        """Messages that wait for a partition, after (due, number), in order."""
         await self.update_index()
         async with self._index_lock:
             machine = self.machine
             targets = [
                 number
-                for number, target in enumerate(machine.targets)
-                if target.key.topic_id == topic_id and not target.is_dropped
+                for number, known in enumerate(machine.targets)
+                if known.key == target and not known.is_dropped
             ]
             found: list[Entry] = []
             while targets and len(found) < limit:

@@ -55,7 +55,8 @@ class Measuring:
             now_ms=now_ms,
             detailed_max=queues_max,
         )
-        delays, storage, schemas = node.delays.stats(cluster), self._storage(), self._schemas()
+        delays = node.delays.stats.of_broker(cluster)
+        storage, schemas = self._storage(), self._schemas()
         # Taken on the event loop; what is in them may be read from a thread.
         image, hosted, offline = node.image, tuple(node.hosted), len(node.hosted.offline)
         replication = await read_replication(node.replication, hosted, pace=pace)

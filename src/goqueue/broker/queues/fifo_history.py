@@ -46,7 +46,7 @@ class DelayedMessages(Protocol):
     async def list_pending(
         self, topic: ReadableTopic, *, after: str | None = None, limit: int = LIST_MAX
     ) -> DelayedPage: ...
-    async def being_delivered(self, topic: ReadableTopic) -> list[NewRecord]: ...
+    async def being_delivered(self, topic: ReadableTopic, index: int) -> list[NewRecord]: ...
 
 
 class FifoHistory:
@@ -91,13 +91,16 @@ class FifoHistory:
         after: str | None = None
         while True:
             waiting = await self._delayed.list_pending(topic, after=after, limit=LIST_MAX)
+            for failure in waiting.missing.values():
+                raise failure
             for message in waiting.messages:
                 yield message.record
             after = waiting.next_after
             if after is None:
                 break
-        for delivered in await self._delayed.being_delivered(topic):
-            yield delivered
+        for index in partitions:
+            for delivered in await self._delayed.being_delivered(topic, index):
+                yield delivered
         purged = await self._host.queues.registry.starts(_GROUP, topic)
         for index in partitions:
             log = self._host.log_anywhere

@@ -91,7 +91,7 @@ class CatalogueHost(Protocol):
 class WaitingMessages(Protocol):
     """The messages of a queue that are not in its topic yet, because they are delayed."""
 
-    def pending_count(self, topic: DescribableTopic) -> int: ...
+    async def pending_count(self, topic: DescribableTopic) -> int: ...
     async def cancel_all(self, topic: DeletableTopic) -> None: ...
 
 
@@ -143,7 +143,7 @@ class SqsCatalogue:
         return QueueCounts(
             visible=sum(part.ready + part.waiting for part in parts),
             in_flight=sum(part.in_flight for part in parts),
-            delayed=self._delayed.pending_count(topic),
+            delayed=await self._delayed.pending_count(topic),
         )
 
     def _find(self, name: str) -> SqsQueue:

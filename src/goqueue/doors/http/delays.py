@@ -36,9 +36,21 @@ class PendingMessage(msgspec.Struct, frozen=True, rename="camel"):
     headers: list[NamedHeader]
 
 
+class MissingPartition(msgspec.Struct, frozen=True, rename="camel"):
+    """A partition whose leader did not answer."""
+
+    partition: int
+    error: str
+    message: str
+
+
 class PendingPage(msgspec.Struct, frozen=True, rename="camel"):
     messages: list[PendingMessage]
     next_after: Annotated[str | None, Meta(description="For `after`; null on the last page.")]
+    missing: Annotated[
+        list[MissingPartition],
+        Meta(description="What waits for these partitions is not in the answer."),
+    ]
 
 
 class LatenessCount(msgspec.Struct, frozen=True, rename="camel"):
@@ -55,7 +67,7 @@ class TopicDelays(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DelaySummary(msgspec.Struct, frozen=True, rename="camel"):
-    """Counts since the broker started; lateness is from due time to append."""
+    """Counts of all brokers since each started; lateness is from due time to append."""
 
     pending: int
     in_memory: Annotated[int, Meta(description="Due in the next hours; the others wait on disk.")]
@@ -69,6 +81,9 @@ class DelaySummary(msgspec.Struct, frozen=True, rename="camel"):
     lateness_p99_ms: int | None
     lateness: list[LatenessCount]
     topics: list[TopicDelays]
+    unanswered: Annotated[
+        list[int], Meta(description="Brokers that did not answer: their figures are left out.")
+    ]
 
 
 @get(
@@ -93,7 +108,14 @@ async def list_delayed(
 ) -> PendingPage:
     """Messages that wait for a topic, by due time."""
     page = await service.delays.list_pending(caller, name, after=after, limit=limit)
-    return PendingPage([_show(message, encoding) for message in page.messages], page.next_after)
+    return PendingPage(
+        [_show(message, encoding) for message in page.messages],
+        page.next_after,
+        [
+            MissingPartition(partition, error.code, error.message)
+            for partition, error in sorted(page.missing.items())
+        ],
+    )
 
 
 @delete(
@@ -128,7 +150,7 @@ async def delay_stats(
     service: NamedDependency[BrokerService], caller: NamedDependency[Caller]
 ) -> DelaySummary:
     """What is pending, and how late what was due has been."""
-    stats = service.delays.stats(caller)
+    stats = await service.delays.stats(caller)
     bounds = [*LATENESS_BOUNDS_MS, None]
     return DelaySummary(
         pending=stats.pending,
@@ -153,6 +175,7 @@ async def delay_stats(
             )
             for topic in stats.topics
         ],
+        unanswered=list(stats.unanswered),
     )
 
 
