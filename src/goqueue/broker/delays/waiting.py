@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from goqueue.broker.calls.calls import Calls, Untouched
+from goqueue.broker.calls.calls import Calls, before_anything_is_done
 from goqueue.broker.delays.led_shards import DelayShards
 from goqueue.broker.delays.shard import DelayShard
 from goqueue.broker.delays.tracing import note_cancelled
@@ -29,8 +29,6 @@ from goqueue.model.delays import (
 from goqueue.model.errors import (
     GoQueueError,
     InvalidRequest,
-    NotLeader,
-    StateLoading,
     TooLateToCancel,
     UnknownDelayedMessage,
     UnknownTopic,
@@ -351,11 +349,8 @@ class WaitingMessages:
 
     async def _shard_at(self, home: str, number: int) -> DelayShard:
         await self._shards.ensure(home)
-        try:
+        with before_anything_is_done():
             return (await self._shards.at(topic_partition(home, number))).shard
-        except (NotLeader, StateLoading) as error:
-            # It comes to where its partition is led, and is loaded, within moments.
-            raise Untouched(error) from None
 
     def _topic(self, name: str) -> TopicView:
         view = self._host.image.topics.get(name)
