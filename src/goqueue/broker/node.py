@@ -190,6 +190,7 @@ class Node:
         self.moves = MoveTaskRunner(self, self.queues, self.sqs_catalogue, sqs_entries)
         self.schemas = Schemas(
             self,
+            self.calls,
             schema_max_bytes=config.schema_max_bytes,
             all_max_bytes=config.all_schemas_max_bytes,
             contexts_max=config.max_schema_contexts,
@@ -239,7 +240,7 @@ class Node:
                 self.groups.state.name: self.groups.state,
                 self.transactions.state.name: self.transactions,
                 QUEUE_STATE: self.queues,
-                self.schemas.state.name: self.schemas.state,
+                self.schemas.catalogues.state.name: self.schemas.catalogues.state,
                 DELAYED: self.delays.shards,
             },
             (self.queues, self.share_groups, self.fifo, self.moves),

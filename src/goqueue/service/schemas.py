@@ -38,6 +38,7 @@ class SchemaService:
     def __init__(self, node: Node, access: Access) -> None:
         self._schemas = node.schemas
         self._reading = node.schemas.reading
+        self._writing = node.schemas.writing
         self._cluster_id = node.cluster_id
         self._access = access
 
@@ -118,7 +119,7 @@ class SchemaService:
         """The schema's id and version under the subject, given to it now or before."""
         writable = await self._unaliased(self._access.writable_subject, caller, subject)
         new = self._asked(caller, writable, new)
-        return await self._schemas.register(writable, new, normalize=normalize)
+        return await self._writing.register(writable, new, normalize=normalize)
 
     async def look_up(
         self,
@@ -175,14 +176,14 @@ class SchemaService:
     ) -> int:
         """Returns the number; with None, it is the latest that goes."""
         deletable = await self._unaliased(self._access.deletable_subject, caller, subject)
-        return await self._schemas.delete_version(deletable, number, is_permanent=is_permanent)
+        return await self._writing.delete_version(deletable, number, is_permanent=is_permanent)
 
     async def delete_subject(
         self, caller: Caller, subject: str, *, is_permanent: bool
     ) -> list[int]:
         """Returns the numbers of its versions."""
         deletable = await self._unaliased(self._access.deletable_subject, caller, subject)
-        return await self._schemas.delete_subject(deletable, is_permanent=is_permanent)
+        return await self._writing.delete_subject(deletable, is_permanent=is_permanent)
 
     # --- schemas --------------------------------------------------------------------------
 
@@ -232,7 +233,7 @@ class SchemaService:
         return await self._reading.contexts(self._access.readable_subjects(caller))
 
     async def delete_context(self, caller: Caller, context: str) -> None:
-        await self._schemas.delete_context(self._access.deletable_context(caller, context))
+        await self._writing.delete_context(self._access.deletable_context(caller, context))
 
     async def figures(self, caller: Caller) -> RegistryFigures:
         return await self._reading.figures(self._access.describable_cluster(caller))
@@ -256,11 +257,11 @@ class SchemaService:
     ) -> SubjectConfig:
         """Returns all that is set there now."""
         scope = self._access.configurable_scope(caller, subject)
-        return await self._schemas.set_config(scope, config, cleared=cleared)
+        return await self._writing.set_config(scope, config, cleared=cleared)
 
     async def delete_config(self, caller: Caller, subject: str | None) -> SubjectConfig:
         """Returns what was set there."""
-        return await self._schemas.delete_config(self._access.configurable_scope(caller, subject))
+        return await self._writing.delete_config(self._access.configurable_scope(caller, subject))
 
     async def mode(
         self, caller: Caller, subject: str | None, *, default_to_global: bool = False
@@ -272,11 +273,11 @@ class SchemaService:
         self, caller: Caller, subject: str | None, mode: Mode, *, is_forced: bool = False
     ) -> Mode:
         scope = self._access.configurable_scope(caller, subject)
-        return await self._schemas.set_mode(scope, mode, is_forced=is_forced)
+        return await self._writing.set_mode(scope, mode, is_forced=is_forced)
 
     async def delete_mode(self, caller: Caller, subject: str | None) -> Mode:
         """Returns the mode that was set there."""
-        return await self._schemas.delete_mode(self._access.configurable_scope(caller, subject))
+        return await self._writing.delete_mode(self._access.configurable_scope(caller, subject))
 
     # --- rights ---------------------------------------------------------------------------
 

@@ -77,7 +77,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def test_nothing_is_started_or_made_before_it_is_needed(broker: Node) -> None:
-    assert not broker.schemas.catalogue.schemas
+    assert not broker.schemas.catalogues.now.schemas
     assert "_schemas" not in broker.image.topics
     assert broker.schemas.worker.pid is None
 
@@ -116,14 +116,14 @@ async def test_restart(open_broker: OpenBroker) -> None:
         again = await BrokerService(broker).schemas.register(ANYONE, "holders", holder)
         assert again == registered
     with pytest.raises(NotLeader):
-        _ = schemas.catalogue
+        _ = schemas.catalogues.now
 
 
 async def test_one_id_for_many_at_once(schemas: SchemaService, inside: Schemas) -> None:
     wanted = [record(NAME), record(NAME, AGE_OR_0)] * 20
     found = await asyncio.gather(*(schemas.register(ANYONE, "users", new) for new in wanted))
     assert len({registered.schema.id for registered in found}) == 2
-    assert [v.number for v in inside.catalogue.versions("users")] == [1, 2]
+    assert [v.number for v in inside.catalogues.now.versions("users")] == [1, 2]
 
 
 async def test_many_at_once_are_parsed_once(schemas: SchemaService) -> None:
@@ -190,7 +190,7 @@ async def test_bad_schemas(schemas: SchemaService, inside: Schemas) -> None:
                 schema_type,
                 text,
             )
-    assert not inside.catalogue.schemas
+    assert not inside.catalogues.now.schemas
 
 
 async def test_the_bound_of_all_schemas_is_a_setting(open_broker: OpenBroker) -> None:

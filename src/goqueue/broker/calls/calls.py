@@ -172,7 +172,7 @@ class Calls:
                     give_up_at = now + patience_s
                 if now >= give_up_at or self._is_closed:
                     raise refusal.reason from None
-                await self._next_look(min(LOOK_S, give_up_at - now))
+                await self.until_changed(min(LOOK_S, give_up_at - now))
 
     async def _ask_leader(
         self, method: Method[Q, R], place: TopicPartition, request: Q, timeout_s: float
@@ -251,7 +251,7 @@ class Calls:
             decoder = self._answers[method.name] = msgspec.msgpack.Decoder(method.answer)
         return cast(R, decoder.decode(answer.answer))
 
-    async def _next_look(self, seconds: float) -> None:
+    async def until_changed(self, seconds: float | None = None) -> None:
         """Until the metadata change, or some time has passed."""
         if self._changed is None:
             self._changed = asyncio.Event()

@@ -10,7 +10,6 @@ from goqueue.broker.measuring.replication import read_replication
 from goqueue.broker.measuring.transactions import read_producers, read_transactions
 from goqueue.broker.node import Node
 from goqueue.broker.schemas.reading import subject_counts, type_counts
-from goqueue.model.errors import NotLeader
 from goqueue.model.measuring.figures import (
     BrokerFigures,
     ClusterFigures,
@@ -128,10 +127,9 @@ class Measuring:
 
     def _schemas(self) -> SchemaFigures:
         schemas, refused = self._node.schemas, self._node.validation.refused
-        try:
-            catalogue = schemas.catalogue
-        except NotLeader:
-            # Being loaded: no figures are better than zeros.
+        catalogue = schemas.catalogues.leaders_own
+        if catalogue is None:
+            # Another broker tells, or it is being loaded: no figures are better than zeros.
             return SchemaFigures(None, None, schemas.worker.starts, refused)
         subjects, types = subject_counts(catalogue), type_counts(catalogue)
         return SchemaFigures(subjects, types, schemas.worker.starts, refused)

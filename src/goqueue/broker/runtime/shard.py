@@ -61,6 +61,12 @@ def untimed(method: UntimedMethod[M, Q, R], request: Q) -> Command[M, R]:
     return lambda machine, ticket, _: method(machine, request, ticket=ticket)
 
 
+def _answer_when_committed(_machine: Machine, ticket: Ticket[None], _now_ms: int) -> Outcome:
+    outcome = Outcome()
+    outcome.reply(ticket, None)
+    return outcome
+
+
 class _Waiting(NamedTuple):
     offset: int
     replies: list[Reply]
@@ -136,6 +142,11 @@ class StateShard(Generic[M]):
             return await future
         finally:
             self._tickets.pop(ticket, None)
+
+    async def settled(self) -> None:
+        """Return once all that the machine shows now is committed, and may be told."""
+        if self._unwritten or self.partition.high_watermark < self.partition.log_end_offset:
+            await self.execute(_answer_when_committed)
 
     def take(self, outcome: Outcome) -> None:
         """Carry out what the machine decided."""

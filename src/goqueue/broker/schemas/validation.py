@@ -7,7 +7,7 @@ version of the topic's subject.
 
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from typing import Final, NamedTuple
 
@@ -177,19 +177,35 @@ class Validation:
             )
             if mode != OFF
         ]
-        budget = CheckBudget(self._request_cpu_ms_max)
-        batch = _BatchCheck(await self._schemas.loaded(), self._schemas, budget)
+        catalogues = self._schemas.catalogues
+        catalogue, position = await catalogues.loaded(), catalogues.position
+        batch = _BatchCheck(catalogue, self._schemas, CheckBudget(self._request_cpu_ms_max))
+        found = await self._check_all(batch, parts, records, range(len(records)))
+        if found and batch.may_be_outdated:
+            await catalogues.catch_up()
+            if catalogues.position != position:
+                batch = _BatchCheck(await catalogues.loaded(), self._schemas, batch.budget)
+                found = await self._check_all(batch, parts, records, found)
+        self.refused += len(found)
+        return found
+
+    async def _check_all(
+        self,
+        batch: "_BatchCheck",
+        parts: Sequence[_Part],
+        records: Sequence[NewRecord | Record],
+        indexes: Iterable[int],
+    ) -> dict[int, UnfitRecord]:
         clock = asyncio.get_running_loop().time
         found: dict[int, UnfitRecord] = {}
         until = clock() + PORTION_SECONDS
-        for index, record in enumerate(records):
-            refusal = await self._refusal(batch, parts, record)
+        for index in indexes:
+            refusal = await self._refusal(batch, parts, records[index])
             if refusal is not None:
                 found[index] = refusal
             if clock() >= until:
                 await asyncio.sleep(0)
                 until = clock() + PORTION_SECONDS
-        self.refused += len(found)
         return found
 
     async def _refusal(
@@ -209,7 +225,9 @@ class Validation:
     async def _check_slowly(self, batch: "_BatchCheck", part: _Part, left: _Left) -> None:
         """What has to wait: for the schema, or for the process that checks."""
         schema_id, payload = left
-        compiled = _compiled(self._schemas.catalogue.schema(ContextId(part.context, schema_id)))
+        compiled = _compiled(
+            self._schemas.catalogues.now.schema(ContextId(part.context, schema_id))
+        )
         check = self._checks.get(compiled)
         if check is None:
             check = await self._compiled_once(compiled)
@@ -265,6 +283,8 @@ class _BatchCheck:
     def __init__(self, catalogue: Catalogue, schemas: Schemas, budget: CheckBudget) -> None:
         self.checks: dict[int, _Check] = {}
         self.budget = budget
+        # Whether it depends on what may have been registered a moment ago, at another broker.
+        self.may_be_outdated = False
         self._catalogue = catalogue
         self._schemas = schemas
         self._accepted: dict[tuple[str, int], bool] = {}
@@ -303,10 +323,11 @@ class _BatchCheck:
         if part.mode == CONTENT and part.strategy == "topic":
             latest = self._catalogue.latest(self._catalogue.resolve_alias(part.subject))
             if latest is None:
-                raise UnfitRecord(
+                raise self._missed(
                     f"{part.name}: no schema is registered for subject {part.subject!r}, and "
                     f"topic {part.topic!r} takes only what fits one"
                 )
+            self.may_be_outdated = True
             if self._catalogue.schema(latest.context_id).identity.type == SchemaType.JSON:
                 return latest.schema_id
         raise UnfitRecord(
@@ -320,7 +341,7 @@ class _BatchCheck:
             found = catalogue.ids_of_guid(use.guid)
             ids = [schema_id for context, schema_id in found if context == part.context]
             if not ids:
-                raise UnfitRecord(
+                raise self._missed(
                     f"{part.name}: there is no schema with GUID {use.guid}{_in(part.context)}"
                 )
             schema_id = ids[0]
@@ -330,18 +351,22 @@ class _BatchCheck:
         if accepted is None:
             context_id = ContextId(part.context, schema_id)
             if context_id not in catalogue.schemas:
-                raise UnfitRecord(
+                raise self._missed(
                     f"{part.name}: there is no schema with id {schema_id}{_in(part.context)}"
                 )
             own = catalogue.resolve_alias(part.subject)
             accepted = part.accepts(self._schemas.subjects_of(context_id), own)
             self._accepted[part.name, schema_id] = accepted
         if not accepted:
-            raise UnfitRecord(
+            raise self._missed(
                 f"{part.name}: schema {schema_id} is not registered for subject {part.subject!r} "
                 f"(schema.validation.strategy is {part.strategy})"
             )
         return schema_id
+
+    def _missed(self, reason: str) -> UnfitRecord:
+        self.may_be_outdated = True
+        return UnfitRecord(reason)
 
 
 def _make_validator(source: SchemaSource, steps: int) -> Validator:
