@@ -11,7 +11,12 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from goqueue.broker.calls.calls import LEADER_PATIENCE_S, LOOK_S, Calls
+from goqueue.broker.calls.calls import (
+    LEADER_PATIENCE_S,
+    LOOK_S,
+    Calls,
+    before_anything_is_done,
+)
 from goqueue.broker.runtime.shard import Command, StateShard, untimed
 from goqueue.broker.schemas.catalogues import Catalogues
 from goqueue.broker.schemas.compatibility import compare, predecessors
@@ -264,7 +269,8 @@ class SchemaWriting:
         return await _execute(await self._shard(), untimed(SchemaMachine.delete_context, delete))
 
     async def _shard(self) -> StateShard[SchemaMachine]:
-        return await self._catalogues.state.shard(self._catalogues.place.partition)
+        with before_anything_is_done():
+            return await self._catalogues.state.shard(self._catalogues.place.partition)
 
     @asynccontextmanager
     async def _turn(self, subject: str) -> AsyncIterator[None]:
