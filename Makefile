@@ -23,7 +23,7 @@ apt_install = { SUDO=$$([ "$$(id -u)" = 0 ] || echo "sudo -n"); \
 	$$SUDO apt-get install -qq -y $(1) || { $$SUDO apt-get update -qq && $$SUDO apt-get install -qq -y $(1); }; } >/dev/null 2>&1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup hooks run test lint format bench soak soak-damage soak-spark soak-hostile fuzz demo clean sim cluster soak-cluster
+.PHONY: help setup hooks run test test-cluster lint format bench soak soak-damage soak-spark soak-hostile fuzz demo clean sim cluster soak-cluster
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -49,6 +49,9 @@ run: $(READY) ## Start a broker (Kafka on 9092, HTTP on 8080, data in ./data)
 
 test: lint kcat jq prometheus etcd ## Lint, types, import contracts and all tests
 	$(BIN)/pytest $(PYTEST_ARGS)
+
+test-cluster: $(INSTALLED) kcat prometheus etcd ## The tests with real clients, at a broker of a cluster that leads nothing
+	$(BIN)/pytest $(PYTEST_ARGS) --goqueue-cluster tests/interop
 
 lint: $(INSTALLED) ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff format --check .

@@ -5,7 +5,7 @@ import json
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.error import URLError
@@ -23,8 +23,9 @@ T = TypeVar("T")
 
 
 class Prometheus:
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, brokers: int) -> None:
         self._url = url
+        self._brokers = brokers
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         """The samples of an instant query."""
@@ -44,13 +45,14 @@ class Prometheus:
         return {alert["labels"]["alertname"] for alert in alerts if alert["state"] == "firing"}
 
     def wait_scrapes(self, count: int) -> None:
-        """Return after this many more scrapes of the broker."""
+        """Return after this many more scrapes of every broker."""
         begin = time.time()
 
         def scraped() -> bool:
             found = self.query(f"count_over_time(goqueue_build_info[{_seconds_since(begin)}s])")
             # The oldest of them may have begun before.
-            return bool(found) and int(found[0]["value"][1]) > count
+            scrapes = [int(each["value"][1]) for each in found]
+            return len(scrapes) == self._brokers and min(scrapes) > count
 
         try:
             wait_for(scraped)
@@ -68,11 +70,12 @@ class Prometheus:
 
 
 @contextlib.contextmanager
-def running_prometheus(broker_url: str, folder: Path) -> Iterator[Prometheus]:
+def running_prometheus(broker_urls: Sequence[str], folder: Path) -> Iterator[Prometheus]:
     config = yaml.safe_load(CONFIG.read_text())
     config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     config["rule_files"] = [str(ALERTS)]
-    config["scrape_configs"][0]["static_configs"] = [{"targets": [urlsplit(broker_url).netloc]}]
+    targets = [urlsplit(url).netloc for url in broker_urls]
+    config["scrape_configs"][0]["static_configs"] = [{"targets": targets}]
     path = folder / "prometheus.yml"
     path.write_text(yaml.safe_dump(config))
     address = f"127.0.0.1:{_free_port()}"
@@ -83,7 +86,7 @@ def running_prometheus(broker_url: str, folder: Path) -> Iterator[Prometheus]:
     try:
         url = f"http://{address}"
         wait_for(lambda: _is_ready(url, process))
-        yield Prometheus(url)
+        yield Prometheus(url, len(broker_urls))
     finally:
         process.kill()
         process.wait()

@@ -17,9 +17,6 @@ class NewServer(Protocol):
     ) -> Server: ...
 
 
-def brokers_of(server: Server) -> list[ServerProcess]:
-    """Those that hold something: a server by itself, or the cluster behind it."""
-    if isinstance(server, ServerProcess):
-        return [server]
-    cluster = server.cluster
-    return [cluster.server(node) for node in cluster.node_ids if node not in cluster.cordoned_ids]
+def http_urls_of(server: Server) -> list[str]:
+    """Of all brokers."""
+    return [server.http_url] if isinstance(server, ServerProcess) else server.cluster.http_urls

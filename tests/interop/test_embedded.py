@@ -114,7 +114,8 @@ def test_async_with() -> None:
     asyncio.run(use())
 
 
-def test_fixtures(pytester: pytest.Pytester) -> None:
+@pytest.mark.parametrize("behind", [(), ("--goqueue-cluster",)], ids=["embedded", "cluster"])
+def test_fixtures(pytester: pytest.Pytester, behind: tuple[str, ...]) -> None:
     pytester.makepyfile(
         """
         from confluent_kafka import Producer
@@ -137,7 +138,7 @@ def test_fixtures(pytester: pytest.Pytester) -> None:
             assert (len(topics), len(brokers)) == (2, 1)
         """
     )
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", *behind)
     result.assert_outcomes(passed=2)
 
 

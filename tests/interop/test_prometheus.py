@@ -22,7 +22,7 @@ from tests.interop.prometheus_process import (
     wait_for,
 )
 from tests.interop.prometheus_traffic import Traffic
-from tests.interop.servers import NewServer
+from tests.interop.servers import NewServer, http_urls_of
 
 DASHBOARD = DEPLOY / "grafana" / "goqueue.json"
 DOCUMENT = DEPLOY.parent / "docs" / "metrics.md"
@@ -36,10 +36,10 @@ _ROW = re.compile(r"^\| `(goqueue_\w+)` \| (\w+) \| ([^|]*) \| ([^|]*) \|$", re.
 
 @dataclass(frozen=True)
 class Watched:
-    """A broker after traffic of every kind, and a Prometheus that has seen it."""
+    """Brokers after traffic of every kind, and a Prometheus that has seen them."""
 
     prometheus: Prometheus
-    metrics_text: str
+    metrics_texts: list[str]
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def watched(new_server: NewServer, tmp_path_factory: pytest.TempPathFactory) -> 
     tracing = ("--set", "tracing.enabled=true", "--set", "tracing.sampling.rate=1")
     with (
         new_server(data, *tracing) as server,
-        running_prometheus(server.http_url, own) as prometheus,
+        running_prometheus(http_urls_of(server), own) as prometheus,
         Traffic(server) as traffic,
     ):
         # Two rounds with a scrape in between: a rate needs something that grows.
@@ -56,9 +56,13 @@ def watched(new_server: NewServer, tmp_path_factory: pytest.TempPathFactory) -> 
         prometheus.wait_scrapes(2)
         traffic.round()
         prometheus.wait_scrapes(2)
-        with urlopen(server.http_url + "/metrics", timeout=60) as answer:
-            text = answer.read().decode()
-        yield Watched(prometheus, text)
+        yield Watched(prometheus, [exposed(url) for url in http_urls_of(server)])
+
+
+def exposed(url: str) -> str:
+    with urlopen(url + "/metrics", timeout=60) as answer:
+        text: str = answer.read().decode()
+        return text
 
 
 def promtool(*arguments: str, text: str = "") -> None:
@@ -179,18 +183,23 @@ def _evaluated(prometheus: Prometheus) -> list[dict[str, Any]] | None:
 
 
 def test_promtool_has_nothing_to_say_about_the_metrics(watched: Watched) -> None:
-    promtool("check", "metrics", text=watched.metrics_text)
+    for text in watched.metrics_texts:
+        promtool("check", "metrics", text=text)
 
 
 def test_the_document_has_every_metric_as_it_is(watched: Watched) -> None:
-    exposed = {}
-    for family in text_string_to_metric_families(watched.metrics_text):
-        if not family.name.startswith("goqueue_"):
-            continue
-        name = f"{family.name}_total" if family.type == "counter" else family.name
-        assert family.samples, f"the traffic of this test leaves {name} without a sample"
-        labels = {label for sample in family.samples for label in sample.labels} - {"le"}
-        exposed[name] = (family.type, labels, family.documentation)
+    exposed: dict[str, tuple[str, set[str], str]] = {}
+    sampled: set[str] = set()
+    for text in watched.metrics_texts:
+        for family in text_string_to_metric_families(text):
+            if not family.name.startswith("goqueue_"):
+                continue
+            name = f"{family.name}_total" if family.type == "counter" else family.name
+            labels = {label for sample in family.samples for label in sample.labels} - {"le"}
+            _, others, _ = exposed.get(name, ("", set(), ""))
+            exposed[name] = (family.type, labels | others, family.documentation)
+            sampled |= {name} if family.samples else set()
+    assert exposed.keys() == sampled, "the traffic of this test leaves some without a sample"
     documented = {
         name: (kind, set(re.findall(r"`(\w+)`", labels)), text)
         for name, kind, labels, text in _ROW.findall(DOCUMENT.read_text())

@@ -143,8 +143,9 @@ def test_kafka_python_transactions(bootstrap: str, topic: str) -> None:
     admin = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
     offsets = admin.list_group_offsets({f"group-{topic}": None})[f"group-{topic}"]
     assert offsets[part].offset == 2
-    (of_broker,) = admin.list_transactions().values()
-    (listed,) = [found for found in of_broker if found.transactional_id == topic]
+    by_broker = admin.list_transactions().values()
+    everywhere = [found for of_broker in by_broker for found in of_broker]
+    (listed,) = [found for found in everywhere if found.transactional_id == topic]
     described = admin.describe_transactions([topic])[topic]
     assert described.producer_id == listed.producer_id
     admin.close()
