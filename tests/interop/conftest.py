@@ -6,6 +6,7 @@ leads nothing, and all results must be the same.
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 from uuid import uuid4
 
 import pytest
@@ -41,9 +42,14 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("data")
 
 
-@pytest.fixture(scope="module")
-def server(new_server: NewServer, data_dir: Path) -> Iterator[Server]:
-    with new_server(data_dir) as running:
+def _shared(fixture_name: str, config: pytest.Config) -> Literal["session", "module"]:
+    """A cluster takes seconds to start: modules that want nothing of their own share one."""
+    return "session" if config.getoption("--goqueue-cluster") else "module"
+
+
+@pytest.fixture(scope=_shared)
+def server(new_server: NewServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with new_server(tmp_path_factory.mktemp("data")) as running:
         yield running
 
 

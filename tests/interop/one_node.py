@@ -12,6 +12,7 @@ REASONS: Final[Mapping[str, str]] = {
     "test_cluster_seclusion.py": "has a cluster of its own",
     "test_etcd_store.py": "is about etcd alone",
     "test_embedded.py": "is about the broker in a test's own process",
+    "test_serve.py": "is about one process and its folder",
     "test_sqs_retries.py": "is about boto3 alone",
     "test_start.py": "is about what one process loads",
     "test_many_partitions.py": "is about the open files of one process",

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.servers import Server
+
 TIMEOUT_SECONDS = 30
 
 
@@ -24,7 +26,7 @@ def kcat(bootstrap: str, *arguments: str, stdin: str = "") -> str:
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_lines_go_in_and_come_out(
-    bootstrap: str, topic: str, data_dir: Path, compression: str
+    server: Server, bootstrap: str, topic: str, compression: str
 ) -> None:
     lines = "".join(f"key{n}:{'value ' * 20}{n}\n" for n in range(1000))
     kcat(bootstrap, "-P", "-t", topic, "-p", "0", "-K:", "-z", compression, stdin=lines)
@@ -32,7 +34,7 @@ def test_lines_go_in_and_come_out(
     assert out == lines
     # librdkafka sends uncompressed to a broker that it takes for too old.
     if compression != "none":
-        stored_bytes = [path.stat().st_size for path in data_dir.rglob(f"{topic}-0/*.log")]
+        stored_bytes = [path.stat().st_size for path in server.data_dir.rglob(f"{topic}-0/*.log")]
         assert 0 < max(stored_bytes) < len(lines) / 2
 
 

@@ -35,6 +35,7 @@ class ClusterAsServer:
         if data_dir is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="goqueue-")
             data_dir = self._temporary.name
+        self.data_dir = Path(data_dir)
         self.cluster = GoQueueCluster(
             *options, brokers=3, cordoned=1, folder=data_dir, environment=environment
         )

@@ -42,7 +42,7 @@ class ServerProcess:
 
         `open_files_max` is how many descriptors the process may have.
         """
-        self._data_dir = Path(data_dir)
+        self.data_dir = Path(data_dir)
         self._options = options
         self._environment = environment
         self._open_files_max = open_files_max
@@ -83,7 +83,7 @@ class ServerProcess:
             raise ServerNotReady("the process is running already")
         ready_file = self._ready_file
         ready_file.unlink(missing_ok=True)
-        command = [sys.executable, *self.PROGRAM, "serve", "--data-dir", str(self._data_dir)]
+        command = [sys.executable, *self.PROGRAM, "serve", "--data-dir", str(self.data_dir)]
         command += ["--kafka-port", str(self._kafka_port), "--http-port", str(self._http_port)]
         command += ["--ready-file", str(ready_file), *self._options]
         with self._log_path.open("ab") as log:
