@@ -17,7 +17,6 @@ REASONS: Final[Mapping[str, str]] = {
     "test_start.py": "is about what one process loads",
     "test_many_partitions.py": "is about the open files of one process",
     "test_emptied_segments.py": "makes the folder of a node by hand",
-    "test_compaction.py": "is about an embedded broker, and looks into its folder",
 }
 
 

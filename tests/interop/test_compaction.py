@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioTopicPartition
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
-from goqueue.testing import EmbeddedBroker
+from goqueue.client.http_api import HttpApi
+from tests.interop.servers import NewServer, Server
 
 TOPIC = "balances"
 KEYS = 40
@@ -31,13 +33,13 @@ class Written:
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker(log_cleaner_backoff_ms=20) as running:
+def broker(new_server: NewServer, data_dir: Path) -> Iterator[Server]:
+    with new_server(data_dir, "--set", "log.cleaner.backoff.ms=20") as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def written(broker: EmbeddedBroker) -> Written:
+def written(broker: Server) -> Written:
     """Values of a few keys, written over and over, in and out of transactions; then compacted."""
     config = {
         "cleanup.policy": "compact",
@@ -45,7 +47,8 @@ def written(broker: EmbeddedBroker) -> Written:
         "delete.retention.ms": "0",
         "min.cleanable.dirty.ratio": "0",
     }
-    broker.create_topic(TOPIC, config=config)
+    body = {"name": TOPIC, "partitions": 1, "config": config}
+    HttpApi(broker.http_url).post("topics", body=body)
     written = Written()
     for compression in ("none", "gzip", "snappy", "lz4", "zstd"):
         plain = new_producer(broker, compression)
@@ -60,11 +63,11 @@ def written(broker: EmbeddedBroker) -> Written:
             transactional.begin_transaction()
             write(transactional, written, name + " aborted", round_number, is_aborted=True)
             transactional.abort_transaction(WAIT_SECONDS)
-    wait_until(lambda: first_dirty_offset(broker) == active_base_offset(broker))
+    wait_until(lambda: all(map(is_clean, broker.data_dir.rglob(f"logs/{TOPIC}-0"))))
     return written
 
 
-def new_producer(broker: EmbeddedBroker, compression: str, **more: Any) -> Producer:
+def new_producer(broker: Server, compression: str, **more: Any) -> Producer:
     return Producer(
         {
             "bootstrap.servers": broker.bootstrap_servers,
@@ -100,17 +103,19 @@ def write(
     assert producer.flush(WAIT_SECONDS) == 0
 
 
-def first_dirty_offset(broker: EmbeddedBroker) -> int:
-    path = broker.data_dir / "logs" / f"{TOPIC}-0" / "compaction.json"
+def is_clean(folder: Path) -> bool:
+    """Of one copy of the partition: whether all but the last segment were compacted."""
+    active_base_offset = max(int(path.stem) for path in folder.glob("*.log"))
+    return first_dirty_offset(folder) == active_base_offset
+
+
+def first_dirty_offset(folder: Path) -> int:
+    path = folder / "compaction.json"
     if not path.exists():
         return 0
     _, _, body = path.read_text().partition("\n")
     rounds = json.loads(body)["rounds"]
     return int(rounds[-1][0]) if rounds else 0
-
-
-def active_base_offset(broker: EmbeddedBroker) -> int:
-    return max(int(path.stem) for path in (broker.data_dir / "logs" / f"{TOPIC}-0").glob("*.log"))
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -120,7 +125,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def read_all(broker: EmbeddedBroker, start: int = OFFSET_BEGINNING, **more: Any) -> list[Any]:
+def read_all(broker: Server, start: int = OFFSET_BEGINNING, **more: Any) -> list[Any]:
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,
@@ -172,7 +177,7 @@ def seen(message: Any) -> tuple[int, str, Value]:
 
 @pytest.mark.parametrize("max_bytes", [1_000_000, 400])
 def test_confluent_reads_the_last_committed_values(
-    broker: EmbeddedBroker, written: Written, max_bytes: int
+    broker: Server, written: Written, max_bytes: int
 ) -> None:
     settings: dict[str, Any] = {
         "max.partition.fetch.bytes": max_bytes,
@@ -184,14 +189,14 @@ def test_confluent_reads_the_last_committed_values(
     assert len(found) < 400
 
 
-def test_confluent_can_begin_at_any_offset(broker: EmbeddedBroker, written: Written) -> None:
+def test_confluent_can_begin_at_any_offset(broker: Server, written: Written) -> None:
     everything = [seen(message) for message in read_all(broker)]
     for start in range(0, written.end_offset, written.end_offset // 25):
         found = [seen(message) for message in read_all(broker, start)]
         assert found == [entry for entry in everything if entry[0] >= start]
 
 
-def test_aiokafka_reads_it(broker: EmbeddedBroker, written: Written) -> None:
+def test_aiokafka_reads_it(broker: Server, written: Written) -> None:
     async def read() -> list[tuple[int, str, Value]]:
         partition = AioTopicPartition(TOPIC, 0)
         consumer = AIOKafkaConsumer(
