@@ -7,7 +7,7 @@ it does not, one by one and in chains where one answer's values go into the next
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
@@ -15,7 +15,7 @@ from typing import Final
 
 import httpx
 
-from goqueue.testing import ServerProcess
+from goqueue.testing import ClusterAsServer, ServerProcess
 
 NAME: Final = "http_api"
 PROMISE: Final = "every operation of /openapi.json does what the document says, and never fails"
@@ -35,16 +35,17 @@ _SETTINGS: Final = {
 }
 
 
+Server = ServerProcess | ClusterAsServer
+
+
 @contextmanager
-def small_server(folder: Path) -> Iterator[ServerProcess]:
+def small_server(folder: Path, make: Callable[..., Server] = ServerProcess) -> Iterator[Server]:
     options = [each for name, value in _SETTINGS.items() for each in ("--set", f"{name}={value}")]
-    with ServerProcess(folder / "data", *options) as running:
+    with make(folder / "data", *options) as running:
         yield running
 
 
-def problems(
-    server: ServerProcess, folder: Path, *, examples: int, seed: int, seconds_max: float
-) -> str:
+def problems(server: Server, folder: Path, *, examples: int, seed: int, seconds_max: float) -> str:
     """Run schemathesis once; what is wrong, or nothing."""
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(CONFIG)]
     command += ["run", f"{server.http_url}/openapi.json", "--seed", str(seed)]

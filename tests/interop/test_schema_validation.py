@@ -22,6 +22,7 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerialize
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.wrappers_pb2 import StringValue
+from kio.schema.metadata.v12.response import MetadataResponse
 from kio.schema.produce.v12 import request
 from kio.schema.produce.v12.response import BatchIndexAndErrorMessage as RecordError
 from kio.schema.produce.v12.response import ProduceResponse
@@ -29,6 +30,7 @@ from kio.schema.types import TopicName
 from kio.static.primitive import Records, i16, i32, i32Timedelta
 
 from goqueue.client.blocking_connection import BlockingConnection
+from goqueue.client.questions import broker_addresses, metadata_request
 from tests.interop.servers import Server
 
 ORDER = {
@@ -175,6 +177,10 @@ def raw_produce(bootstrap: str, topic: str, batch: bytes) -> tuple[RecordError, 
         topic_data=(data,),
     )
     with BlockingConnection(host, int(port)) as connection:
+        found = connection.call(metadata_request([topic]), MetadataResponse)
+    [leader_id] = [p.leader_id for p in found.topics[0].partitions if p.partition_index == 0]
+    leader = broker_addresses(found)[leader_id]
+    with BlockingConnection(*leader) as connection:
         answer = connection.call(wanted, ProduceResponse)
     return answer.responses[0].partition_responses[0].record_errors
 
