@@ -33,10 +33,9 @@ class SqsQueueService:
     def for_sending(self, caller: Caller, name: str) -> SqsQueue:
         return self._catalogue.find(self._access.writable_topic(caller, name))
 
-    async def for_receiving(self, caller: Caller, name: str) -> SqsQueue:
-        """The queue, ready to be received from."""
+    def for_receiving(self, caller: Caller, name: str) -> SqsQueue:
         self._access.readable_group(caller, SQS_GROUP)
-        return await self._catalogue.open(self._access.readable_topic(caller, name))
+        return self._catalogue.find(self._access.readable_topic(caller, name))
 
     def names(self, caller: Caller) -> list[str]:
         return [name for name in self._catalogue.names() if self._access.sees_topic(caller, name)]

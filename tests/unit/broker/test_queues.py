@@ -209,13 +209,13 @@ async def wait_in_line(broker: Node, count: int, *, aside: int = 0) -> None:
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[Receive]:
     """The requests that looked at partitions."""
     seen: list[Receive] = []
-    look = QueueReceiving._sweep
+    look = QueueReceiving.sweep
 
     async def counted(*arguments: Any) -> Any:
         seen.append(arguments[-1])
         return await look(*arguments)
 
-    monkeypatch.setattr(QueueReceiving, "_sweep", counted)
+    monkeypatch.setattr(QueueReceiving, "sweep", counted)
     return seen
 
 

@@ -4,11 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 from uuid import UUID
 
+from goqueue.broker.calls.calls import Calls
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.reading.log_anywhere import LogAnywhere
 from goqueue.broker.runtime.topic import InternalTopics
 from goqueue.model.log import Published
+from goqueue.model.names import NodeId
 from goqueue.model.publishing import Outcome
 from goqueue.model.records import NewRecord
 from goqueue.model.rights import CreatableTopic, WritableTopic
@@ -36,7 +38,9 @@ class Topics(InternalTopics, Protocol):
 
 
 class QueueHost(Protocol):
+    node_id: NodeId
     clock_ms: Callable[[], int]
+    calls: Calls
     hosted: HostedPartitions
     log_anywhere: LogAnywhere
 

@@ -1,40 +1,42 @@
-"""Topics read as queues: the queue engine on this broker.
+"""Topics read as queues.
 
 Every group has a queue per partition of a topic, with its own leases and acknowledgements, next to
 whoever reads the topic by offset. Three doors lead here: Kafka share groups, SQS and HTTP.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
+from goqueue.broker.own_grants import OwnWork, own_group
 from goqueue.broker.queues.dead_letters import DeadLetters
 from goqueue.broker.queues.fifo_order import FifoOrders
 from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.queues.reading import ReadLimit
 from goqueue.broker.queues.receiving import QueueReceiving
+from goqueue.broker.queues.receiving_anywhere import ReceivingAnywhere
 from goqueue.broker.queues.registry import QueueRegistry
-from goqueue.broker.queues.tracing import note_settled, note_timeouts
+from goqueue.broker.queues.settling import Settling
+from goqueue.broker.queues.tracing import note_timeouts
 from goqueue.broker.queues.waiting import QueueLines
-from goqueue.broker.runtime.shard import timed
 from goqueue.broker.runtime.topic import StateTopic
-from goqueue.model.errors import GoQueueError, TooManyInFlight, UnknownQueue
+from goqueue.model.errors import GoQueueError
 from goqueue.model.names import TopicPartition
 from goqueue.model.offsets import OffsetRange
-from goqueue.model.queues.dead_letters import dead_letter_topic
+from goqueue.model.queues.dead_letters import (
+    REDRIVE_GROUP,
+    REDRIVE_SETTINGS,
+    dead_letter_topic,
+)
 from goqueue.model.queues.delivery import Delivery
-from goqueue.model.queues.errors import QueueError
 from goqueue.model.queues.messages import AckAction, Acknowledged, Acknowledgement, QueueKey
-from goqueue.model.queues.receipts import Receipt
 from goqueue.model.queues.receiving import Receive
-from goqueue.model.queues.settling import Settled, Settlement
+from goqueue.model.queues.settling import Settled, Settlement, settle_all
 from goqueue.model.rights import DeletableGroup, DeletableTopic, ReadableGroup, ReadableTopic
 from goqueue.model.topics import TopicView
 from goqueue.state.queues.machine import QueueMachine
 from goqueue.state.queues.messages import (
-    Acknowledge,
     DeadLetter,
     DeadLetterReport,
     DeleteQueues,
@@ -44,9 +46,7 @@ from goqueue.state.queues.messages import (
 
 logger = logging.getLogger(__name__)
 
-# What takes a message out of the queue for good.
-_SETTLING: Final = frozenset({AckAction.ACCEPT, AckAction.REJECT, AckAction.GAP})
-
+_REDRIVING: Final = own_group(REDRIVE_GROUP, OwnWork.REDRIVE)
 # Copied to the dead letters at once: those that failed together may be many, and large.
 _BURIED: Final = ReadLimit(1_000, 1024 * 1024, 1_000)
 
@@ -62,26 +62,23 @@ class Queues:
         self.lines = QueueLines()
         self.dead_letters = DeadLetters(host)
         self._orders = FifoOrders()
-        self.receiving = QueueReceiving(host, self.registry, self.lines, self._orders)
+        self.receiving = QueueReceiving(host, self.registry, self._orders)
+        self._receiving_anywhere = ReceivingAnywhere(
+            host, self.registry, self.receiving, self.lines, self._release
+        )
+        self.registry.opened_by(
+            REDRIVE_GROUP,
+            lambda letters: self.registry.open(_REDRIVING, letters, settings=REDRIVE_SETTINGS),
+        )
+        self._settling = Settling(host, self.registry, self.lines, self._orders, self.receiving)
 
-    # --- receive --------------------------------------------------------------------------
+    # --- messages -------------------------------------------------------------------------
 
     async def receive(
         self, group: ReadableGroup, topic: ReadableTopic, request: Receive
     ) -> list[Delivery]:
         """Lease messages of any partition and read them; waits until there is at least one."""
-        if request.start is not None:
-            await self.registry.open(group, topic, start=request.start)
-        found = await self.receiving.receive(group, topic, request)
-        if not found and request.refuses_when_full:
-            limit = await self.registry.full_at(group, topic)
-            if limit is not None:
-                raise TooManyInFlight(
-                    f"The maximum number of in flight messages is reached: {limit}."
-                )
-        return found
-
-    # --- settle ---------------------------------------------------------------------------
+        return await self._receiving_anywhere.receive(group, topic, request)
 
     async def settle(
         self,
@@ -95,62 +92,7 @@ class Queues:
 
         `outlives_lease`: a message's last receipt settles it also after its time, as in SQS.
         """
-        settled = await self._ask_each(group, topics, wanted)
-        for position, (receipt, action, _) in enumerate(wanted):
-            if action not in _SETTLING:
-                continue
-            topic = topics[receipt.topic]
-            if outlives_lease and settled[position] is QueueError.RECEIPT_EXPIRED:
-                settled[position] = await self._settle_expired(group, topic, receipt, action)
-            if settled[position] is QueueError.NONE:
-                key = self.registry.key(group, topic, receipt.partition)
-                self.receiving.memory.settled(key, receipt.offset)
-        return settled
-
-    async def _ask_each(
-        self,
-        group: ReadableGroup,
-        topics: Mapping[str, ReadableTopic],
-        wanted: Sequence[Settlement],
-    ) -> list[Settled]:
-        """Receipts of one partition go to its queue together."""
-        by_partition: dict[tuple[str, int], list[int]] = {}
-        for position, (receipt, _, _) in enumerate(wanted):
-            by_partition.setdefault((receipt.topic, receipt.partition), []).append(position)
-        settled: list[Settled] = [QueueError.NONE] * len(wanted)
-
-        async def ask(topic: str, index: int, positions: Sequence[int]) -> None:
-            items = [wanted[position].acknowledgement for position in positions]
-            try:
-                answer = await self.acknowledge(group, topics[topic], index, items)
-                if answer.error is QueueError.UNKNOWN_QUEUE:
-                    raise UnknownQueue(f"group {group!r} does not read topic {topic!r} as a queue")
-                said: Sequence[Settled] = answer.errors or [answer.error] * len(items)
-            except GoQueueError as error:
-                said = [error] * len(items)
-            for position, each in zip(positions, said, strict=True):
-                settled[position] = each
-
-        asked = [ask(*where, each) for where, each in by_partition.items()]
-        if len(asked) == 1:
-            await asked[0]
-        else:
-            await asyncio.gather(*asked)
-        return settled
-
-    async def _settle_expired(
-        self, group: ReadableGroup, topic: ReadableTopic, receipt: Receipt, action: AckAction
-    ) -> Settled:
-        """The engine no longer knows the receipt, so it must be one that is remembered."""
-        key = self.registry.key(group, topic, receipt.partition)
-        if not self.receiving.memory.is_last_lease(key, receipt):
-            return QueueError.RECEIPT_EXPIRED
-        taken = await self.receiving.take_back(group, topic, receipt)
-        if taken is None:
-            return QueueError.RECEIPT_EXPIRED
-        items = [taken.acknowledgement(action)]
-        answer = await self.acknowledge(group, topic, receipt.partition, items)
-        return answer.errors[0] if answer.errors else answer.error
+        return await self._settling.settle(group, topics, wanted, outlives_lease=outlives_lease)
 
     async def acknowledge(
         self,
@@ -162,22 +104,17 @@ class Queues:
         member: str | None = None,
         is_atomic: bool = False,
     ) -> Acknowledged:
-        key = self.registry.key(group, topic, index)
-        request = Acknowledge(queue=key, member=member, items=tuple(items), is_atomic=is_atomic)
-        shard = await self.registry.shard(key)
-        acknowledged = await shard.execute(timed(QueueMachine.acknowledge, request))
-        trace = self._host.hosted.trace_of(topic, index)
-        if trace is not None:
-            note_settled(trace, items, acknowledged, group)
-        gone = [
-            item.offsets
-            for item, error in zip(items, acknowledged.errors, strict=False)
-            if error is QueueError.NONE and item.action in _SETTLING
-        ]
-        if key in self._orders:
-            self._orders.settled(key, gone)
-            self.lines.wake(key)
-        return acknowledged
+        """Of a partition that is led here."""
+        return await self._settling.acknowledge(
+            group, topic, index, items, member=member, is_atomic=is_atomic
+        )
+
+    async def _release(
+        self, group: ReadableGroup, topic: ReadableTopic, found: Sequence[Delivery]
+    ) -> None:
+        """Whoever was to get these is gone."""
+        wanted = settle_all([each.receipt for each in found], AckAction.RELEASE)
+        await self.settle(group, {topic: topic}, wanted)
 
     # --- begin anew, delete ---------------------------------------------------------------
 
@@ -223,8 +160,9 @@ class Queues:
     def _is_kept_at(self, key: QueueKey, place: TopicPartition) -> bool:
         return self.registry.state.place(key) == place
 
-    def partition_led(self, place: TopicPartition) -> None:
-        """Nothing is known of it yet: whoever asks first has it read."""
+    def partition_led(self, _place: TopicPartition) -> None:
+        """Its queues may have been opened by another leader, or not at all: look again."""
+        self.registry.leaderships += 1
 
     def partition_lost(self, place: TopicPartition) -> None:
         """Of a partition with messages."""

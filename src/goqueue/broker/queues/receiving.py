@@ -1,4 +1,4 @@
-"""Leasing messages of a topic's queues and reading them; waiting while there are none."""
+"""Leasing messages of queues that are led here, and reading them."""
 
 import asyncio
 import math
@@ -19,7 +19,7 @@ from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.queues.reading import Messages, QueueReader, ReadLimit
 from goqueue.broker.queues.registry import QueueRegistry
 from goqueue.broker.queues.tracing import note_deliveries, note_expired
-from goqueue.broker.queues.waiting import QueueLines
+from goqueue.broker.queues.waiting import LedQueue
 from goqueue.broker.runtime.shard import StateShard, timed
 from goqueue.model.errors import GoQueueError, InvalidRequest
 from goqueue.model.header_names import PREFIX
@@ -30,8 +30,6 @@ from goqueue.model.queues.messages import Leased, QueueKey
 from goqueue.model.queues.receipts import Receipt
 from goqueue.model.queues.receiving import Receive
 from goqueue.model.records import Record
-from goqueue.model.rights import ReadableGroup, ReadableTopic
-from goqueue.model.topics import TopicView
 from goqueue.pace import next_slice
 from goqueue.state.queues.machine import QueueMachine
 from goqueue.state.queues.messages import Acquire, Acquired, Limit, Skip
@@ -63,7 +61,7 @@ FIFO_SAME_GROUP: Final = 1_000
 FIFO_LOOK_AHEAD: Final = 20_000
 
 
-class _Work:
+class Work:
     """What a receive may still do before it must have a message or come back."""
 
     __slots__ = ("_clock", "_looks_left", "_over_at", "_until_empty")
@@ -92,10 +90,10 @@ class _Work:
 
 
 @dataclass(slots=True)
-class _Sweep:
+class Sweep:
     """What one look at the partitions of a topic brought."""
 
-    work: _Work
+    work: Work
     found: list[Delivery] = field(default_factory=list)
     # Of keys and values.
     size_bytes: int = 0
@@ -105,6 +103,10 @@ class _Sweep:
     full: set[QueueKey] = field(default_factory=set)
     # What was there may not be delivered: there may be messages behind it.
     has_passed_over: bool = False
+    # How many queues could be looked into, and why others could not.
+    looked: int = 0
+    failed: set[QueueKey] = field(default_factory=set)
+    failure: GoQueueError | None = None
 
     def passed_over(self) -> None:
         self.has_passed_over = True
@@ -112,46 +114,15 @@ class _Sweep:
 
 
 class QueueReceiving:
-    def __init__(
-        self, host: QueueHost, registry: QueueRegistry, lines: QueueLines, orders: FifoOrders
-    ) -> None:
+    def __init__(self, host: QueueHost, registry: QueueRegistry, orders: FifoOrders) -> None:
         self._host = host
         self._registry = registry
-        self._lines = lines
         self._orders = orders
         self.reader = QueueReader()
         self.memory = DeliveryMemory()
         self._turn = 0
 
-    async def receive(
-        self, group: ReadableGroup, topic: ReadableTopic, request: Receive
-    ) -> list[Delivery]:
-        loop = asyncio.get_running_loop()
-        give_up_at = loop.time() + request.wait_ms / 1000
-        work = _Work(request, loop.time)
-        while True:
-            view = self._host.topic(topic)
-            queues = [
-                (QueueKey(group, view.id, index), self._host.partition(topic, index))
-                for index in self._online(view)
-            ]
-            with self._lines.place(queues) as place:
-                sweep = await self._sweep(queues, work, request)
-                seen = [key for key, _ in queues if key not in sweep.idle]
-                place.looked(seen, full=sweep.full)
-                if sweep.found or work.is_done:
-                    return sweep.found
-                if sweep.has_passed_over:
-                    continue
-                wait_s = give_up_at - loop.time()
-                if wait_s <= 0:
-                    return []
-                await place.wait(wait_s)
-                work.begin()
-
-    async def take_back(
-        self, group: ReadableGroup, topic: ReadableTopic, receipt: Receipt
-    ) -> Receipt | None:
+    async def take_back(self, group: str, topic: str, receipt: Receipt) -> Receipt | None:
         """Lease a message again whose lease has ended; None if it is not there to be taken."""
         index, offset = receipt.partition, receipt.offset
         key = self._registry.key(group, topic, index)
@@ -186,28 +157,11 @@ class QueueReceiving:
 
     # --- looking --------------------------------------------------------------------------
 
-    def _online(self, view: TopicView) -> list[int]:
-        """The partitions that can be read now; if there are none, why."""
-        online: list[int] = []
-        failure: GoQueueError | None = None
-        for part in view.partitions:
-            try:
-                self._host.partition(view.name, part.index).check_online()
-                online.append(part.index)
-            except GoQueueError as error:
-                failure = error
-        if failure is not None and not online:
-            raise failure
-        return online
-
-    async def _sweep(
-        self, queues: Sequence[tuple[QueueKey, Partition]], work: _Work, request: Receive
-    ) -> _Sweep:
+    async def sweep(self, queues: Sequence[LedQueue], work: Work, request: Receive) -> Sweep:
         """One look at every partition, beginning with another one each time."""
         self._turn += 1
         first = self._turn % len(queues)
-        sweep = _Sweep(work)
-        failure: GoQueueError | None = None
+        sweep = Sweep(work)
         for count, (key, partition) in enumerate((*queues[first:], *queues[:first])):
             if count and count % SLICE_PARTITIONS == 0:
                 await next_slice()
@@ -218,18 +172,18 @@ class QueueReceiving:
                 else:
                     shard = await self._registry.shard(key)
                     await self._lease(shard, partition, wanted, request, sweep)
+                sweep.looked += 1
             except GoQueueError as error:
                 # What others gave is leased by now: it must reach the reader.
-                failure = error
+                sweep.failed.add(key)
+                sweep.failure = error
             is_enough = len(sweep.found) >= request.max_messages
             if is_enough or sweep.size_bytes >= RECEIVE_BYTES or work.is_late:
                 break
-        if failure is not None and not sweep.found:
-            raise failure
         return sweep
 
     async def _take_in_order(
-        self, partition: Partition, wanted: Acquire, request: Receive, sweep: _Sweep
+        self, partition: Partition, wanted: Acquire, request: Receive, sweep: Sweep
     ) -> None:
         shard = await self._registry.shard(wanted.queue)
         order = self._orders.of(wanted.queue)
@@ -251,7 +205,7 @@ class QueueReceiving:
         partition: Partition,
         wanted: Acquire,
         order: FifoOrder,
-        sweep: _Sweep,
+        sweep: Sweep,
     ) -> list[Record]:
         """Look at a few messages first, and further where their groups are out."""
         for reach in (FIFO_SAME_GROUP, FIFO_LOOK_AHEAD):
@@ -285,7 +239,7 @@ class QueueReceiving:
         shard: StateShard[QueueMachine],
         partition: Partition,
         wanted: Acquire,
-        sweep: _Sweep,
+        sweep: Sweep,
     ) -> int:
         """Go on until there is a message to be leased; returns how many of those wanted may be.
 
@@ -311,7 +265,7 @@ class QueueReceiving:
         partition: Partition,
         wanted: Acquire,
         messages: Messages,
-        sweep: _Sweep,
+        sweep: Sweep,
     ) -> Sequence[Record]:
         """Settle what is no message, or no more; returns the others."""
         expired = self.expired(partition, messages.records)
@@ -337,7 +291,7 @@ class QueueReceiving:
         partition: Partition,
         wanted: Acquire,
         request: Receive,
-        sweep: _Sweep,
+        sweep: Sweep,
     ) -> None:
         if wanted.only is None:
             fitting = await self._look_ahead(shard, partition, wanted, sweep)

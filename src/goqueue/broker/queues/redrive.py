@@ -22,14 +22,11 @@ from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.messages import AckAction
 from goqueue.model.queues.moves import UnknownOrigin
 from goqueue.model.queues.receiving import Receive
-from goqueue.model.queues.settings import QueueSettings
 from goqueue.model.queues.settling import Settlement
 from goqueue.model.records import NewRecord, Record
 from goqueue.model.rights import ReadableTopic, WritableTopic
 
 _GROUP: Final = own_group(REDRIVE_GROUP, OwnWork.REDRIVE)
-# A message stays a dead letter until it was sent back, however often that is tried.
-SETTINGS: Final = QueueSettings(max_deliveries=0, has_dead_letters=False, lease_ms=60_000)
 BATCH_MESSAGES: Final = 100
 PAGE_BYTES: Final = 1_048_576
 # Keys and values of one list; it ends with the page that goes beyond. A thousand letters may be a
@@ -130,7 +127,6 @@ async def _deliveries(
     host: QueueHost, queues: Queues, letters: ReadableTopic, wanted: Callable[[], int]
 ) -> AsyncIterator[Delivery]:
     """`wanted` is asked before each batch: what is delivered and not handled stays leased."""
-    await queues.registry.open(_GROUP, letters, settings=SETTINGS)
     # Dead letters that come while this runs are for the next time.
     left = 0
     for part in host.topic(letters).partitions:

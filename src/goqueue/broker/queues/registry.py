@@ -2,14 +2,19 @@
 
 import asyncio
 import secrets
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Final
+from uuid import UUID
 
+import msgspec
+
+from goqueue.broker.calls.calls import LEADER_PATIENCE_S, before_anything_is_done
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues.gaps import LOOK_BYTES, QueueGaps
 from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.queues.states import Perform, QueueStates
 from goqueue.broker.runtime.shard import Command, StateShard, timed, untimed
+from goqueue.model.calls import Method
 from goqueue.model.errors import (
     GoQueueError,
     InvalidConfig,
@@ -17,8 +22,10 @@ from goqueue.model.errors import (
     NotLeader,
     PartitionOffline,
     PolicyViolation,
+    StateLoading,
 )
 from goqueue.model.log import Isolation
+from goqueue.model.names import topic_partition
 from goqueue.model.offsets import OffsetRange
 from goqueue.model.queues.dead_letters import is_dead_letter_topic
 from goqueue.model.queues.errors import QueueError
@@ -41,6 +48,21 @@ from goqueue.state.queues.messages import (
 from goqueue.state.queues.range_set import RangeSet
 
 LEASE_ID_BITS: Final = 63
+# Groups times topics of which is known that all leaders have their queues; beyond, all are asked
+# again.
+OPENED_ELSEWHERE_MAX: Final = 10_000
+
+# Opens the queues of one group, of the partitions of a topic that are led here.
+Opener = Callable[[ReadableTopic], Awaitable[object]]
+
+
+class OpenQueues(msgspec.Struct, frozen=True):
+    group: ReadableGroup
+    topic: ReadableTopic
+    start: Start
+
+
+OPEN: Final = Method("queues.open", OpenQueues, bool)
 
 
 class QueueRegistry:
@@ -56,6 +78,11 @@ class QueueRegistry:
         self._max_queues = max_queues
         # What the queues were last opened with.
         self._settings: dict[QueueKey, QueueSettings] = {}
+        self._openers: dict[str, Opener] = {}
+        # By group and topic: of how many partitions all leaders have the queues.
+        self._opened_elsewhere: dict[tuple[str, UUID], int] = {}
+        # How often this node has begun to lead a partition, whose queues may not be open yet.
+        self.leaderships = 0
         self._work: set[asyncio.Task[Any]] = set()
         self._gaps = QueueGaps()
         self._is_looking = False
@@ -70,6 +97,7 @@ class QueueRegistry:
             perform=perform,
             loaded=self._drop_strays,
         )
+        host.calls.serve(OPEN, self._open_here)
 
     def settings_of(self, topic: TopicView) -> QueueSettings:
         """What the topic's own settings say of its queues."""
@@ -88,6 +116,62 @@ class QueueRegistry:
 
     # --- queues ---------------------------------------------------------------------------
 
+    def opened_by(self, group: str, opener: Opener) -> None:
+        """Have queues of this group opened by `opener`, at each leader that is asked for them.
+
+        Their settings are not those of the topic alone; every broker knows them by itself.
+        """
+        self._openers[group] = opener
+
+    async def open_as_asked(
+        self, group: ReadableGroup, topic: ReadableTopic, *, start: Start | None
+    ) -> None:
+        """What is led here, for a reader that begins there; None: it is open already."""
+        opener = self._openers.get(group)
+        if opener is not None:
+            await opener(topic)
+        elif start is not None:
+            await self.open(group, topic, start=start)
+
+    async def open_elsewhere(
+        self, group: ReadableGroup, topic: ReadableTopic, *, start: Start
+    ) -> None:
+        """At all leaders, when the group first reads the topic here.
+
+        Later each leader sees to what it leads, whenever it is asked for messages. A group that
+        begins with the oldest message loses nothing if that is the first that a leader hears.
+        """
+        view = self._host.topic(topic)
+        if self._opened_elsewhere.get((group, view.id)) == len(view.partitions):
+            return
+        is_urgent = start != "earliest"
+        leaders = {part.leader: part.index for part in view.partitions}
+        opened = await asyncio.gather(
+            *(
+                self._host.calls.ask(
+                    OPEN,
+                    topic_partition(topic, index),
+                    OpenQueues(group, topic, start),
+                    patience_s=LEADER_PATIENCE_S if is_urgent else 0,
+                )
+                for index in leaders.values()
+            ),
+            return_exceptions=True,
+        )
+        for answer in opened:
+            if isinstance(answer, BaseException):
+                if is_urgent or not isinstance(answer, GoQueueError):
+                    raise answer
+                return
+        if len(self._opened_elsewhere) >= OPENED_ELSEWHERE_MAX:
+            self._opened_elsewhere.clear()
+        self._opened_elsewhere[group, view.id] = len(view.partitions)
+
+    async def _open_here(self, request: OpenQueues) -> bool:
+        with before_anything_is_done():
+            await self.open(request.group, request.topic, start=request.start)
+        return True
+
     async def open(
         self,
         group: ReadableGroup,
@@ -96,30 +180,51 @@ class QueueRegistry:
         start: Start = "earliest",
         settings: QueueSettings | None = None,
     ) -> None:
-        """Make the group's queues of a topic where there are none; give them these settings."""
+        """Make the group's queues of a topic where there are none; give them these settings.
+
+        Of the partitions that are led here. One whose state is elsewhere, or is not loaded yet,
+        does not hold up the others.
+        """
         if not group:
             raise InvalidRequest("group: is empty")
         view = self._host.topic(topic)
         wanted = settings or self.settings_of(view)
+        failure: GoQueueError | None = None
         for index in self._led(view):
             key = QueueKey(group, view.id, index)
             if self._settings.get(key) != wanted:
-                await self._open_one(key, topic, start, wanted)
+                try:
+                    await self._open_one(key, topic, start, wanted)
+                except (NotLeader, StateLoading) as error:
+                    failure = error
+        if failure is not None:
+            raise failure
+
+    def is_open(self, key: QueueKey) -> bool:
+        """Whether it was opened here since this node leads it."""
+        return key in self._settings
 
     def _led(self, view: TopicView) -> list[int]:
-        """The partitions whose queues are looked after here; if there are none, why."""
+        """The partitions whose queues are looked after here."""
         led: list[int] = []
-        failure: NotLeader | None = None
         for part in view.partitions:
+            if part.leader != self._host.node_id:
+                continue
             try:
                 self._host.partition(view.name, part.index)
-                led.append(part.index)
-            except NotLeader as error:
-                failure = error
+            except NotLeader:
+                continue
             except PartitionOffline:
+                # Its state need not be.
                 led.append(part.index)
-        if failure is not None and not led:
-            raise failure
+            else:
+                led.append(part.index)
+        return led
+
+    def _led_or_refused(self, view: TopicView) -> list[int]:
+        led = self._led(view)
+        if not led:
+            raise NotLeader(f"no partition of {view.name!r} is led by this broker")
         return led
 
     async def _open_one(
@@ -163,7 +268,7 @@ class QueueRegistry:
     ) -> list[QueueDescription]:
         """One per partition that is led here; those never opened say UNKNOWN_QUEUE."""
         described = []
-        for index in self._led(self._host.topic(topic)):
+        for index in self._led_or_refused(self._host.topic(topic)):
             described.append(await self.describe_one(group, topic, index))
             if self._describing_pace.is_over:
                 await self._describing_pace.rest()
@@ -219,7 +324,7 @@ class QueueRegistry:
         """By partition: below, all is settled. Queues that were never opened are left out."""
         view = self._host.topic(topic)
         floors: dict[int, int] = {}
-        for index in self._led(view):
+        for index in self._led_or_refused(view):
             key = QueueKey(group, view.id, index)
             seen = (await self.shard(key)).machine.look(key, None, None)
             if seen is not None:
@@ -230,19 +335,17 @@ class QueueRegistry:
         """By partition: where the queue began, or was made to begin anew."""
         view = self._host.topic(topic)
         starts: dict[int, int] = {}
-        for index in self._led(view):
+        for index in self._led_or_refused(view):
             key = QueueKey(group, view.id, index)
             start = (await self.shard(key)).machine.start(key)
             if start is not None:
                 starts[index] = start
         return starts
 
-    async def full_at(self, group: ReadableGroup, topic: ReadableTopic) -> int | None:
-        """How many messages of a topic are in flight, if the group gets no more because of it."""
-        view = self._host.topic(topic)
+    async def full_at(self, keys: Iterable[QueueKey]) -> int | None:
+        """How many messages of these queues are in flight, if all are full of them."""
         limit = 0
-        for index in self._led(view):
-            key = QueueKey(group, view.id, index)
+        for key in keys:
             seen = (await self.shard(key)).machine.look(key, None, None)
             if seen is None or seen.in_flight < seen.settings.max_in_flight:
                 return None
@@ -267,6 +370,7 @@ class QueueRegistry:
         for shard in await self.state.all_shards():
             await shard.execute(untimed(QueueMachine.delete_queues, request))
         self.forget(request.concerns)
+        self._forget_elsewhere(request)
 
     async def member_left(self, group: str, member: str) -> None:
         request = MemberLeft(group=group, member=member)
@@ -277,6 +381,7 @@ class QueueRegistry:
         """Its queues go in the background; nobody can reach them any more."""
         request = DeleteQueues(topic_id=topic.id)
         self.forget(request.concerns)
+        self._forget_elsewhere(request)
         self.state.topic_deleted(topic)
         for shard in self.state.loaded_shards():
             self.spawn(shard.execute(untimed(QueueMachine.delete_queues, request)))
@@ -292,6 +397,13 @@ class QueueRegistry:
     def forget(self, concerns: Callable[[QueueKey], bool]) -> None:
         """What they were opened with may not be so any more: their state says."""
         self._settings = {k: v for k, v in self._settings.items() if not concerns(k)}
+
+    def _forget_elsewhere(self, request: DeleteQueues) -> None:
+        self._opened_elsewhere = {
+            (group, topic_id): count
+            for (group, topic_id), count in self._opened_elsewhere.items()
+            if not request.concerns(QueueKey(group, topic_id, 0))
+        }
 
     # --- inside ---------------------------------------------------------------------------
 

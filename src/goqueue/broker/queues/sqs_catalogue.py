@@ -105,8 +105,9 @@ class SqsCatalogue:
         self._entries = entries
         self._known: dict[str, SqsQueue] = {}
         # Those that the engine has with the settings that they have now.
-        self._open: dict[str, SqsQueue] = {}
+        self._open: dict[str, tuple[SqsQueue, int]] = {}
         self._purged_ms: dict[UUID, int] = {}
+        queues.registry.opened_by(SQS_GROUP, self.open)
 
     # --- finding --------------------------------------------------------------------------
 
@@ -167,13 +168,15 @@ class SqsCatalogue:
         return queue
 
     async def _tell_engine(self, queue: SqsQueue) -> None:
-        if self._open.get(queue.name) is queue:
-            return
         registry = self._queues.registry
+        known, leaderships = self._open.get(queue.name, (None, 0))
+        if known is queue and leaderships == registry.leaderships:
+            return
+        now = (queue, registry.leaderships)
         settings = queue.settings(registry.settings_of(queue.topic))
         topic = own_read(queue.name, OwnWork.SQS_QUEUE)
         await registry.open(_GROUP, topic, start="earliest", settings=settings)
-        self._open[queue.name] = queue
+        self._open[queue.name] = now
 
     # --- changing -------------------------------------------------------------------------
 

@@ -3,16 +3,33 @@
 Whoever is woken looks. If it saw something, there may be more: it wakes the next in line. If it saw
 nothing, the others would see nothing either. Who may not have more just now cannot tell: it lets
 the next in line look, and waits beside the line.
+
+Readers of queues that another broker leads stand in a line here, too; `LinesElsewhere` wakes it.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.partitions.waiting import FetchWaiter, Waiter, credit_all, wake_all
+from goqueue.model.names import NodeId
 from goqueue.model.queues.messages import QueueKey
+from goqueue.model.rights import ReadableGroup, ReadableTopic
 
-Watched = Sequence[tuple[QueueKey, Partition]]
+
+class QueuesElsewhere(NamedTuple):
+    """What a group reads of a topic at another leader: the queues of these partitions."""
+
+    group: ReadableGroup
+    topic: ReadableTopic
+    leader: NodeId
+    indexes: tuple[int, ...]
+
+
+LineKey = QueueKey | QueuesElsewhere
+LedQueue = tuple[QueueKey, Partition]
+Watched = Sequence[LedQueue | tuple[QueuesElsewhere, None]]
 
 
 class _Line(FetchWaiter):
@@ -20,7 +37,7 @@ class _Line(FetchWaiter):
 
     __slots__ = ("aside", "members", "partition")
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Partition | None) -> None:
         super().__init__(1)
         self.partition = partition
         self.members: dict[Waiter, None] = {}
@@ -32,12 +49,16 @@ class _Line(FetchWaiter):
         self.wake_next()
 
     def wake(self) -> None:
-        wake_all(self.aside)
-        if self.partition.offline_reason is None:
+        if self.partition is None or self.partition.offline_reason is None:
+            wake_all(self.aside)
             self.wake_next()
         else:
             # It will not come back for them: all must hear of it.
-            wake_all(self.members)
+            self.wake_everyone()
+
+    def wake_everyone(self) -> None:
+        wake_all(self.aside)
+        wake_all(self.members)
 
     def wake_next(self) -> None:
         first = next(iter(self.members), None)
@@ -48,13 +69,19 @@ class _Line(FetchWaiter):
 
 class QueueLines:
     def __init__(self) -> None:
-        self._lines: dict[QueueKey, _Line] = {}
+        self._lines: dict[LineKey, _Line] = {}
 
-    def wake(self, key: QueueKey) -> None:
+    def wake(self, key: LineKey) -> None:
         """There may be something in this queue."""
         line = self._lines.get(key)
         if line is not None:
             line.wake()
+
+    def wake_everyone(self, key: LineKey) -> None:
+        """Nothing more will come of this queue here: all look where it is now."""
+        line = self._lines.get(key)
+        if line is not None:
+            line.wake_everyone()
 
     @contextmanager
     def place(self, watched: Watched, *, in_line: bool = True) -> Iterator["PlaceInLine"]:
@@ -75,7 +102,7 @@ class QueueLines:
                 if key in self._lines:
                     self._lines[key].wake_next()
 
-    def step_aside(self, waiter: FetchWaiter, key: QueueKey) -> None:
+    def step_aside(self, waiter: FetchWaiter, key: LineKey) -> None:
         """Let the next in line have what this one was woken for."""
         line = self._lines.get(key)
         if line is not None:
@@ -83,14 +110,15 @@ class QueueLines:
             line.aside[waiter] = None
             line.wake_next()
 
-    def _line(self, key: QueueKey, partition: Partition) -> _Line:
+    def _line(self, key: LineKey, partition: Partition | None) -> _Line:
         line = self._lines.get(key)
         if line is None or line.partition is not partition:
             line = self._lines[key] = _Line(partition)
-            partition.waiters[line] = None
+            if partition is not None:
+                partition.waiters[line] = None
         return line
 
-    def _leave(self, waiter: FetchWaiter, key: QueueKey) -> None:
+    def _leave(self, waiter: FetchWaiter, key: LineKey) -> None:
         line = self._lines.get(key)
         if line is None:
             return
@@ -98,7 +126,8 @@ class QueueLines:
         line.aside.pop(waiter, None)
         if not line.members and not line.aside:
             del self._lines[key]
-            line.partition.waiters.pop(line, None)
+            if line.partition is not None:
+                line.partition.waiters.pop(line, None)
 
 
 class PlaceInLine:
@@ -106,16 +135,16 @@ class PlaceInLine:
 
     __slots__ = ("_full", "_is_owed", "_keys", "_lines", "_seen", "waiter")
 
-    def __init__(self, lines: QueueLines, keys: Sequence[QueueKey]) -> None:
+    def __init__(self, lines: QueueLines, keys: Sequence[LineKey]) -> None:
         self.waiter = FetchWaiter(1)
         self._lines = lines
         self._keys = keys
-        self._full: Collection[QueueKey] = ()
+        self._full: Collection[LineKey] = ()
         # Until it has looked, it must be taken for one that would have seen something in all.
-        self._seen: Sequence[QueueKey] = keys
+        self._seen: Sequence[LineKey] = keys
         self._is_owed = True
 
-    def looked(self, seen: Sequence[QueueKey], *, full: Collection[QueueKey] = ()) -> None:
+    def looked(self, seen: Sequence[LineKey], *, full: Collection[LineKey] = ()) -> None:
         """There was something in these queues for somebody, or they were not looked into.
 
         `full` are those of them of which this reader may not have more just now.
@@ -131,7 +160,7 @@ class PlaceInLine:
         # The look that this was woken for comes next, from a place of its own.
         self._is_owed = False
 
-    def keys_for_next(self) -> Sequence[QueueKey]:
+    def keys_for_next(self) -> Sequence[LineKey]:
         """Queues whose next reader in line must look, too."""
         if self._is_owed and self.waiter.is_woken:
             # Woken for something that came after the look, or never looked.

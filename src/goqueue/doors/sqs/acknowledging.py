@@ -27,7 +27,7 @@ from goqueue.service.broker_service import BrokerService
 
 
 async def delete_message(service: BrokerService, call: Call, request: DeleteMessage) -> Done:
-    queue = await _queue(service, call, request)
+    queue = _queue(service, call, request)
     step = _deletion(queue, request.receipt_handle)
     [error] = await _delete(service, call, queue, [step])
     if error is not None:
@@ -38,7 +38,7 @@ async def delete_message(service: BrokerService, call: Call, request: DeleteMess
 async def delete_message_batch(
     service: BrokerService, call: Call, request: DeleteMessageBatch
 ) -> Batch:
-    queue = await _queue(service, call, request)
+    queue = _queue(service, call, request)
     ids = check_entries("DeleteMessageBatch", request.entries)
     steps: list[Settlement | SqsError] = []
     for entry in request.entries:
@@ -53,7 +53,7 @@ async def delete_message_batch(
 async def change_message_visibility(
     service: BrokerService, call: Call, request: ChangeVisibility
 ) -> Done:
-    queue = await _queue(service, call, request)
+    queue = _queue(service, call, request)
     step = _change(queue, request.receipt_handle, request.visibility_timeout)
     [error] = await _change_visibility(service, call, queue, [step])
     if error is not None:
@@ -64,7 +64,7 @@ async def change_message_visibility(
 async def change_message_visibility_batch(
     service: BrokerService, call: Call, request: ChangeVisibilityBatch
 ) -> Batch:
-    queue = await _queue(service, call, request)
+    queue = _queue(service, call, request)
     ids = check_entries("ChangeMessageVisibilityBatch", request.entries)
     steps: list[Settlement | SqsError] = []
     for entry in request.entries:
@@ -92,9 +92,9 @@ def _report(
     return Batch(successful=successful, failed=failures)
 
 
-async def _queue(service: BrokerService, call: Call, request: QueueRequest) -> SqsQueue:
+def _queue(service: BrokerService, call: Call, request: QueueRequest) -> SqsQueue:
     name = queue_name(request.queue_url)
-    return await service.sqs_queues.for_receiving(call.caller, name)
+    return service.sqs_queues.for_receiving(call.caller, name)
 
 
 # --- receipts -----------------------------------------------------------------------------

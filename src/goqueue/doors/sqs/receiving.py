@@ -46,7 +46,7 @@ _NO_NAMES: Final[frozenset[str]] = frozenset()
 
 async def receive_message(service: BrokerService, call: Call, request: ReceiveMessage) -> Messages:
     name = queue_name(request.queue_url)
-    queue = await service.sqs_queues.for_receiving(call.caller, name)
+    queue = service.sqs_queues.for_receiving(call.caller, name)
     limit = _within("MaxNumberOfMessages", request.max_number_of_messages, 1, 1, MESSAGES_MAX)
     wait_s = _within(
         "WaitTimeSeconds", request.wait_time_seconds, queue.wait_seconds, 0, WAIT_MAX_SECONDS

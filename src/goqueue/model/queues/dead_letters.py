@@ -6,11 +6,14 @@ from uuid import UUID
 
 from goqueue.model.digits import number_in
 from goqueue.model.names import TOPIC_NAME_MAX_LENGTH
+from goqueue.model.queues.settings import QueueSettings
 from goqueue.model.records import Record
 
 SUFFIX: Final = ".dlq"
 # Reads dead-letter topics as queues, so that it is remembered what was sent back.
 REDRIVE_GROUP: Final = "goqueue.redrive"
+# A message stays a dead letter until it was sent back, however often that is tried.
+REDRIVE_SETTINGS: Final = QueueSettings(max_deliveries=0, has_dead_letters=False, lease_ms=60_000)
 
 # A topic beside the dead letters has a record for each that was sent back: a mark.
 MARKS_SUFFIX: Final = ".redriven"
