@@ -81,6 +81,8 @@ class _Places(NamedTuple):
 
     @property
     def watched(self) -> Watched:
+        if not self.elsewhere:
+            return self.here
         return [*self.here, *((queues, None) for queues in self.elsewhere)]
 
 
