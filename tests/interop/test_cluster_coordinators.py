@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
-import requests
 from confluent_kafka import (
     AcknowledgeType,
     Consumer,
@@ -211,19 +210,3 @@ def test_delayed_messages_survive_the_leader_that_took_them(cluster: GoQueueClus
     kill_leader(cluster, "reminders", 0)
     found = read_all(cluster, "reminders", 30)
     assert Counter(found) == Counter(b"%d" % number for number in range(30))
-
-
-def test_who_does_not_lead_names_the_one_that_does(cluster: GoQueueCluster) -> None:
-    make_topics(cluster, "asked")
-    produce(cluster, "asked", PARTITIONS)
-    leader = cluster.leader("asked", 0)
-    assert leader is not None
-    for node in cluster.running:
-        answer = requests.get(
-            f"{cluster.server(node).http_url}/topics/asked/partitions/0/messages",
-            params={"offset": 0},
-            timeout=WAIT_SECONDS,
-        )
-        assert answer.status_code == (200 if node == leader else 503)
-        if node != leader:
-            assert cluster.server(leader).http_url in answer.json()["error"]["message"]

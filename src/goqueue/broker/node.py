@@ -10,8 +10,10 @@ from uuid import UUID
 from goqueue.broker.calls.calls import Calls
 from goqueue.broker.coordinator_settings import group_settings, transaction_settings
 from goqueue.broker.delays.delays import Delays
+from goqueue.broker.groups.anywhere import GroupsAnywhere
 from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.groups.groups import Groups
+from goqueue.broker.hosted_clients.members.anywhere import MembersAnywhere
 from goqueue.broker.hosted_clients.members.members import HostedMembers
 from goqueue.broker.hosted_clients.producers import HostedProducers
 from goqueue.broker.leadership import Leadership
@@ -36,6 +38,7 @@ from goqueue.broker.queues.share.groups import ShareGroups
 from goqueue.broker.queues.sqs_catalogue import SqsCatalogue
 from goqueue.broker.queues.sqs_entries import SqsEntries
 from goqueue.broker.reading.log_anywhere import LogAnywhere
+from goqueue.broker.reading.several_logs import SeveralLogs
 from goqueue.broker.replication.serving import ReplicaServing
 from goqueue.broker.runtime.producer_ids import ProducerIdSource
 from goqueue.broker.schemas.checking import ContentChecker
@@ -212,6 +215,8 @@ class Node:
             intake=self.appending,
         )
         self.log_anywhere = LogAnywhere(self.log, self.led, self.calls)
+        self.several_logs = SeveralLogs(self.log, self.led, self.calls)
+        self.groups_anywhere = GroupsAnywhere(self.groups, self.calls)
         if self.replication is not None:
             self.log.racks = self.replication.racks
         self.publishing = Publishing(
@@ -237,7 +242,7 @@ class Node:
         )
         self.leadership = Leadership(
             {
-                self.groups.state.name: self.groups.state,
+                self.groups.state.name: self.groups,
                 self.transactions.state.name: self.transactions,
                 QUEUE_STATE: self.queues,
                 self.schemas.catalogues.state.name: self.schemas.catalogues.state,
@@ -247,7 +252,7 @@ class Node:
         )
         if self.cluster is not None:
             self.hosted.role_listeners.append(self.leadership.role_changed)
-        self.members = HostedMembers(self)
+        self.members = MembersAnywhere(HostedMembers(self), self.groups, self.calls)
         self.producers = HostedProducers(self)
         self._upkeep: list[asyncio.Task[None]] = []
 

@@ -10,6 +10,7 @@ from goqueue.model.rights import (
     ActingCluster,
     CreatableTopic,
     DescribableGroup,
+    DescribableGroups,
     InternalTopic,
     ReadableGroup,
     ReadableTopic,
@@ -26,6 +27,7 @@ class OwnWork(Enum):
     SQS_QUEUE = "the queues that SQS has of every topic, opened with their settings"
     MARKERS = "the ends of transactions, in the partitions that they wrote to"
     RETENTION = "offsets of groups that archive, before whom nothing is deleted"
+    LISTS = "what a broker has, for another one that leaves out what its caller may not see"
     MOVE_TASK = "messages that an SQS move task carries to another queue"
 
 
@@ -51,6 +53,10 @@ def own_group(group: str, _work: OwnWork) -> ReadableGroup:
 
 def own_look(group: str, _work: OwnWork) -> DescribableGroup:
     return DescribableGroup(group)
+
+
+def own_groups(_work: OwnWork) -> DescribableGroups:
+    return DescribableGroups(lambda _: True)
 
 
 def own_action(_work: OwnWork) -> ActingCluster:

@@ -4,8 +4,9 @@ Rights travel with the request. The broker that a client spoke to has asked for 
 of the cluster believes it.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar
 
 import msgspec
 
@@ -31,6 +32,21 @@ class Method(Generic[Q, R]):
     answer: type[R]
     waits: bool = False
     reads: bool = False
+
+
+class Travels(ABC):
+    """Part of a request that is more than data, until it is on its way to another broker; `form` is
+    the type of what it is there."""
+
+    __slots__ = ()
+    form: ClassVar[Any]
+
+    @abstractmethod
+    def packed(self) -> Any: ...
+
+    @classmethod
+    @abstractmethod
+    def unpacked(cls, data: Any) -> Self: ...
 
 
 class Unanswered(NamedTuple):

@@ -87,6 +87,13 @@ class ListedOffset(NamedTuple):
     leader_epoch: int
 
 
+class LogEnds(NamedTuple):
+    """Where readers begin, and where they end just now."""
+
+    log_start_offset: int
+    high_watermark: int
+
+
 @dataclass(frozen=True, slots=True)
 class StoredPartitionSize:
     topic: str

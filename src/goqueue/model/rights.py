@@ -3,15 +3,18 @@
 To the type checker a `WritableTopic` is not a `str`, so that code which did not ask for the right
 does not type-check; at run time it is the name itself and costs nothing. Only `service/access.py`
 makes these values, and `broker/own_grants.py` for the broker's own work; a test of the source tree
-holds everybody else to it.
+holds everybody else to it. `MemberRights` below make rights out of those that they were given.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import Final, NamedTuple, NewType
+from typing import Any, Final, NamedTuple, NewType
 
+from goqueue.model.calls import Travels
+from goqueue.model.errors import TopicAccessDenied
 from goqueue.model.groups.messages import OffsetCommit, TxnOffsetCommit
 from goqueue.model.log import FetchPart
+from goqueue.model.topics import is_internal
 from goqueue.model.transactions.messages import AddPartitions
 
 
@@ -132,6 +135,53 @@ WritableSubject = NewType("WritableSubject", str)
 DeletableSubject = NewType("DeletableSubject", str)
 # A context of the schema registry by its name, without colons.
 DeletableContext = NewType("DeletableContext", str)
+
+
+class MemberRights(Travels):
+    """What the client of a member that lives in a broker may do, asked as it is needed.
+
+    They go with every request to the broker that it lives in, as rules may have changed.
+    """
+
+    __slots__ = ("_may_read", "_topics", "group")
+    form = tuple[ReadableGroup, frozenset[str] | None]
+
+    def __init__(
+        self,
+        group: ReadableGroup,
+        may_read: Callable[[str], bool],
+        topics: Iterable[str] | None,
+    ) -> None:
+        """`topics` are all that the member may come upon, for the way to another broker; None: the
+        client may read all but the brokers' own."""
+        self.group = group
+        self._may_read = may_read
+        self._topics = topics
+
+    def packed(self) -> list[Any]:
+        topics = None if self._topics is None else list(filter(self._may_read, self._topics))
+        return [self.group, topics]
+
+    @classmethod
+    def unpacked(cls, data: Any) -> "MemberRights":
+        group, topics = data
+        if topics is None:
+            return cls(group, lambda name: not is_internal(name), None)
+        return cls(group, topics.__contains__, topics)
+
+    def topic(self, name: str) -> ReadableTopic | None:
+        """None if the client may not read the topic: its partitions are left out."""
+        return ReadableTopic(name) if self._may_read(name) else None
+
+    def part(self, part: FetchPart) -> ReadablePart | None:
+        return None if self.topic(part.topic) is None else ReadablePart(part)
+
+    def commit(self, request: OffsetCommit) -> ReadableCommit:
+        """Raises if one of the topics may not be read."""
+        for each in request.offsets:
+            if self.topic(each.topic) is None:
+                raise TopicAccessDenied(f"topic {each.topic!r} may not be read")
+        return ReadableCommit(request)
 
 
 class SchemaScope(NamedTuple):

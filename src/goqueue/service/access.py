@@ -44,6 +44,7 @@ from goqueue.model.rights import (
     InspectableCluster,
     InspectableGroup,
     InspectableTopic,
+    MemberRights,
     ReadableCommit,
     ReadableGroup,
     ReadablePart,
@@ -115,29 +116,6 @@ class SortedCommit(NamedTuple):
 class SortedTransactionCommit(NamedTuple):
     readable: ReadableTransactionCommit
     refused: frozenset[str]
-
-
-class MemberRights:
-    """What the client of a member that lives in the broker may do, asked as it is needed."""
-
-    __slots__ = ("_access", "_caller", "group")
-
-    def __init__(self, access: "Access", caller: Caller, group: ReadableGroup) -> None:
-        self._access = access
-        self._caller = caller
-        self.group = group
-
-    def topic(self, name: str) -> ReadableTopic | None:
-        is_allowed = self._access.allows(self._caller, Resource.TOPIC, name, Verb.READ)
-        return ReadableTopic(name) if is_allowed else None
-
-    def part(self, part: FetchPart) -> ReadablePart | None:
-        return None if self.topic(part.topic) is None else ReadablePart(part)
-
-    def commit(self, request: OffsetCommit) -> ReadableCommit:
-        for topic in {each.topic for each in request.offsets}:
-            self._access.readable_topic(self._caller, topic)
-        return ReadableCommit(request)
 
 
 def _is_inner(caller: Caller, resource: Resource, name: str) -> bool:
@@ -258,8 +236,11 @@ class Access:
             return DescribableGroups(lambda _: True)
         return DescribableGroups(self._test(caller, Resource.GROUP, Verb.DESCRIBE))
 
-    def member_rights(self, caller: Caller, group: str) -> MemberRights:
-        return MemberRights(self, caller, self.readable_group(caller, group))
+    def member_rights(self, caller: Caller, group: str, topics: Iterable[str]) -> MemberRights:
+        """`topics` are all that the member may come upon."""
+        may_read = self._test(caller, Resource.TOPIC, Verb.READ)
+        named = None if self._rules is None else topics
+        return MemberRights(self.readable_group(caller, group), may_read, named)
 
     def readable_commit(self, caller: Caller, request: OffsetCommit) -> SortedCommit:
         refused = self._unreadable(caller, request.offsets)

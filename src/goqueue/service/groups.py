@@ -3,12 +3,10 @@
 import dataclasses
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
 from uuid import UUID
 
 from msgspec.structs import replace
 
-from goqueue.broker.groups.overview import overview, positions
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
 from goqueue.model.groups.errors import GroupError
@@ -38,29 +36,22 @@ from goqueue.model.groups.messages import (
     SyncGroupResult,
     TxnOffsetCommit,
 )
-from goqueue.model.groups.overview import GroupOverview, GroupPosition
-from goqueue.model.groups.rebalances import REBALANCING, RebalanceTally
+from goqueue.model.groups.overview import GroupListing, GroupOverview, GroupPosition
+from goqueue.model.groups.rebalances import AllRebalances, GroupRebalances, RebalanceTally
 from goqueue.model.groups.refusals import check
+from goqueue.model.names import by_topic, topic_partition
 from goqueue.model.rights import ReadableTopic
 from goqueue.service.access import Access
 
 
-class GroupRebalances(NamedTuple):
-    state: str
-    tally: RebalanceTally
-
-
-class AllRebalances(NamedTuple):
-    """`in_progress` counts groups."""
-
-    in_progress: int
-    tally: RebalanceTally
-
-
 class GroupService:
+    """Kafka's clients look for the coordinator of a group themselves, and list the groups of each
+    broker. What other doors ask for is done at the coordinator, wherever it is."""
+
     def __init__(self, node: Node, access: Access) -> None:
         self._node = node
         self._groups = node.groups
+        self._anywhere = node.groups_anywhere
         self._access = access
 
     # --- members --------------------------------------------------------------------------
@@ -153,7 +144,20 @@ class GroupService:
     # --- groups ---------------------------------------------------------------------------
 
     async def list(self, caller: Caller, request: ListGroups) -> list[ListedGroup]:
+        """Those that this broker coordinates."""
         return await self._groups.list(self._access.describable_groups(caller), request)
+
+    async def list_all(self, caller: Caller, request: ListGroups) -> GroupListing:
+        """Those of all brokers, by name."""
+        visible = self._access.describable_groups(caller)
+        told = await self._anywhere.list_all(request)
+        found = {
+            each.group_id: each
+            for groups in told.answers.values()
+            for each in groups
+            if each.group_id in visible
+        }
+        return GroupListing([found[name] for name in sorted(found)], told.unanswered)
 
     async def describe(self, caller: Caller, group: str) -> DescribedGroup:
         """A classic group."""
@@ -172,8 +176,7 @@ class GroupService:
         is no such group.
         """
         right = self._access.describable_group(caller, group)
-        self._groups.check_used()
-        found = await self._groups.describe_consumer(right)
+        found = await self._anywhere.describe_consumer(right)
         check(found.error, found.error_message)
         sees = partial(self._access.sees_topic, caller)
         return replace(
@@ -190,15 +193,13 @@ class GroupService:
 
     async def find_and_delete(self, caller: Caller, group: str) -> None:
         """As `delete`; raises what is in the way."""
-        right = self._access.deletable_group(caller, group)
-        self._groups.check_used()
-        check((await self._groups.delete(right)).error)
+        check((await self._anywhere.delete(self._access.deletable_group(caller, group))).error)
 
     async def overview(self, caller: Caller, group: str) -> GroupOverview:
         """A group of either protocol, without the topics that the caller may not see; raises if
         there is none.
         """
-        found = await overview(self._groups, self._access.describable_group(caller, group))
+        found = await self._anywhere.overview(self._access.describable_group(caller, group))
         sees = partial(self._access.sees_topic, caller)
         members = (
             dataclasses.replace(
@@ -215,26 +216,43 @@ class GroupService:
     ) -> Sequence[GroupPosition]:
         """Where the group is in all partitions that have an offset or an owner, or in those of
         one topic; in order."""
-        right = self._access.describable_group(caller, seen.group_id)
-        found = await positions(self._groups, self._node.led.find, seen, right)
+        group = self._access.describable_group(caller, seen.group_id)
+        fetched = await self._anywhere.fetch_offsets(group, OffsetFetch(group_id=group))
+        check(fetched.error)
+        offsets = {
+            topic_partition(each.topic, each.partition): each
+            for each in fetched.offsets
+            if self._access.sees_topic(caller, each.topic)
+        }
+        places = [
+            place for place in offsets.keys() | seen.owners.keys() if topic in (None, place.topic)
+        ]
+        ends = await self._node.log_anywhere.ends_of(
+            {
+                self._access.describable_topic(caller, name): indexes
+                for name, indexes in by_topic(places).items()
+            }
+        )
         return [
-            each
-            for each in found
-            if topic in (None, each.place.topic)
-            and self._access.sees_topic(caller, each.place.topic)
+            GroupPosition.of(place, offsets.get(place), ends.get(place), seen.owners.get(place))
+            for place in sorted(places)
         ]
 
     # --- rebalances -----------------------------------------------------------------------
 
     async def rebalances(self, caller: Caller, group: str) -> GroupRebalances:
-        found = await self._groups.find(self._access.describable_group(caller, group))
-        return GroupRebalances(found.state, self._groups.rebalances.group(group))
+        return await self._anywhere.rebalances(self._access.describable_group(caller, group))
 
     async def all_rebalances(self, caller: Caller) -> AllRebalances:
         self._access.describable_cluster(caller)
-        groups = self._access.describable_groups(caller)
-        found = await self._groups.list(groups, ListGroups(states=REBALANCING))
-        return AllRebalances(len(found), self._groups.rebalances.total)
+        visible = self._access.describable_groups(caller)
+        told = await self._anywhere.all_rebalances()
+        tally = RebalanceTally()
+        in_progress: set[str] = set()
+        for found in told.answers.values():
+            tally = tally.plus(found.tally)
+            in_progress.update(group for group in found.in_progress if group in visible)
+        return AllRebalances(len(in_progress), tally, told.unanswered)
 
 
 def with_refused(

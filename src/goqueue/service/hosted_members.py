@@ -12,6 +12,7 @@ from goqueue.model.groups.hosted_members import (
 )
 from goqueue.model.groups.messages import CommittedPartition, OffsetToCommit
 from goqueue.model.names import TopicPartition
+from goqueue.model.rights import MemberRights
 from goqueue.service.access import Access
 
 
@@ -20,6 +21,7 @@ class HostedMemberService:
     assignment brings, it is given only such topics."""
 
     def __init__(self, node: Node, access: Access) -> None:
+        self._node = node
         self._members = node.members
         self._access = access
 
@@ -27,33 +29,33 @@ class HostedMemberService:
 
     async def join(self, caller: Caller, wanted: ClassicJoin) -> HostedMemberView:
         """Waits until the group has gathered and the member has its partitions."""
-        rights = self._access.member_rights(caller, wanted.group_id)
+        rights = self._rights(caller, wanted.group_id)
         self._check_topics(caller, wanted.topics)
         return await self._members.join(rights, wanted)
 
     async def heartbeat(
         self, caller: Caller, group: str, member_id: str, generation: int | None
     ) -> HostedMemberView:
-        rights = self._access.member_rights(caller, group)
+        rights = self._rights(caller, group)
         return await self._members.heartbeat(rights, member_id, generation)
 
     async def leave(
         self, caller: Caller, group: str, member_id: str, instance_id: str | None
     ) -> None:
-        rights = self._access.member_rights(caller, group)
+        rights = self._rights(caller, group)
         await self._members.leave(rights, member_id, instance_id)
 
     # --- the consumer protocol ------------------------------------------------------------
 
     async def join_cooperative(self, caller: Caller, wanted: CooperativeJoin) -> HostedMemberView:
-        rights = self._access.member_rights(caller, wanted.group_id)
+        rights = self._rights(caller, wanted.group_id)
         self._check_topics(caller, wanted.topics)
         return await self._members.join_cooperative(rights, wanted)
 
     async def heartbeat_cooperative(
         self, caller: Caller, group: str, member_id: str, epoch: int | None
     ) -> HostedMemberView:
-        rights = self._access.member_rights(caller, group)
+        rights = self._rights(caller, group)
         return await self._members.heartbeat_cooperative(rights, member_id, epoch)
 
     async def revoke(
@@ -65,23 +67,31 @@ class HostedMemberService:
         epoch: int | None,
     ) -> HostedMemberView:
         """The client no longer holds these partitions; None: all that were taken away."""
-        rights = self._access.member_rights(caller, group)
+        rights = self._rights(caller, group)
         return await self._members.revoke(rights, member_id, partitions, epoch)
 
     async def leave_cooperative(
         self, caller: Caller, group: str, member_id: str, *, keeps_place: bool
     ) -> None:
-        rights = self._access.member_rights(caller, group)
+        rights = self._rights(caller, group)
         await self._members.leave_cooperative(rights, member_id, keeps_place=keeps_place)
 
     # --- both -----------------------------------------------------------------------------
 
     async def poll(
-        self, caller: Caller, group: str, member_id: str, *, max_records: int, timeout_ms: int
+        self,
+        caller: Caller,
+        group: str,
+        member_id: str,
+        *,
+        max_records: int,
+        timeout_ms: int,
+        after: int | None = None,
     ) -> MemberPoll:
-        rights = self._access.member_rights(caller, group)
+        """`after` is the last answer that the client has; what was lost is delivered again."""
+        rights = self._rights(caller, group)
         return await self._members.poll(
-            rights, member_id, max_records=max_records, timeout_ms=timeout_ms
+            rights, member_id, max_records=max_records, timeout_ms=timeout_ms, after=after
         )
 
     async def commit(
@@ -92,11 +102,21 @@ class HostedMemberService:
         *,
         member_id: str | None,
         epoch: int | None,
+        after: int | None = None,
     ) -> tuple[CommittedPartition, ...]:
-        """Commit offsets; None: all that was delivered to the member. Without a member the group
-        must be empty."""
-        rights = self._access.member_rights(caller, group)
-        return await self._members.commit(rights, offsets, member_id=member_id, epoch=epoch)
+        """Commit offsets; None: all that was delivered to the member, up to the answer `after`.
+        Without a member the group must be empty."""
+        named = {offset.topic for offset in offsets or ()}
+        self._access.readable_group(caller, group)
+        self._check_topics(caller, named)
+        topics = self._node.image.topics
+        rights = self._access.member_rights(caller, group, named.union(topics))
+        return await self._members.commit(
+            rights, offsets, member_id=member_id, epoch=epoch, after=after
+        )
+
+    def _rights(self, caller: Caller, group: str) -> MemberRights:
+        return self._access.member_rights(caller, group, self._node.image.topics)
 
     def _check_topics(self, caller: Caller, topics: Collection[str]) -> None:
         for topic in topics:

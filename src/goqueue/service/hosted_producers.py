@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from goqueue.broker.groups.groups import check_partitions
 from goqueue.broker.hosted_clients.producers import WritableProducer
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
@@ -88,17 +89,18 @@ class HostedProducerService:
         """Offsets of a group that count when the transaction commits. A member that lives here,
         too, is known by its id alone."""
         producer = self._writable(caller, identity)
-        rights = self._access.member_rights(caller, request.group_id)
+        topics = self._node.image.topics
+        rights = self._access.member_rights(caller, request.group_id, topics)
         # All or none: the request is refused before any of it is done.
         for topic in {offset.topic for offset in request.offsets}:
             self._access.readable_topic(caller, topic)
         if request.member_id:
-            member = self._node.members.view(rights, request.member_id)
+            member = await self._node.members.view(rights, request.member_id)
             request = replace(request, group_instance_id=member.instance_id)
             if request.generation_id == NO_GENERATION:
                 request = replace(request, generation_id=member.epoch)
         commit, _ = self._access.readable_transaction_commit(caller, request)
-        self._node.members.check_offsets(commit.offsets)
+        check_partitions(topics, commit.offsets)
         return await self._producers.commit_offsets(producer, rights.group, commit)
 
     async def end(

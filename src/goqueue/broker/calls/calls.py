@@ -17,7 +17,7 @@ import msgspec
 from goqueue.broker.calls.failures import error_of, failure_of
 from goqueue.broker.partitions.leading import LedPartitions
 from goqueue.broker.tracing.recorder import CALLER
-from goqueue.model.calls import Answer, Call, Failure, Method, Unanswered
+from goqueue.model.calls import Answer, Call, Failure, Method, Travels, Unanswered
 from goqueue.model.errors import (
     BrokerUnreachable,
     GoQueueError,
@@ -52,7 +52,20 @@ LOOK_S: Final = 0.1
 # Far below the time after which the other side closes what nobody uses.
 LINK_IDLE_S: Final = 60.0
 
-_ENCODER: Final = msgspec.msgpack.Encoder()
+
+def _packed(part: Any) -> Any:
+    if isinstance(part, Travels):
+        return part.packed()
+    raise TypeError(f"{type(part).__name__} cannot be sent to another broker")
+
+
+def _unpacked(kind: type, data: Any) -> Any:
+    if issubclass(kind, Travels):
+        return kind.unpacked(msgspec.convert(data, kind.form))
+    raise TypeError(f"{kind.__name__} cannot come from another broker")
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_packed)
 _CALL: Final = msgspec.msgpack.Decoder(Call)
 _ANSWER: Final = msgspec.msgpack.Decoder(Answer)
 _NOTHING: Final = msgspec.Raw(_ENCODER.encode(None))
@@ -122,7 +135,9 @@ class Calls:
 
     def serve(self, method: Method[Q, R], run: Run[Q, R]) -> None:
         """What this broker does for partitions that it leads, whoever asks."""
-        decoder: msgspec.msgpack.Decoder[Q] = msgspec.msgpack.Decoder(method.request)
+        decoder: msgspec.msgpack.Decoder[Q] = msgspec.msgpack.Decoder(
+            method.request, dec_hook=_unpacked
+        )
         self._served[method.name] = _Served(method, run, decoder)
 
     # --- where ----------------------------------------------------------------------------

@@ -109,6 +109,8 @@ class Groups:
         self.before_delete: Callable[[DeletableGroup], Awaitable[None]] | None = None
         self.overrides: Callable[[], Mapping[str, GroupOverrides]] = dict
         self.offsets_committed: Callable[[OffsetCommit, OffsetCommitResult], None] | None = None
+        # Set by those who keep members: which groups this broker coordinates anew, or no longer.
+        self.sessions_ended: Callable[[Callable[[str], bool]], None] | None = None
         self.rebalances = RebalanceStats()
         self.state = StateTopic(
             host,
@@ -145,6 +147,26 @@ class Groups:
             assert isinstance(effect, ShareMemberLeft), f"machine {index} asked for {effect}"
             if self.share_member_left is not None:
                 self.share_member_left(effect.group_id, effect.member_id)
+
+    # --- leadership -----------------------------------------------------------------------
+
+    async def coordinator(self, group: str) -> TopicPartition:
+        """Whose leader coordinates the group."""
+        await self.state.ensure()
+        return self.state.place(self.state.partition_for(group))
+
+    def led(self, place: TopicPartition) -> None:
+        # Another one may have led in between.
+        self._end_sessions(place)
+        self.state.led(place)
+
+    def no_longer_led(self, place: TopicPartition) -> None:
+        self._end_sessions(place)
+        self.state.no_longer_led(place)
+
+    def _end_sessions(self, place: TopicPartition) -> None:
+        if self.sessions_ended is not None:
+            self.sessions_ended(lambda group: self.state.partition_for(group) == place.partition)
 
     # --- membership -----------------------------------------------------------------------
 
@@ -375,6 +397,17 @@ class Groups:
 def exists(topics: Mapping[str, TopicView], topic: str, index: int) -> bool:
     view = topics.get(topic)
     return view is not None and 0 <= index < len(view.partitions)
+
+
+def check_partitions(topics: Mapping[str, TopicView], offsets: Sequence[OffsetToCommit]) -> None:
+    """All or nothing: clients that live in a broker find an unknown partition before any commit."""
+    for position, each in enumerate(offsets):
+        if not exists(topics, each.topic, each.partition):
+            raise GroupRefused(
+                GroupError.UNKNOWN_TOPIC_OR_PARTITION,
+                f"offsets[{position}]: there is no partition {each.partition} of topic "
+                f"{each.topic!r}",
+            )
 
 
 def _complete(asked: Sequence[OffsetToCommit], result: OffsetCommitResult) -> OffsetCommitResult:

@@ -1,33 +1,22 @@
-"""A group as people look at it, put together from what coordinator and partitions know."""
+"""A group as people look at it, put together from what its coordinator knows."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from goqueue.broker.groups.groups import Groups
-from goqueue.broker.partitions.partition import Partition
-from goqueue.model.errors import GoQueueError
 from goqueue.model.groups.consumer_protocol import (
     MalformedProtocol,
     read_assignment,
     read_subscription,
 )
 from goqueue.model.groups.messages import (
-    NO_OFFSET,
     DescribedConsumerMember,
     DescribedMember,
-    FetchedOffset,
     GroupKind,
     NamedConsumerGroup,
-    OffsetFetch,
 )
-from goqueue.model.groups.overview import GroupOverview, GroupPosition, MemberOverview
-from goqueue.model.groups.refusals import check
+from goqueue.model.groups.overview import GroupOverview, MemberOverview
 from goqueue.model.names import TopicPartition, topic_partition
 from goqueue.model.rights import DescribableGroup
-
-
-class FindPartition(Protocol):
-    def __call__(self, topic: str, index: int, /) -> Partition: ...
 
 
 async def overview(groups: Groups, group: DescribableGroup) -> GroupOverview:
@@ -47,39 +36,6 @@ async def overview(groups: Groups, group: DescribableGroup) -> GroupOverview:
         state=found.state,
         assignor=found.protocol_name,
         members=tuple(_classic_member(each) for each in found.members),
-    )
-
-
-async def positions(
-    groups: Groups, find: FindPartition, seen: GroupOverview, group: DescribableGroup
-) -> list[GroupPosition]:
-    """All partitions that have an offset or an owner, in order."""
-    fetched = await groups.fetch_offsets(group, OffsetFetch(group_id=group))
-    check(fetched.error)
-    offsets = {topic_partition(each.topic, each.partition): each for each in fetched.offsets}
-    owners = seen.owners
-    return [
-        _position(find, place, offsets.get(place), owners.get(place))
-        for place in sorted(offsets.keys() | owners.keys())
-    ]
-
-
-def _position(
-    find: FindPartition, place: TopicPartition, found: FetchedOffset | None, owner: str | None
-) -> GroupPosition:
-    start = end = None
-    try:
-        partition = find(*place)
-        start, end = partition.log_start_offset, partition.high_watermark
-    except GoQueueError:
-        pass  # deleted or led by another broker: the offset is still worth showing
-    return GroupPosition(
-        place=place,
-        committed_offset=None if found is None or found.offset == NO_OFFSET else found.offset,
-        metadata="" if found is None else found.metadata,
-        log_start_offset=start,
-        high_watermark=end,
-        member_id=owner,
     )
 
 

@@ -84,7 +84,7 @@ def _uncommitted(groups: Iterable[_Behind]) -> Iterator[tuple[GroupTopic, Stored
 def _rebalances(groups: Groups, detailed: Iterable[str]) -> RebalanceFigures:
     stats = groups.rebalances
     return RebalanceFigures(
-        by_reason={each.value: stats.total.by_reason[each] for each in RebalanceReason},
+        by_reason={each.value: stats.total.by_reason.get(each, 0) for each in RebalanceReason},
         by_group=[
             (group_id, {each.value: n for each, n in stats.group(group_id).by_reason.items()})
             for group_id in detailed

@@ -2,24 +2,38 @@
 
 import asyncio
 from collections import defaultdict
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Final
 
 import msgspec
 
-from goqueue.broker.calls.calls import GATHER_TIMEOUT_S, Calls, Gathered
+from goqueue.broker.calls.calls import (
+    GATHER_TIMEOUT_S,
+    LEADER_PATIENCE_S,
+    Calls,
+    Gathered,
+)
 from goqueue.broker.partitions.leading import LedPartitions
 from goqueue.broker.partitions.log import Log
 from goqueue.model.calls import Method
-from goqueue.model.errors import GoQueueError
+from goqueue.model.errors import GoQueueError, UnknownPartition, UnknownTopic
 from goqueue.model.log import (
     CountRequest,
     Isolation,
     ListedOffset,
+    LogEnds,
     PageRequest,
     RecordCount,
     RecordPage,
 )
-from goqueue.model.names import NO_LEADER, NodeId, PartitionIndex, topic_partition
+from goqueue.model.names import (
+    NO_LEADER,
+    NodeId,
+    PartitionIndex,
+    TopicPartition,
+    topic_partition,
+)
 from goqueue.model.rights import CreatableTopic, DescribableTopic, ReadableTopic
 from goqueue.model.topics import StoredPartition, TopicView
 
@@ -66,11 +80,8 @@ class AskEnds(msgspec.Struct, frozen=True):
     is_settled: bool
 
 
-class LogEnds(NamedTuple):
-    """Where readers begin, and where they end just now."""
-
-    log_start_offset: int
-    high_watermark: int
+class AskAllEnds(msgspec.Struct, frozen=True):
+    topics: dict[DescribableTopic, list[int]]
 
 
 class AskStored(msgspec.Struct, frozen=True):
@@ -87,6 +98,7 @@ READ_RECORDS: Final = Method("log.read_records", ReadRecords, RecordPage, reads=
 COUNT: Final = Method("log.count", CountRecords, RecordCount, reads=True)
 LIST_OFFSET: Final = Method("log.list_offset", ListOffset, ListedOffset, reads=True)
 ENDS: Final = Method("log.ends", AskEnds, LogEnds, reads=True)
+ALL_ENDS: Final = Method("log.all_ends", AskAllEnds, list[tuple[str, int, LogEnds]], reads=True)
 STORED: Final = Method("log.stored", AskStored, list[StoredPartition], reads=True)
 # Bytes by topic.
 SIZES: Final = Method("log.sizes", AskSizes, dict[str, int], reads=True)
@@ -102,6 +114,7 @@ class LogAnywhere:
         calls.serve(COUNT, self._count_here)
         calls.serve(LIST_OFFSET, self._list_offset_here)
         calls.serve(ENDS, self._ends_here)
+        calls.serve(ALL_ENDS, self._all_ends_here)
         calls.serve(STORED, self._stored_here)
         calls.serve(SIZES, self._sizes_here)
 
@@ -164,10 +177,12 @@ class LogAnywhere:
         timestamp: int,
         *,
         isolation: Isolation = Isolation.READ_UNCOMMITTED,
+        patience_s: float = LEADER_PATIENCE_S,
     ) -> ListedOffset:
-        """The offset at a time, or at either end of a partition."""
+        """The offset at a time, or at either end of a partition. Waits so long for a leader."""
         request = ListOffset(topic, index, timestamp, isolation)
-        return await self._calls.ask(LIST_OFFSET, topic_partition(topic, index), request)
+        place = topic_partition(topic, index)
+        return await self._calls.ask(LIST_OFFSET, place, request, patience_s=patience_s)
 
     async def _list_offset_here(self, request: ListOffset) -> ListedOffset:
         return await self._log.list_offset(
@@ -185,6 +200,43 @@ class LogAnywhere:
         if request.is_settled:
             await partition.wait_committed(partition.log_end_offset, COMMIT_TIMEOUT_MS)
         return LogEnds(partition.log_start_offset, partition.high_watermark)
+
+    async def ends_of(
+        self, topics: Mapping[DescribableTopic, Iterable[int]]
+    ) -> dict[TopicPartition, LogEnds]:
+        """Of all these partitions, without those that nobody can tell of just now."""
+        by_leader: dict[NodeId, dict[DescribableTopic, list[int]]] = defaultdict(dict)
+        for topic, indexes in topics.items():
+            for index in indexes:
+                with suppress(UnknownTopic, UnknownPartition):
+                    leader = self._calls.leader_of(topic_partition(topic, index))
+                    by_leader[leader].setdefault(topic, []).append(index)
+        by_leader.pop(NO_LEADER, None)
+        found: dict[TopicPartition, LogEnds] = {}
+        for told in await asyncio.gather(*(self._ends_at(*each) for each in by_leader.items())):
+            found.update((topic_partition(topic, index), ends) for topic, index, ends in told)
+        return found
+
+    async def _ends_at(
+        self, leader: NodeId, topics: dict[DescribableTopic, list[int]]
+    ) -> list[tuple[str, int, LogEnds]]:
+        request = AskAllEnds(topics)
+        try:
+            return await self._calls.ask_broker(
+                ALL_ENDS, leader, request, timeout_s=GATHER_TIMEOUT_S
+            )
+        except GoQueueError:
+            return []
+
+    async def _all_ends_here(self, request: AskAllEnds) -> list[tuple[str, int, LogEnds]]:
+        found: list[tuple[str, int, LogEnds]] = []
+        for topic, indexes in request.topics.items():
+            for index in indexes:
+                with suppress(GoQueueError):
+                    partition = self._led.find(topic, index)
+                    ends = LogEnds(partition.log_start_offset, partition.high_watermark)
+                    found.append((topic, index, ends))
+        return found
 
     # --- what is stored -------------------------------------------------------------------
 

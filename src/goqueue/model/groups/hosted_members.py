@@ -59,6 +59,8 @@ class HostedMemberView:
     # The generation of a classic member, the epoch of a cooperative one.
     epoch: int
     assigned: frozenset[TopicPartition]
+    # The number of the last answer that had messages.
+    answer: int
     # Of classic members.
     assignor: str = ""
     is_leader: bool = False

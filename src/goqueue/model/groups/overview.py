@@ -2,9 +2,25 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from goqueue.model.groups.messages import Client, GroupKind
+from goqueue.model.calls import Unanswered
+from goqueue.model.groups.messages import (
+    NO_OFFSET,
+    Client,
+    FetchedOffset,
+    GroupKind,
+    ListedGroup,
+)
+from goqueue.model.log import LogEnds
 from goqueue.model.names import TopicPartition
+
+
+class GroupListing(NamedTuple):
+    """Groups of all brokers, and brokers whose groups are missing."""
+
+    groups: list[ListedGroup]
+    unanswered: list[Unanswered]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +54,7 @@ class GroupOverview:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPosition:
     """Where a group is in a partition. None stands for what is not known: no commit yet, or a
-    partition that is deleted or led by another broker."""
+    partition that is deleted or has no leader."""
 
     place: TopicPartition
     committed_offset: int | None
@@ -46,6 +62,23 @@ class GroupPosition:
     log_start_offset: int | None
     high_watermark: int | None
     member_id: str | None
+
+    @classmethod
+    def of(
+        cls,
+        place: TopicPartition,
+        found: FetchedOffset | None,
+        ends: LogEnds | None,
+        member_id: str | None,
+    ) -> "GroupPosition":
+        return cls(
+            place=place,
+            committed_offset=None if found is None or found.offset == NO_OFFSET else found.offset,
+            metadata="" if found is None else found.metadata,
+            log_start_offset=None if ends is None else ends.log_start_offset,
+            high_watermark=None if ends is None else ends.high_watermark,
+            member_id=member_id,
+        )
 
     @property
     def lag(self) -> int | None:

@@ -12,7 +12,7 @@ from msgspec import inspect
 from goqueue.broker.node import Node
 from goqueue.broker.own_grants import OwnWork, own_action
 from goqueue.model.broker_config import broker_config
-from goqueue.model.calls import Answer, Call
+from goqueue.model.calls import Answer, Call, Travels
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
@@ -76,6 +76,8 @@ class Chance:
                 return [self.value(each) for each in types]
             case inspect.DictType(key_type=key, value_type=value):
                 return {self.key(key): self.value(value) for _ in range(chance.randrange(3))}
+            case inspect.CustomType(cls=cls) if issubclass(cls, Travels):
+                return self.value(inspect.type_info(cls.form))
             case inspect.StructType(fields=fields, array_like=is_row):
                 found = {f.encode_name: self.value(f.type) for f in fields}
                 return list(found.values()) if is_row else found

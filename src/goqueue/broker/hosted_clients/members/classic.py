@@ -11,11 +11,7 @@ from typing import Final
 from goqueue.broker.hosted_clients.members.commits import Commits
 from goqueue.broker.hosted_clients.members.member import ClassicHostedMember
 from goqueue.broker.hosted_clients.members.register import MemberRegister
-from goqueue.broker.hosted_clients.members.surroundings import (
-    MemberRights,
-    MemberSurroundings,
-    readable,
-)
+from goqueue.broker.hosted_clients.members.surroundings import MemberSurroundings, readable
 from goqueue.model.errors import GoQueueError, RequestTimedOut
 from goqueue.model.groups.consumer_protocol import (
     PROTOCOL_TYPE,
@@ -37,7 +33,7 @@ from goqueue.model.groups.messages import (
 )
 from goqueue.model.groups.refusals import GroupRefused, check
 from goqueue.model.names import by_topic, topic_partition
-from goqueue.model.rights import ReadableGroup
+from goqueue.model.rights import MemberRights, ReadableGroup
 from goqueue.state.groups.leader_assignment import (
     COOPERATIVE_STICKY,
     STICKY,
@@ -74,7 +70,7 @@ class ClassicMembership:
             return member
         self._register.make_room(self._broker.clock_ms())
         if member is None:
-            member = _new_member(wanted)
+            member = _new_member(wanted, self._broker.clock_ms())
         else:
             await self._commits.commit_positions(member, rights)
             _update(member, wanted)
@@ -248,8 +244,9 @@ class ClassicMembership:
             await self._broker.groups.leave(group, LeaveGroup(group_id=group, members=(leaving,)))
 
 
-def _new_member(wanted: ClassicJoin) -> ClassicHostedMember:
+def _new_member(wanted: ClassicJoin, now_ms: int) -> ClassicHostedMember:
     return ClassicHostedMember(
+        answer=now_ms,
         group_id=wanted.group_id,
         member_id=wanted.member_id,
         instance_id=wanted.instance_id,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from goqueue.broker.hosted_clients.members.member import HostedMember
-from goqueue.broker.hosted_clients.members.surroundings import MemberRights, MemberSurroundings
+from goqueue.broker.hosted_clients.members.surroundings import MemberSurroundings
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import (
     CommittedPartition,
@@ -14,6 +14,7 @@ from goqueue.model.groups.messages import (
 )
 from goqueue.model.groups.refusals import GroupRefused
 from goqueue.model.names import TopicPartition, topic_partition
+from goqueue.model.rights import MemberRights
 
 logger = logging.getLogger(__name__)
 

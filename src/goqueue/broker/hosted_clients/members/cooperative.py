@@ -11,11 +11,7 @@ from uuid import uuid4
 from goqueue.broker.hosted_clients.members.commits import Commits
 from goqueue.broker.hosted_clients.members.member import CooperativeHostedMember
 from goqueue.broker.hosted_clients.members.register import MemberRegister
-from goqueue.broker.hosted_clients.members.surroundings import (
-    MemberRights,
-    MemberSurroundings,
-    readable,
-)
+from goqueue.broker.hosted_clients.members.surroundings import MemberSurroundings, readable
 from goqueue.model.groups.assignment import Assignment, assignment
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.hosted_members import CooperativeJoin
@@ -28,6 +24,7 @@ from goqueue.model.groups.messages import (
 )
 from goqueue.model.groups.refusals import check
 from goqueue.model.names import TopicPartition, topic_partition
+from goqueue.model.rights import MemberRights
 
 _END_OF_SESSION: Final = frozenset(
     {
@@ -68,6 +65,7 @@ class CooperativeMembership:
         )
         check(result.error, result.error_message)
         member = CooperativeHostedMember(
+            answer=self._broker.clock_ms(),
             group_id=wanted.group_id,
             member_id=result.member_id,
             instance_id=wanted.instance_id,

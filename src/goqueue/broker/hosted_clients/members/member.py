@@ -1,5 +1,6 @@
 """What is remembered of each member that lives in the broker."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -28,16 +29,37 @@ class HostedMember:
     committed: dict[TopicPartition, int] = field(default_factory=dict)
     committed_ms: int = 0
     seen_ms: int = 0
-    is_polling: bool = False
+    # Done when the poll that runs now ends.
+    polling: "asyncio.Future[None] | None" = None
     # Which partition is read first; moves on so that none waits behind the others.
     turn: int = 0
+    # The number of the last answer with messages, and where the partitions stood before it, until
+    # the client is known to have it. It begins with the time, so that no number of an earlier
+    # session is taken for one of this.
+    answer: int
+    unseen: dict[TopicPartition, int] = field(default_factory=dict)
 
     def assign(self, partitions: frozenset[TopicPartition], *, keep: bool) -> None:
         """Take a new assignment; positions are kept only where nobody else read meanwhile."""
         stays = self.assigned & partitions if keep else frozenset()
         self.positions = {p: at for p, at in self.positions.items() if p in stays}
         self.committed = {p: at for p, at in self.committed.items() if p in stays}
+        self.unseen = {p: at for p, at in self.unseen.items() if p in stays}
         self.assigned = partitions
+
+    def seen(self, answer: int | None) -> None:
+        """The last answer that the client has. None: it does not say, and has them all. If it has
+        not got the last one, that is delivered again."""
+        if answer is not None and answer != self.answer:
+            for partition, before in self.unseen.items():
+                if partition in self.positions:
+                    self.positions[partition] = max(before, self.committed.get(partition, before))
+        self.unseen = {}
+
+    def answered(self, before: Mapping[TopicPartition, int]) -> None:
+        """Messages are on their way to the client; `before` is where their partitions stood."""
+        self.answer += 1
+        self.unseen = dict(before)
 
     def uncommitted(self) -> dict[TopicPartition, int]:
         """Positions that moved since the last commit."""
@@ -55,6 +77,7 @@ class HostedMember:
             session_timeout_ms=self.session_timeout_ms,
             epoch=self.epoch,
             assigned=self.assigned,
+            answer=self.answer,
         )
 
 

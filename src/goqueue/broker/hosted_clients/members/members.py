@@ -1,9 +1,9 @@
 """All members that live in this broker."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
-from goqueue.broker.groups.groups import exists
+from goqueue.broker.groups.groups import check_partitions
 from goqueue.broker.hosted_clients.members.classic import ClassicMembership
 from goqueue.broker.hosted_clients.members.commits import Commits, positions_to_commit
 from goqueue.broker.hosted_clients.members.cooperative import CooperativeMembership
@@ -14,7 +14,7 @@ from goqueue.broker.hosted_clients.members.member import (
 )
 from goqueue.broker.hosted_clients.members.polling import Polling
 from goqueue.broker.hosted_clients.members.register import MemberRegister
-from goqueue.broker.hosted_clients.members.surroundings import MemberRights, MemberSurroundings
+from goqueue.broker.hosted_clients.members.surroundings import MemberSurroundings
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.hosted_members import (
     ClassicJoin,
@@ -25,6 +25,7 @@ from goqueue.model.groups.hosted_members import (
 from goqueue.model.groups.messages import CommittedPartition, OffsetCommit, OffsetToCommit
 from goqueue.model.groups.refusals import GroupRefused
 from goqueue.model.names import TopicPartition
+from goqueue.model.rights import MemberRights
 
 
 class HostedMembers:
@@ -99,9 +100,16 @@ class HostedMembers:
     # --- both -----------------------------------------------------------------------------
 
     async def poll(
-        self, rights: MemberRights, member_id: str, *, max_records: int, timeout_ms: int
+        self,
+        rights: MemberRights,
+        member_id: str,
+        *,
+        max_records: int,
+        timeout_ms: int,
+        after: int | None,
     ) -> MemberPoll:
-        """Records from the member's positions on; a heartbeat, too."""
+        """Records from the member's positions on; a heartbeat, too. `after` is the last answer
+        that the client has."""
         member = self._member(rights, member_id)
         if isinstance(member, CooperativeHostedMember):
             heartbeat = partial(self._cooperative.heartbeat, member, rights)
@@ -109,7 +117,12 @@ class HostedMembers:
             assert isinstance(member, ClassicHostedMember)
             heartbeat = partial(self._classic.heartbeat, member, rights)
         records = await self._polling.poll(
-            member, heartbeat, rights, max_records=max_records, timeout_ms=timeout_ms
+            member,
+            heartbeat,
+            rights,
+            max_records=max_records,
+            timeout_ms=timeout_ms,
+            after=after,
         )
         return MemberPoll(member.view(), records)
 
@@ -120,19 +133,22 @@ class HostedMembers:
         *,
         member_id: str | None,
         epoch: int | None,
+        after: int | None,
     ) -> tuple[CommittedPartition, ...]:
-        """Commit offsets; None: all that was delivered to the member. Without a member the group
-        must be empty."""
+        """Commit offsets; None: all that was delivered to the member, up to the answer `after`.
+        Without a member the group must be empty."""
         if member_id is None:
             request = rights.commit(
                 OffsetCommit(group_id=rights.group, offsets=tuple(offsets or ()))
             )
-            self.check_offsets(request.offsets)
+            check_partitions(self._broker.image.topics, request.offsets)
             return (await self._broker.groups.commit(rights.group, request)).partitions
         if offsets is not None:
             rights.commit(OffsetCommit(group_id=rights.group, offsets=tuple(offsets)))
-            self.check_offsets(offsets)
+            check_partitions(self._broker.image.topics, offsets)
         member = self._member(rights, member_id)
+        if after is not None:
+            member.seen(after)
         if offsets is None:
             offsets = positions_to_commit(member.uncommitted())
         return await self._commits.commit(member, offsets, rights, epoch)
@@ -140,16 +156,9 @@ class HostedMembers:
     def view(self, rights: MemberRights, member_id: str) -> HostedMemberView:
         return self._member(rights, member_id).view()
 
-    def check_offsets(self, offsets: Sequence[OffsetToCommit]) -> None:
-        """All or nothing: clients that live here find an unknown partition before any commit."""
-        topics = self._broker.image.topics
-        for position, each in enumerate(offsets):
-            if not exists(topics, each.topic, each.partition):
-                raise GroupRefused(
-                    GroupError.UNKNOWN_TOPIC_OR_PARTITION,
-                    f"offsets[{position}]: there is no partition {each.partition} of topic "
-                    f"{each.topic!r}",
-                )
+    def forget(self, is_gone: Callable[[str], bool]) -> None:
+        """Sessions of these groups are over: another broker coordinates them, or did meanwhile."""
+        self._register.forget(is_gone)
 
     def _member(self, rights: MemberRights, member_id: str) -> HostedMember:
         member = self._register.get(rights.group, member_id)

@@ -1,23 +1,30 @@
 """Reading for a member: a long poll over its partitions, from its positions."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from math import inf
 from typing import Final
 
 from goqueue.broker.hosted_clients.members.commits import Commits
 from goqueue.broker.hosted_clients.members.member import HostedMember
-from goqueue.broker.hosted_clients.members.surroundings import MemberRights, MemberSurroundings
-from goqueue.broker.partitions.committed_records import content_bytes
-from goqueue.broker.tracing.reading import note_read
-from goqueue.model.errors import Conflict, GoQueueError, OffsetOutOfRange
+from goqueue.broker.hosted_clients.members.surroundings import MemberSurroundings
+from goqueue.broker.reading.several_logs import ReadSeveral
+from goqueue.model.errors import (
+    BrokerUnreachable,
+    Conflict,
+    GoQueueError,
+    NotLeader,
+    OffsetOutOfRange,
+    RequestTimedOut,
+)
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.hosted_members import OffsetReset, PolledRecord
 from goqueue.model.groups.messages import NO_OFFSET, OffsetFetch
 from goqueue.model.groups.refusals import check
-from goqueue.model.log import FetchedPart, FetchPart, Isolation
+from goqueue.model.log import FetchPart, Isolation
 from goqueue.model.names import TopicPartition, by_topic, topic_partition
-from goqueue.model.rights import ReadablePart
+from goqueue.model.rights import MemberRights, ReadablePart
 
 # A waiting poll looks this often whether the group has changed: a rebalance that others wait for
 # should take less than a second.
@@ -25,9 +32,14 @@ HEARTBEAT_INTERVAL_MS: Final = 500
 # Record bytes read for one poll (one record at least), and of one partition of it.
 POLL_MAX_BYTES: Final = 4 * 1024 * 1024
 PARTITION_MAX_BYTES: Final = 1024 * 1024
+# For the end of a member's poll before: a connection that is lost is noticed within a moment.
+PREVIOUS_POLL_SECONDS: Final = 1.0
 
 _ISOLATION: Final = Isolation.READ_COMMITTED
 _TIMESTAMP_OF: Final = {OffsetReset.EARLIEST: -2, OffsetReset.LATEST: -1}
+
+# Another broker leads soon.
+_PASSING: Final = (NotLeader, BrokerUnreachable, RequestTimedOut)
 
 Heartbeat = Callable[[], Awaitable[None]]
 
@@ -45,21 +57,25 @@ class Polling:
         *,
         max_records: int,
         timeout_ms: int,
+        after: int | None,
     ) -> list[PolledRecord]:
         """Records from the member's positions on, which move past them. Raises what a heartbeat
-        raises, also while waiting."""
+        raises, also while waiting. `after` is the last answer that the client has."""
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + timeout_ms / 1000
-        with _alone(member):
+        async with _alone(member):
+            member.seen(after)
             await heartbeat()
             await self._commits.commit_when_due(member, rights)
-            failed: set[TopicPartition] = set()
+            # Until when each is left out.
+            failed: dict[TopicPartition, float] = {}
             while True:
                 await self.find_positions(member, rights)
                 wait_ms = max(
                     0, min(HEARTBEAT_INTERVAL_MS, round((give_up_at - loop.time()) * 1000))
                 )
-                parts = _parts(member, failed, rights)
+                now = loop.time()
+                parts = _parts(member, {at for at, until in failed.items() if until > now}, rights)
                 if parts:
                     records, moved = await self._read(
                         member, parts, failed, rights, max_records, wait_ms
@@ -97,8 +113,12 @@ class Polling:
         if topic is None:
             return
         try:
-            listed = await self._broker.log.list_offset(
-                topic, place.partition, _TIMESTAMP_OF[member.offset_reset], isolation=_ISOLATION
+            listed = await self._broker.log_anywhere.list_offset(
+                topic,
+                place.partition,
+                _TIMESTAMP_OF[member.offset_reset],
+                isolation=_ISOLATION,
+                patience_s=0,
             )
         except GoQueueError:
             return  # offline or deleted: it is left out, and asked for again by the next poll
@@ -107,51 +127,55 @@ class Polling:
     async def _read(
         self,
         member: HostedMember,
-        parts: Sequence[ReadablePart],
-        failed: set[TopicPartition],
+        parts: list[ReadablePart],
+        failed: dict[TopicPartition, float],
         rights: MemberRights,
         max_records: int,
         wait_ms: int,
     ) -> tuple[list[PolledRecord], bool]:
         """What was found, and whether any position moved."""
-        found = await self._broker.log.fetch(
-            parts, max_wait_ms=wait_ms, min_bytes=1, max_bytes=POLL_MAX_BYTES, isolation=_ISOLATION
+        found = await self._broker.several_logs.read(
+            ReadSeveral(
+                parts,
+                limit=max_records,
+                max_bytes=POLL_MAX_BYTES,
+                max_wait_ms=wait_ms,
+                isolation=_ISOLATION,
+                reader=member.member_id,
+                group=member.group_id,
+            )
         )
         member.turn += 1
         records: list[PolledRecord] = []
+        before: dict[TopicPartition, int] = {}
         moved = False
-        left_bytes = POLL_MAX_BYTES
-        for part, fetched in zip(parts, found, strict=True):
+        for read in found:
+            part = parts[read.position]
             place = topic_partition(part.topic, part.index)
-            if fetched.error is not None:
-                moved |= await self._recover(member, fetched, failed, rights)
-            elif (
-                len(records) < max_records
-                and left_bytes > 0
-                and fetched.data
-                and place in member.assigned
-            ):
-                run = await self._broker.log.records_of(
-                    part, fetched, limit=max_records - len(records), max_bytes=left_bytes
-                )
-                left_bytes -= sum(content_bytes(record) for record in run.records)
-                records += [PolledRecord(place, record) for record in run.records]
-                trace = self._broker.hosted.trace_of(part.topic, part.index)
-                note_read(trace, run.records, member.member_id, member.group_id)
-                member.positions[place] = run.next_offset
+            error = read.error
+            if error is not None:
+                moved |= await self._recover(member, place, error, failed, rights)
+            elif place in member.assigned and member.positions.get(place) == part.offset:
+                records += [PolledRecord(place, record) for record in read.records]
+                before[place] = part.offset
+                member.positions[place] = read.next_offset
                 moved = True
+        if records:
+            member.answered(before)
         return records, moved
 
     async def _recover(
         self,
         member: HostedMember,
-        fetched: FetchedPart,
-        failed: set[TopicPartition],
+        place: TopicPartition,
+        error: GoQueueError,
+        failed: dict[TopicPartition, float],
         rights: MemberRights,
     ) -> bool:
-        place = topic_partition(fetched.topic, fetched.index)
-        failed.add(place)
-        if not isinstance(fetched.error, OffsetOutOfRange):
+        is_passing = isinstance(error, _PASSING)
+        now = asyncio.get_running_loop().time()
+        failed[place] = now + HEARTBEAT_INTERVAL_MS / 1000 if is_passing else inf
+        if not isinstance(error, OffsetOutOfRange):
             return False
         # Retention was faster than the reader, or the topic was made anew.
         before = member.positions.pop(place, None)
@@ -159,21 +183,27 @@ class Polling:
         return member.positions.get(place) != before
 
 
-@contextmanager
-def _alone(member: HostedMember) -> Iterator[None]:
-    if member.is_polling:
+@asynccontextmanager
+async def _alone(member: HostedMember) -> AsyncIterator[None]:
+    """One poll at a time. Of a client that comes again through another broker, the one before may
+    be about to end."""
+    before = member.polling
+    if before is not None:
+        await asyncio.wait((before,), timeout=PREVIOUS_POLL_SECONDS)
+    if member.polling is not None:
         raise Conflict(f"member {member.member_id!r} is polling already; one poll at a time")
-    member.is_polling = True
+    member.polling = ended = asyncio.get_running_loop().create_future()
     try:
         yield
     finally:
-        member.is_polling = False
+        member.polling = None
+        ended.set_result(None)
 
 
 def _parts(
-    member: HostedMember, failed: set[TopicPartition], rights: MemberRights
+    member: HostedMember, left_out: set[TopicPartition], rights: MemberRights
 ) -> list[ReadablePart]:
-    places = sorted(place for place in member.assigned - failed if place in member.positions)
+    places = sorted(place for place in member.assigned - left_out if place in member.positions)
     if not places:
         return []
     first = member.turn % len(places)

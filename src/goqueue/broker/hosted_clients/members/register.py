@@ -1,5 +1,6 @@
 """The members that live in this broker, as long as their sessions last."""
 
+from collections.abc import Callable
 from typing import Final, TypeVar
 
 from goqueue.broker.hosted_clients.members.member import CooperativeHostedMember, HostedMember
@@ -54,6 +55,10 @@ class MemberRegister:
     def touch(self, member: HostedMember, now_ms: int) -> None:
         member.seen_ms = now_ms
         self._members[member.group_id, member.member_id] = member
+
+    def forget(self, is_gone: Callable[[str], bool]) -> None:
+        """All members of these groups."""
+        self._members = {key: each for key, each in self._members.items() if not is_gone(key[0])}
 
     def drop(self, member: HostedMember) -> None:
         self._members.pop((member.group_id, member.member_id), None)

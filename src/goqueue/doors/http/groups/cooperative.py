@@ -19,6 +19,7 @@ from goqueue.doors.http.groups.fields import (
     InstanceId,
     MemberId,
     NamedPartitions,
+    ShownAnswer,
     TimeoutMs,
     TopicPartitions,
     client_of,
@@ -97,6 +98,7 @@ class CooperativeMembership(msgspec.Struct, frozen=True, rename="camel"):
     heartbeat_interval_ms: int
     session_timeout_ms: int
     assignment: list[TopicPartitions]
+    answer: ShownAnswer
     revoke: Annotated[
         list[TopicPartitions],
         Meta(description="To give up: finish, commit, and confirm with POST …/revoke."),
@@ -288,5 +290,6 @@ def _show(member: HostedMemberView) -> CooperativeMembership:
         heartbeat_interval_ms=member.heartbeat_interval_ms,
         session_timeout_ms=member.session_timeout_ms,
         assignment=show_partitions(member.assigned),
+        answer=member.answer,
         revoke=show_partitions(member.to_revoke),
     )

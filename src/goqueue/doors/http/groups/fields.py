@@ -56,6 +56,14 @@ Epoch = Annotated[float, Meta(ge=0, le=INT32_MAX, multiple_of=1)]
 Offset = Annotated[float, Meta(ge=0, le=OFFSET_MAX, multiple_of=1)]
 
 
+# As large as an offset may be.
+AnswerNumber = Offset
+ShownAnswer = Annotated[
+    int,
+    Meta(description="For `after` of the next read: the number of the last answer with messages."),
+]
+
+
 class TopicPartitions(msgspec.Struct, frozen=True):
     topic: str
     partitions: list[int]

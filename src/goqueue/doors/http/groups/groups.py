@@ -13,6 +13,7 @@ from msgspec import Meta
 from goqueue.doors.http.groups.fields import GroupInPath, TopicPartitions, show_partitions
 from goqueue.doors.http.groups.positions import GroupPartition, show_position
 from goqueue.doors.http.openapi import errors
+from goqueue.doors.http.unanswered import UnansweredBrokers, show_unanswered
 from goqueue.model.caller import Caller
 from goqueue.model.groups.messages import ListGroups
 from goqueue.model.groups.overview import MemberOverview
@@ -48,8 +49,9 @@ class GroupSummary(msgspec.Struct, frozen=True, rename="camel"):
     protocol_type: str
 
 
-class GroupList(msgspec.Struct, frozen=True):
+class GroupList(msgspec.Struct, frozen=True, omit_defaults=True):
     groups: list[GroupSummary]
+    unanswered: UnansweredBrokers = []
 
 
 class GroupMember(msgspec.Struct, frozen=True, rename="camel"):
@@ -96,12 +98,13 @@ async def list_groups(
         states=frozenset() if in_state is None else frozenset({in_state}),
         kinds=frozenset() if of_type is None else frozenset({of_type}),
     )
-    found = await service.groups.list(caller, request)
+    found = await service.groups.list_all(caller, request)
     return GroupList(
         [
             GroupSummary(each.group_id, each.kind.value.lower(), each.state, each.protocol_type)
-            for each in sorted(found, key=lambda each: each.group_id)
-        ]
+            for each in found.groups
+        ],
+        show_unanswered(found.unanswered),
     )
 
 

@@ -17,6 +17,7 @@ from goqueue.doors.http.groups.fields import (
     GroupInPath,
     InstanceId,
     MemberId,
+    ShownAnswer,
     TimeoutMs,
     TopicPartitions,
     Topics,
@@ -95,6 +96,7 @@ class Membership(msgspec.Struct, frozen=True, rename="camel"):
     is_leader: bool
     session_timeout_ms: int
     assignment: list[TopicPartitions]
+    answer: ShownAnswer
 
 
 @post(
@@ -185,4 +187,5 @@ def _show(member: HostedMemberView) -> Membership:
         is_leader=member.is_leader,
         session_timeout_ms=member.session_timeout_ms,
         assignment=show_partitions(member.assigned),
+        answer=member.answer,
     )

@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from goqueue.doors.http.groups.fields import (
     PARTITIONS_MAX,
+    AnswerNumber,
     Epoch,
     GroupInPath,
     MemberId,
@@ -58,6 +59,13 @@ class CommitOffsets(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
         Epoch | None,
         Meta(description="The generation or member epoch of the client; refused if it is over."),
     ] = None
+    after: Annotated[
+        AnswerNumber | None,
+        Meta(
+            description="`answer` of the last read that arrived: what came later is not committed "
+            "with the rest."
+        ),
+    ] = None
 
 
 class CommittedOffset(msgspec.Struct, frozen=True):
@@ -100,7 +108,12 @@ async def commit_offsets(
         raise GroupRefused(GroupError.INVALID_REQUEST, "offsets, memberId: give at least one")
     offsets = None if data.offsets is None else offsets_to_commit(data.offsets)
     done = await service.members.commit(
-        caller, group, offsets, member_id=data.member_id, epoch=whole(data.generation)
+        caller,
+        group,
+        offsets,
+        member_id=data.member_id,
+        epoch=whole(data.generation),
+        after=whole(data.after),
     )
     refused = {each.error for each in done}
     if len(refused) == 1 and refused != {GroupError.NONE}:

@@ -21,8 +21,11 @@ from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.groups.fields import (
     GROUP_NAME_MAX_LENGTH,
     MEMBER_ID_MAX_LENGTH,
+    OFFSET_MAX,
+    AnswerNumber,
     GroupInPath,
     MemberId,
+    ShownAnswer,
     TopicPartitions,
     show_partitions,
 )
@@ -63,6 +66,7 @@ class PolledMessage(msgspec.Struct, frozen=True, rename="camel"):
 
 class MemberPoll(msgspec.Struct, frozen=True, rename="camel"):
     messages: list[PolledMessage]
+    answer: ShownAnswer
     member_epoch: Annotated[int, Meta(description="The generation, or the member's epoch.")]
     revoke: Annotated[
         list[TopicPartitions],
@@ -101,6 +105,13 @@ class ReceiveMessages(msgspec.Struct, frozen=True, forbid_unknown_fields=True, r
         ),
     ] = 0
     encoding: Annotated[Encoding, Meta(description="As for reading a partition.")] = "text"
+    after: Annotated[
+        AnswerNumber | None,
+        Meta(
+            description="Member only: `answer` of the last read that arrived, or of the join; "
+            "what was lost since is delivered again."
+        ),
+    ] = None
     consumer: Annotated[
         Annotated[str, Meta(min_length=1, max_length=GROUP_NAME_MAX_LENGTH)] | None,
         Meta(description="Queue only: who leases; in-flight limits are per consumer."),
@@ -209,6 +220,16 @@ async def poll(
     encoding: Annotated[
         Encoding, QueryParameter(description="As for reading a partition.")
     ] = "text",
+    after: Annotated[
+        int | None,
+        QueryParameter(
+            ge=0,
+            le=OFFSET_MAX,
+            schema_extra={"minimum": 0, "maximum": OFFSET_MAX},
+            description="Member only: `answer` of the last read that arrived, or of the join; "
+            "what was lost since is delivered again.",
+        ),
+    ] = None,
     consumer: Annotated[
         str | None,
         QueryParameter(
@@ -238,6 +259,7 @@ async def poll(
         max=limit,
         timeout=wait_ms,
         encoding=encoding,
+        after=after,
         consumer=consumer,
         visibility=visibility,
         start=start,
@@ -270,17 +292,24 @@ async def _read(
             raise Refusal(
                 422, "invalid_request", "consumer, visibility, start: they go with topic only"
             )
-        member, records = await or_gone(
-            service.members.poll(caller, group, member_id, max_records=limit, timeout_ms=wait_ms),
-            request.receive,
-            closing,
+        polling = service.members.poll(
+            caller,
+            group,
+            member_id,
+            max_records=limit,
+            timeout_ms=wait_ms,
+            after=whole(wanted.after),
         )
+        member, records = await or_gone(polling, request.receive, closing)
         return MemberPoll(
             [_show(each, wanted.encoding) for each in records],
+            member.answer,
             member.epoch,
             show_partitions(member.to_revoke),
         )
     assert topic is not None
+    if wanted.after is not None:
+        raise Refusal(422, "invalid_request", "after: it goes with memberId only")
     lease = Receive(
         max_messages=min(limit, LEASED_MESSAGES_MAX),
         member=wanted.consumer,
@@ -288,9 +317,9 @@ async def _read(
         wait_ms=wait_ms,
         start=wanted.start or "earliest",
     )
-    polling = poll_queue(service, caller, group, topic, lease, wanted.encoding)
+    leasing = poll_queue(service, caller, group, topic, lease, wanted.encoding)
     # What does not wait needs nobody who looks whether its client does.
-    found = await (or_gone(polling, request.receive, closing) if wait_ms else polling)
+    found = await (or_gone(leasing, request.receive, closing) if wait_ms else leasing)
     return QueuePoll(found)
 
 

@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from goqueue.doors.http.groups.fields import GroupInPath
 from goqueue.doors.http.openapi import errors
+from goqueue.doors.http.unanswered import UnansweredBrokers, show_unanswered
 from goqueue.model.caller import Caller
 from goqueue.model.groups.rebalances import REBALANCING, RebalanceReason, RebalanceTally
 from goqueue.model.rights import Resource, Verb
@@ -21,7 +22,7 @@ _TAGS: Final = ["Groups"]
 
 
 class RebalanceFigures(msgspec.Struct, frozen=True, rename="camel"):
-    """Since the broker started. Times are in milliseconds."""
+    """Since the brokers started that coordinate the groups. Times are in milliseconds."""
 
     completed: int
     by_reason: Annotated[
@@ -45,9 +46,10 @@ class GroupRebalances(msgspec.Struct, frozen=True, rename="camel"):
     rebalances: RebalanceFigures
 
 
-class AllRebalances(msgspec.Struct, frozen=True, rename="camel"):
+class AllRebalances(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     in_progress: Annotated[int, Meta(description="Groups in a rebalance right now.")]
     rebalances: RebalanceFigures
+    unanswered: UnansweredBrokers = []
 
 
 @get(
@@ -73,9 +75,9 @@ async def group_rebalances(
 async def all_rebalances(
     service: NamedDependency[BrokerService], caller: NamedDependency[Caller]
 ) -> AllRebalances:
-    """The rebalances of all groups of this broker."""
-    in_progress, tally = await service.groups.all_rebalances(caller)
-    return AllRebalances(in_progress, _show(tally))
+    """The rebalances of all groups."""
+    in_progress, tally, unanswered = await service.groups.all_rebalances(caller)
+    return AllRebalances(in_progress, _show(tally), show_unanswered(unanswered))
 
 
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (group_rebalances, all_rebalances)
@@ -85,7 +87,7 @@ def _show(tally: RebalanceTally) -> RebalanceFigures:
     some = tally.completed > 0
     return RebalanceFigures(
         completed=tally.completed,
-        by_reason={reason.value: tally.by_reason[reason] for reason in RebalanceReason},
+        by_reason={reason.value: tally.by_reason.get(reason, 0) for reason in RebalanceReason},
         partitions_moved=tally.partitions_moved,
         last_duration_ms=tally.last_ms,
         mean_duration_ms=tally.total_ms / tally.completed if some else None,

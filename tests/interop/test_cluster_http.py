@@ -1,0 +1,266 @@
+"""HTTP at any broker of a cluster, while brokers are killed."""
+
+import itertools
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import requests
+from confluent_kafka.admin import AdminClient
+
+from goqueue.testing import GoQueueCluster
+from tests.busy_machine import stretched
+
+WAIT_SECONDS = 120.0
+PARTITIONS = 3
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[GoQueueCluster]:
+    settings = {
+        # Few: making and electing dozens takes longer than the tests.
+        "offsets.topic.num.partitions": "3",
+        "transaction.state.log.num.partitions": "3",
+        # Killed processes are noticed without it, and on a busy machine others must not seem so.
+        "broker.session.timeout.ms": "30000",
+    }
+    options = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    with GoQueueCluster(*options) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def whole(cluster: GoQueueCluster) -> Iterator[None]:
+    """Each test begins and ends with all brokers."""
+    yield
+    for node in cluster.node_ids:
+        if node not in cluster.running:
+            cluster.restart(node)
+    cluster.wait_complete()
+
+
+def until(is_so: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + stretched(WAIT_SECONDS)
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+class Client:
+    """Speaks to one broker after the other, and again while it is told to."""
+
+    def __init__(self, cluster: GoQueueCluster, first: int = 0) -> None:
+        self._cluster = cluster
+        self._turn = itertools.count(first)
+        self._session = requests.Session()
+
+    def ask(self, method: str, path: str, body: Any = None, **query: Any) -> requests.Response:
+        """Whatever is asked here may be asked twice."""
+        deadline = time.monotonic() + stretched(WAIT_SECONDS)
+        while True:
+            running = self._cluster.running
+            url = self._cluster.server(running[next(self._turn) % len(running)]).http_url
+            try:
+                answer = self._session.request(
+                    method, url + path, json=body, params=query, timeout=WAIT_SECONDS
+                )
+            except requests.ConnectionError:
+                answer = None
+            if answer is not None and answer.status_code != 503:
+                return answer
+            assert time.monotonic() < deadline, "nobody answers" if answer is None else answer.text
+            time.sleep(0.05)
+
+    def done(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
+        answer = self.ask(method, path, body, **query)
+        assert answer.status_code < 300, answer.text
+        return answer.json() if answer.content else None
+
+
+def make_topic(cluster: GoQueueCluster, name: str, partitions: int = PARTITIONS) -> None:
+    Client(cluster).done("POST", "/topics", {"name": name, "partitions": partitions})
+    until(
+        lambda: all(
+            len(cluster.in_sync(name, index)) == len(cluster.running) for index in range(partitions)
+        )
+    )
+
+
+def publish(cluster: GoQueueCluster, topic: str, numbers: range) -> None:
+    messages = [{"value": str(n), "partition": n % PARTITIONS} for n in numbers]
+    Client(cluster).done("POST", f"/topics/{topic}/messages", {"messages": messages})
+
+
+def test_a_broker_that_leads_nothing_reads_everything(cluster: GoQueueCluster) -> None:
+    make_topic(cluster, "read", 1)
+    publish_one = {"messages": [{"value": str(n)} for n in range(5)]}
+    Client(cluster).done("POST", "/topics/read/messages", publish_one)
+    leader = cluster.leader("read")
+    for node in cluster.running:
+        url = f"{cluster.server(node).http_url}/topics/read"
+        page = requests.get(f"{url}/partitions/0/messages", {"offset": 3}, timeout=60).json()
+        assert [each["value"] for each in page["messages"]] == ["3", "4"]
+        since = page["messages"][0]["timestamp"]
+        timed = requests.get(f"{url}/partitions/0/messages", {"timestamp": since}, timeout=60)
+        assert timed.json()["messages"][-1]["value"] == "4"
+        assert requests.get(f"{url}/partitions/0/count", timeout=60).json()["count"] == 5
+        [described] = requests.get(url, timeout=60).json()["partitions"]
+        assert (described["leader"], described["highWatermark"]) == (leader, 5)
+        refused = requests.get(f"{url}/partitions/0/messages", {"offset": 99}, timeout=60)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (
+            416,
+            "offset_out_of_range",
+        )
+
+
+def test_a_long_poll_outlives_the_leader_that_it_waits_at(cluster: GoQueueCluster) -> None:
+    make_topic(cluster, "waited", 1)
+    leader = cluster.leader("waited")
+    assert leader is not None
+    [other, *_] = [node for node in cluster.running if node != leader]
+    found: list[Any] = []
+    url = f"{cluster.server(other).http_url}/topics/waited/partitions/0/messages"
+
+    def wait() -> None:
+        found.append(requests.get(url, {"offset": 0, "maxWait": 30_000}, timeout=60).json())
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    time.sleep(0.5)
+    cluster.kill(leader)
+    Client(cluster).done("POST", "/topics/waited/messages", {"value": "late"})
+    waiting.join(stretched(60))
+    assert [each["value"] for each in found[0]["messages"]] == ["late"]
+
+
+class Member(threading.Thread):
+    """As docs/groups.md shows it."""
+
+    def __init__(self, cluster: GoQueueCluster, group: str, topic: str, first: int) -> None:
+        super().__init__(daemon=True)
+        self._client = Client(cluster, first)
+        self._group = f"/groups/{group}"
+        self._join = {"topics": [topic], "offsetReset": "earliest", "sessionTimeoutMs": 10_000}
+        self.got: Counter[str] = Counter()
+        self.sessions = 0
+        self.stopping = threading.Event()
+        self.failure: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self._read()
+        except BaseException as error:
+            self.failure = error
+
+    def _read(self) -> None:
+        member = self._joined()
+        after = member["answer"]
+        while not self.stopping.is_set():
+            name = member["memberId"]
+            asked = {"memberId": name, "after": after, "timeout": 300, "max": 20}
+            answer = self._client.ask("POST", f"{self._group}/receive", asked)
+            if answer.status_code == 409:
+                self._client.ask("POST", f"{self._group}/offsets", {"memberId": name})
+                code = answer.json()["error"]["code"]
+                member = self._joined(name if code == "rebalance_in_progress" else None)
+                after = member["answer"]
+                continue
+            assert answer.status_code == 200, answer.text
+            told = answer.json()
+            after = told["answer"]
+            self.got.update(each["value"] for each in told["messages"])
+            self._client.ask("POST", f"{self._group}/offsets", {"memberId": name, "after": after})
+        self._client.ask("POST", f"{self._group}/leave", {"memberId": member["memberId"]})
+
+    def _joined(self, name: str | None = None) -> Any:
+        self.sessions += name is None
+        asked = self._join if name is None else {**self._join, "memberId": name}
+        while True:
+            answer = self._client.ask("POST", f"{self._group}/join", asked)
+            if answer.status_code == 200:
+                return answer.json()
+            assert answer.status_code == 409, answer.text
+            asked = self._join
+
+
+def until_in_sync(cluster: GoQueueCluster, *topics: str) -> None:
+    until(
+        lambda: all(
+            len(cluster.in_sync(topic, index)) == len(cluster.running)
+            for topic in topics
+            for index in range(PARTITIONS)
+        )
+    )
+
+
+def coordinator_of(cluster: GoQueueCluster, group: str) -> int:
+    """As Kafka's clients are told."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    described = admin.describe_consumer_groups([group])[group].result(60)
+    return int(described.coordinator.id)
+
+
+class OffsetWatch(threading.Thread):
+    """Looks at a group's offsets, again and again, through one broker after the other."""
+
+    def __init__(self, cluster: GoQueueCluster, group: str) -> None:
+        super().__init__(daemon=True)
+        self._client = Client(cluster, 2)
+        self._path = f"/groups/{group}/offsets"
+        self.stopping = threading.Event()
+        self.latest: dict[int, int] = {}
+        self.steps_back: list[tuple[int, int, int]] = []
+
+    def run(self) -> None:
+        while not self.stopping.is_set():
+            answer = self._client.ask("GET", self._path)
+            for each in answer.json()["offsets"] if answer.status_code == 200 else ():
+                index, offset = each["partition"], each["committedOffset"]
+                if offset is None:
+                    continue
+                if offset < self.latest.get(index, 0):
+                    self.steps_back.append((index, self.latest[index], offset))
+                self.latest[index] = offset
+
+
+def test_members_at_different_brokers_outlive_their_coordinator(cluster: GoQueueCluster) -> None:
+    make_topic(cluster, "shared")
+    members = [Member(cluster, "readers", "shared", first) for first in range(2)]
+    watch = OffsetWatch(cluster, "readers")
+    for thread in (*members, watch):
+        thread.start()
+    sent = 0
+
+    def got() -> set[str]:
+        return {value for member in members for value in list(member.got)}
+
+    def send(times: int) -> None:
+        nonlocal sent
+        for _ in range(times):
+            publish(cluster, "shared", range(sent, sent + 30))
+            sent += 30
+
+    for _ in range(3):
+        until_in_sync(cluster, "shared", "__consumer_offsets")
+        send(5)
+        until(lambda: len(got()) >= sent - 60)
+        killed = coordinator_of(cluster, "readers")
+        cluster.kill(killed)
+        send(1)
+        until(lambda: len(got()) == sent)
+        cluster.restart(killed)
+        cluster.wait_complete()
+    watch.stopping.set()
+    for member in members:
+        member.stopping.set()
+    for thread in (*members, watch):
+        thread.join(stretched(60))
+    assert [member.failure for member in members] == [None, None]
+    assert sum(member.sessions for member in members) >= 5
+    assert watch.steps_back == []
+    assert sum(watch.latest.values()) > sent - 30
+    listed = Client(cluster).done("GET", "/groups")
+    assert "readers" in [each["group"] for each in listed["groups"]]
