@@ -49,6 +49,7 @@ from goqueue.broker.stored_revision import (
     refuse_folder_of_a_cluster,
     revision_of,
 )
+from goqueue.broker.stories.gathering import Stories
 from goqueue.broker.topics.broker_configs import BrokerConfigs
 from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.following import MetadataFollower
@@ -130,7 +131,13 @@ class Node:
         changes = KeyChanges(store, self._follower)
         self.broker_configs = BrokerConfigs(changes, self._follower, config)
         self.topics = TopicAdmin(store, self._follower, config, self.broker_configs)
-        self.tracing = Tracing(config, directory.path, cluster_id=lambda: self.cluster_id)
+        self.tracing = Tracing(
+            config,
+            directory.path,
+            cluster_id=lambda: self.cluster_id,
+            topic=lambda name: self.image.topics.get(name),
+            topic_config=self.topic_config,
+        )
         self.hosted = HostedPartitions(
             directory,
             node_id=self.node_id,
@@ -219,11 +226,13 @@ class Node:
         self.groups_anywhere = GroupsAnywhere(self.groups, self.calls)
         if self.replication is not None:
             self.log.racks = self.replication.racks
+        self.stories = Stories(self.tracing, self.calls, image=lambda: self.image)
         self.publishing = Publishing(
             self.appending,
             self.delays,
             self.validation,
             self.calls,
+            self.tracing,
             image=lambda: self.image,
             find=self.led.find,
             clock_ms=clock_ms,
@@ -236,7 +245,7 @@ class Node:
         )
         self.group_configs = GroupConfigs(changes, self._follower, config)
         self.groups.overrides = self.group_configs.overrides
-        self.groups.offsets_committed = self.tracing.offsets_committed
+        self.groups.offsets_committed = self.stories.telling.offsets_committed
         self.share_groups = ShareGroups(
             self, self.groups, self.queues, self.group_configs, SharePeers(self.peers)
         )
@@ -311,6 +320,8 @@ class Node:
             self.replication.start()
         self._follower.start()
         self.tracing.start(self.image, self.hosted.trace_of)
+        if self.cluster is not None:
+            self.stories.telling.start()
         await self.groups.state.start()
         await self.transactions.state.start()
         await self.queues.registry.state.start()
@@ -384,6 +395,7 @@ class Node:
         await asyncio.gather(*self._upkeep, return_exceptions=True)
         await self._follower.stop()
         ended = await self.hosted.close()
+        await self.stories.telling.close()
         await self.tracing.close()
         revision = await revision_of(self._store)
         in_order = revision is not None and len(ended) == len(self.hosted)

@@ -11,6 +11,7 @@ from goqueue.cli.moments import ACCEPTED, format_moment, parse_moment_ms
 from goqueue.cli.options import DEFAULT_BOOTSTRAP, BootstrapOption, Output, OutputOption
 from goqueue.cli.output import print_document, print_rows
 from goqueue.cli.tracing_drawing import draw_journey, duration_text
+from goqueue.cli.unanswered import name_unanswered
 
 if TYPE_CHECKING:
     from goqueue.client.http_api import HttpApi
@@ -113,6 +114,8 @@ def _show(answer: Any, output: Output) -> None:
         print_document(answer, output)
         return
     draw_journey(answer)
+    if name_unanswered(answer):
+        return
     if not answer["isComplete"]:
         typer.echo("older trace files were not looked through", err=True)
 
@@ -122,6 +125,7 @@ def _list(answer: Any, output: Output) -> None:
         print_document(answer, output)
         return
     rows = answer["traces"]
+    any_missing = name_unanswered(answer)
     if not rows:
         typer.echo("no traces; is tracing.sampling.rate above 0?", err=True)
         return
@@ -138,7 +142,7 @@ def _list(answer: Any, output: Output) -> None:
         "traceId": "Trace",
     }
     print_rows(rows, output, columns=columns)
-    if not answer["isComplete"]:
+    if not answer["isComplete"] and not any_missing:
         typer.echo("there may be more: raise --limit, or ask for less", err=True)
 
 

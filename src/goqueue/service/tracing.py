@@ -49,18 +49,19 @@ class TracingService:
     async def search(self, caller: Caller, query: SpanQuery, limit: int) -> FoundTraces:
         """The newest traces with an event that matches."""
         readable = self._access.readable_topics(caller)
-        return await self._node.tracing.search(readable, query, limit)
+        return await self._node.stories.search(readable, query, limit)
 
     async def trace(self, caller: Caller, trace_id: str) -> FoundSpans:
         """All that happened in a trace, by time."""
         readable = self._access.readable_topics(caller)
-        return await self._node.tracing.trace(readable, trace_id)
+        return await self._node.stories.trace(readable, trace_id)
 
     async def of_message(self, caller: Caller, place: MessagePlace) -> FoundSpans:
         """All that happened to one message, wherever it was copied to, by time."""
         self._access.readable_topic(caller, place.topic)
         readable = self._access.readable_topics(caller)
-        return await self._node.tracing.of_message(readable, place)
+        return await self._node.stories.of_message(readable, place)
 
     async def figures(self, caller: Caller) -> TracingFigures:
-        return await self._node.tracing.figures(self._access.describable_cluster(caller))
+        """Of all brokers together."""
+        return await self._node.stories.figures(self._access.describable_cluster(caller))

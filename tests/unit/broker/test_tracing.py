@@ -164,7 +164,7 @@ def test_more_groups_than_are_followed_are_not_noted_again_and_again(
             assert trace is not None
             for _ in range(3):
                 for number in range(GROUPS_MAX + 1):
-                    trace.committed_by(f"g{number}", "", 1)
+                    trace.committed_by(f"g{number}", "", 1, 0)
             assert (await events_of(broker, 0)).count(Event.CONSUME_ACKED) == GROUPS_MAX
 
     run(scenario)

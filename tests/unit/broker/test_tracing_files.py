@@ -7,7 +7,7 @@ import pytest
 
 from goqueue.broker.tracing.export import ExportFailed, ExportThread, as_lines
 from goqueue.broker.tracing.files import SpanFiles
-from goqueue.model.tracing.query import SpanQuery
+from goqueue.model.tracing.query import FoundSpans, SpanQuery
 from goqueue.model.tracing.spans import Event, Span
 
 DAY_MS = 86_400_000
@@ -95,7 +95,7 @@ def test_a_search_that_was_cut_short_says_so(tmp_path: Path) -> None:
     written.write([span(number) for number in range(10)])
     found = written.search(SpanQuery(), traces=3)
     assert (offsets(found.spans), found.is_complete) == ([9, 8, 7], False)
-    assert files(tmp_path / "none").search(SpanQuery()) == ([], True)
+    assert files(tmp_path / "none").search(SpanQuery()) == FoundSpans([], True)
 
 
 def test_an_exporter_counts_what_it_loses_and_goes_on() -> None:
@@ -138,7 +138,7 @@ def test_spans_of_some_traces_are_found_among_many(tmp_path: Path) -> None:
     assert found.is_complete
     assert offsets(written.search(SpanQuery(event="consume.fetched"), traces=2).spans) == [99, 98]
     hidden = written.search(SpanQuery(offset=42), may_be_seen=lambda _: False)
-    assert hidden == ([], True)
+    assert hidden == FoundSpans([], True)
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 150, 1_000, 1_001, 5_000])

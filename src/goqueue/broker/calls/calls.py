@@ -153,6 +153,11 @@ class Calls:
         """The other brokers that are there."""
         return sorted(self._image().admitted().keys() - {self._node_id})
 
+    def absent(self) -> list[NodeId]:
+        """Brokers of the cluster that are not there."""
+        image = self._image()
+        return sorted(image.nodes.keys() - image.admitted().keys() - {self._node_id})
+
     def _state(self, place: TopicPartition) -> tuple[NodeId, int]:
         topic = self._image().topics.get(place.topic)
         if topic is None:

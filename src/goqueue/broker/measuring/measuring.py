@@ -35,7 +35,7 @@ class Measuring:
     ) -> BrokerFigures:
         """Of the first `groups_max` groups and `queues_max` queues by name in detail, with ages."""
         node, pace, now_ms = self._node, Pace(), self._node.clock_ms()
-        tracing = await node.tracing.figures(cluster)
+        tracing = await node.tracing.figures()
         transactions = await read_transactions(node.transactions, pace=pace, now_ms=now_ms)
         groups = await read_groups(
             node.groups,

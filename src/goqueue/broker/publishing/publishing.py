@@ -13,6 +13,7 @@ from goqueue.broker.publishing.appending import Appending
 from goqueue.broker.publishing.spreading import published, spread
 from goqueue.broker.schemas.validation import Validation
 from goqueue.broker.tracing.recorder import CONTINUED, Continuation, continuing_part
+from goqueue.broker.tracing.tracing import Tracing
 from goqueue.model.calls import Method
 from goqueue.model.delays import DelayedId, ScheduledMessage
 from goqueue.model.errors import (
@@ -29,6 +30,7 @@ from goqueue.model.publishing import Outcome
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.model.rights import WritableTopic
 from goqueue.model.topics import is_internal
+from goqueue.model.tracing.spans import TracedMessage
 from goqueue.state.metadata_image import MetadataImage
 
 # A commit that the disk does not finish within this time has failed for whoever waits.
@@ -51,7 +53,14 @@ class KeepUntilDue(msgspec.Struct, frozen=True):
     records: list[tuple[NewRecord, int]]
 
 
-APPEND: Final = Method("publishing.append", AppendBatch, Appended)
+class AppendedBatch(NamedTuple):
+    """`traced`: the first of its records that is, for their producer."""
+
+    appended: Appended
+    traced: TracedMessage | None
+
+
+APPEND: Final = Method("publishing.append", AppendBatch, AppendedBatch)
 KEEP: Final = Method("publishing.keep", KeepUntilDue, list[DelayedId])
 
 
@@ -69,6 +78,7 @@ class Publishing:
         delays: Delays,
         validation: Validation,
         calls: Calls,
+        tracing: Tracing,
         *,
         image: Callable[[], MetadataImage],
         find: Callable[[str, int], Partition],
@@ -78,6 +88,7 @@ class Publishing:
         self._delays = delays
         self._validation = validation
         self._calls = calls
+        self._tracing = tracing
         self._image = image
         self._find = find
         self._clock_ms = clock_ms
@@ -192,15 +203,20 @@ class Publishing:
         batch = encode_records(records, now_ms=now_ms)
         continued = CONTINUED.get()
         request = AppendBatch(topic, index, batch, None if continued is None else list(continued))
-        appended = await self._calls.ask(APPEND, topic_partition(topic, index), request)
-        return published(records, index, appended, now_ms)
+        done = await self._calls.ask(APPEND, topic_partition(topic, index), request)
+        if done.traced is not None:
+            self._tracing.known(done.traced)
+        return published(records, index, done.appended, now_ms)
 
-    async def _append_here(self, request: AppendBatch) -> Appended:
+    async def _append_here(self, request: AppendBatch) -> AppendedBatch:
         CONTINUED.set(request.continued)
         partition = self._find(request.topic, request.index)
         appended = await self._appending.append(partition, request.batch)
-        await partition.wait_committed(appended.last_offset + 1, PUBLISH_TIMEOUT_MS)
-        return appended
+        end = appended.last_offset + 1
+        await partition.wait_committed(end, PUBLISH_TIMEOUT_MS)
+        trace = partition.trace
+        traced = None if trace is None else trace.first_traced(appended.base_offset, end)
+        return AppendedBatch(appended, traced)
 
     async def _schedule(
         self, topic: WritableTopic, index: int, records: Sequence[tuple[NewRecord, int]]

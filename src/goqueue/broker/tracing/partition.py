@@ -5,7 +5,8 @@ A partition of a topic that is not traced has none of these, so that tracing cos
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from heapq import merge
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -25,7 +26,15 @@ from goqueue.broker.tracing.recorder import (
 )
 from goqueue.model.batch import BatchHeader, Buffer, read_header
 from goqueue.model.errors import CorruptBatch, GoQueueError, UnpackedTooLarge
-from goqueue.model.tracing.spans import FAILURES, Event, EventName, MessagePlace, Span, TraceContext
+from goqueue.model.tracing.spans import (
+    FAILURES,
+    Event,
+    EventName,
+    MessagePlace,
+    Span,
+    TraceContext,
+    TracedMessage,
+)
 from goqueue.state.tracing.contexts import RecentOffsets
 from goqueue.state.tracing.identity import message_context, partition_key
 from goqueue.state.tracing.sampling import Sampler
@@ -162,9 +171,27 @@ class PartitionTrace:
                 contexts[offset] = message_context(self.key, offset, parent)
             elif is_asked and recorder.following.take(1, time_us):
                 context = message_context(self.key, offset, parent)
-                recorder.contexts.adopt(self.key, offset, context)
+                self._adopt(offset, context)
                 contexts[offset] = context
         return contexts
+
+    def _adopt(self, offset: int, context: TraceContext) -> None:
+        """Trace a message whatever sampling says."""
+        self.recorder.contexts.adopt(self.key, offset, context)
+        if self.recorder.tell_adopted is not None:
+            self.recorder.tell_adopted(TracedMessage(self.topic, self.index, offset, context))
+
+    def first_traced(self, start: int, end: int) -> TracedMessage | None:
+        """Of messages in [start, end) that were appended just now."""
+        contexts = self.recorder.contexts
+        offsets: Iterable[int] = contexts.adopted(self.key, start, end)
+        if self._sampler is not None:
+            offsets = merge(offsets, self._sampler.chosen(start, end))
+        for offset in offsets:
+            context = contexts.get(self.key, offset)
+            if context is not None:
+                return TracedMessage(self.topic, self.index, offset, context)
+        return None
 
     def with_context(self, offset: int, note: Note) -> None:
         """Call `note` with the message's trace, at once if it is at hand."""
@@ -330,7 +357,7 @@ class PartitionTrace:
         for offset, each in enumerate(continued, base_offset):
             if each is None:
                 continue
-            self.recorder.contexts.adopt(self.key, offset, each.context)
+            self._adopt(offset, each.context)
             here = MessagePlace(self.topic, self.index, offset)
             time_us = now_us()
             self.recorder.record(
@@ -375,7 +402,7 @@ class PartitionTrace:
         found = self.contexts_in(data, unknown) if unknown else {}
         return {o: context for o in offsets if (context := known[o] or found.get(o)) is not None}
 
-    def committed_by(self, group: str, member: str, offset: int) -> None:
+    def committed_by(self, group: str, member: str, offset: int, time_us: int) -> None:
         """A group has committed its position: it is done with what it had fetched below."""
         first = self._committed.pop(group, 0)
         if len(self._committed) >= GROUPS_MAX:
@@ -384,7 +411,6 @@ class PartitionTrace:
             self._committed.pop(next(iter(self._committed)))
             first = offset
         self._committed[group] = offset
-        time_us = now_us()
 
         def note(at: int) -> Note:
             return lambda context: self.note(

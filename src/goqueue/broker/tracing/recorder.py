@@ -12,7 +12,7 @@ from random import getrandbits
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from goqueue.model.broker_config import BrokerConfig
-from goqueue.model.tracing.spans import Event, MessagePlace, Span, TraceContext
+from goqueue.model.tracing.spans import Event, MessagePlace, Span, TraceContext, TracedMessage
 from goqueue.state.tracing.contexts import ContextTable, DeliveryTable
 from goqueue.state.tracing.ring import SpanRing
 from goqueue.state.tracing.sampling import Budget, Throttle
@@ -88,6 +88,8 @@ class TraceRecorder:
         self.contexts = ContextTable(REMEMBERED_MESSAGES)
         self.deliveries = DeliveryTable(REMEMBERED_MESSAGES)
         self.exports: list[SpanExport] = []
+        # In a cluster: whoever may lead the partition next should know of it, too.
+        self.tell_adopted: Callable[[TracedMessage], None] | None = None
         self._unresolved = 0
         self._work: set[asyncio.Task[None]] = set()
 

@@ -1,7 +1,8 @@
-"""Message tracing: which topics are traced, where spans go, and how they are found again.
+"""Message tracing on this broker: which topics are traced, where spans go, how they are found.
 
 Spans are made on the event loop by `PartitionTrace` and its kin, kept in a ring, and written out by
-a thread per exporter. Queries look at the ring on the event loop and at files in a thread.
+a thread per exporter. Queries look at the ring and at files in a thread. What the other brokers of
+a cluster noted, `broker/stories` knows.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from goqueue.broker.tracing.files import SpanFiles
 from goqueue.broker.tracing.otlp import check_endpoint, otlp_export
 from goqueue.broker.tracing.partition import PartitionTrace, ReadBatch
 from goqueue.broker.tracing.reading import context_of_delayed
-from goqueue.broker.tracing.recorder import REMEMBERED_MESSAGES, TraceRecorder
+from goqueue.broker.tracing.recorder import REMEMBERED_MESSAGES, TraceRecorder, now_us
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.errors import Overloaded
 from goqueue.model.groups.errors import GroupError
@@ -24,21 +25,12 @@ from goqueue.model.groups.messages import OffsetCommit, OffsetCommitResult
 from goqueue.model.log import FetchedPart, FetchPart
 from goqueue.model.names import TopicPartition
 from goqueue.model.records import NewRecord
-from goqueue.model.rights import DescribableCluster, ReadableTopics, WritableTopic
+from goqueue.model.rights import WritableTopic
 from goqueue.model.topic_config import TopicConfig
 from goqueue.model.topics import TopicView, is_internal
 from goqueue.model.tracing.figures import ExportFigures, TracingFigures
-from goqueue.model.tracing.query import (
-    FoundSpans,
-    FoundTraces,
-    SpanQuery,
-    distinct,
-    in_order,
-    journey,
-    readable_spans,
-    summarise,
-)
-from goqueue.model.tracing.spans import Event, MessagePlace, Span, TraceContext
+from goqueue.model.tracing.query import FoundSpans, SpanQuery, distinct, in_order
+from goqueue.model.tracing.spans import Event, GroupCommit, Span, TraceContext, TracedMessage
 from goqueue.model.tracing.traceparent import TraceParent
 from goqueue.state.metadata_image import MetadataImage
 from goqueue.state.tracing.identity import partition_key
@@ -73,9 +65,18 @@ class TracedPartition(Protocol):
 
 class Tracing:
     def __init__(
-        self, config: BrokerConfig, data_path: Path, *, cluster_id: Callable[[], str]
+        self,
+        config: BrokerConfig,
+        data_path: Path,
+        *,
+        cluster_id: Callable[[], str],
+        topic: Callable[[str], TopicView | None],
+        topic_config: Callable[[TopicView], TopicConfig],
     ) -> None:
+        """`topic`: as the metadata have it now."""
         self._config = config
+        self._topic = topic
+        self._topic_config = topic_config
         self._recorder = TraceRecorder(config)
         self._files = SpanFiles(
             data_path / FOLDER,
@@ -125,25 +126,49 @@ class Tracing:
         self, topic: TopicView, partition: TracedPartition, config: TopicConfig
     ) -> PartitionTrace | None:
         """What a partition notes with; None if its messages are not traced."""
+        ppm, known = self._parts_per_million(topic, config), partition.trace
+        if ppm is None:
+            return None
+        if known is not None and known.ppm == ppm:
+            return known
+        return self._made(topic, int(partition.name.partition), ppm, _reader(partition))
+
+    def _parts_per_million(self, topic: TopicView, config: TopicConfig) -> int | None:
+        """None: it is not traced at all."""
         enabled = self._config.tracing_enabled and config.tracing_enabled
         if not enabled or is_internal(topic.name):
             return None
         rate = config.tracing_sampling_rate
         ppm = parts_per_million(self._config.tracing_sampling_rate if rate < 0 else rate)
-        if not ppm and not self._config.tracing_follow_producers:
-            return None
-        known = partition.trace
-        if known is not None and known.ppm == ppm:
-            return known
-        name, index = partition.name
+        return ppm if ppm or self._config.tracing_follow_producers else None
+
+    def _made(
+        self, topic: TopicView, index: int, ppm: int, read_batch: ReadBatch
+    ) -> PartitionTrace:
         return PartitionTrace(
             self._recorder,
             topic_id=topic.id,
-            topic=str(name),
-            index=int(index),
+            topic=topic.name,
+            index=index,
             ppm=ppm,
-            read_batch=_reader(partition),
+            read_batch=read_batch,
         )
+
+    def is_traced(self, topic: str) -> bool:
+        """Whether any message of it may be."""
+        view = self._topic(topic)
+        return view is not None and self._ppm_of(view) is not None
+
+    def _ppm_of(self, view: TopicView) -> int | None:
+        return self._parts_per_million(view, self._topic_config(view))
+
+    def _trace_anywhere(self, topic: str, index: int) -> PartitionTrace | None:
+        """Also of a partition that lies on other brokers only: to know, not to note."""
+        found, view = self._find(topic, index), self._topic(topic)
+        if found is not None or view is None:
+            return found
+        ppm = self._ppm_of(view)
+        return None if ppm is None else self._made(view, index, ppm, _nothing_to_read)
 
     async def _reload(self, image: MetadataImage) -> None:
         """Messages that an earlier run traced for another reason than their offset."""
@@ -184,72 +209,52 @@ class Tracing:
                     trace.fetched(got.data, asked.offset, got.next_offset, consumer)
 
     def offsets_committed(self, request: OffsetCommit, result: OffsetCommitResult) -> None:
+        time_us = now_us()
         for wanted, done in zip(request.offsets, result.partitions, strict=False):
             trace = self._find(wanted.topic, wanted.partition)
             if trace is not None and done.error is GroupError.NONE:
-                trace.committed_by(request.group_id, request.member_id, wanted.offset)
+                trace.committed_by(request.group_id, request.member_id, wanted.offset, time_us)
+
+    def committed_elsewhere(self, commit: GroupCommit) -> None:
+        """The group's coordinator, another broker, tells: it may have read here."""
+        trace = self._find(commit.topic, commit.partition)
+        if trace is not None:
+            trace.committed_by(commit.group, commit.member, commit.offset, commit.time_us)
+
+    def adopted_elsewhere(self, message: TracedMessage) -> None:
+        """The partition's leader, another broker, traces a message for another reason than its
+        offset: should this one lead, its story goes on."""
+        trace = self._find(message.topic, message.partition)
+        if trace is not None:
+            self._recorder.contexts.adopt(trace.key, message.offset, message.context)
+
+    def tell_adopted(self, tell: Callable[[TracedMessage], None]) -> None:
+        self._recorder.tell_adopted = tell
+
+    def known(self, message: TracedMessage) -> None:
+        """Of a message that another broker stored, for its producer."""
+        view = self._topic(message.topic)
+        if view is not None:
+            key = partition_key(view.id, message.partition)
+            self._recorder.contexts.keep(key, message.offset, message.context)
 
     def traceparent(self, topic: WritableTopic, partition: int, offset: int) -> str | None:
         """Of a message that was just stored, for its producer; None if it is not traced."""
-        trace = self._find(topic, partition)
-        return _header(None if trace is None else self._recorder.contexts.get(trace.key, offset))
+        view = self._topic(topic)
+        if view is None:
+            return None
+        return _header(self._recorder.contexts.get(partition_key(view.id, partition), offset))
 
     def traceparent_of_delayed(
         self, topic: WritableTopic, partition: int, delayed_id: str, record: NewRecord
     ) -> str | None:
-        trace = self._find(topic, partition)
+        trace = self._trace_anywhere(topic, partition)
         return _header(None if trace is None else context_of_delayed(trace, delayed_id, record))
 
     # --- queries --------------------------------------------------------------------------
 
-    async def search(self, readable: ReadableTopics, query: SpanQuery, limit: int) -> FoundTraces:
-        """The newest traces with a span that matches, each with all that is readable of it."""
-        return await self._look(lambda ring: self._search(readable, ring, query, limit))
-
-    def _search(
-        self, readable: ReadableTopics, ring: Sequence[Span], query: SpanQuery, limit: int
-    ) -> FoundTraces:
-        ids: dict[str, None] = {}
-        for span in readable_spans(ring, readable):
-            if query.matches(span):
-                ids[span.trace_id] = None
-                if len(ids) > limit:
-                    break
-        is_complete = len(ids) <= limit
-        if is_complete:
-            found = self._files.search(
-                query, may_be_seen=lambda span: span.topic in readable, traces=limit + 1
-            )
-            is_complete = found.is_complete
-            stored = (span for span in readable_spans(found.spans, readable) if query.matches(span))
-            ids.update(dict.fromkeys(span.trace_id for span in stored))
-        spans, _ = self._spans_of(readable, ring, set(list(ids)[: limit + 1]))
-        summaries = summarise(spans)
-        return FoundTraces(summaries[:limit], is_complete and len(summaries) <= limit)
-
-    async def trace(self, readable: ReadableTopics, trace_id: str) -> FoundSpans:
-        """All spans of a trace, by time."""
-        return await self._look(lambda ring: self._spans_of(readable, ring, {trace_id}))
-
-    async def of_message(self, readable: ReadableTopics, place: MessagePlace) -> FoundSpans:
-        """What happened to one message, wherever it was copied to, by time."""
-        return await self._look(lambda ring: self._journey(readable, ring, place))
-
-    def _journey(
-        self, readable: ReadableTopics, ring: Sequence[Span], place: MessagePlace
-    ) -> FoundSpans:
-        query = SpanQuery(topic=place.topic, partition=place.partition, offset=place.offset)
-        seen = readable_spans(ring, readable)
-        ids = {span.trace_id for span in seen if query.matches(span)}
-        if not ids:
-            stored = readable_spans(self._files.search(query).spans, readable)
-            ids = {span.trace_id for span in stored if query.matches(span)}
-        spans, is_complete = self._spans_of(readable, ring, ids)
-        return FoundSpans(journey(spans, place), is_complete)
-
-    async def _look(self, look: Callable[[Sequence[Span]], Found]) -> Found:
-        """In a thread, one query after the other: several would share the processor with the event
-        loop. The newest spans are copied, for the event loop adds to them meanwhile."""
+    async def look(self, look: Callable[[Sequence[Span]], Found]) -> Found:
+        """At the newest spans, in a thread. They are copied: the event loop adds to them."""
         if self._waiting >= QUERIES_WAITING_MAX:
             raise Overloaded(
                 f"{QUERIES_WAITING_MAX} queries for traces wait already; try again in a second"
@@ -257,22 +262,41 @@ class Tracing:
         self._waiting += 1
         try:
             ring = list(self._recorder.ring.newest_first())
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._queries, look, ring)
+            return await self.in_thread(lambda: look(ring))
         finally:
             self._waiting -= 1
 
-    def _spans_of(
-        self, readable: ReadableTopics, ring: Sequence[Span], trace_ids: set[str]
+    async def in_thread(self, work: Callable[[], Found]) -> Found:
+        """One query after the other: several would share the processor with the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._queries, work)
+
+    def matching(
+        self, ring: Sequence[Span], query: SpanQuery, is_wanted: Callable[[Span], bool], limit: int
     ) -> FoundSpans:
+        """Blocking: the newest span that matches, of as many traces as `limit`."""
+        newest: dict[str, Span] = {}
+        for span in ring:
+            if is_wanted(span) and query.matches(span):
+                newest.setdefault(span.trace_id, span)
+                if len(newest) >= limit:
+                    return FoundSpans(list(newest.values()), False)
+        found = self._files.search(query, may_be_seen=is_wanted, traces=limit)
+        for span in found.spans:
+            newest.setdefault(span.trace_id, span)
+        return FoundSpans(list(newest.values()), found.is_complete)
+
+    def spans_of(
+        self, ring: Sequence[Span], trace_ids: set[str], is_wanted: Callable[[Span], bool]
+    ) -> FoundSpans:
+        """Blocking: all spans of these traces, by time."""
         if not trace_ids:
             return FoundSpans([], True)
         stored = self._files.of_traces(trace_ids)
         in_ring = [span for span in ring if span.trace_id in trace_ids]
-        spans = readable_spans(distinct([*stored.spans, *in_ring]), readable)
+        spans = filter(is_wanted, distinct([*stored.spans, *in_ring]))
         return FoundSpans(in_order(spans), stored.is_complete)
 
-    async def figures(self, _cluster: DescribableCluster) -> TracingFigures:
+    async def figures(self) -> TracingFigures:
         recorder = self._recorder
         paths, size_bytes = await asyncio.to_thread(
             lambda: (self._files.paths(), self._files.size_bytes)
@@ -300,6 +324,10 @@ def _reader(partition: TracedPartition) -> ReadBatch:
         return log.read(offset, 1, up_to=up_to, at_least_one=True, may_block=True).data
 
     return read
+
+
+def _nothing_to_read(_offset: int) -> bytes:
+    return b""
 
 
 def _header(context: TraceContext | None) -> str | None:

@@ -13,10 +13,11 @@ from msgspec import Meta
 from goqueue.doors.http.errors import Refusal
 from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.topics import TopicInPath
+from goqueue.doors.http.unanswered import UnansweredBrokers, show_unanswered
 from goqueue.model.caller import Caller
 from goqueue.model.rights import Resource, Verb
 from goqueue.model.settings import INT32_MAX
-from goqueue.model.tracing.query import FoundSpans, SpanQuery, TraceSummary
+from goqueue.model.tracing.query import FoundSpans, FoundTraces, SpanQuery, TraceSummary
 from goqueue.model.tracing.spans import EventName, MessagePlace, Span, Status
 from goqueue.service.broker_service import BrokerService
 from goqueue.service.needs import Need, Refused
@@ -36,16 +37,17 @@ Limit = Annotated[
 ]
 
 
-class TraceList(msgspec.Struct, frozen=True, rename="camel"):
+class TraceList(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The newest first; times are microseconds, since 1970 where they are moments."""
 
     traces: list[TraceSummary]
     is_complete: Annotated[
         bool, Meta(description="false: there are more, or older files were not looked through.")
     ]
+    unanswered: UnansweredBrokers = []
 
 
-class TraceDetail(msgspec.Struct, frozen=True, rename="camel"):
+class TraceDetail(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Spans by time; times are microseconds, since 1970 where they are moments."""
 
     trace_id: str
@@ -54,6 +56,7 @@ class TraceDetail(msgspec.Struct, frozen=True, rename="camel"):
     status: Status
     spans: list[Span]
     is_complete: Annotated[bool, Meta(description="false: older files were not looked through.")]
+    unanswered: UnansweredBrokers = []
 
 
 class ExporterStats(msgspec.Struct, frozen=True, rename="camel"):
@@ -62,8 +65,8 @@ class ExporterStats(msgspec.Struct, frozen=True, rename="camel"):
     dropped: Annotated[int, Meta(description="Spans lost because it was too slow, or failed.")]
 
 
-class TraceStats(msgspec.Struct, frozen=True, rename="camel"):
-    """Counts are since the broker started."""
+class TraceStats(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Of all brokers together. Counts are since each started."""
 
     enabled: bool
     sampling_rate: Annotated[float, Meta(description="Of topics that have none of their own.")]
@@ -77,6 +80,7 @@ class TraceStats(msgspec.Struct, frozen=True, rename="camel"):
     file_count: int
     file_bytes: int
     exporters: list[ExporterStats]
+    unanswered: UnansweredBrokers = []
 
 
 @get("/traces", tags=_TAGS, opt=_LEFT_OUT, responses=errors(400))
@@ -87,7 +91,7 @@ async def recent_traces(
 ) -> TraceList:
     """The newest traces, one line each."""
     found = await service.tracing.recent(caller, limit)
-    return TraceList(found.traces, found.is_complete)
+    return _listed(found)
 
 
 @get("/traces/search", tags=_TAGS, opt=_LEFT_OUT, responses=errors(400))
@@ -134,7 +138,7 @@ async def search_traces(
         to_us=None if until is None else int(until) * 1_000,
     )
     found = await service.tracing.search(caller, query, limit)
-    return TraceList(found.traces, found.is_complete)
+    return _listed(found)
 
 
 @get(
@@ -159,6 +163,7 @@ async def trace_stats(
         file_count=figures.file_count,
         file_bytes=figures.file_bytes,
         exporters=[ExporterStats(*each) for each in figures.exports],
+        unanswered=show_unanswered(figures.unanswered),
     )
 
 
@@ -206,6 +211,10 @@ def _number(text: str | None) -> int | None:
     return None if text is None else int(text)
 
 
+def _listed(found: FoundTraces) -> TraceList:
+    return TraceList(found.traces, found.is_complete, show_unanswered(found.unanswered))
+
+
 def _detail(found: FoundSpans, what: str) -> TraceDetail:
     spans = found.spans
     if not spans:
@@ -223,4 +232,5 @@ def _detail(found: FoundSpans, what: str) -> TraceDetail:
         status="failed" if any(span.status == "failed" for span in spans) else "ok",
         spans=spans,
         is_complete=found.is_complete,
+        unanswered=show_unanswered(found.unanswered),
     )

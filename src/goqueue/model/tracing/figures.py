@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from goqueue.model.calls import Unanswered
+
 
 class ExportFigures(NamedTuple):
     name: str
@@ -10,7 +12,7 @@ class ExportFigures(NamedTuple):
 
 
 class TracingFigures(NamedTuple):
-    """Counts are since the start."""
+    """Counts are since the start. `unanswered`: brokers whose figures are not in it."""
 
     is_enabled: bool
     sampling_rate: float
@@ -23,3 +25,4 @@ class TracingFigures(NamedTuple):
     file_count: int
     file_bytes: int
     exports: list[ExportFigures]
+    unanswered: tuple[Unanswered, ...] = ()

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from goqueue.model.calls import Unanswered
 from goqueue.model.rights import ReadableTopics
 from goqueue.model.tracing.spans import EventName, MessagePlace, Span, Status
 
@@ -62,10 +63,11 @@ class TraceSummary(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class FoundSpans(NamedTuple):
-    """`is_complete`: everything was looked through."""
+    """`is_complete`: everything was looked through. `unanswered`: brokers that were not."""
 
     spans: list[Span]
     is_complete: bool
+    unanswered: Sequence[Unanswered] = ()
 
 
 class FoundTraces(NamedTuple):
@@ -73,6 +75,7 @@ class FoundTraces(NamedTuple):
 
     traces: list[TraceSummary]
     is_complete: bool
+    unanswered: Sequence[Unanswered] = ()
 
 
 def in_order(spans: Iterable[Span]) -> list[Span]:

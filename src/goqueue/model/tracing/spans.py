@@ -82,6 +82,26 @@ class TraceContext(NamedTuple):
     parent_id: str | None = None
 
 
+class TracedMessage(NamedTuple):
+    """A message whose trace its offset alone does not tell."""
+
+    topic: str
+    partition: int
+    offset: int
+    context: TraceContext
+
+
+class GroupCommit(NamedTuple):
+    """A group is done with everything below the offset."""
+
+    topic: str
+    partition: int
+    group: str
+    member: str
+    offset: int
+    time_us: int
+
+
 class Span(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One event of one message. Times are microseconds, since 1970 where they are moments."""
 
