@@ -8,13 +8,14 @@ from typing import Final, NamedTuple
 from goqueue.broker.node import Node
 from goqueue.broker.queues.redrive import list_dead_letters, redrive
 from goqueue.model.caller import Caller
+from goqueue.model.calls import Unanswered
 from goqueue.model.queues.dead_letters import Redriven, StoredDeadLetter, dead_letter_topic
 from goqueue.model.queues.delivery import Delivery
-from goqueue.model.queues.errors import QueueError
-from goqueue.model.queues.messages import QueueDescription
+from goqueue.model.queues.messages import DescribedQueue, QueueDescription
 from goqueue.model.queues.receiving import Receive
 from goqueue.model.queues.settling import Settled, Settlement
 from goqueue.model.rights import Resource, Verb
+from goqueue.pace import in_slices
 from goqueue.service.access import Access
 
 # At the same time, of those that describe thousands of queues: a description takes a kilobyte, and
@@ -24,9 +25,11 @@ DESCRIBING_MAX: Final = 2
 NARROW_PARTITIONS: Final = 100
 
 
-class DescribedQueue(NamedTuple):
-    topic: str
-    queue: QueueDescription
+class DescribedQueues(NamedTuple):
+    """All that answered brokers lead."""
+
+    queues: list[DescribedQueue]
+    unanswered: list[Unanswered]
 
 
 class QueueService:
@@ -70,29 +73,25 @@ class QueueService:
         describable = self._access.describable_group(caller, group)
         seen = self._access.describable_topic(caller, topic)
         if len(self._node.topic(seen).partitions) <= NARROW_PARTITIONS:
-            return await self._queues.registry.describe(describable, seen)
+            return await self._queues.describe(describable, seen)
         async with self._describing:
-            return await self._queues.registry.describe(describable, seen)
+            return await self._queues.describe(describable, seen)
 
-    async def describe_all(self, caller: Caller) -> list[DescribedQueue]:
+    async def describe_all(self, caller: Caller) -> DescribedQueues:
         """Every queue whose group and topic the caller may see."""
-        by_id = self._node.image.topics_by_id
-        keys = {
-            (key.group, by_id[key.topic_id].name)
-            for key in self._queues.registry.list_queues()
-            if key.topic_id in by_id
-        }
         async with self._describing:
-            return [
-                DescribedQueue(topic, found)
-                for group, topic in sorted(keys)
-                if self._sees(caller, group, topic)
-                for found in await self._queues.registry.describe(
-                    self._access.describable_group(caller, group),
-                    self._access.describable_topic(caller, topic),
-                )
-                if found.error is QueueError.NONE
+            gathered = await self._queues.describe_all()
+            # While a partition changes its leader, both may tell of it.
+            by_key = {
+                each.queue.queue: each for all_of in gathered.answers.values() for each in all_of
+            }
+            seen = [
+                each
+                async for each in in_slices(by_key.values())
+                if self._sees(caller, each.queue.queue.group, each.topic)
             ]
+        seen.sort(key=lambda each: (each.queue.queue.group, each.topic, each.queue.queue.partition))
+        return DescribedQueues(seen, gathered.unanswered)
 
     def _sees(self, caller: Caller, group: str, topic: str) -> bool:
         sees_group = self._access.allows(caller, Resource.GROUP, group, Verb.DESCRIBE)

@@ -111,10 +111,12 @@ async def test_one_topic_that_may_not_be_read_refuses_all_receipts(
 async def test_figures_show_what_the_caller_may_see(open_broker: OpenBroker) -> None:
     async with open_broker() as node:
         await fill(node)
-        assert await with_rights(node).describe_all(ANYONE) == []
-        assert await with_rights(node, topic("jobs", Verb.DESCRIBE)).describe_all(ANYONE) == []
-        both = (topic("jobs", Verb.DESCRIBE), group("workers", Verb.DESCRIBE))
-        [found] = await with_rights(node, *both).describe_all(ANYONE)
+        assert (await with_rights(node).describe_all(ANYONE)).queues == []
+        one = topic("jobs", Verb.DESCRIBE)
+        assert (await with_rights(node, one).describe_all(ANYONE)).queues == []
+        [found] = (
+            await with_rights(node, one, group("workers", Verb.DESCRIBE)).describe_all(ANYONE)
+        ).queues
         assert (found.topic, found.queue.in_flight) == ("jobs", 1)
 
 

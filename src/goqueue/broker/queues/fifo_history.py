@@ -101,7 +101,7 @@ class FifoHistory:
         for index in partitions:
             for delivered in await self._delayed.being_delivered(topic, index):
                 yield delivered
-        purged = await self._host.queues.registry.starts(_GROUP, topic)
+        purged = await self._host.queues.starts(_GROUP, topic)
         for index in partitions:
             log = self._host.log_anywhere
             # What was appended last must be committed first.

@@ -115,7 +115,7 @@ class MoveTaskRunner:
         """Without a destination each message goes back to where it came from: to one of `origins`,
         which the caller may write to."""
         await self._catalogue.open(source)
-        described = await self._queues.registry.describe(_GROUP, source)
+        described = await self._queues.describe(_GROUP, source)
         task = MoveTask(
             id=uuid4().hex,
             source=source,

@@ -9,14 +9,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from goqueue.broker.own_grants import OwnWork, own_group
+from goqueue.broker.calls.calls import Gathered
+from goqueue.broker.own_grants import OwnWork, own_group, own_read
 from goqueue.broker.queues.dead_letters import DeadLetters
+from goqueue.broker.queues.describing import QueueDescribing
 from goqueue.broker.queues.fifo_order import FifoOrders
 from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.queues.reading import ReadLimit
 from goqueue.broker.queues.receiving import QueueReceiving
 from goqueue.broker.queues.receiving_anywhere import ReceivingAnywhere
 from goqueue.broker.queues.registry import QueueRegistry
+from goqueue.broker.queues.resetting import QueueResetting
 from goqueue.broker.queues.settling import Settling
 from goqueue.broker.queues.tracing import note_timeouts
 from goqueue.broker.queues.waiting import QueueLines
@@ -30,10 +33,24 @@ from goqueue.model.queues.dead_letters import (
     dead_letter_topic,
 )
 from goqueue.model.queues.delivery import Delivery
-from goqueue.model.queues.messages import AckAction, Acknowledged, Acknowledgement, QueueKey
+from goqueue.model.queues.messages import (
+    AckAction,
+    Acknowledged,
+    Acknowledgement,
+    DescribedQueue,
+    QueueDescription,
+    QueueKey,
+)
 from goqueue.model.queues.receiving import Receive
 from goqueue.model.queues.settling import Settled, Settlement, settle_all
-from goqueue.model.rights import DeletableGroup, DeletableTopic, ReadableGroup, ReadableTopic
+from goqueue.model.rights import (
+    DeletableGroup,
+    DeletableTopic,
+    DescribableGroup,
+    DescribableTopic,
+    ReadableGroup,
+    ReadableTopic,
+)
 from goqueue.model.topics import TopicView
 from goqueue.state.queues.machine import QueueMachine
 from goqueue.state.queues.messages import (
@@ -66,10 +83,9 @@ class Queues:
         self._receiving_anywhere = ReceivingAnywhere(
             host, self.registry, self.receiving, self.lines, self._release
         )
-        self.registry.opened_by(
-            REDRIVE_GROUP,
-            lambda letters: self.registry.open(_REDRIVING, letters, settings=REDRIVE_SETTINGS),
-        )
+        self.registry.opened_by(REDRIVE_GROUP, self._open_for_redrive)
+        self._describing = QueueDescribing(host, self.registry)
+        self._resetting = QueueResetting(host, self.registry, self._orders)
         self._settling = Settling(host, self.registry, self.lines, self._orders, self.receiving)
 
     # --- messages -------------------------------------------------------------------------
@@ -116,39 +132,53 @@ class Queues:
         wanted = settle_all([each.receipt for each in found], AckAction.RELEASE)
         await self.settle(group, {topic: topic}, wanted)
 
-    # --- begin anew, delete ---------------------------------------------------------------
+    # --- queues ---------------------------------------------------------------------------
+
+    async def describe(
+        self, group: DescribableGroup | ReadableGroup, topic: DescribableTopic | ReadableTopic
+    ) -> list[QueueDescription]:
+        """One for each partition; those that were never opened say UNKNOWN_QUEUE."""
+        return await self._describing.describe(group, topic)
+
+    async def describe_all(self) -> Gathered[list[DescribedQueue]]:
+        """Of all brokers, by who told it; without queues that nobody leads just now."""
+        return await self._describing.describe_all()
+
+    async def floors(self, group: ReadableGroup, topic: ReadableTopic) -> dict[int, int]:
+        """By partition: below, all is settled. Queues that were never opened are left out."""
+        return await self._describing.floors(group, topic)
+
+    async def starts(self, group: ReadableGroup, topic: ReadableTopic) -> dict[int, int]:
+        """By partition: where the queue began, or was made to begin anew."""
+        return await self._describing.starts(group, topic)
 
     async def reset(
         self, group: ReadableGroup, topic: ReadableTopic, index: int, offset: int
     ) -> None:
         """Begin anew at `offset`; every lease and acknowledgement is forgotten."""
-        await self._reset(group, topic, index, offset)
+        await self._resetting.reset(group, topic, index, offset)
 
     async def purge(self, group: ReadableGroup, topic: DeletableTopic) -> None:
         """Nothing of what is there now is delivered any more; readers by offset keep it."""
-        for part in self._host.topic(topic).partitions:
-            end = self._host.partition(topic, part.index).high_watermark
-            await self._reset(group, topic, part.index, end)
-
-    async def _reset(self, group: str, topic: str, index: int, offset: int) -> None:
-        key = self.registry.key(group, topic, index)
-        await self.registry.reset(group, topic, index, offset)
-        self._orders.forget(lambda known: known == key)
+        await self._resetting.purge(group, topic)
 
     async def delete(self, group: DeletableGroup, topic: ReadableTopic | None = None) -> None:
-        """All queues of a group, or those that it has of one topic."""
-        await self.delete_state(group, None if topic is None else self._host.topic(topic).id)
+        """All queues of a group, or those that it has of one topic: all of them, or an error."""
+        await self._resetting.delete(group, topic)
 
     async def delete_state(self, group: str, topic_id: UUID | None) -> None:
         """As `delete`, of what is kept here."""
-        request = DeleteQueues(group=group, topic_id=topic_id)
-        await self.registry.delete(request)
-        self._orders.forget(request.concerns)
+        await self._resetting.delete_state(group, topic_id)
+
+    async def _open_for_redrive(self, letters: str) -> None:
+        topic = own_read(letters, OwnWork.REDRIVE)
+        await self.registry.open(_REDRIVING, topic, settings=REDRIVE_SETTINGS)
 
     # --- leadership -----------------------------------------------------------------------
 
     def led(self, place: TopicPartition) -> None:
         """Of a partition with the state of queues."""
+        self.registry.leaderships += 1
         self.registry.state.led(place)
 
     def no_longer_led(self, place: TopicPartition) -> None:

@@ -40,7 +40,7 @@ async def list_dead_letters(
     """The oldest messages of a dead-letter topic that were not sent back, as far as they fit."""
     if letters not in host.image.topics:
         return []
-    floors = await queues.registry.floors(_GROUP, letters)
+    floors = await queues.floors(_GROUP, letters)
     marked = await RedriveMarks(host, letters).read(floors)
     found: list[StoredDeadLetter] = []
     left_bytes = LIST_BYTES
@@ -82,7 +82,7 @@ async def redrive(
     if letters not in host.image.topics:
         return Redriven(0, 0)
     marks = RedriveMarks(host, letters)
-    marked = await marks.read(await queues.registry.floors(_GROUP, letters))
+    marked = await marks.read(await queues.floors(_GROUP, letters))
 
     def wanted() -> int:
         """How many more."""

@@ -32,9 +32,8 @@ from goqueue.model.queues.errors import QueueError
 from goqueue.model.queues.lanes import LaneMode
 from goqueue.model.queues.messages import QueueDescription, QueueKey, Start
 from goqueue.model.queues.settings import QueueSettings
-from goqueue.model.rights import DescribableGroup, DescribableTopic, ReadableGroup, ReadableTopic
+from goqueue.model.rights import ReadableGroup, ReadableTopic
 from goqueue.model.topics import TopicView
-from goqueue.pace import Pace
 from goqueue.state.priority.index import LaneIndex
 from goqueue.state.queues.machine import QueueMachine
 from goqueue.state.queues.messages import (
@@ -52,8 +51,8 @@ LEASE_ID_BITS: Final = 63
 # again.
 OPENED_ELSEWHERE_MAX: Final = 10_000
 
-# Opens the queues of one group, of the partitions of a topic that are led here.
-Opener = Callable[[ReadableTopic], Awaitable[object]]
+# Opens the queues that one group has of a topic, as far as they are led here.
+Opener = Callable[[str], Awaitable[object]]
 
 
 class OpenQueues(msgspec.Struct, frozen=True):
@@ -86,8 +85,6 @@ class QueueRegistry:
         self._work: set[asyncio.Task[Any]] = set()
         self._gaps = QueueGaps()
         self._is_looking = False
-        # There may be thousands of queues, of all groups that somebody asks for.
-        self._describing_pace = Pace()
         # Share groups that get messages of aborted transactions, too; as far as they have read.
         self.reads_uncommitted: set[str] = set()
         self.state = QueueStates(
@@ -127,11 +124,16 @@ class QueueRegistry:
         self, group: ReadableGroup, topic: ReadableTopic, *, start: Start | None
     ) -> None:
         """What is led here, for a reader that begins there; None: it is open already."""
+        if group in self._openers:
+            await self.open_known(group, topic)
+        elif start is not None:
+            await self.open(group, topic, start=start)
+
+    async def open_known(self, group: str, topic: str) -> None:
+        """What is led here, if it is known how this group's queues are opened."""
         opener = self._openers.get(group)
         if opener is not None:
             await opener(topic)
-        elif start is not None:
-            await self.open(group, topic, start=start)
 
     async def open_elsewhere(
         self, group: ReadableGroup, topic: ReadableTopic, *, start: Start
@@ -221,12 +223,6 @@ class QueueRegistry:
                 led.append(part.index)
         return led
 
-    def _led_or_refused(self, view: TopicView) -> list[int]:
-        led = self._led(view)
-        if not led:
-            raise NotLeader(f"no partition of {view.name!r} is led by this broker")
-        return led
-
     async def _open_one(
         self, key: QueueKey, topic: str, start: Start, settings: QueueSettings
     ) -> None:
@@ -263,25 +259,9 @@ class QueueRegistry:
         listed = await partition.list_offset(start, isolation=Isolation.READ_UNCOMMITTED)
         return partition.high_watermark if listed.offset < 0 else listed.offset
 
-    async def describe(
-        self, group: DescribableGroup | ReadableGroup, topic: DescribableTopic | ReadableTopic
-    ) -> list[QueueDescription]:
-        """One per partition that is led here; those never opened say UNKNOWN_QUEUE."""
-        described = []
-        for index in self._led_or_refused(self._host.topic(topic)):
-            described.append(await self.describe_one(group, topic, index))
-            if self._describing_pace.is_over:
-                await self._describing_pace.rest()
-        return described
-
-    async def describe_one(
-        self,
-        group: DescribableGroup | ReadableGroup,
-        topic: DescribableTopic | ReadableTopic,
-        index: int,
-    ) -> QueueDescription:
-        key = self.key(group, topic, index)
-        partition = self._host.partition(topic, index)
+    async def describe(self, key: QueueKey, topic: str) -> QueueDescription:
+        """Of a queue that is led here; one that was never opened says UNKNOWN_QUEUE."""
+        partition = self._host.partition(topic, key.partition)
         shard = await self.shard(key)
         readable = OffsetRange(partition.log_start_offset, partition.last_stable_offset)
         gaps = await self._look_for_gaps(key, partition)
@@ -319,28 +299,6 @@ class QueueRegistry:
                     continue
         finally:
             self._is_looking = False
-
-    async def floors(self, group: ReadableGroup, topic: ReadableTopic) -> dict[int, int]:
-        """By partition: below, all is settled. Queues that were never opened are left out."""
-        view = self._host.topic(topic)
-        floors: dict[int, int] = {}
-        for index in self._led_or_refused(view):
-            key = QueueKey(group, view.id, index)
-            seen = (await self.shard(key)).machine.look(key, None, None)
-            if seen is not None:
-                floors[index] = seen.floor
-        return floors
-
-    async def starts(self, group: ReadableGroup, topic: ReadableTopic) -> dict[int, int]:
-        """By partition: where the queue began, or was made to begin anew."""
-        view = self._host.topic(topic)
-        starts: dict[int, int] = {}
-        for index in self._led_or_refused(view):
-            key = QueueKey(group, view.id, index)
-            start = (await self.shard(key)).machine.start(key)
-            if start is not None:
-                starts[index] = start
-        return starts
 
     async def full_at(self, keys: Iterable[QueueKey]) -> int | None:
         """How many messages of these queues are in flight, if all are full of them."""

@@ -107,7 +107,7 @@ class SqsCatalogue:
         # Those that the engine has with the settings that they have now.
         self._open: dict[str, tuple[SqsQueue, int]] = {}
         self._purged_ms: dict[UUID, int] = {}
-        queues.registry.opened_by(SQS_GROUP, self.open)
+        queues.registry.opened_by(SQS_GROUP, self._open_here)
 
     # --- finding --------------------------------------------------------------------------
 
@@ -138,9 +138,12 @@ class SqsCatalogue:
         await self._tell_engine(queue)
         return queue
 
+    async def _open_here(self, name: str) -> None:
+        await self._tell_engine(self._find(name))
+
     async def counts(self, topic: DescribableTopic) -> QueueCounts:
         await self.open(topic)
-        parts = await self._queues.registry.describe(_GROUP, topic)
+        parts = await self._queues.describe(_GROUP, topic)
         return QueueCounts(
             visible=sum(part.ready + part.waiting for part in parts),
             in_flight=sum(part.in_flight for part in parts),

@@ -14,6 +14,7 @@ from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.payloads import ByteEncoding, Encoding
 from goqueue.doors.http.publishing import NamedHeader
 from goqueue.doors.http.stored_message import show_record
+from goqueue.doors.http.unanswered import UnansweredBrokers, show_unanswered
 from goqueue.doors.http.whole_numbers import whole
 from goqueue.model.caller import Caller
 from goqueue.model.errors import GoQueueError
@@ -168,8 +169,9 @@ class LaneStats(msgspec.Struct, frozen=True, rename="camel"):
     last_served: int | None
 
 
-class PriorityStats(msgspec.Struct, frozen=True):
+class PriorityStats(msgspec.Struct, frozen=True, omit_defaults=True):
     lanes: list[LaneStats]
+    unanswered: UnansweredBrokers = []
 
 
 class QueueStats(msgspec.Struct, frozen=True, rename="camel"):
@@ -191,10 +193,11 @@ class QueueStats(msgspec.Struct, frozen=True, rename="camel"):
     dead_lettered: int
 
 
-class ReliabilityStats(msgspec.Struct, frozen=True):
-    """Counters run from the start of the broker."""
+class ReliabilityStats(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Counters run from the time when the broker that leads the partition began to lead it."""
 
     queues: list[QueueStats]
+    unanswered: UnansweredBrokers = []
 
 
 @get("/reliability/stats", tags=_TAGS, responses=errors(400), opt=_SEEING)
@@ -203,7 +206,10 @@ async def reliability_stats(
 ) -> ReliabilityStats:
     """What every queue has ready, in flight and behind it."""
     described = await service.queues.describe_all(caller)
-    return ReliabilityStats([_queue_stats(topic, found) for topic, found in described])
+    return ReliabilityStats(
+        [_queue_stats(topic, found) for topic, found in described.queues],
+        show_unanswered(described.unanswered),
+    )
 
 
 @get("/priority/stats", tags=_TAGS, responses=errors(400), opt=_SEEING)
@@ -211,6 +217,7 @@ async def priority_stats(
     service: NamedDependency[BrokerService], caller: NamedDependency[Caller]
 ) -> PriorityStats:
     """What every queue has in each of its five lanes."""
+    described = await service.queues.describe_all(caller)
     return PriorityStats(
         [
             LaneStats(
@@ -225,9 +232,10 @@ async def priority_stats(
                 dequeued=figures.dequeued,
                 last_served=figures.last_served_ms,
             )
-            for topic, found in await service.queues.describe_all(caller)
+            for topic, found in described.queues
             for lane, figures in zip(LANES, found.lanes, strict=True)
-        ]
+        ],
+        show_unanswered(described.unanswered),
     )
 
 

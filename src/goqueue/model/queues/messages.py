@@ -106,4 +106,9 @@ class QueueDescription(msgspec.Struct, frozen=True, kw_only=True):
     totals: QueueTotals | None = None
 
 
+class DescribedQueue(NamedTuple):
+    topic: str
+    queue: QueueDescription
+
+
 Start = Literal["earliest", "latest"] | int

@@ -146,7 +146,8 @@ class ShareGroups:
         self, group: DescribableGroup, topic: DescribableTopic, index: int
     ) -> ShareOffset:
         try:
-            described = await self._queues.registry.describe_one(group, topic, index)
+            key = self._queues.registry.key(group, topic, index)
+            described = await self._queues.registry.describe(key, topic)
         except NotLeader as error:
             return ShareOffset(index=index, error=error)
         return self._offset(topic, index, described)

@@ -6,9 +6,16 @@ from typing import Any
 
 import pytest
 
+from goqueue.broker.own_grants import OwnWork, own_group, own_read
 from goqueue.broker.queues.receiving_anywhere import OTHERS_FIRST_EVERY
 from goqueue.model.configs import ConfigChange
-from goqueue.model.errors import NotLeader, TooManyInFlight, UnknownQueue
+from goqueue.model.errors import (
+    BrokerUnreachable,
+    NotLeader,
+    StateLoading,
+    TooManyInFlight,
+    UnknownQueue,
+)
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.errors import QueueError
 from goqueue.model.queues.messages import AckAction
@@ -16,6 +23,7 @@ from goqueue.model.queues.receiving import Receive
 from goqueue.model.queues.settling import Settled, Settlement, settle_all
 from goqueue.model.queues.sqs_queue import SQS_GROUP
 from goqueue.model.records import NewRecord
+from goqueue.model.rights import DeletableGroup
 from tests.callers import ANYONE
 from tests.publishing import publish as store
 from tests.unit.broker.replication.nodes import TOPIC, Nodes, RunningNode, with_nodes
@@ -170,7 +178,7 @@ async def test_a_reader_that_goes_away_takes_nothing(nodes: Nodes) -> None:
     for index in range(3):
         await publish(brokers[index], b"%d" % index, index=index)
     described = await brokers[1].service.queues.describe(ANYONE, "g", TOPIC)
-    assert [part.in_flight for part in described] == [0]
+    assert [part.in_flight for part in described] == [0, 0, 0]
     assert sorted(values(await receive_all(brokers[2], 3))) == [b"0", b"1", b"2"]
 
 
@@ -377,3 +385,146 @@ async def test_a_topic_without_any_leader_is_refused_after_a_while(nodes: Nodes)
     await nodes.die(1)
     with pytest.raises(NotLeader):
         await receive(brokers[1])
+
+
+# --- figures, beginning anew, deletion ----------------------------------------------------
+
+
+async def ready(broker: RunningNode, group: str = "g") -> list[int]:
+    described = await broker.service.queues.describe(ANYONE, group, TOPIC)
+    return [part.ready for part in described]
+
+
+@with_nodes
+async def test_any_broker_describes_all_queues(nodes: Nodes) -> None:
+    brokers = await three(nodes)
+    for index in range(3):
+        await publish(brokers[0], *(b"x" for _ in range(index + 1)), index=index)
+    [first] = await receive(brokers[0], 1)
+    expected = [1, 2, 3]
+    expected[first.partition] -= 1
+    for broker in brokers:
+        assert await ready(broker) == expected
+        found = await broker.service.queues.describe_all(ANYONE)
+        assert found.unanswered == []
+        assert [
+            (each.topic, each.queue.queue.partition, each.queue.ready) for each in found.queues
+        ] == [(TOPIC, index, count) for index, count in enumerate(expected)]
+        assert sum(each.queue.in_flight for each in found.queues) == 1
+
+
+@with_nodes
+async def test_figures_name_brokers_that_do_not_answer(nodes: Nodes) -> None:
+    brokers = await three(nodes)
+    await receive(brokers[0])
+    silent = brokers[1]
+
+    async def refuse(_: object) -> None:
+        raise NotLeader("not now")
+
+    served = silent.node.calls._served["queues.describe_led"]
+    silent.node.calls._served["queues.describe_led"] = served._replace(run=refuse)
+    found = await brokers[0].service.queues.describe_all(ANYONE)
+    assert [each.queue.queue.partition for each in found.queues] == [
+        index for index in range(3) if not silent.leads(index)
+    ]
+    assert [(each.broker, each.reason) for each in found.unanswered] == [(silent.id, "not now")]
+
+
+@with_nodes
+async def test_descriptions_are_in_pages(nodes: Nodes) -> None:
+    brokers = await three(nodes, partitions=9)
+    await receive(brokers[0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("goqueue.broker.queues.describing.PAGE_QUEUES", 2)
+        found = await brokers[0].service.queues.describe_all(ANYONE)
+    assert [each.queue.queue.partition for each in found.queues] == list(range(9))
+
+
+@with_nodes
+async def test_sqs_counts_what_all_leaders_have(nodes: Nodes) -> None:
+    brokers = await three(nodes)
+    for index in range(3):
+        await publish(brokers[0], b"x", index=index)
+    # Nobody has received anything yet, so that no leader has been asked for its queue.
+    for broker in brokers:
+        assert (await broker.service.sqs_queues.counts(ANYONE, TOPIC)).visible == 3
+
+
+@with_nodes
+async def test_a_queue_is_purged_at_all_leaders(nodes: Nodes) -> None:
+    brokers = await three(nodes)
+    for index in range(3):
+        await publish(brokers[0], b"old", index=index)
+    await brokers[0].service.sqs_queues.purge(ANYONE, TOPIC)
+    for index in range(3):
+        await publish(brokers[0], b"new", index=index)
+    assert (await brokers[1].service.sqs_queues.counts(ANYONE, TOPIC)).visible == 3
+    request = Receive(max_messages=10, until_empty=True)
+    found: list[Delivery] = []
+    while some := await brokers[2].service.queues.receive(ANYONE, SQS_GROUP, TOPIC, request):
+        found += some
+    assert values(found) == [b"new"] * 3
+    starts = await brokers[0].node.queues.starts(
+        own_group(SQS_GROUP, OwnWork.SQS_QUEUE), own_read(TOPIC, OwnWork.SQS_QUEUE)
+    )
+    assert starts == {0: 1, 1: 1, 2: 1}
+
+
+@with_nodes
+async def test_a_group_is_deleted_at_all_leaders_and_begins_anew(nodes: Nodes) -> None:
+    brokers = await three(nodes)
+    for index in range(3):
+        await publish(brokers[0], b"x", index=index)
+    await settle(brokers[1], await receive_all(brokers[0], 3))
+    assert await receive(brokers[0]) == []
+    await brokers[2].node.queues.delete(DeletableGroup("g"))
+    for broker in brokers:
+        assert (await broker.service.queues.describe_all(ANYONE)).queues == []
+    assert len(await receive_all(brokers[0], 3)) == 3
+
+
+@with_nodes
+async def test_what_has_no_leader_cannot_be_described_or_deleted(nodes: Nodes) -> None:
+    brokers = await nodes.start(1, 2)
+    await nodes.make_topic(2, replicas=[1])
+    assert await receive(brokers[1]) == []
+    await nodes.die(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("goqueue.broker.queues.leaders.LEADER_PATIENCE_S", 0.3)
+        patch.setattr("goqueue.broker.queues.resetting.LEADER_PATIENCE_S", 0.3)
+        with pytest.raises((NotLeader, BrokerUnreachable)):
+            await brokers[1].service.queues.describe(ANYONE, "g", TOPIC)
+        with pytest.raises((NotLeader, BrokerUnreachable)):
+            await brokers[1].node.queues.delete(DeletableGroup("g"))
+
+
+@with_nodes
+async def test_what_is_led_here_is_not_held_up_by_a_partition_without_a_leader(
+    nodes: Nodes,
+) -> None:
+    await nodes.start(1, 2)
+    await nodes.make_topic(2, replicas=[1, 2])
+    for index in range(2):
+        await nodes.until_in_sync(1, 2, index=index)
+    survivor, gone = nodes.running[2], nodes.running[1]
+    assert await receive(survivor) == []
+    served = gone.node.calls._served["queues.receive"]
+
+    async def loading(_: object) -> None:
+        raise StateLoading("not yet")
+
+    gone.node.calls._served["queues.receive"] = served._replace(run=loading)
+    # An empty answer at once, and one that waits.
+    assert await receive(survivor) == []
+    reading = asyncio.create_task(receive(survivor, wait_ms=50_000))
+    mine, other = (index for index in sorted(range(2), key=lambda at: not survivor.leads(at)))
+    await publish(survivor, b"here", index=mine)
+    assert values(await reading) == [b"here"]
+    with pytest.raises(StateLoading):
+        await receive(survivor, until_empty=True)
+    await publish(survivor, b"there", index=other)
+    late = asyncio.create_task(receive(survivor, wait_ms=50_000))
+    await asyncio.sleep(0.5)
+    gone.node.calls._served["queues.receive"] = served
+    assert values(await late) == [b"there"]
