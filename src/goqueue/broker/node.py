@@ -237,12 +237,8 @@ class Node:
             find=self.led.find,
             clock_ms=clock_ms,
         )
-        self.fifo = FifoSending(
-            self.sqs_catalogue,
-            self.publishing,
-            FifoHistory(self, self.delays.waiting),
-            clock_ms=clock_ms,
-        )
+        history = FifoHistory(self, self.delays.waiting, self.calls)
+        self.fifo = FifoSending(self, self.sqs_catalogue, self.publishing, history, self.calls)
         self.group_configs = GroupConfigs(changes, self._follower, config)
         self.groups.overrides = self.group_configs.overrides
         self.groups.offsets_committed = self.stories.telling.offsets_committed

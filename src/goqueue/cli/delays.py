@@ -36,7 +36,7 @@ def list_delayed(
     if output is not Output.TABLE:
         print_document(answer, output)
         return
-    for part in answer["missing"]:
+    for part in answer.get("missing", ()):
         typer.echo(f"partition {part['partition']} is left out: {part['message']}", err=True)
     if not rows:
         typer.echo(f"nothing waits for {topic}", err=True)
@@ -83,7 +83,7 @@ def stats(
     }
     total = {**answer, "topic": "(all)"}
     print_rows([*answer["topics"], total], output, columns=columns)
-    for broker in answer["unanswered"]:
-        typer.echo(f"broker {broker} did not answer: its figures are left out", err=True)
+    for each in answer.get("unanswered", ()):
+        typer.echo(f"broker {each['broker']} did not answer: {each['reason']}", err=True)
     if answer["nextDueAt"] is not None:
         typer.echo(f"next due {format_moment(answer['nextDueAt'])}", err=True)

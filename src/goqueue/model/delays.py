@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from goqueue.model.calls import Unanswered
 from goqueue.model.errors import GoQueueError, UnknownDelayedMessage
-from goqueue.model.names import NodeId
 from goqueue.model.records import NewRecord
 from goqueue.model.settings import INT64_MAX
 
@@ -106,7 +106,7 @@ class DelayStats:
     lateness_counts: Sequence[int]
     lateness_sum_ms: int
     topics: Sequence[TopicDelayStats]
-    unanswered: Sequence[NodeId] = ()
+    unanswered: Sequence[Unanswered] = ()
 
     @property
     def lateness_p50_ms(self) -> int | None:

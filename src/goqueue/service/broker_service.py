@@ -39,7 +39,7 @@ class BrokerService:
         self.publishing = PublishingService(node, access)
         self.queues = QueueService(node, access)
         self.sqs_queues = SqsQueueService(node, access)
-        self.fifo = FifoService(node, access, routing)
+        self.fifo = FifoService(node, access)
         self.moves = MoveService(node, access, routing)
         self.share_groups = ShareGroupService(node, access)
         self.groups = GroupService(node, access)

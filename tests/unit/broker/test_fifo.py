@@ -12,7 +12,7 @@ from goqueue.broker.queues.fifo import FifoSending
 from goqueue.broker.queues.fifo_history import FifoHistory
 from goqueue.model.errors import GoQueueError, RecordTooLarge, RequestTimedOut
 from goqueue.model.partitioner import partition_for_key
-from goqueue.model.publishing import Outcome
+from goqueue.model.publishing import Outcome, WriterTurn
 from goqueue.model.queues.fifo import FifoMessage, SentOnce
 from goqueue.model.queues.sqs_headers import (
     DEDUPLICATION_ID,
@@ -198,23 +198,23 @@ class TroubledPublishing:
         records: Sequence[NewRecord],
         *,
         due: Sequence[int | None] | None = None,
+        partitions: Sequence[int | None] | None = None,
+        turn: WriterTurn | None = None,
     ) -> list[Outcome]:
         self.entered.set()
         await self.go_on.wait()
         failure, self._failure = self._failure, None
         if failure is not None and not self._after:
             return [failure] * len(records)
-        outcomes = await self._publishing.publish(topic, records, due=due)
+        outcomes = await self._publishing.publish(
+            topic, records, due=due, partitions=partitions, turn=turn
+        )
         return outcomes if failure is None else [failure] * len(records)
 
 
 def troubled(broker: Node, publishing: TroubledPublishing) -> FifoSending:
-    return FifoSending(
-        broker.sqs_catalogue,
-        publishing,
-        FifoHistory(broker, broker.delays.waiting),
-        clock_ms=broker.clock_ms,
-    )
+    history = FifoHistory(broker, broker.delays.waiting, broker.calls)
+    return FifoSending(broker, broker.sqs_catalogue, publishing, history, broker.calls)
 
 
 @pytest.mark.parametrize("after", [True, False])

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from uuid import UUID
 
-from goqueue.broker.calls.calls import Calls
+from goqueue.broker.calls.calls import Calls, before_anything_is_done
 from goqueue.broker.delays.figures import DelayFigures
 from goqueue.broker.delays.intake import DelayedPart
 from goqueue.broker.delays.led_shards import DelayShards
@@ -26,6 +26,7 @@ from goqueue.model.errors import (
     UnknownTopic,
 )
 from goqueue.model.names import TopicPartition
+from goqueue.model.publishing import WriterTurn
 from goqueue.model.records import NewRecord
 from goqueue.model.rights import WritableTopic
 from goqueue.model.topics import TopicView, is_internal
@@ -69,11 +70,16 @@ class Delays:
     # --- scheduling -----------------------------------------------------------------------
 
     async def schedule(
-        self, topic: WritableTopic, partition: int, records: Sequence[tuple[NewRecord, int]]
+        self,
+        topic: WritableTopic,
+        partition: int,
+        records: Sequence[tuple[NewRecord, int]],
+        turn: WriterTurn | None = None,
     ) -> list[DelayedId]:
         """Keep records until their times (ms); durable as the topic's policy says on return.
 
-        All of them or none. One whose time has passed is delivered at once.
+        All of them or none. One whose time has passed is delivered at once. `turn`: nothing is kept
+        once it is over.
         """
         if is_internal(topic):
             raise PolicyViolation(f"topic {topic!r} is written by the broker only")
@@ -84,7 +90,11 @@ class Delays:
         for index, (record, _) in enumerate(records):
             _check(record, target, index, self._host.clock_ms())
         key = self._key(topic, partition)
-        running = await self.shards.of(key)
+        with before_anything_is_done():
+            running = await self.shards.of(key)
+        if turn is not None:
+            target.check_online()
+            target.sole_writer.admit(turn)
         number = running.shard.number
         numbers = running.shard.schedule(key, records)
         note_scheduled(target.trace, number, numbers, records)

@@ -10,9 +10,8 @@ from goqueue.broker.calls.calls import Calls
 from goqueue.broker.delays.figures import DelayFigures, TopicFigures
 from goqueue.broker.delays.led_shards import DelayShards
 from goqueue.broker.runtime.topic import ShardHost
-from goqueue.model.calls import Method
+from goqueue.model.calls import Method, Unanswered
 from goqueue.model.delays import DelayStats, TopicDelayStats
-from goqueue.model.names import NodeId
 from goqueue.model.rights import DescribableCluster
 
 
@@ -20,7 +19,7 @@ class ReadStats(msgspec.Struct, frozen=True):
     cluster: DescribableCluster
 
 
-STATS: Final = Method("delays.stats", ReadStats, DelayStats, waits=True)
+STATS: Final = Method("delays.stats", ReadStats, DelayStats, waits=True, reads=True)
 
 
 class DelayStatistics:
@@ -36,7 +35,7 @@ class DelayStatistics:
     async def of_cluster(self, cluster: DescribableCluster) -> DelayStats:
         """Of all brokers since each started; what is pending, by topic."""
         gathered = await self._calls.gather(STATS, ReadStats(cluster))
-        return _together(list(gathered.answers.values()), sorted(gathered.failures))
+        return _together(list(gathered.answers.values()), gathered.unanswered)
 
     async def _read_here(self, request: ReadStats) -> DelayStats:
         return self.of_broker(request.cluster)
@@ -82,7 +81,7 @@ class DelayStatistics:
         return sorted(topics, key=lambda topic: topic.topic)
 
 
-def _together(found: Sequence[DelayStats], unanswered: Sequence[NodeId]) -> DelayStats:
+def _together(found: Sequence[DelayStats], unanswered: Sequence[Unanswered]) -> DelayStats:
     by_topic: dict[str, list[TopicDelayStats]] = {}
     for stats in found:
         for topic in stats.topics:

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import heapq
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -79,12 +79,12 @@ class CountWaiting(msgspec.Struct, frozen=True):
     index: int
 
 
-FIND: Final = Method("delays.find", FindWaiting, list[FoundWaiting], waits=True)
-READ: Final = Method("delays.read", FindWaiting, list[DelayedMessage], waits=True)
+FIND: Final = Method("delays.find", FindWaiting, list[FoundWaiting], waits=True, reads=True)
+READ: Final = Method("delays.read", FindWaiting, list[DelayedMessage], waits=True, reads=True)
 CANCEL: Final = Method("delays.cancel", CancelWaiting, type(None))
 # Whether there may be more.
 CANCEL_SOME: Final = Method("delays.cancel_some", CancelSome, bool)
-COUNT: Final = Method("delays.count", CountWaiting, int, waits=True)
+COUNT: Final = Method("delays.count", CountWaiting, int, waits=True, reads=True)
 
 
 class _Looked(NamedTuple):
@@ -188,20 +188,21 @@ class WaitingMessages:
         return [FoundWaiting(_id(shard, entry), entry.size_bytes) for entry in entries]
 
     async def _read_here(self, request: FindWaiting) -> list[DelayedMessage]:
-        return await self.of_partition(request.topic, request.index, request.after, request.limit)
+        found = await self._entries(request.topic, request.index, request.after, request.limit)
+        return [] if found is None else await _read(*found, request.index)
 
     async def of_partition(
-        self, topic: ReadableTopic, index: int, after: DelayedId = _FIRST, limit: int = LIST_MAX
-    ) -> list[DelayedMessage]:
-        """What waits for a partition that is led here."""
-        found = await self._entries(topic, index, after, limit)
+        self, topic: ReadableTopic, index: int, after: DelayedId | None = None
+    ) -> DelayedPage:
+        """A page of what waits for a partition that is led here."""
+        found = await self._entries(topic, index, after or _FIRST, LIST_MAX)
         if found is None:
-            return []
+            return DelayedPage([], None, {})
         shard, entries = found
-        records = await shard.log.read(entries)
-        return [
-            DelayedMessage(_id(shard, entry), index, records[entry.number]) for entry in entries
-        ]
+        chosen = list(_fitting(entries))
+        is_last = len(chosen) == len(entries) < LIST_MAX
+        messages = await _read(shard, chosen, index)
+        return DelayedPage(messages, None if is_last else str(messages[-1].id), {})
 
     async def being_delivered(self, topic: ReadableTopic, index: int) -> list[NewRecord]:
         """Messages for a partition led here that wait no more, and may not be in it yet."""
@@ -395,6 +396,21 @@ async def _answered(
         else:
             answers[index] = answer
     return answers
+
+
+async def _read(shard: DelayShard, entries: Sequence[Entry], index: int) -> list[DelayedMessage]:
+    records = await shard.log.read(entries)
+    return [DelayedMessage(_id(shard, entry), index, records[entry.number]) for entry in entries]
+
+
+def _fitting(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """As many as make a page; one at least."""
+    left_bytes = PAGE_BYTES
+    for at, entry in enumerate(entries):
+        left_bytes -= entry.size_bytes
+        if at and left_bytes < 0:
+            return
+        yield entry
 
 
 def _id(shard: DelayShard, entry: Entry) -> DelayedId:

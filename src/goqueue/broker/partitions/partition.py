@@ -16,6 +16,7 @@ from goqueue.broker.partitions.intake import Admitted, LaneAt, PlacedBatch, plac
 from goqueue.broker.partitions.log_ends import NO_SUCH_OFFSET, offset_at_an_end
 from goqueue.broker.partitions.offset_waits import OffsetWaits
 from goqueue.broker.partitions.reading import ReadableCopy
+from goqueue.broker.partitions.sole_writer import SoleWriter
 from goqueue.broker.partitions.turn import ProducerTurns, Turn
 from goqueue.broker.partitions.waiting import Waiters, credit_all, wake_all
 from goqueue.model.batch import HEADER_BYTES, NO_TIMESTAMP, Buffer, read_header
@@ -61,6 +62,7 @@ class Partition(ReadableCopy):
         # Other replicas that wait for the log to grow.
         self.replicas = Waiters()
         self.turn = Turn()
+        self.sole_writer = SoleWriter(self.turn)
         self.producer_turns = ProducerTurns()
         self.decoder = hosted.decoder
         self.clock_ms = hosted.clock_ms

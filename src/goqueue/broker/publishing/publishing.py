@@ -19,6 +19,7 @@ from goqueue.model.delays import DelayedId, ScheduledMessage
 from goqueue.model.errors import (
     GoQueueError,
     InvalidRequest,
+    NotLeader,
     PolicyViolation,
     UnfitRecord,
     UnknownPartition,
@@ -26,7 +27,7 @@ from goqueue.model.errors import (
 )
 from goqueue.model.log import Appended, Published
 from goqueue.model.names import topic_partition
-from goqueue.model.publishing import Outcome
+from goqueue.model.publishing import Outcome, WriterTurn
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.model.rights import WritableTopic
 from goqueue.model.topics import is_internal
@@ -45,12 +46,14 @@ class AppendBatch(msgspec.Struct, frozen=True):
     batch: bytearray
     # The stories that its records continue.
     continued: list[Continuation | None] | None
+    turn: WriterTurn | None
 
 
 class KeepUntilDue(msgspec.Struct, frozen=True):
     topic: WritableTopic
     index: int
     records: list[tuple[NewRecord, int]]
+    turn: WriterTurn | None
 
 
 class AppendedBatch(NamedTuple):
@@ -103,13 +106,14 @@ class Publishing:
         due: Sequence[int | None] | None = None,
         partitions: Sequence[int | None] | None = None,
         as_one: bool = False,
+        turn: WriterTurn | None = None,
     ) -> list[Outcome]:
         """Store records that fit the topic's schemas; say of each where it is, or why it is not.
 
         `due`: when each is to be delivered (ms since 1970); None, or what has passed, is now.
         `partitions`: where each goes, instead of where its key leads. Those of one partition are
         stored together or not at all, and so are those of one that wait. `as_one`: one that does
-        not fit refuses all.
+        not fit refuses all. `turn`: nothing is stored once it is over.
         """
         count = self._partition_count(topic, records, partitions)
         refused: dict[int, UnfitRecord] = {}
@@ -123,13 +127,14 @@ class Publishing:
             # The common case: one append, and no task for it.
             [index] = by_partition
             try:
-                return list(await self._append(topic, index, records, now_ms))
+                return list(await self._append(topic, index, records, now_ms, turn))
             except GoQueueError as error:
                 return [error] * len(records)
         jobs: list[_Job] = []
         for index, positions in by_partition.items():
             fit = [at for at in positions if at not in refused]
-            jobs += self._jobs(topic, index, records, fit, due or [None] * len(records), now_ms)
+            due = due or [None] * len(records)
+            jobs += self._jobs(topic, index, records, fit, due, now_ms, turn)
         outcomes = await _outcomes(jobs)
         outcomes.update(refused)
         return [outcomes[at] for at in range(len(records))]
@@ -142,16 +147,17 @@ class Publishing:
         positions: Sequence[int],
         due: Sequence[int | None],
         now_ms: int,
+        turn: WriterTurn | None,
     ) -> Iterator[_Job]:
         """What there is to do for a partition: at most one append, and one batch to keep."""
         timed = {at: due_ms for at in positions if (due_ms := due[at] or 0) > now_ms}
         at_once = [at for at in positions if at not in timed]
         if at_once:
-            append = self._append(topic, index, [records[at] for at in at_once], now_ms)
+            append = self._append(topic, index, [records[at] for at in at_once], now_ms, turn)
             yield _Job(at_once, continuing_part(at_once, append))
         if timed:
             later = [(records[at], due_ms) for at, due_ms in timed.items()]
-            yield _Job(list(timed), self._schedule(topic, index, later))
+            yield _Job(list(timed), self._schedule(topic, index, later, turn))
 
     async def store_own(
         self, topic: WritableTopic, records: Sequence[NewRecord], *, partition: int | None = None
@@ -198,11 +204,17 @@ class Publishing:
         return count
 
     async def _append(
-        self, topic: WritableTopic, index: int, records: Sequence[NewRecord], now_ms: int
+        self,
+        topic: WritableTopic,
+        index: int,
+        records: Sequence[NewRecord],
+        now_ms: int,
+        turn: WriterTurn | None = None,
     ) -> list[Published]:
         batch = encode_records(records, now_ms=now_ms)
         continued = CONTINUED.get()
-        request = AppendBatch(topic, index, batch, None if continued is None else list(continued))
+        stories = None if continued is None else list(continued)
+        request = AppendBatch(topic, index, batch, stories, turn)
         done = await self._calls.ask(APPEND, topic_partition(topic, index), request)
         if done.traced is not None:
             self._tracing.known(done.traced)
@@ -211,6 +223,9 @@ class Publishing:
     async def _append_here(self, request: AppendBatch) -> AppendedBatch:
         CONTINUED.set(request.continued)
         partition = self._find(request.topic, request.index)
+        if request.turn is not None:
+            self._check_term(request.topic, request.turn)
+            partition.sole_writer.admit(request.turn)
         appended = await self._appending.append(partition, request.batch)
         end = appended.last_offset + 1
         await partition.wait_committed(end, PUBLISH_TIMEOUT_MS)
@@ -219,14 +234,28 @@ class Publishing:
         return AppendedBatch(appended, traced)
 
     async def _schedule(
-        self, topic: WritableTopic, index: int, records: Sequence[tuple[NewRecord, int]]
+        self,
+        topic: WritableTopic,
+        index: int,
+        records: Sequence[tuple[NewRecord, int]],
+        turn: WriterTurn | None,
     ) -> list[ScheduledMessage]:
-        request = KeepUntilDue(topic, index, list(records))
+        request = KeepUntilDue(topic, index, list(records), turn)
         ids = await self._calls.ask(KEEP, topic_partition(topic, index), request)
         return [ScheduledMessage(index, each) for each in ids]
 
     async def _keep_here(self, request: KeepUntilDue) -> list[DelayedId]:
-        return await self._delays.schedule(request.topic, request.index, request.records)
+        if request.turn is not None:
+            self._check_term(request.topic, request.turn)
+        return await self._delays.schedule(
+            request.topic, request.index, request.records, request.turn
+        )
+
+    def _check_term(self, topic: str, turn: WriterTurn) -> None:
+        """A leader that was elected after the next writer knows of that writer's term."""
+        view = self._image().topics.get(topic)
+        if view is not None and turn.term < view.partitions[0].leader_epoch:
+            raise NotLeader(f"the writer of term {turn.term} of topic {topic!r} was replaced")
 
 
 async def _outcomes(jobs: Sequence[_Job]) -> dict[int, Outcome]:

@@ -1,101 +1,141 @@
 """Sending to FIFO queues: each deduplication id once in five minutes, numbers that only grow.
 
 Runs one window per queue, found again in the log when the first message after a start is sent. Runs
-where the queue's first partition is led, so that there is one window for all partitions.
+where the queue's first partition is led, so that there is one writer for all partitions, wherever
+these are led. Its term is the epoch of that leader.
+
+Only one writer's messages count, although a broker may go on for a while after it was replaced:
+
+- A new writer reads what was stored before it takes a message. Before that is read, the leader of
+  each partition ends the turns of earlier terms. So what a replaced writer sends is either in the
+  log by then, and the new writer knows it, or refused for good.
+- The leader of a partition may be replaced after that, and the next one has not heard of the turns
+  that are over. But it was elected after the new writer, and so knows the new term from the
+  metadata. And calls for the leader before it name another epoch, and are refused.
+- A writer that hears that it was replaced stops what it has under way.
+
+The same holds for one message: when the answer to an append is lost, the writer ends the turn of
+that append where it was to be stored, and looks for the message there. It is found, or it was not
+stored and never will be, and the id is free. So numbers and order of a group agree, and a message
+that is sent again is stored once, over all changes of leaders.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence, Set
-from typing import Any, Final, Protocol
-from uuid import UUID
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
 
+import msgspec
+
+from goqueue.broker.calls.calls import Calls
+from goqueue.broker.calls.failures import error_of, failure_of
+from goqueue.broker.own_grants import OwnWork, own_write
+from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues.fifo_history import FifoHistory, window_key
+from goqueue.broker.queues.fifo_storing import FifoQueue, Numbered, Publishing
 from goqueue.broker.queues.sqs_catalogue import SqsCatalogue
-from goqueue.model.errors import (
-    AccessDenied,
-    GoQueueError,
-    InvalidRequest,
-    PolicyViolation,
-    ShuttingDown,
-    UnknownTopic,
-)
-from goqueue.model.names import TopicPartition
-from goqueue.model.publishing import Outcome
-from goqueue.model.queues.fifo import FifoMessage, SentOnce, number_text, time_of
+from goqueue.model.calls import Failure, Method
+from goqueue.model.errors import BrokerUnreachable, GoQueueError, NotLeader, ShuttingDown
+from goqueue.model.names import TopicPartition, topic_partition
+from goqueue.model.partitioner import partition_for_key
+from goqueue.model.queues.fifo import FifoMessage, SentOnce, number_text
 from goqueue.model.queues.sqs_queue import SqsQueue
-from goqueue.model.records import NewRecord
 from goqueue.model.rights import DeletableTopic, WritableTopic
-from goqueue.state.queues.fifo_window import FifoWindow, Taken
+from goqueue.state.queues.fifo_window import Taken
 
-# What is refused with one of these was not appended; after any other error nobody knows.
-_NOT_STORED: Final = (InvalidRequest, PolicyViolation, UnknownTopic, AccessDenied)
-
-
-class Publishing(Protocol):
-    """The one way of single records into topics."""
-
-    async def publish(
-        self,
-        topic: WritableTopic,
-        records: Sequence[NewRecord],
-        *,
-        due: Sequence[int | None] | None = None,
-    ) -> list[Outcome]: ...
+# The partition whose leader has the window.
+_OWNER: Final = 0
+# How long a message that was sent to a leader which is gone is looked for, and sent again.
+PATIENCE_S: Final = 10.0
+# A leader that goes away again and again is not asked all the time.
+RETRY_S: Final = 0.1
+# Who answers so is gone, or leads no longer: the next leader knows what became of the message.
+_GONE: Final = (BrokerUnreachable, NotLeader)
 
 
-class _Queue:
-    """The window of one queue, and what is under way."""
+class SendMessages(msgspec.Struct, frozen=True):
+    topic: WritableTopic
+    messages: list[FifoMessage]
 
-    def __init__(self, topic_id: UUID) -> None:
-        self.topic_id = topic_id
-        self.window = FifoWindow()
-        self.loading: asyncio.Task[None] | None = None
-        # Done once the message is stored, or is not; a repetition that comes before waits for it.
-        self.storing: dict[Taken, asyncio.Future[None]] = {}
-        # Messages whose append failed in a way that leaves open whether they are stored.
-        # With the group of each, which says in which partition to look for it.
-        self.in_doubt: dict[Taken, str] = {}
-        self.looking = asyncio.Lock()
 
-    def doubt(self, taken: Taken, group_id: str) -> None:
-        """Until it is sent again, or for as long as its id is taken."""
-        while self.in_doubt:
-            oldest = next(iter(self.in_doubt))
-            if time_of(taken.number) < oldest.free_ms:
-                break
-            del self.in_doubt[oldest]
-        self.in_doubt[taken] = group_id
+class SentMessage(msgspec.Struct, frozen=True):
+    sent: SentOnce | None = None
+    failure: Failure | None = None
 
-    def first_in_doubt(self, keys: Set[str]) -> tuple[Taken, str] | None:
-        return next((each for each in self.in_doubt.items() if each[0].key in keys), None)
+
+class PurgeMessages(msgspec.Struct, frozen=True):
+    topic: DeletableTopic
+
+
+# It may be asked again: a message that is sent twice is known by its ids.
+SEND: Final = Method("fifo.send", SendMessages, list[SentMessage], reads=True)
+PURGE: Final = Method("fifo.purge", PurgeMessages, type(None))
+
+
+class FifoHost(Protocol):
+    """The part of the broker that FIFO queues stand on."""
+
+    clock_ms: Callable[[], int]
+
+    def partition(self, topic: str, index: int) -> Partition: ...
 
 
 class FifoSending:
     def __init__(
         self,
+        host: FifoHost,
         catalogue: SqsCatalogue,
         publishing: Publishing,
         history: FifoHistory,
-        *,
-        clock_ms: Callable[[], int],
+        calls: Calls,
     ) -> None:
+        self._host = host
         self._catalogue = catalogue
         self._publishing = publishing
         self._history = history
-        self._clock_ms = clock_ms
-        self._queues: dict[str, _Queue] = {}
-        self._work: set[asyncio.Task[None]] = set()
+        self._calls = calls
+        self._queues: dict[str, FifoQueue] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        calls.serve(SEND, self._send_here)
+        calls.serve(PURGE, self._purge_here)
 
     async def send(
         self, topic: WritableTopic, messages: Sequence[FifoMessage]
     ) -> list[SentOnce | GoQueueError]:
         """Store messages whose ids are free; say of each what its id stands for now."""
+        request = SendMessages(topic, list(messages))
+        answers = await self._calls.ask(SEND, topic_partition(topic, _OWNER), request)
+        return [_answer(answer) for answer in answers]
+
+    async def _send_here(self, request: SendMessages) -> list[SentMessage]:
+        """As often as needed, while partitions change their leaders."""
+        answers: list[SentMessage] = [SentMessage()] * len(request.messages)
+        left = list(range(len(answers)))
+        give_up_at = asyncio.get_running_loop().time() + PATIENCE_S
+        while left:
+            sent = await self._send(request.topic, [request.messages[at] for at in left])
+            is_late = asyncio.get_running_loop().time() >= give_up_at
+            again: list[int] = []
+            for at, outcome in zip(left, sent, strict=True):
+                if not isinstance(outcome, GoQueueError):
+                    answers[at] = SentMessage(sent=outcome)
+                elif isinstance(outcome, _GONE) and not is_late:
+                    again.append(at)
+                else:
+                    answers[at] = SentMessage(failure=failure_of(outcome))
+            left = again
+            if left:
+                await asyncio.sleep(RETRY_S)
+        return answers
+
+    async def _send(
+        self, topic: WritableTopic, messages: Sequence[FifoMessage]
+    ) -> list[SentOnce | GoQueueError]:
         queue = self._catalogue.find(topic)
-        sending = await self._loaded(queue)
+        sending = await self._loaded(topic, queue)
         doubts = await self._settle_doubts(queue, sending, messages)
         answers: list[Taken | GoQueueError] = []
-        fresh: list[tuple[FifoMessage, Taken]] = []
-        now_ms = self._clock_ms()
+        fresh: dict[int, list[Numbered]] = {}
+        now_ms = self._host.clock_ms()
         for message in messages:
             key = _key(queue, message)
             try:
@@ -106,87 +146,64 @@ class FifoSending:
                 answers.append(error)
                 continue
             answers.append(taken)
-            if taken.message_id == message.message_id:
+            if taken.number > sending.window.last_number:
                 sending.window.replay(taken)
-                sending.storing[taken] = asyncio.get_running_loop().create_future()
-                fresh.append((message, taken))
+                index = partition_for_key(message.group_id.encode(), len(queue.topic.partitions))
+                fresh.setdefault(index, []).append(Numbered(message, taken))
+        for index, parcel in fresh.items():
+            sending.store(index, parcel)
         # What is under way now; once stored it is no longer there to be waited for.
         stored = {
             taken: sending.storing[taken]
             for taken in answers
             if isinstance(taken, Taken) and taken in sending.storing
         }
-        if fresh:
-            # A task of its own: a client that goes away must not leave open what is stored.
-            self._spawn(self._store(topic, sending, fresh))
         if stored:
             await asyncio.wait(stored.values())
-        return [self._answer(taken, stored) for taken in answers]
+        return [_outcome(taken, stored) for taken in answers]
 
-    def _answer(
-        self,
-        taken: Taken | GoQueueError,
-        stored: dict[Taken, "asyncio.Future[None]"],
-    ) -> SentOnce | GoQueueError:
-        if isinstance(taken, GoQueueError):
-            return taken
-        future = stored.get(taken)
-        error = None if future is None else future.exception()
-        if isinstance(error, GoQueueError):
-            return error
-        if error is not None:
-            raise error
-        return SentOnce(taken.message_id, number_text(taken.number))
+    async def purge(self, topic: DeletableTopic) -> None:
+        """Empty a queue of either kind; ids that were sent before may be sent again."""
+        await self._calls.ask(PURGE, topic_partition(topic, _OWNER), PurgeMessages(topic))
+
+    async def _purge_here(self, request: PurgeMessages) -> None:
+        queue = self._catalogue.find(request.topic)
+        if not queue.is_fifo:
+            await self._catalogue.purge(request.topic)
+            return
+        # What is purged must be known to the window, with its numbers.
+        sending = await self._loaded(own_write(queue.name, OwnWork.FIFO_WINDOW), queue)
+        last_number = sending.window.last_number
+        await self._catalogue.purge(request.topic, last_number)
+        sending.window.forget(last_number)
+        sending.in_doubt.clear()
+
+    async def close(self) -> None:
+        """Called with the doors closed: nobody waits for what is still under way."""
+        for queue in self._queues.values():
+            self._ending.update(queue.end(ShuttingDown("the broker is shutting down")))
+        await asyncio.gather(*self._ending, return_exceptions=True)
+
+    # --- leadership -----------------------------------------------------------------------
 
     def partition_led(self, place: TopicPartition) -> None:
         """The first message that is sent has the window read."""
 
     def partition_lost(self, place: TopicPartition) -> None:
         """The next leader has another window; what is under way here ends with an error."""
-        self._queues.pop(place.topic, None)
+        queue = self._queues.pop(place.topic, None) if place.partition == _OWNER else None
+        if queue is not None:
+            self._end(queue)
 
-    async def purge(self, topic: DeletableTopic) -> None:
-        """Empty a queue of either kind; ids that were sent before may be sent again."""
-        sending = self._queues.get(topic)
-        if sending is not None and sending.loading is not None and not sending.loading.done():
-            # What it finds in the log now would be taken for good.
-            await asyncio.gather(asyncio.shield(sending.loading), return_exceptions=True)
-        last_number = sending.window.last_number if sending is not None else 0
-        await self._catalogue.purge(topic)
-        if sending is not None:
-            sending.window.forget(last_number)
-            sending.in_doubt.clear()
+    def _end(self, queue: FifoQueue) -> None:
+        for task in queue.end(NotLeader("another broker takes the messages of this queue now")):
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
 
-    async def close(self) -> None:
-        """Called with the doors closed: nobody waits for what is still under way."""
-        for task in self._work:
-            task.cancel()
-        await asyncio.gather(*self._work, return_exceptions=True)
-
-    # --- storing --------------------------------------------------------------------------
-
-    async def _store(
-        self, topic: WritableTopic, sending: _Queue, fresh: Sequence[tuple[FifoMessage, Taken]]
-    ) -> None:
-        records = [message.record(taken.number) for message, taken in fresh]
-        due: list[int | None] | None = None
-        if any(message.delay_ms for message, _ in fresh):
-            due = [
-                time_of(taken.number) + message.delay_ms if message.delay_ms else None
-                for message, taken in fresh
-            ]
-        outcomes: Sequence[Outcome | BaseException]
-        try:
-            outcomes = await self._publishing.publish(topic, records, due=due)
-        except asyncio.CancelledError:
-            outcomes = [ShuttingDown("the broker is shutting down")] * len(fresh)
-        except Exception as error:
-            outcomes = [error] * len(fresh)
-        for (message, taken), outcome in zip(fresh, outcomes, strict=True):
-            _settle(sending, message, taken, outcome)
+    # --- windows --------------------------------------------------------------------------
 
     async def _settle_doubts(
-        self, queue: SqsQueue, sending: _Queue, messages: Sequence[FifoMessage]
+        self, queue: SqsQueue, sending: FifoQueue, messages: Sequence[FifoMessage]
     ) -> dict[str, GoQueueError]:
         """Look for what is in doubt and is sent again. Why that failed, by the keys concerned."""
         if not sending.in_doubt:
@@ -196,9 +213,9 @@ class FifoSending:
         async with sending.looking:
             # Others may end in doubt while one is looked for: until there is none left.
             while doubtful := sending.first_in_doubt(keys - failures.keys()):
-                taken, group_id = doubtful
+                taken, index = doubtful
                 try:
-                    is_stored = await self._history.has(queue, group_id, taken)
+                    is_stored = await self._history.has(queue, index, taken, sending.term)
                 except GoQueueError as error:
                     failures[taken.key] = error
                     continue
@@ -207,15 +224,16 @@ class FifoSending:
                 sending.in_doubt.pop(taken, None)
         return failures
 
-    # --- windows --------------------------------------------------------------------------
-
-    async def _loaded(self, queue: SqsQueue) -> _Queue:
+    async def _loaded(self, topic: WritableTopic, queue: SqsQueue) -> FifoQueue:
         """The queue's window, found again in the log; the first send after a start waits."""
+        term = self._host.partition(queue.name, _OWNER).leader_epoch
         sending = self._queues.get(queue.name)
-        if sending is None or sending.topic_id != queue.topic.id:
-            there = set(self._catalogue.names())
-            self._queues = {name: each for name, each in self._queues.items() if name in there}
-            sending = self._queues[queue.name] = _Queue(queue.topic.id)
+        if sending is None or (sending.topic_id, sending.term) != (queue.topic.id, term):
+            self._forget_deleted()
+            if sending is not None:
+                self._end(sending)
+            sending = FifoQueue(self._publishing, topic, queue.topic.id, term)
+            self._queues[queue.name] = sending
         if sending.loading is None or _has_failed(sending.loading):
             sending.loading = asyncio.create_task(self._load(queue, sending))
         if not sending.loading.done():
@@ -223,35 +241,41 @@ class FifoSending:
             await asyncio.shield(sending.loading)
         return sending
 
-    async def _load(self, queue: SqsQueue, sending: _Queue) -> None:
-        for taken in await self._history.read(queue):
+    async def _load(self, queue: SqsQueue, sending: FifoQueue) -> None:
+        found = await self._history.read(queue, sending.term)
+        sending.window.skip_to(self._catalogue.purged_up_to(queue))
+        for taken in found:
             sending.window.replay(taken)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
+    def _forget_deleted(self) -> None:
+        there = set(self._catalogue.names())
+        for name in self._queues.keys() - there:
+            self._end(self._queues.pop(name))
 
 
 def _key(queue: SqsQueue, message: FifoMessage) -> str:
     return window_key(queue, message.group_id, message.deduplication_id)
 
 
-def _settle(
-    sending: _Queue, message: FifoMessage, taken: Taken, outcome: Outcome | BaseException
-) -> None:
-    """Tell those who wait. What is not stored may be sent again; what is in doubt is looked for."""
-    stored = sending.storing.pop(taken)
-    if not isinstance(outcome, BaseException):
-        stored.set_result(None)
-        return
-    if isinstance(outcome, _NOT_STORED):
-        sending.window.withdraw(taken)
-    else:
-        sending.doubt(taken, message.group_id)
-    stored.set_exception(outcome)
-    # Perhaps nobody waits any more; that is fine.
-    stored.exception()
+def _outcome(
+    taken: Taken | GoQueueError, stored: dict[Taken, "asyncio.Future[None]"]
+) -> SentOnce | GoQueueError:
+    if isinstance(taken, GoQueueError):
+        return taken
+    future = stored.get(taken)
+    error = None if future is None else future.exception()
+    if isinstance(error, GoQueueError):
+        return error
+    if error is not None:
+        raise error
+    return SentOnce(taken.message_id, number_text(taken.number))
+
+
+def _answer(answer: SentMessage) -> SentOnce | GoQueueError:
+    if answer.failure is not None:
+        return error_of(answer.failure)
+    assert answer.sent is not None
+    return answer.sent
 
 
 def _has_failed(loading: "asyncio.Task[None]") -> bool:

@@ -1,19 +1,28 @@
 """Finds the messages of a FIFO queue again: those of the last five minutes, or a single one.
 
-A delayed message waits first, is then being delivered, and is in the log at last. These three are
-looked through in this order, so that no message slips by while it moves on.
+Each partition is read by its leader, which first ends the turns of whoever wrote there before
+(`broker/partitions/sole_writer.py`). A delayed message waits first, is then being delivered, and is
+in the log at last. These three are looked through in this order, so that no message slips by while
+it moves on.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Final, Protocol
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Final, NamedTuple, Protocol
 
+import msgspec
+
+from goqueue.broker.calls.calls import Calls, before_anything_is_done
 from goqueue.broker.own_grants import OwnWork, own_group, own_read
+from goqueue.broker.partitions.log import Log
+from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues.queues import Queues
-from goqueue.broker.reading.log_anywhere import LogAnywhere
-from goqueue.model.delays import LIST_MAX, DelayedPage
+from goqueue.model.calls import Method
+from goqueue.model.delays import DelayedId, DelayedPage
 from goqueue.model.digits import number_in
-from goqueue.model.log import MAX_TIMESTAMP
-from goqueue.model.partitioner import partition_for_key
+from goqueue.model.log import MAX_TIMESTAMP, Isolation
+from goqueue.model.names import topic_partition
+from goqueue.model.publishing import WriterTurn, before_term
 from goqueue.model.queues.fifo import DEDUPLICATION_MS, number_at, time_of
 from goqueue.model.queues.sqs_headers import SystemFacts, system_facts
 from goqueue.model.queues.sqs_queue import SQS_GROUP, SqsQueue
@@ -24,99 +33,222 @@ from goqueue.state.queues.fifo_window import Taken
 _GROUP: Final = own_group(SQS_GROUP, OwnWork.FIFO_WINDOW)
 # Those of `number_text`.
 SEQUENCE_NUMBER_DIGITS: Final = 20
-# One read of the log.
+# One read of the log, and what of it goes into one answer.
 READ_BYTES: Final = 4 * 1024 * 1024
 READ_RECORDS: Final = 10_000
+# What was appended last must be committed first; a disk that takes longer has failed.
+COMMIT_TIMEOUT_MS: Final = 30_000
 # Any producer may write headers. Numbers of a time that is further ahead are none of ours, and
 # would make all later ones as large; clocks are put back by less.
 AHEAD_MAX_MS: Final = 86_400_000
+_NOT_FOUND: Final = -1
+
+
+class EndTurns(msgspec.Struct, frozen=True):
+    topic: ReadableTopic
+    index: int
+    over: WriterTurn
+
+
+class Ended(NamedTuple):
+    """Everything that the turns stored lies below the end. The newest message is of this time."""
+
+    end_offset: int
+    newest_ms: int
+
+
+class PastCursor(NamedTuple):
+    """Where to go on: among those that wait, or in the log."""
+
+    after: DelayedId | None = None
+    offset: int | None = None
+
+
+class ReadPast(msgspec.Struct, frozen=True):
+    topic: ReadableTopic
+    index: int
+    over: WriterTurn
+    since_ms: int
+    up_to: int
+    cursor: PastCursor
+
+
+class PastMessage(NamedTuple):
+    group_id: str | None
+    deduplication_id: str
+    message_id: str
+    number: int
+
+
+class PastPage(NamedTuple):
+    """Without a cursor it is the last."""
+
+    messages: list[PastMessage]
+    cursor: PastCursor | None
+
+
+class LookFor(msgspec.Struct, frozen=True):
+    topic: ReadableTopic
+    index: int
+    over: WriterTurn
+    message_id: str
+
+
+END_TURNS: Final = Method("fifo.end_turns", EndTurns, Ended, reads=True)
+PAST: Final = Method("fifo.past", ReadPast, PastPage, waits=True, reads=True)
+HAS: Final = Method("fifo.has", LookFor, bool, waits=True, reads=True)
 
 
 class HistoryHost(Protocol):
     """The part of the broker that is read."""
 
     clock_ms: Callable[[], int]
-    log_anywhere: LogAnywhere
+    log: Log
     queues: Queues
+
+    def partition(self, topic: str, index: int) -> Partition: ...
 
 
 class DelayedMessages(Protocol):
-    """The messages that are not in their topic yet."""
+    """The messages that are not in their topic yet, of partitions that are led here."""
 
-    async def list_pending(
-        self, topic: ReadableTopic, *, after: str | None = None, limit: int = LIST_MAX
+    async def of_partition(
+        self, topic: ReadableTopic, index: int, after: DelayedId | None = None
     ) -> DelayedPage: ...
     async def being_delivered(self, topic: ReadableTopic, index: int) -> list[NewRecord]: ...
 
 
 class FifoHistory:
-    def __init__(self, host: HistoryHost, delayed: DelayedMessages) -> None:
+    def __init__(self, host: HistoryHost, delayed: DelayedMessages, calls: Calls) -> None:
         self._host = host
         self._delayed = delayed
+        self._calls = calls
+        calls.serve(END_TURNS, self._end_turns_here)
+        calls.serve(PAST, self._past_here)
+        calls.serve(HAS, self._has_here)
 
-    async def read(self, queue: SqsQueue) -> list[Taken]:
-        """What the window was made of, in the order of numbers."""
-        now_ms = self._host.clock_ms()
+    # --- anywhere -------------------------------------------------------------------------
+
+    async def read(self, queue: SqsQueue, term: int) -> list[Taken]:
+        """What the window was made of, in the order of numbers; nobody of a term before adds to it
+        from now on."""
+        topic = own_read(queue.name, OwnWork.FIFO_WINDOW)
         partitions = range(len(queue.topic.partitions))
-        since_ms = min(now_ms, await self._newest_ms(queue)) - DEDUPLICATION_MS
+        over = before_term(term)
+        ends = await asyncio.gather(
+            *(
+                self._calls.ask(
+                    END_TURNS, topic_partition(topic, index), EndTurns(topic, index, over)
+                )
+                for index in partitions
+            )
+        )
+        now_ms = self._host.clock_ms()
+        # A clock that is ahead and put back later, or is that of another broker, must not make the
+        # window forget the last message, nor its number.
+        newest_ms = max(end.newest_ms for end in ends)
+        since_ms = min(now_ms, newest_ms) - DEDUPLICATION_MS
         found: set[Taken] = set()
-        async for record in self._records(queue, partitions, since_ms):
-            taken = _taken(queue, record)
-            if taken is not None and time_of(taken.number) < now_ms + AHEAD_MAX_MS:
-                found.add(taken)
+        for index, end in zip(partitions, ends, strict=True):
+            cursor: PastCursor | None = PastCursor()
+            while cursor is not None:
+                request = ReadPast(topic, index, over, since_ms, end.end_offset, cursor)
+                page = await self._calls.ask(PAST, topic_partition(topic, index), request)
+                found.update(
+                    Taken(window_key(queue, group_id, deduplication_id), message_id, number)
+                    for group_id, deduplication_id, message_id, number in page.messages
+                    if time_of(number) < now_ms + AHEAD_MAX_MS
+                )
+                cursor = page.cursor
         return sorted(found, key=lambda taken: taken.number)
 
-    async def _newest_ms(self, queue: SqsQueue) -> int:
-        """When the last message was sent: a clock that is ahead and put back later must not make
-        the window forget it, nor its number."""
-        newest_ms = 0
+    async def has(self, queue: SqsQueue, index: int, taken: Taken, term: int) -> bool:
+        """Whether a message is stored, be it that it still waits to be delivered. If not, it never
+        will be."""
         topic = own_read(queue.name, OwnWork.FIFO_WINDOW)
-        for index in range(len(queue.topic.partitions)):
-            found = await self._host.log_anywhere.list_offset(topic, index, MAX_TIMESTAMP)
-            newest_ms = max(newest_ms, found.timestamp_ms)
-        return newest_ms
+        request = LookFor(topic, index, WriterTurn(term, taken.number), taken.message_id)
+        return await self._calls.ask(HAS, topic_partition(topic, index), request)
 
-    async def has(self, queue: SqsQueue, group_id: str, taken: Taken) -> bool:
-        """Whether a message is stored, be it that it still waits to be delivered."""
-        index = partition_for_key(group_id.encode(), len(queue.topic.partitions))
-        async for record in self._records(queue, [index], time_of(taken.number)):
-            if system_facts(record.headers).message_id == taken.message_id:
+    # --- here -----------------------------------------------------------------------------
+
+    async def _end_turns_here(self, request: EndTurns) -> Ended:
+        partition = await self._ended(request.topic, request.index, request.over)
+        end_offset = partition.log_end_offset
+        await partition.wait_committed(end_offset, COMMIT_TIMEOUT_MS)
+        newest = await partition.list_offset(MAX_TIMESTAMP, isolation=Isolation.READ_UNCOMMITTED)
+        return Ended(end_offset, newest.timestamp_ms)
+
+    async def _ended(self, topic: ReadableTopic, index: int, over: WriterTurn) -> Partition:
+        partition = self._host.partition(topic, index)
+        await partition.sole_writer.end(over)
+        return partition
+
+    async def _past_here(self, request: ReadPast) -> PastPage:
+        topic, index, cursor = request.topic, request.index, request.cursor
+        # Once more: another broker may lead by now.
+        partition = await self._ended(topic, index, request.over)
+        if cursor.offset is None:
+            waiting = await self._delayed.of_partition(topic, index, cursor.after)
+            found = list(_past(message.record for message in waiting.messages))
+            if waiting.next_after is not None:
+                return PastPage(found, PastCursor(after=DelayedId.parse(waiting.next_after)))
+            found += _past(await self._delayed.being_delivered(topic, index))
+            offset = await self._offset_at(partition, topic, request.since_ms)
+            return PastPage(found, None if offset == _NOT_FOUND else PastCursor(offset=offset))
+        await partition.wait_committed(request.up_to, COMMIT_TIMEOUT_MS)
+        page = await self._host.log.read_records(
+            topic, index, cursor.offset, limit=READ_RECORDS, max_bytes=READ_BYTES
+        )
+        is_last = page.next_offset in (cursor.offset, request.up_to)
+        is_last = is_last or page.next_offset > request.up_to
+        return PastPage(
+            list(_past(page.records)), None if is_last else PastCursor(offset=page.next_offset)
+        )
+
+    async def _has_here(self, request: LookFor) -> bool:
+        partition = await self._ended(request.topic, request.index, request.over)
+        since_ms = time_of(request.over.number)
+        async for record in self._records(partition, request.topic, since_ms):
+            if system_facts(record.headers).message_id == request.message_id:
                 return True
         return False
 
     async def _records(
-        self, queue: SqsQueue, partitions: Sequence[int], since_ms: int
+        self, partition: Partition, topic: ReadableTopic, since_ms: int
     ) -> AsyncIterator[Record | NewRecord]:
-        topic = own_read(queue.name, OwnWork.FIFO_WINDOW)
-        after: str | None = None
+        index = partition.name.partition
+        after: DelayedId | None = None
         while True:
-            waiting = await self._delayed.list_pending(topic, after=after, limit=LIST_MAX)
-            for failure in waiting.missing.values():
-                raise failure
+            waiting = await self._delayed.of_partition(topic, index, after)
             for message in waiting.messages:
                 yield message.record
-            after = waiting.next_after
-            if after is None:
+            if waiting.next_after is None:
                 break
-        for index in partitions:
-            for delivered in await self._delayed.being_delivered(topic, index):
-                yield delivered
-        purged = await self._host.queues.starts(_GROUP, topic)
-        for index in partitions:
-            log = self._host.log_anywhere
-            # What was appended last must be committed first.
-            await log.ends(topic, index, is_settled=True)
-            offset = (await log.list_offset(topic, index, since_ms)).offset
-            if offset >= 0:
-                # What was purged is as if it had never been sent.
-                offset = max(offset, purged.get(index, 0))
-            while offset >= 0:
-                page = await log.read_records(
-                    topic, index, offset, limit=READ_RECORDS, max_bytes=READ_BYTES
-                )
-                for record in page.records:
-                    yield record
-                offset = page.next_offset if page.next_offset > offset else -1
+            after = DelayedId.parse(waiting.next_after)
+        for delivered in await self._delayed.being_delivered(topic, index):
+            yield delivered
+        up_to = partition.log_end_offset
+        await partition.wait_committed(up_to, COMMIT_TIMEOUT_MS)
+        offset = await self._offset_at(partition, topic, since_ms)
+        while _NOT_FOUND < offset < up_to:
+            page = await self._host.log.read_records(
+                topic, index, offset, limit=READ_RECORDS, max_bytes=READ_BYTES
+            )
+            for record in page.records:
+                yield record
+            offset = page.next_offset if page.next_offset > offset else up_to
+
+    async def _offset_at(self, partition: Partition, topic: ReadableTopic, since_ms: int) -> int:
+        """Of the first message of this time or later that was not purged."""
+        listed = await partition.list_offset(since_ms, isolation=Isolation.READ_UNCOMMITTED)
+        if listed.offset == _NOT_FOUND:
+            return _NOT_FOUND
+        # What was purged is as if it had never been sent.
+        registry = self._host.queues.registry
+        key = registry.key(_GROUP, topic, partition.name.partition)
+        with before_anything_is_done():
+            purged = (await registry.shard(key)).machine.start(key)
+        return listed.offset if purged is None else max(listed.offset, purged)
 
 
 def window_key(queue: SqsQueue, group_id: str | None, deduplication_id: str) -> str:
@@ -124,13 +256,17 @@ def window_key(queue: SqsQueue, group_id: str | None, deduplication_id: str) -> 
     return f"{group_id}\n{deduplication_id}" if queue.is_group_scoped else deduplication_id
 
 
-def _taken(queue: SqsQueue, record: Record | NewRecord) -> Taken | None:
-    """None for records of other producers."""
-    facts = system_facts(record.headers)
-    if facts.deduplication_id is None or facts.message_id is None:
-        return None
-    key = window_key(queue, facts.group_id, facts.deduplication_id)
-    return Taken(key, facts.message_id, _number(facts, record.timestamp_ms))
+def _past(records: Iterable[Record | NewRecord]) -> Iterable[PastMessage]:
+    """Without records of other producers."""
+    for record in records:
+        facts = system_facts(record.headers)
+        if facts.deduplication_id is not None and facts.message_id is not None:
+            yield PastMessage(
+                facts.group_id,
+                facts.deduplication_id,
+                facts.message_id,
+                _number(facts, record.timestamp_ms),
+            )
 
 
 def _number(facts: SystemFacts, record_ms: int | None) -> int:

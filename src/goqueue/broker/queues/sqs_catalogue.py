@@ -5,6 +5,7 @@ attributes. An entry is changed by compare-and-set: several brokers may have the
 """
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Final, Protocol
 from uuid import UUID
 
@@ -38,6 +39,7 @@ from goqueue.model.queues.sqs_queue import (
     FROM_TOPIC,
     IN_FLIGHT_MAX,
     SQS_GROUP,
+    PurgeMark,
     QueueCounts,
     QueueEntry,
     SqsQueue,
@@ -57,6 +59,8 @@ from goqueue.model.topics import NewTopic, TopicView
 from goqueue.state.metadata_image import MetadataImage
 
 _ENTRY_PREFIX: Final = "queues/"
+# Apart from the entry: a topic that was purged is no queue that somebody made.
+_PURGE_PREFIX: Final = "purges/"
 _GROUP: Final = own_group(SQS_GROUP, OwnWork.SQS_QUEUE)
 # A batch of the largest size with ten times the headers, attributes and framing around it.
 BATCH_OVERHEAD_BYTES: Final = 65_536
@@ -64,6 +68,8 @@ BATCH_OVERHEAD_BYTES: Final = 65_536
 CACHED_QUEUES_MAX: Final = 10_000
 # API reference, PurgeQueue: one every 60 seconds.
 PURGE_PAUSE_MS: Final = 60_000
+# With one purge: far below what a transaction of the metadata store takes.
+MARKS_REMOVED: Final = 50
 
 # Whoever may do any of these with a topic may know what queue it is.
 KnownTopic = (
@@ -106,7 +112,7 @@ class SqsCatalogue:
         self._known: dict[str, SqsQueue] = {}
         # Those that the engine has with the settings that they have now.
         self._open: dict[str, tuple[SqsQueue, int]] = {}
-        self._purged_ms: dict[UUID, int] = {}
+        self._purging: set[UUID] = set()
         queues.registry.opened_by(SQS_GROUP, self._open_here)
 
     # --- finding --------------------------------------------------------------------------
@@ -248,26 +254,58 @@ class SqsCatalogue:
 
     async def delete(self, topic: DeletableTopic) -> None:
         queue = self._find(topic)
-        await self._entries.keep({_ENTRY_PREFIX + queue.name: None})
+        await self._entries.keep(
+            {_ENTRY_PREFIX + queue.name: None, _PURGE_PREFIX + queue.name: None}
+        )
         await self._host.topics.delete(topic)
 
-    async def purge(self, topic: DeletableTopic) -> None:
-        """Nothing of what is there now is delivered any more; readers by offset keep it."""
+    async def purge(self, topic: DeletableTopic, up_to: int = 0) -> None:
+        """Nothing of what is there now is delivered any more; readers by offset keep it.
+
+        Runs where the queue's first partition is led. `up_to`: the largest number that a message of
+        a FIFO queue was given.
+        """
         queue = self._find(topic)
-        now_ms = self._host.clock_ms()
-        self._purged_ms = {
-            topic_id: at_ms
-            for topic_id, at_ms in self._purged_ms.items()
-            if now_ms < at_ms + PURGE_PAUSE_MS
-        }
-        if queue.topic.id in self._purged_ms:
+        now_ms, earlier = self._host.clock_ms(), self._purge_mark(queue)
+        is_recent = earlier is not None and 0 <= now_ms - earlier.at_ms < PURGE_PAUSE_MS
+        if is_recent or queue.topic.id in self._purging:
             raise PurgedJustNow(
                 f"Only one PurgeQueue operation on {queue.name} is allowed every 60 seconds."
             )
-        self._purged_ms[queue.topic.id] = now_ms
-        await self._tell_engine(queue)
-        await self._delayed.cancel_all(topic)
-        await self._queues.purge(_GROUP, topic)
+        mark = PurgeMark(
+            topic_id=queue.topic.id, at_ms=now_ms, up_to=max(up_to, self.purged_up_to(queue))
+        )
+        self._purging.add(queue.topic.id)
+        try:
+            if up_to:
+                # The numbers first: who numbers messages next goes on above them.
+                await self._note_purge(queue, msgspec.structs.replace(mark, at_ms=0))
+            await self._tell_engine(queue)
+            await self._delayed.cancel_all(topic)
+            await self._queues.purge(_GROUP, topic)
+            await self._note_purge(queue, mark)
+        finally:
+            self._purging.discard(queue.topic.id)
+
+    def purged_up_to(self, queue: SqsQueue) -> int:
+        """The largest number that a message which was purged was given."""
+        mark = self._purge_mark(queue)
+        return 0 if mark is None else mark.up_to
+
+    def _purge_mark(self, queue: SqsQueue) -> PurgeMark | None:
+        stored = self._entries.get(_PURGE_PREFIX + queue.name)
+        mark = None if stored is None else msgspec.json.decode(stored, type=PurgeMark)
+        return mark if mark is not None and mark.topic_id == queue.topic.id else None
+
+    async def _note_purge(self, queue: SqsQueue, mark: PurgeMark) -> None:
+        """Together with the end of some marks whose topics were deleted through another door."""
+        topics = self._host.image.topics
+        gone = (name for name, _ in self._entries.under(_PURGE_PREFIX) if name not in topics)
+        changes: dict[str, bytes | None] = {
+            _PURGE_PREFIX + name: None for name in islice(gone, MARKS_REMOVED)
+        }
+        changes[_PURGE_PREFIX + queue.name] = msgspec.json.encode(mark)
+        await self._entries.keep(changes)
 
     async def _create_topic(self, topic: CreatableTopic, attributes: Mapping[str, str]) -> None:
         partitions = self._host.config.num_partitions

@@ -14,6 +14,7 @@ from goqueue.doors.http.openapi import errors
 from goqueue.doors.http.payloads import ByteEncoding, Encoding, shown_text, shown_value
 from goqueue.doors.http.publishing import NamedHeader
 from goqueue.doors.http.topics import TopicInPath
+from goqueue.doors.http.unanswered import UnansweredBrokers, show_unanswered
 from goqueue.model.caller import Caller
 from goqueue.model.delays import LATENESS_BOUNDS_MS, LIST_DEFAULT, LIST_MAX, DelayedMessage
 from goqueue.model.rights import Resource, Verb
@@ -44,13 +45,13 @@ class MissingPartition(msgspec.Struct, frozen=True, rename="camel"):
     message: str
 
 
-class PendingPage(msgspec.Struct, frozen=True, rename="camel"):
+class PendingPage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     messages: list[PendingMessage]
     next_after: Annotated[str | None, Meta(description="For `after`; null on the last page.")]
     missing: Annotated[
         list[MissingPartition],
-        Meta(description="What waits for these partitions is not in the answer."),
-    ]
+        Meta(description="Nobody knows what waits for these. Left out if empty."),
+    ] = []
 
 
 class LatenessCount(msgspec.Struct, frozen=True, rename="camel"):
@@ -66,7 +67,7 @@ class TopicDelays(msgspec.Struct, frozen=True, rename="camel"):
     lateness_p99_ms: int | None
 
 
-class DelaySummary(msgspec.Struct, frozen=True, rename="camel"):
+class DelaySummary(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Counts of all brokers since each started; lateness is from due time to append."""
 
     pending: int
@@ -81,9 +82,7 @@ class DelaySummary(msgspec.Struct, frozen=True, rename="camel"):
     lateness_p99_ms: int | None
     lateness: list[LatenessCount]
     topics: list[TopicDelays]
-    unanswered: Annotated[
-        list[int], Meta(description="Brokers that did not answer: their figures are left out.")
-    ]
+    unanswered: UnansweredBrokers = []
 
 
 @get(
@@ -175,7 +174,7 @@ async def delay_stats(
             )
             for topic in stats.topics
         ],
-        unanswered=list(stats.unanswered),
+        unanswered=show_unanswered(stats.unanswered),
     )
 
 

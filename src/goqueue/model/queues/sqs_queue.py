@@ -39,6 +39,14 @@ class QueueEntry(msgspec.Struct, frozen=True, kw_only=True):
     tags: dict[str, str] = {}
 
 
+class PurgeMark(msgspec.Struct, frozen=True, kw_only=True):
+    """When a queue was emptied, and up to which number its messages were gone then."""
+
+    topic_id: UUID
+    at_ms: int
+    up_to: int
+
+
 class QueueCounts(NamedTuple):
     visible: int
     in_flight: int

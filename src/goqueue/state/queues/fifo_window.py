@@ -70,6 +70,10 @@ class FifoWindow:
     def last_number(self) -> int:
         return self._last_number
 
+    def skip_to(self, number: int) -> None:
+        """Numbers up to this one were given, to messages that are gone."""
+        self._last_number = max(self._last_number, number)
+
     def forget(self, up_to: int) -> None:
         """The messages up to this number were purged: their ids may be used again."""
         while self._taken:
