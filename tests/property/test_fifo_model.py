@@ -136,8 +136,8 @@ class Writer:
     killed: asyncio.Event = field(default_factory=asyncio.Event)
     served: dict[str, Callable[[Any], Awaitable[Any]]] = field(default_factory=dict)
 
-    def clock_ms(self) -> int:
-        return self.world.now_ms + self.clock_ahead_ms
+    def __post_init__(self) -> None:
+        self.clock_ms: Callable[[], int] = lambda: self.world.now_ms + self.clock_ahead_ms
 
     def partition(self, _topic: str, _index: int) -> Partition:
         return cast(Partition, self)
