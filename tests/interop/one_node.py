@@ -5,6 +5,7 @@ from typing import Final
 
 # A module, or a test of it -> why.
 REASONS: Final[Mapping[str, str]] = {
+    "test_any_broker.py": "runs some of the others like that",
     "test_cli_cluster.py": "is about a node of one, and has a cluster of its own",
     "test_cluster_coordinators.py": "has a cluster of its own",
     "test_cluster_for_tests.py": "has a cluster of its own",
