@@ -153,7 +153,7 @@ class Node:
         )
         self.data_disk = DataDisk(directory, disk, self.hosted)
         self.led = LedPartitions(self.hosted, lambda: self.image)
-        self.calls = Calls(self.node_id, lambda: self.image, self.led)
+        self.calls = Calls(self.node_id, lambda: self.image, self.led, self._follower.applied)
         self.replica_serving = ReplicaServing(
             self.led.find,
             lambda: self.image,

@@ -66,6 +66,8 @@ class Call(msgspec.Struct, array_like=True, frozen=True):
     # For whom, as stories of messages name it.
     client: str | None
     request: msgspec.Raw
+    # Of the metadata that the asker knows: whoever has heard of less waits for it first.
+    revision: int = 0
 
 
 class Failure(msgspec.Struct, array_like=True, frozen=True):

@@ -47,6 +47,8 @@ CALL_TIMEOUT_S: Final = 35.0
 LEADER_PATIENCE_S: Final = 6.0
 # Lists and figures leave out whoever takes longer.
 GATHER_TIMEOUT_S: Final = 5.0
+# Brokers hear of changes within some ms of each other, and need a second where those are large.
+BEHIND_MAX_S: Final = 3.0
 # Between two looks for a leader, where nothing is heard of one.
 LOOK_S: Final = 0.1
 # Far below the time after which the other side closes what nobody uses.
@@ -120,11 +122,17 @@ class ReadCall(NamedTuple):
 
 class Calls:
     def __init__(
-        self, node_id: NodeId, image: Callable[[], MetadataImage], led: LedPartitions
+        self,
+        node_id: NodeId,
+        image: Callable[[], MetadataImage],
+        led: LedPartitions,
+        applied: Callable[[int], Awaitable[None]],
     ) -> None:
+        """`applied` waits until this broker acts on the metadata up to a revision."""
         self._node_id = node_id
         self._image = image
         self._led = led
+        self._applied = applied
         self._served: dict[str, _Served] = {}
         self._answers: dict[str, msgspec.msgpack.Decoder[Any]] = {}
         self._links: dict[NodeId, asyncio.Task[CallLink]] = {}
@@ -260,7 +268,8 @@ class Calls:
         except BrokerUnreachable as error:
             raise Untouched(error) from None
         raw = msgspec.Raw(_ENCODER.encode(request))
-        call = Call(method.name, *place, epoch, CALLER.get(), raw)
+        revision = self._image().revision
+        call = Call(method.name, *place, epoch, CALLER.get(), raw, revision)
         body = await link.call(_ENCODER.encode(call), timeout_s=timeout_s, waits=method.waits)
         answer = _ANSWER.decode(body)
         if answer.failure is not None:
@@ -338,6 +347,8 @@ class Calls:
 
     async def _run(self, call: Call, served: _Served) -> bytes:
         CALLER.set(call.client)
+        if call.revision > self._image().revision:
+            await self._catch_up(call.revision)
         try:
             if call.topic != _NOWHERE.topic:
                 self._check_led(topic_partition(call.topic, call.partition), call.leader_epoch)
@@ -358,6 +369,16 @@ class Calls:
             logger.exception("%s failed for another broker", call.method)
             return _failed(GoQueueError(f"{call.method}: internal error"))
         return _ENCODER.encode(Answer(msgspec.Raw(_ENCODER.encode(answer))))
+
+    async def _catch_up(self, revision: int) -> None:
+        """So that a topic which was just made there is known here. One that cannot reach the
+        metadata answers from what it knows."""
+        applying = asyncio.ensure_future(self._applied(revision))
+        await asyncio.wait((applying,), timeout=BEHIND_MAX_S)
+        if not applying.done():
+            applying.cancel()
+        elif not applying.cancelled():
+            applying.exception()
 
     def _check_led(self, place: TopicPartition, epoch: int) -> None:
         try:

@@ -21,6 +21,8 @@ from goqueue.model.errors import (
 from goqueue.model.names import NodeId, topic_partition
 from goqueue.model.publishing import Outcome
 from goqueue.model.records import NewRecord
+from goqueue.model.topics import NewTopic
+from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
 from tests.unit.broker.replication.nodes import TOPIC, Nodes, RunningNode, with_nodes
 
@@ -81,6 +83,35 @@ async def test_a_call_is_carried_out_by_the_leader_alone(nodes: Nodes) -> None:
         answer = await room.node.node.calls.ask(ECHO, PLACE, Question("who"))
         assert answer == "1:who"
     assert [len(room.asked) for room in rooms] == [3, 0, 0]
+
+
+@with_nodes
+async def test_who_asks_is_not_ahead_of_who_answers(nodes: Nodes) -> None:
+    """A topic that was made at one broker is known at the others when they are asked for it."""
+    one, two, _ = await rooms_of(nodes)
+
+    async def knows(question: Question) -> str:
+        return str(question.text in one.node.node.image.topics)
+
+    one.node.node.calls.serve(READ, knows)
+    async with one.node.node._follower._applying:
+        new = NewTopic(name="new", partitions=1)
+        await BrokerService(two.node.node).topics.create(ANYONE, new)
+        asking = asyncio.create_task(
+            two.node.node.calls.ask_broker(READ, NodeId(1), Question("new"))
+        )
+        assert (await asyncio.wait((asking,), timeout=0.1))[0] == set()
+    assert await asking == "True"
+
+
+@with_nodes
+async def test_a_broker_that_hears_nothing_answers_from_what_it_knows(nodes: Nodes) -> None:
+    one, two, _ = await rooms_of(nodes)
+    async with one.node.node._follower._applying:
+        new = NewTopic(name="new", partitions=1)
+        await BrokerService(two.node.node).topics.create(ANYONE, new)
+        asked = two.node.node.calls.ask_broker(ECHO, NodeId(1), Question("who"))
+        assert await asked == "1:who"
 
 
 @with_nodes
