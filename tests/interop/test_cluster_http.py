@@ -5,17 +5,20 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 import requests
 from confluent_kafka.admin import AdminClient
+from crc32c import crc32c
 
 from goqueue.testing import GoQueueCluster
 from tests.busy_machine import stretched
 
 WAIT_SECONDS = 120.0
 PARTITIONS = 3
+STATE_TOPIC = "__transaction_state"
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +76,17 @@ class Client:
                 return answer
             assert time.monotonic() < deadline, "nobody answers" if answer is None else answer.text
             time.sleep(0.05)
+
+    def once(self, method: str, path: str, body: Any) -> int:
+        """What must not be asked twice: the status, or 0 if it is not known."""
+        running = self._cluster.running
+        url = self._cluster.server(running[next(self._turn) % len(running)]).http_url
+        try:
+            return self._session.request(
+                method, url + path, json=body, timeout=WAIT_SECONDS
+            ).status_code
+        except requests.ConnectionError:
+            return 0
 
     def done(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
         answer = self.ask(method, path, body, **query)
@@ -264,3 +278,118 @@ def test_members_at_different_brokers_outlive_their_coordinator(cluster: GoQueue
     assert sum(watch.latest.values()) > sent - 30
     listed = Client(cluster).done("GET", "/groups")
     assert "readers" in [each["group"] for each in listed["groups"]]
+
+
+class Shop:
+    """Transactions over HTTP, each step through another broker; what fails is done again."""
+
+    def __init__(self, cluster: GoQueueCluster, transactional_id: str, topic: str) -> None:
+        self._client = Client(cluster)
+        self._id = {"transactionalId": transactional_id}
+        self._topic = topic
+        self.tries = 0
+
+    def store(self, numbers: range, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """One transaction over all partitions; `meanwhile` happens before it is committed."""
+        while True:
+            self.tries += 1
+            made = self._client.done("POST", "/producers/init", self._id)
+            if self._committed({**self._id, **made}, numbers, meanwhile):
+                return
+            meanwhile = _nothing
+
+    def _committed(self, producer: Any, numbers: range, meanwhile: Callable[[], None]) -> bool:
+        begun = self._client.ask("POST", "/transactions/begin", producer)
+        if begun.status_code != 200:
+            return False
+        messages = [{"value": str(n), "partition": n % PARTITIONS} for n in numbers]
+        body = {**producer, "topic": self._topic, "messages": messages}
+        # Without a sequence it must not be sent twice.
+        if self._client.once("POST", "/transactions/publish", body) != 200:
+            return False
+        meanwhile()
+        ended = self._client.ask("POST", "/transactions/commit", producer)
+        assert ended.status_code in (200, 409), ended.text
+        return ended.status_code == 200
+
+
+def _nothing() -> None:
+    pass
+
+
+def all_values(cluster: GoQueueCluster, topic: str) -> Counter[str]:
+    client = Client(cluster)
+    found: Counter[str] = Counter()
+    for index in range(PARTITIONS):
+        offset = 0
+        while True:
+            page = client.done("GET", f"/topics/{topic}/partitions/{index}/messages", offset=offset)
+            found.update(each["value"] for each in page["messages"])
+            if page["nextOffset"] == offset:
+                break
+            offset = page["nextOffset"]
+    return found
+
+
+def kill_transaction_coordinator(cluster: GoQueueCluster, key: str) -> int:
+    index = crc32c(key.encode()) % PARTITIONS
+    until_in_sync(cluster, STATE_TOPIC)
+    coordinator = cluster.leader(STATE_TOPIC, index)
+    assert coordinator is not None
+    cluster.kill(coordinator)
+    return coordinator
+
+
+def _kill_noted(cluster: GoQueueCluster, killed: list[int]) -> None:
+    killed.append(kill_transaction_coordinator(cluster, "shop"))
+
+
+def test_transactions_go_through_all_brokers_and_outlive_them(cluster: GoQueueCluster) -> None:
+    make_topic(cluster, "sold")
+    shop = Shop(cluster, "shop", "sold")
+    sent = 0
+    for number in range(9):
+        killed: list[int] = []
+        meanwhile = _nothing
+        if number % 3 == 1:
+            until_in_sync(cluster, "sold")
+            meanwhile = partial(_kill_noted, cluster, killed)
+        shop.store(range(sent, sent + 30), meanwhile)
+        sent += 30
+        for node in killed:
+            cluster.restart(node)
+            cluster.wait_complete()
+    assert all_values(cluster, "sold") == Counter(str(number) for number in range(sent))
+
+
+def test_transactions_that_end_together_outlive_their_coordinator(cluster: GoQueueCluster) -> None:
+    make_topic(cluster, "grouped")
+    client = Client(cluster)
+    for sequence in range(3):
+        members = []
+        for name in ("a", "b"):
+            asked = {"transactionalId": f"goqueue.group/query/{name}{sequence}"}
+            member = {**asked, **client.done("POST", "/producers/init", asked)}
+            client.done("POST", "/transactions/begin", member)
+            messages = [
+                {"value": f"{sequence}{name}{n}", "partition": n} for n in range(PARTITIONS)
+            ]
+            body = {**member, "topic": "grouped", "messages": messages}
+            assert client.once("POST", "/transactions/publish", body) == 200
+            members.append(member)
+        if sequence == 1:
+            until_in_sync(cluster, "grouped")
+            kill_transaction_coordinator(cluster, "goqueue.group/query")
+        client.done("POST", "/transactions/groups/query/renew")
+        ended = client.done(
+            "POST",
+            "/transactions/groups/query/commit",
+            {"sequence": sequence, "members": members},
+        )
+        assert ended["outcome"] in ("committed", "alreadyCommitted")
+        told = client.done("GET", "/transactions/groups/query")
+        assert (told["lastCommitted"], told["openMembers"]) == (sequence, [])
+    wanted = (f"{s}{name}{n}" for s in range(3) for name in "ab" for n in range(PARTITIONS))
+    assert all_values(cluster, "grouped") == Counter(wanted)
+    listed = client.done("GET", "/transactions", pattern="goqueue.group/query/.*")
+    assert listed["total"] == 6

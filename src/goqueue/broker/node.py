@@ -15,7 +15,7 @@ from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.groups.groups import Groups
 from goqueue.broker.hosted_clients.members.anywhere import MembersAnywhere
 from goqueue.broker.hosted_clients.members.members import HostedMembers
-from goqueue.broker.hosted_clients.producers import HostedProducers
+from goqueue.broker.hosted_clients.producers.anywhere import ProducersAnywhere
 from goqueue.broker.leadership import Leadership
 from goqueue.broker.membership.forgetting import forget_node
 from goqueue.broker.partitions.compaction import Compactor
@@ -38,7 +38,6 @@ from goqueue.broker.queues.share.groups import ShareGroups
 from goqueue.broker.queues.sqs_catalogue import SqsCatalogue
 from goqueue.broker.queues.sqs_entries import SqsEntries
 from goqueue.broker.reading.log_anywhere import LogAnywhere
-from goqueue.broker.reading.several_logs import SeveralLogs
 from goqueue.broker.replication.serving import ReplicaServing
 from goqueue.broker.runtime.producer_ids import ProducerIdSource
 from goqueue.broker.schemas.checking import ContentChecker
@@ -55,6 +54,7 @@ from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.broker.topics.topics import TopicAdmin
 from goqueue.broker.tracing.tracing import Tracing
+from goqueue.broker.transactions.anywhere import TransactionsAnywhere
 from goqueue.broker.transactions.transactions import Transactions
 from goqueue.metadata.local import LocalStore
 from goqueue.metadata.store import MetadataStore, Put
@@ -191,6 +191,7 @@ class Node:
             id_max_bytes=config.transactional_id_max_bytes,
             max_partitions=config.max_transaction_partitions,
         )
+        self.transactions_anywhere = TransactionsAnywhere(self.transactions, self.calls)
         self.compactor = Compactor(self.hosted, clock_ms=clock_ms)
         self.queues = Queues(
             self, partitions=config.queue_state_num_partitions, max_queues=config.max_queues
@@ -222,7 +223,6 @@ class Node:
             intake=self.appending,
         )
         self.log_anywhere = LogAnywhere(self.log, self.led, self.calls)
-        self.several_logs = SeveralLogs(self.log, self.led, self.calls)
         self.groups_anywhere = GroupsAnywhere(self.groups, self.calls)
         if self.replication is not None:
             self.log.racks = self.replication.racks
@@ -258,7 +258,7 @@ class Node:
         if self.cluster is not None:
             self.hosted.role_listeners.append(self.leadership.role_changed)
         self.members = MembersAnywhere(HostedMembers(self), self.groups, self.calls)
-        self.producers = HostedProducers(self)
+        self.producers = ProducersAnywhere(self)
         self._upkeep: list[asyncio.Task[None]] = []
 
     @classmethod
@@ -455,7 +455,7 @@ class Node:
             await self.cluster.prepare(image)
         for topic in changes.topics_deleted:
             await self.hosted.drop(topic)
-        for name in _grown(changes):
+        for name in changes.topics_grown:
             await self.hosted.host(image.topics[name])
         if self.replication is not None:
             await self.replication.prepare(changes, image)
@@ -468,7 +468,7 @@ class Node:
         all_concerned = bool(changes.broker_configs_changed)
         for topic in image.topics.values() if all_concerned else changes.topics_reconfigured:
             self.hosted.reconfigure(topic)
-        if changes.topics_deleted or _grown(changes):
+        if changes.topics_deleted or changes.topics_grown:
             self.groups.topics_changed()
         if changes.group_configs_changed:
             self.groups.settings_changed()
@@ -488,9 +488,3 @@ class Node:
     def partition(self, topic: str, index: int) -> Partition:
         """As the rooms of the broker find what they work on."""
         return self.led.find(topic, index)
-
-
-def _grown(changes: ImageChanges) -> set[str]:
-    """Topics with partitions that were not there before."""
-    grown: set[str] = {name.topic for name in changes.partitions_added}
-    return grown.union(topic.name for topic in changes.topics_created)

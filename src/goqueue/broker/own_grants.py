@@ -11,6 +11,7 @@ from goqueue.model.rights import (
     CreatableTopic,
     DescribableGroup,
     DescribableGroups,
+    DescribableTransactionalIds,
     InternalTopic,
     ReadableGroup,
     ReadableTopic,
@@ -57,6 +58,10 @@ def own_look(group: str, _work: OwnWork) -> DescribableGroup:
 
 def own_groups(_work: OwnWork) -> DescribableGroups:
     return DescribableGroups(lambda _: True)
+
+
+def own_transactional_ids(_work: OwnWork) -> DescribableTransactionalIds:
+    return DescribableTransactionalIds(lambda _: True)
 
 
 def own_action(_work: OwnWork) -> ActingCluster:

@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar, cast
 
 from goqueue.model.errors import InvalidConfig
 
+INT16_MAX: Final = 2**15 - 1
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 

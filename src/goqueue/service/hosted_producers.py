@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from goqueue.broker.groups.groups import check_partitions
-from goqueue.broker.hosted_clients.producers import WritableProducer
+from goqueue.broker.hosted_clients.producers.coordinated import WritableProducer
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
 from goqueue.model.groups.messages import NO_GENERATION, OffsetCommitResult, TxnOffsetCommit
@@ -18,7 +18,6 @@ from goqueue.model.transactions.messages import (
     TransactionDescription,
 )
 from goqueue.service.access import Access
-from goqueue.service.transactions import producing_right
 
 
 class HostedProducerService:
@@ -32,8 +31,12 @@ class HostedProducerService:
     async def init(self, caller: Caller, request: InitProducerId) -> ProducerIdAnswer:
         """A producer id and epoch. With a transactional id, earlier producers are fenced and what
         they left open is aborted."""
-        right = producing_right(self._access, caller, request)
-        return await self._producers.init(right, request)
+        transactional_id = request.transactional_id
+        if transactional_id is None:
+            right = self._access.idempotent_writer(caller)
+            return await self._producers.init_idempotent(right, request)
+        writable = self._access.writable_transactional_id(caller, transactional_id)
+        return await self._producers.init(writable, request)
 
     async def describe(self, caller: Caller, identity: ProducerIdentity) -> TransactionDescription:
         """The transaction of this producer, or why it is not its own any more."""

@@ -1,16 +1,21 @@
 """Transactions: producers' identities, what belongs together, and how it ends."""
 
 from collections import Counter
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
+from goqueue.model.calls import Unanswered
 from goqueue.model.control import Marker
 from goqueue.model.groups.messages import OffsetCommitResult, TxnOffsetCommit
-from goqueue.model.names import TopicPartition
-from goqueue.model.rights import IdempotentWriter, WritableTransactionalId
+from goqueue.model.names import NodeId, TopicPartition
+from goqueue.model.rights import (
+    DescribableTransactionalId,
+    IdempotentWriter,
+    WritableTransactionalId,
+)
 from goqueue.model.transactions.errors import TransactionError
 from goqueue.model.transactions.group_messages import (
     AbortGroup,
@@ -36,6 +41,7 @@ from goqueue.model.transactions.messages import (
     TransactionDescription,
     TransactionStatistics,
 )
+from goqueue.model.transactions.refusals import check
 from goqueue.model.transactions.states import TransactionState
 from goqueue.service.access import Access
 from goqueue.service.groups import with_refused
@@ -53,16 +59,33 @@ _STORED: Final = tuple(
 )
 
 
+class _Listed(NamedTuple):
+    """By name: at which broker; and how many are in each state."""
+
+    found: dict[str, tuple[NodeId, DescribableTransactionalId]]
+    states: Counter[str]
+    unanswered: list[Unanswered]
+
+
 class TransactionService:
+    """Kafka's clients look for coordinators themselves, and list the transactions of each broker.
+    What other doors ask for is done at the coordinator, wherever it is."""
+
     def __init__(self, node: Node, access: Access) -> None:
         self._node = node
         self._transactions = node.transactions
+        self._anywhere = node.transactions_anywhere
         self._access = access
 
     # --- one producer ---------------------------------------------------------------------
 
     async def init_producer_id(self, caller: Caller, request: InitProducerId) -> ProducerIdAnswer:
-        right = producing_right(self._access, caller, request)
+        """A producer without a transactional id only stores each batch once."""
+        right: WritableTransactionalId | IdempotentWriter
+        if request.transactional_id is None:
+            right = self._access.idempotent_writer(caller)
+        else:
+            right = self._access.writable_transactional_id(caller, request.transactional_id)
         return await self._transactions.init_producer_id(right, request)
 
     async def add_partitions(self, caller: Caller, request: AddPartitions) -> AddPartitionsAnswer:
@@ -131,19 +154,19 @@ class TransactionService:
     async def commit_group(self, caller: Caller, request: CommitGroup) -> GroupAnswer:
         """The right is that of the common part of the members' transactional ids."""
         right = self._access.writable_transactional_id(caller, group_key(request.group_id))
-        return await self._transactions.commit_group(right, request)
+        return await self._anywhere.commit_group(right, request)
 
     async def abort_group(self, caller: Caller, request: AbortGroup) -> GroupAnswer:
         right = self._access.writable_transactional_id(caller, group_key(request.group_id))
-        return await self._transactions.abort_group(right, request)
+        return await self._anywhere.abort_group(right, request)
 
     async def renew_group(self, caller: Caller, group_id: str) -> GroupRenewed:
         right = self._access.writable_transactional_id(caller, group_key(group_id))
-        return await self._transactions.renew_group(right, RenewGroup(group_id=group_id))
+        return await self._anywhere.renew_group(right, RenewGroup(group_id=group_id))
 
     async def describe_group(self, caller: Caller, group_id: str) -> GroupDescription:
         right = self._access.describable_transactional_id(caller, group_key(group_id))
-        return await self._transactions.describe_group(right, DescribeGroup(group_id=group_id))
+        return await self._anywhere.describe_group(right, DescribeGroup(group_id=group_id))
 
     # --- looking --------------------------------------------------------------------------
 
@@ -159,10 +182,33 @@ class TransactionService:
     async def describe_listed(
         self, caller: Caller, request: ListTransactions, limit: int
     ) -> DescribedTransactions:
-        """The first by name, each as `describe` shows it."""
+        """Of all brokers the first by name, each as `describe` shows it. An error is raised."""
+        listed = await self._listed(caller, request)
+        first = sorted(listed.found.values(), key=lambda each: each[1])[:limit]
+        told = await self._anywhere.describe_all(first)
+        described = [each for found in told.answers.values() for each in found]
+        described.sort(key=lambda each: each.transactional_id)
+        return DescribedTransactions(
+            [self._visible(caller, each) for each in described],
+            len(listed.found),
+            listed.unanswered + told.unanswered,
+        )
+
+    async def _listed(self, caller: Caller, request: ListTransactions) -> _Listed:
+        """What the caller may see, and where it was listed."""
         seen = self._access.describable_transactional_ids(caller)
-        found, total = await self._transactions.describe_listed(seen, request, limit)
-        return DescribedTransactions([self._visible(caller, each) for each in found], total)
+        told = await self._anywhere.list_all(request)
+        found: dict[str, tuple[NodeId, DescribableTransactionalId]] = {}
+        states: Counter[str] = Counter()
+        for node, answer in told.answers.items():
+            check(answer.error)
+            for each in answer.transactions:
+                name = each.transactional_id
+                if name in seen and name not in found:
+                    right = self._access.describable_transactional_id(caller, name)
+                    found[name] = node, right
+                    states[each.state] += 1
+        return _Listed(found, states, told.unanswered)
 
     def _visible(self, caller: Caller, found: TransactionDescription) -> TransactionDescription:
         places = (each for each in found.partitions if self._access.sees_topic(caller, each.topic))
@@ -170,23 +216,17 @@ class TransactionService:
 
     async def statistics(self, caller: Caller) -> TransactionStatistics:
         """Of the transactions that the caller may see."""
-        seen = self._access.describable_transactional_ids(caller)
-        listed = (await self._transactions.list(seen, ListTransactions())).transactions
-        states = Counter(each.state for each in listed)
-        described = await self._transactions.describe_listed(seen, ListTransactions(states=_OPEN))
-        began = [each.start_ms for each in described.transactions if each.start_ms >= 0]
+        listed = await self._listed(caller, ListTransactions())
+        states = listed.states
+        still_open = await self._listed(caller, ListTransactions(states=_OPEN))
+        told = await self._anywhere.describe_all(still_open.found.values())
+        began = [
+            each.start_ms for found in told.answers.values() for each in found if each.start_ms >= 0
+        ]
         return TransactionStatistics(
-            total=len(listed),
+            total=len(listed.found),
             by_state={label: states[label] for label in _STORED},
             open=sum(states[label] for label in _OPEN),
             oldest_open_ms=max(0, self._node.clock_ms() - min(began)) if began else None,
+            unanswered=listed.unanswered,
         )
-
-
-def producing_right(
-    access: Access, caller: Caller, request: InitProducerId
-) -> WritableTransactionalId | IdempotentWriter:
-    """A producer without a transactional id only stores each batch once."""
-    if request.transactional_id is None:
-        return access.idempotent_writer(caller)
-    return access.writable_transactional_id(caller, request.transactional_id)

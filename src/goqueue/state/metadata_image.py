@@ -77,6 +77,12 @@ class ImageChanges:
     group_configs_changed: tuple[str, ...] = ()
     controller_changed: bool = False
 
+    @property
+    def topics_grown(self) -> set[TopicName]:
+        """Topics with partitions that were not there before."""
+        created = (topic.name for topic in self.topics_created)
+        return {*created, *(place.topic for place in self.partitions_added)}
+
 
 @dataclass(slots=True)
 class _TopicEdits:

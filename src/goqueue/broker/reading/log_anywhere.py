@@ -16,6 +16,7 @@ from goqueue.broker.calls.calls import (
 )
 from goqueue.broker.partitions.leading import LedPartitions
 from goqueue.broker.partitions.log import Log
+from goqueue.broker.reading.several_logs import SeveralLogs
 from goqueue.model.calls import Method
 from goqueue.model.errors import GoQueueError, UnknownPartition, UnknownTopic
 from goqueue.model.log import (
@@ -109,6 +110,7 @@ class LogAnywhere:
         self._log = log
         self._led = led
         self._calls = calls
+        self.several = SeveralLogs(log, led, calls)
         calls.serve(READ_PAGE, self._read_page_here)
         calls.serve(READ_RECORDS, self._read_records_here)
         calls.serve(COUNT, self._count_here)

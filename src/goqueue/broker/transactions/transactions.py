@@ -45,7 +45,6 @@ from goqueue.model.transactions.messages import (
     AddOffsetsAnswer,
     AddPartitions,
     AddPartitionsAnswer,
-    DescribedTransactions,
     DescribeTransaction,
     EndTransaction,
     InitProducerId,
@@ -117,6 +116,11 @@ class Transactions:
             perform=self._perform,
             shard_key=shard_key,
         )
+
+    async def coordinator(self, key: str) -> TopicPartition:
+        """Whose leader coordinates a transactional id, or a group of them."""
+        await self.state.ensure()
+        return self.state.place(self.state.partition_for(key))
 
     def led(self, place: TopicPartition) -> None:
         self.state.led(place)
@@ -348,19 +352,6 @@ class Transactions:
         self, transactional_id: DescribableTransactionalId | WritableTransactionalId
     ) -> TransactionDescription:
         return await self._describe(transactional_id)
-
-    async def describe_listed(
-        self, seen: DescribableTransactionalIds, request: ListTransactions, limit: int | None = None
-    ) -> DescribedTransactions:
-        """By name; those that went meanwhile are left out. An error is raised."""
-        answer = await self.list(seen, request)
-        if answer.error is not TransactionError.NONE:
-            raise TransactionRefused(answer.error)
-        listed = sorted(answer.transactions, key=lambda each: each.transactional_id)
-        described = [await self._describe(each.transactional_id) for each in listed[:limit]]
-        return DescribedTransactions(
-            [each for each in described if each.error is TransactionError.NONE], len(listed)
-        )
 
     async def _describe(self, transactional_id: str) -> TransactionDescription:
         shard = await self.state.shard_for(transactional_id)

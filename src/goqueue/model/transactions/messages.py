@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from goqueue.model.calls import Unanswered
 from goqueue.model.control import Marker
 from goqueue.model.names import TopicPartition
 from goqueue.model.transactions.errors import TransactionError
@@ -121,6 +122,7 @@ class DescribedTransactions(NamedTuple):
 
     transactions: list[TransactionDescription]
     total: int
+    unanswered: list[Unanswered]
 
 
 class TransactionStatistics(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +131,7 @@ class TransactionStatistics(msgspec.Struct, frozen=True, kw_only=True):
     by_state: Mapping[str, int]
     open: int
     oldest_open_ms: int | None
+    unanswered: list[Unanswered]
 
 
 class WriteMarkers(msgspec.Struct, frozen=True, kw_only=True):

@@ -134,7 +134,7 @@ class Polling:
         wait_ms: int,
     ) -> tuple[list[PolledRecord], bool]:
         """What was found, and whether any position moved."""
-        found = await self._broker.several_logs.read(
+        found = await self._broker.log_anywhere.several.read(
             ReadSeveral(
                 parts,
                 limit=max_records,

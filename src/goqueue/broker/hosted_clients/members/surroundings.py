@@ -6,7 +6,6 @@ from typing import Protocol
 from goqueue.broker.calls.calls import Calls
 from goqueue.broker.groups.groups import Groups, exists
 from goqueue.broker.reading.log_anywhere import LogAnywhere
-from goqueue.broker.reading.several_logs import SeveralLogs
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.names import TopicPartition
 from goqueue.model.rights import MemberRights
@@ -19,7 +18,6 @@ class MemberSurroundings(Protocol):
     groups: Groups
     calls: Calls
     log_anywhere: LogAnywhere
-    several_logs: SeveralLogs
 
     @property
     def image(self) -> MetadataImage: ...

@@ -17,6 +17,7 @@ from goqueue.doors.http.transactions.fields import (
     TransactionStatus,
     show_transaction,
 )
+from goqueue.doors.http.unanswered import UnansweredBrokers, show_unanswered
 from goqueue.model.caller import Caller
 from goqueue.model.rights import Resource, Verb
 from goqueue.model.settings import INT32_MAX
@@ -31,18 +32,20 @@ LIMIT_MAX: Final = 1_000
 _ANY: Final = -1
 
 
-class TransactionList(msgspec.Struct, frozen=True, rename="camel"):
+class TransactionList(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     transactions: list[TransactionStatus]
     total: Annotated[int, Meta(description="How many there are, if the list was cut.")]
+    unanswered: UnansweredBrokers = []
 
 
-class TransactionStats(msgspec.Struct, frozen=True, rename="camel"):
+class TransactionStats(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     total: int
     by_state: dict[str, int]
     open: Annotated[int, Meta(description="Ongoing, or being ended.")]
     oldest_open_ms: Annotated[
         int | None, Meta(description="Readers of committed messages may wait for this one.")
     ]
+    unanswered: UnansweredBrokers = []
 
 
 @get(
@@ -94,7 +97,11 @@ async def list_transactions(
         id_pattern=pattern or None,
     )
     found = await service.transactions.describe_listed(caller, request, limit)
-    return TransactionList([show_transaction(each) for each in found.transactions], found.total)
+    return TransactionList(
+        [show_transaction(each) for each in found.transactions],
+        found.total,
+        show_unanswered(found.unanswered),
+    )
 
 
 @get(
@@ -113,6 +120,7 @@ async def transaction_stats(
         by_state=dict(found.by_state),
         open=found.open,
         oldest_open_ms=found.oldest_open_ms,
+        unanswered=show_unanswered(found.unanswered),
     )
 
 
