@@ -72,10 +72,11 @@ bench: $(INSTALLED) ## Measure beside peers; results in bench/results
 sim: $(INSTALLED) ## A million simulated clusters that fail in every way, half an hour; can be stopped
 	$(BIN)/python -m tests.sim.replication --seeds 1000000
 
-soak-cluster: $(INSTALLED) etcd ## Exactly-once copies over 100 kills, an hour of faults under load; ARGS="--faults 300 --seed 7"
+soak-cluster: $(INSTALLED) etcd ## Exactly-once copies over 100 kills, every feature over 100 more, an hour of faults under load; ARGS="--faults 300 --seed 7"
 	$(BIN)/pytest -m slow tests/crash/cluster tests/interop/test_cluster_coordinators.py
 	$(BIN)/python -m tests.crash.cluster.copying
 	$(BIN)/python -m tests.crash.cluster.copying --client java
+	$(BIN)/python -m tests.crash.cluster.features --kills 100 --delays 1000000
 	$(BIN)/python -m tests.crash.cluster.rounds $(ARGS)
 
 cluster: $(CLUSTERED) etcd ## Three brokers and an etcd on this machine (Kafka on 9092-9094, data in ./data/cluster)

@@ -8,7 +8,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from confluent_kafka import (
@@ -189,23 +189,39 @@ class Booker(Client):
         self._ended.wait(_PAUSE_S)
 
 
+# Of a member that is missed soon.
+CLASSIC: Final[dict[str, Any]] = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
+
+
 class Reader(Client):
     """A member of a group that reads committed values and commits where it is."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        history: History,
+        topics: Sequence[str] = (LOG, LEDGER),
+        group: str = GROUP,
+        protocol: dict[str, Any] = CLASSIC,
+    ) -> None:
+        super().__init__(bootstrap, history)
+        self._topics = list(topics)
+        self._group = group
+        self._protocol = protocol
 
     def work(self) -> None:
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap_servers,
-                "group.id": GROUP,
+                "group.id": self._group,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
-                "session.timeout.ms": 6_000,
-                "heartbeat.interval.ms": 500,
+                **self._protocol,
                 **CLIENT,
             }
         )
-        consumer.subscribe([LOG, LEDGER], on_assign=self._assigned)
+        consumer.subscribe(self._topics, on_assign=self._assigned)
         try:
             while not self._ended.is_set():
                 messages = consumer.consume(500, 0.2)

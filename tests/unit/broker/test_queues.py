@@ -499,12 +499,53 @@ def test_the_last_receipt_of_a_message_may_settle_it_after_its_time(
                 settle_all([older.receipt, last.receipt], AckAction.ACCEPT),
                 outlives_lease=outlives_lease,
             )
-            is_settled = outlives_lease and remembers
             assert settled == [
                 QueueError.RECEIPT_REDELIVERED,
-                QueueError.NONE if is_settled else QueueError.RECEIPT_EXPIRED,
+                QueueError.NONE if outlives_lease else QueueError.RECEIPT_EXPIRED,
             ]
-            assert values(await take(broker)) == ([] if is_settled else [b"one"])
+            assert values(await take(broker)) == ([] if outlives_lease else [b"one"])
+
+    asyncio.run(scenario())
+
+
+def test_the_last_receipt_of_a_message_may_settle_it_after_a_restart(
+    open_broker: OpenBroker,
+) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            await publish(broker, b"one", b"two")
+            one, two = await receive(broker, 2, remembers=True)
+        async with open_broker() as broker:
+            [again] = await take(broker, limit=1, remembers=True)
+            assert again.record.offset == one.record.offset
+            settled = await queues(broker).settle(
+                ANYONE,
+                "g",
+                settle_all([one.receipt, two.receipt], AckAction.ACCEPT),
+                outlives_lease=True,
+            )
+            # The first has another reader by now, the second has not.
+            assert settled == [QueueError.RECEIPT_REDELIVERED, QueueError.NONE]
+            assert await take(broker) == []
+            await acknowledge(broker, again, AckAction.RELEASE)
+            assert values(await take(broker)) == [b"one"]
+
+    asyncio.run(scenario())
+
+
+def test_another_receipt_that_is_remembered_is_the_last_one(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            await publish(broker, b"one")
+            [taken] = await receive(broker, 1, remembers=True)
+            await acknowledge(broker, taken, AckAction.RELEASE)
+            forged = taken.receipt._replace(lease_id=taken.receipt.lease_id ^ 1)
+            wanted = settle_all([forged], AckAction.ACCEPT)
+            [settled] = await queues(broker).settle(ANYONE, "g", wanted, outlives_lease=True)
+            assert settled is QueueError.RECEIPT_EXPIRED
+            assert values(await take(broker)) == [b"one"]
 
     asyncio.run(scenario())
 

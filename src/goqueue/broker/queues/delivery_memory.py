@@ -31,9 +31,10 @@ class DeliveryMemory:
             self._known.popitem(last=False)
         return first_ms
 
-    def is_last_lease(self, key: QueueKey, receipt: Receipt) -> bool:
+    def may_be_last_lease(self, key: QueueKey, receipt: Receipt) -> bool:
+        """Also where nothing is remembered: another broker led the queue, or this one restarted."""
         known = self._known.get((key, receipt.offset))
-        return known is not None and known.lease_id == receipt.lease_id
+        return known is None or known.lease_id == receipt.lease_id
 
     def forget(self, concerns: Callable[[QueueKey], bool]) -> None:
         for known in [known for known in self._known if concerns(known[0])]:

@@ -128,8 +128,12 @@ class Settling:
         receipt: Receipt,
         action: AckAction,
     ) -> QueueError:
-        """The engine no longer knows the receipt, so it must be one that is remembered."""
-        if not self._receiving.memory.is_last_lease(key, receipt):
+        """Its count is that of the last delivery, which is on the log; leases are not.
+
+        So the receipt is the last one, unless another is remembered: SQS answers that the message
+        is deleted, and then it must be, also by a leader that did not deliver it.
+        """
+        if not self._receiving.memory.may_be_last_lease(key, receipt):
             return QueueError.RECEIPT_EXPIRED
         taken = await self._receiving.take_back(key.group, topic, receipt)
         if taken is None:
