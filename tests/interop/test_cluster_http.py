@@ -13,6 +13,7 @@ import requests
 from confluent_kafka.admin import AdminClient
 from crc32c import crc32c
 
+from goqueue.client.transaction_group import TransactionGroup
 from goqueue.testing import GoQueueCluster
 from tests.busy_machine import stretched
 
@@ -393,3 +394,26 @@ def test_transactions_that_end_together_outlive_their_coordinator(cluster: GoQue
     assert all_values(cluster, "grouped") == Counter(wanted)
     listed = client.done("GET", "/transactions", pattern="goqueue.group/query/.*")
     assert listed["total"] == 6
+
+
+def test_who_ends_transactions_together_finds_a_broker_that_is_there(
+    cluster: GoQueueCluster,
+) -> None:
+    first = TransactionGroup(
+        "found", bootstrap_servers=cluster.bootstrap_servers, delivery_timeout_ms=60_000
+    )
+    first.renew()
+    named = TransactionGroup(
+        "found",
+        bootstrap_servers=cluster.bootstrap_servers,
+        http_url=cluster.server(1).http_url,
+        delivery_timeout_ms=60_000,
+    )
+    until_in_sync(cluster, STATE_TOPIC)
+    # The one that it knows best, and that it was told.
+    cluster.kill(1)
+    for group in (first, named):
+        group.renew()
+    assert first.commit(7, [])
+    assert not named.commit(7, [])
+    assert named.is_committed(7)

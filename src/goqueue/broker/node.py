@@ -325,7 +325,7 @@ class Node:
         await self.delays.shards.start()
         self.moves.resume()
         interval_ms = self.config.retention_check_interval_ms
-        retaining = apply_retention_forever(self.hosted, self.groups, interval_ms)
+        retaining = apply_retention_forever(self.hosted, self.groups_anywhere, interval_ms)
         self._upkeep.append(asyncio.create_task(retaining))
         reopening = self.hosted.reopen_forever(lambda: self.image)
         self._upkeep.append(asyncio.create_task(reopening))

@@ -11,6 +11,7 @@ from kio.schema.metadata.v12.response import MetadataResponse
 from goqueue.client.addresses import parse_addresses
 from goqueue.client.blocking_connection import BlockingConnection
 from goqueue.client.errors import BrokerUnreachable
+from goqueue.client.http_api import HttpApi, HttpRefused, HttpUnreachable
 from goqueue.client.questions import (
     BROKER_RESOURCE,
     broker_addresses,
@@ -19,6 +20,8 @@ from goqueue.client.questions import (
 )
 
 HTTP_URL_SETTING: Final = "advertised.http.url"
+# Who has no answer to this in time is asked for nothing else.
+_LOOK_TIMEOUT_S: Final = 5.0
 
 
 class HttpAddressUnknown(BrokerUnreachable):
@@ -43,6 +46,19 @@ def find_http_url(bootstrap_servers: str) -> str:
             failure = failure or error
     assert failure is not None, "parse_addresses returns at least one"
     raise failure
+
+
+def find_http_urls(bootstrap_servers: str) -> str:
+    """Where the brokers of the cluster answer HTTP, with commas between; the one that answers at
+    one of these addresses is the first."""
+    first = find_http_url(bootstrap_servers)
+    try:
+        told = HttpApi(first, timeout_s=_LOOK_TIMEOUT_S).get("cluster", "metadata", limit=1)
+        others = [str(broker["httpUrl"]) for broker in told["brokers"]]
+    except (HttpUnreachable, HttpRefused, KeyError, TypeError):
+        # Of an older broker, or one that may not be asked from here.
+        return first
+    return ",".join(dict.fromkeys([first, *others]))
 
 
 def own_http_url(connection: BlockingConnection) -> str:

@@ -63,6 +63,10 @@ class HttpApi:
         given = {name: value for name, value in query.items() if value is not None}
         return path + ("?" + urlencode(given) if given else "")
 
+    def begin_elsewhere(self) -> None:
+        """The next request is for another broker first."""
+        self._urls.append(self._urls.pop(0))
+
     def _send(self, method: str, address: str, body: bytes | None = None) -> Any:
         failure: HttpUnreachable | None = None
         for url in tuple(self._urls):
@@ -74,11 +78,10 @@ class HttpApi:
             except HttpUnreachable as error:
                 # Whether it was carried out is not known, which matters to what changes something.
                 if method != "GET":
+                    self.begin_elsewhere()
                     raise
                 failure = failure or error
-            # The next request begins with the others.
-            self._urls.remove(url)
-            self._urls.append(url)
+            self.begin_elsewhere()
         else:
             assert failure is not None, "there is at least one address"
             raise failure

@@ -4,12 +4,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from goqueue.client.errors import BrokerUnreachable
-from goqueue.client.http_address import find_http_url
+from goqueue.client.http_address import find_http_urls
 from goqueue.client.http_api import HttpApi, HttpRefused, HttpUnreachable
 from goqueue.client.log_writer import ProducerIdentity
 from goqueue.client.patience import Patience
 
 _TRY_AGAIN: Final = 503
+# Longer than a broker waits for the answer of another one.
+_TIMEOUT_S: Final = 40.0
 
 
 class TransactionGroup:
@@ -23,11 +25,13 @@ class TransactionGroup:
         http_url: str | None = None,
         delivery_timeout_ms: int,
     ) -> None:
-        """`http_url` is asked from the broker where it is not given."""
+        """`http_url` may be several, with commas between. The brokers are asked for their addresses
+        where it is not given, or does not answer."""
         self.group_id = group_id
         self._bootstrap_servers = bootstrap_servers
         self._http_url = http_url
         self._delivery_timeout_ms = delivery_timeout_ms
+        self._api: HttpApi | None = None if http_url is None else _api(http_url)
 
     def is_committed(self, sequence: int) -> bool:
         found = self._ask(lambda api: api.get("transactions", "groups", self.group_id))
@@ -70,13 +74,32 @@ class TransactionGroup:
         patience = Patience(self._delivery_timeout_ms)
         while True:
             try:
-                return ask(HttpApi(self._http_url or find_http_url(self._bootstrap_servers)))
+                if self._api is None:
+                    self._api = self._found()
+                return ask(self._api)
             except (HttpUnreachable, BrokerUnreachable) as error:
+                # Others may be there by now.
+                self._api = None
                 patience.wait(error)
             except HttpRefused as error:
                 if error.status != _TRY_AGAIN:
                     raise
+                assert self._api is not None
+                self._api.begin_elsewhere()
                 patience.wait(error)
+
+    def _found(self) -> HttpApi:
+        try:
+            found = find_http_urls(self._bootstrap_servers)
+        except BrokerUnreachable:
+            if self._http_url is None:
+                raise
+            return _api(self._http_url)
+        return _api(found if self._http_url is None else f"{self._http_url},{found}")
+
+
+def _api(urls: str) -> HttpApi:
+    return HttpApi(urls, timeout_s=_TIMEOUT_S)
 
 
 def _closing(close_ms: int | None) -> dict[str, object]:

@@ -50,7 +50,7 @@ def test_files_are_deleted_off_the_event_loop(tmp_path: Path) -> None:
             await publish(broker, "orders", [NewRecord(value=b"x" * 100, timestamp_ms=1)])
         partition = broker.partition("orders", 0)
         disk.unlinking.clear()
-        await apply_retention(partition.hosted, broker.groups)
+        await apply_retention(partition.hosted, broker.groups_anywhere)
         await partition.hosted.purge_deleted()
         deleted, disk.unlinking = disk.unlinking, []
         assert partition.log_start_offset == 4
@@ -81,7 +81,7 @@ def test_the_loop_does_not_wait_for_syncs_of_the_disk(
         disk.syncing.clear()
         await service.log.delete_records(ANYONE, "orders", 0, 2)
         assert disk.syncing
-        await apply_retention(partition.hosted, broker.groups)
+        await apply_retention(partition.hosted, broker.groups_anywhere)
         await partition.hosted.purge_deleted()
         assert partition.log_start_offset == 6
         assert len(partition.ledger.aborted) == 0

@@ -5,7 +5,12 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from goqueue.broker.calls.calls import Calls, Gathered, before_anything_is_done
+from goqueue.broker.calls.calls import (
+    LEADER_PATIENCE_S,
+    Calls,
+    Gathered,
+    before_anything_is_done,
+)
 from goqueue.broker.groups.groups import Groups
 from goqueue.broker.groups.overview import overview
 from goqueue.broker.own_grants import OwnWork, own_groups
@@ -79,10 +84,12 @@ class GroupsAnywhere:
 
         self._calls.serve(method, at_coordinator)
 
-    async def _ask(self, method: Method[Q, R], request: Q) -> R:
+    async def _ask(
+        self, method: Method[Q, R], request: Q, *, patience_s: float = LEADER_PATIENCE_S
+    ) -> R:
         self._groups.check_used()
         place = await self._groups.coordinator(request.group)
-        return await self._calls.ask(method, place, request)
+        return await self._calls.ask(method, place, request, patience_s=patience_s)
 
     # --- one group ------------------------------------------------------------------------
 
@@ -97,9 +104,14 @@ class GroupsAnywhere:
         return await self._ask(DELETE, Delete(group))
 
     async def fetch_offsets(
-        self, group: DescribableGroup, request: OffsetFetch
+        self,
+        group: DescribableGroup,
+        request: OffsetFetch,
+        *,
+        patience_s: float = LEADER_PATIENCE_S,
     ) -> OffsetFetchResult:
-        return await self._ask(OFFSETS, FetchOffsets(group, request))
+        """Waits so long for a coordinator."""
+        return await self._ask(OFFSETS, FetchOffsets(group, request), patience_s=patience_s)
 
     async def rebalances(self, group: DescribableGroup) -> GroupRebalances:
         return await self._ask(REBALANCES, Look(group))

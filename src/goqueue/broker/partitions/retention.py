@@ -8,7 +8,9 @@ from typing import Final, Protocol
 
 from goqueue.broker.own_grants import OwnWork, own_look
 from goqueue.broker.partitions.hosted import HostedPartition
+from goqueue.model.errors import GoQueueError
 from goqueue.model.groups.messages import OffsetFetch, OffsetFetchResult
+from goqueue.model.groups.refusals import GroupRefused
 from goqueue.model.rights import DescribableGroup
 
 logger = logging.getLogger(__name__)
@@ -18,8 +20,10 @@ OTHERS_SHARE: Final = 9
 
 
 class CommittedOffsets(Protocol):
+    """Of groups, wherever they are coordinated; raises while a coordinator cannot be asked."""
+
     async def fetch_offsets(
-        self, group: DescribableGroup, request: OffsetFetch
+        self, group: DescribableGroup, request: OffsetFetch, *, patience_s: float
     ) -> OffsetFetchResult: ...
 
 
@@ -30,19 +34,26 @@ async def apply_retention_forever(
     while True:
         await asyncio.sleep(interval_ms / 1000)
         for partition in partitions:
-            began = perf_counter()
+            taken_seconds = 0.0
             try:
-                await apply_retention(partition, groups)
-                taken_seconds = perf_counter() - began
+                taken_seconds = await apply_retention(partition, groups)
                 await partition.purge_deleted()
+            except GoQueueError as error:
+                logger.warning("retention of %s waits: %s", partition.name, error)
             except Exception:
-                taken_seconds = perf_counter() - began
                 logger.exception("retention of %s failed; trying again later", partition.name)
             await asyncio.sleep(taken_seconds * OTHERS_SHARE)
 
 
-async def apply_retention(partition: HostedPartition, groups: CommittedOffsets) -> None:
+async def apply_retention(partition: HostedPartition, groups: CommittedOffsets) -> float:
+    """Returns the seconds that it took of the event loop."""
     archived_offset = await _archived_offset(partition, groups)
+    began = perf_counter()
+    _drop(partition, archived_offset)
+    return perf_counter() - began
+
+
+def _drop(partition: HostedPartition, archived_offset: int | None) -> None:
     lost_before = partition.log.unarchived_deleted_bytes
     freed_bytes = partition.apply_retention(archived_offset=archived_offset)
     if freed_bytes:
@@ -62,10 +73,17 @@ async def apply_retention(partition: HostedPartition, groups: CommittedOffsets) 
 async def _archived_offset(partition: HostedPartition, groups: CommittedOffsets) -> int | None:
     """How far the group that retention waits for has come; None when it waits for nobody."""
     group = partition.config.retention_archive_group
-    if not group:
+    # A follower's log starts where its leader's does.
+    if not group or partition.led is None:
         return None
     name = partition.name
     request = OffsetFetch(group_id=group, topics={name.topic: [name.partition]})
-    fetched = await groups.fetch_offsets(own_look(group, OwnWork.RETENTION), request)
-    # A group that has committed nothing, or whose coordinator has an error: nothing is archived.
+    try:
+        # Other partitions need not wait for a coordinator that is away.
+        fetched = await groups.fetch_offsets(
+            own_look(group, OwnWork.RETENTION), request, patience_s=0
+        )
+    except GroupRefused:
+        return 0  # there never was a group
+    # A group that has committed nothing: nothing is archived.
     return max((found.offset for found in fetched.offsets), default=0)

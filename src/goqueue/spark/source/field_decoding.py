@@ -140,9 +140,9 @@ def plan_fields(
     }
     if not wanted:
         return {}
-    from goqueue.client.http_address import find_http_url
+    from goqueue.client.http_address import find_http_urls
 
-    url = options.registry_url or find_http_url(options.bootstrap_servers)
+    url = options.registry_url or find_http_urls(options.bootstrap_servers)
     registry = Registry(url)
     plans = {}
     for name, given in wanted.items():
