@@ -2,8 +2,8 @@
 
 Three brokers, replication factor 3, min.insync.replicas 2. In one run a million messages are leased
 and not acknowledged, in another a million are delayed, most of them for hours and some so that they
-fall due around the kill. The broker that leads all of them is killed (kill -9). How long is it until
-another one is elected, and from then on, until that one does its work?
+fall due around the kill. The broker that leads all of them is killed (kill -9). How long is it
+until another one is elected, and from then on, until that one does its work?
 """
 
 import argparse
@@ -34,10 +34,12 @@ from bench.load_run import LoadFailed
 from bench.machine import describe_machine, keep_to_two_cores, load_average
 from bench.rounds import MEGABYTE, say
 from goqueue.client.connection import Connection
-from goqueue.model.errors import GoQueueError
 from goqueue.client.questions import metadata_request
 from goqueue.model.companions import DELAYED, QUEUE_STATE, companion_of
+from goqueue.model.errors import GoQueueError
 from goqueue.testing import GoQueueCluster
+
+Headers = list[tuple[str, str | bytes | None]]
 
 # Leads everything until it is killed; the next in each list of replicas is elected then.
 VICTIM: Final = 1
@@ -93,7 +95,9 @@ class Elections(threading.Thread):
             while self.elected_at is None:
                 with contextlib.suppress(GoQueueError):
                     found = await connection.call(metadata_request(self._topics), MetadataResponse)
-                    leaders = {part.leader_id for topic in found.topics for part in topic.partitions}
+                    leaders = {
+                        part.leader_id for topic in found.topics for part in topic.partitions
+                    }
                     if leaders == {SUCCESSOR}:
                         self.elected_at = time.monotonic()
                 await asyncio.sleep(LOOK_S)
@@ -293,7 +297,7 @@ class Bench:
             )
             / 1000,
             "messages due around the kill": count,
-            "of these delivered": len({each for each in reader.values}),
+            "of these delivered": len(set(reader.values)),
             "delivered again": len(reader.values) - len(set(reader.values)),
         }
 
@@ -329,7 +333,7 @@ class Bench:
         filler = b"x" * VALUE_BYTES
         for number in range(count):
             due = due_ms(number)
-            headers = None if due is None else {"goqueue-deliver-at": str(due).encode()}
+            headers: Headers = [] if due is None else [("goqueue-deliver-at", str(due))]
             value = (b"%d %d " % (number, due or 0) + filler)[:VALUE_BYTES]
             while True:
                 try:
@@ -406,9 +410,7 @@ async def _received(client: httpx.AsyncClient, url: str, count: int) -> list[str
 
 
 async def _acknowledge(client: httpx.AsyncClient, url: str, receipts: list[str]) -> None:
-    answer = await client.post(
-        f"{url}/messages/ack", json={"group": GROUP, "receipts": receipts}
-    )
+    answer = await client.post(f"{url}/messages/ack", json={"group": GROUP, "receipts": receipts})
     answer.raise_for_status()
 
 
@@ -419,7 +421,8 @@ def _names(*topics: str) -> Any:
 
 
 def _uuid_bytes(topic_id: Any) -> bytes:
-    high, low = topic_id.get_most_significant_bits(), topic_id.get_least_significant_bits()
+    high = int(topic_id.get_most_significant_bits())
+    low = int(topic_id.get_least_significant_bits())
     return ((high % (1 << 64)) << 64 | low % (1 << 64)).to_bytes(16)
 
 
@@ -479,7 +482,9 @@ def main() -> int:
     parser.add_argument("--due-per-s", type=int, default=1_000, help="that fall due at the kill")
     parser.add_argument("--fsync", nargs="*", default=["interval"])
     parser.add_argument(
-        "--what", nargs="*", default=["leases", "pieces", "delays"],
+        "--what",
+        nargs="*",
+        default=["leases", "pieces", "delays"],
         help="pieces: leases, with every second message acknowledged",
     )
     parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results")

@@ -88,7 +88,7 @@ async def _load_seconds(config: BrokerConfig, *, then_snapshot: bool) -> float:
         await groups.state.start()
         took_s = time.perf_counter() - started
         if then_snapshot:
-            await (await groups.state.shard(0)).snapshot()
+            await (await groups.state.shard(0)).snapshots.write()
         groups.state.close()
         assert broker.partition(OFFSETS_TOPIC, 0).log_end_offset >= COMMITS
         return took_s

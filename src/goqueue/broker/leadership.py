@@ -1,8 +1,9 @@
 """Which rooms hear that this node leads a partition now, or leads it no longer.
 
-What a leader keeps in memory ends with its leadership, and is read anew from the log by the next.
-Partitions of the broker's own topics are shards of some state; those of other topics may be read as
-queues. A node of one hears nothing of this: it leads everything from start to end.
+What a leader keeps in memory ends with its leadership. Partitions of the broker's own topics are
+shards of some state, which the next leader knows from its log; it stood by, and has replayed it
+already. Partitions of other topics may be read as queues. A node of one hears nothing of this: it
+leads everything from start to end.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ class ShardRoom(Protocol):
 
     def led(self, place: TopicPartition) -> None: ...
     def no_longer_led(self, place: TopicPartition) -> None: ...
+    def followed(self, hosted: HostedPartition) -> None: ...
 
 
 class DataRoom(Protocol):
@@ -42,6 +44,8 @@ class Leadership:
         if hosted.led is None:
             if self._led.pop(hosted.name, None) is not None:
                 self.lost(hosted.name)
+            if hosted.following is not None and hosted.standby is None:
+                self._stand_by(hosted)
         elif self._led.get(hosted.name) is not hosted.led:
             self._led[hosted.name] = hosted.led
             self.gained(hosted.name)
@@ -63,6 +67,12 @@ class Leadership:
             return
         for room in self._data:
             room.partition_lost(place)
+
+    def _stand_by(self, hosted: HostedPartition) -> None:
+        """Kept for as long as others lead, whoever that is."""
+        shards = self._room(hosted.name.topic)
+        if shards is not None:
+            shards.followed(hosted)
 
     def _room(self, topic: str) -> ShardRoom | None:
         companion = kind_and_owner(topic)

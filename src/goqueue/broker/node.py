@@ -40,6 +40,7 @@ from goqueue.broker.queues.sqs_entries import SqsEntries
 from goqueue.broker.reading.log_anywhere import LogAnywhere
 from goqueue.broker.replication.serving import ReplicaServing
 from goqueue.broker.runtime.producer_ids import ProducerIdSource
+from goqueue.broker.runtime.slices import AtLeisure
 from goqueue.broker.schemas.checking import ContentChecker
 from goqueue.broker.schemas.schemas import Schemas
 from goqueue.broker.schemas.validation import Validation
@@ -151,6 +152,7 @@ class Node:
             is_alone=identity is None,
             replica_lag_max_ms=config.replica_lag_time_max_ms,
         )
+        self.leisure = AtLeisure()
         self.data_disk = DataDisk(directory, disk, self.hosted)
         self.led = LedPartitions(self.hosted, lambda: self.image)
         self.calls = Calls(self.node_id, lambda: self.image, self.led, self._follower.applied)

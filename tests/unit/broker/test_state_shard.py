@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from goqueue.broker.node import Node
-from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.shard import StateShard
 from goqueue.broker.runtime.table import StateTable
 from goqueue.broker.runtime.topic import StateTopic
@@ -73,7 +72,7 @@ class Bench:
             broker, TOPIC, partitions=2, make=self._make, perform=self._perform
         )
 
-    def _make(self, index: int, partition: Partition) -> Counters:
+    def _make(self, index: int) -> Counters:
         return Counters()
 
     def _perform(self, index: int, effects: Sequence[object]) -> None:
@@ -202,7 +201,7 @@ def test_a_snapshot_and_the_rest_of_the_log_make_the_whole(open_broker: OpenBrok
             await fill(bench, seed=1, count=200)
             shards = await bench.topic.all_shards()
             for shard in shards:
-                await shard.snapshot()
+                await shard.snapshots.write()
             await fill(bench, seed=2, count=100)
             totals = [shard.machine.totals for shard in shards]
             for shard in shards:
@@ -228,7 +227,7 @@ def test_damaged_snapshots_are_passed_over(open_broker: OpenBroker) -> None:
             for seed in range(5):
                 await fill(bench, seed, count=50)
                 for shard in await bench.topic.all_shards():
-                    await shard.snapshot()
+                    await shard.snapshots.write()
             shards = await bench.topic.all_shards()
             totals = [shard.machine.totals for shard in shards]
             folders = [shard.partition.log.path for shard in shards]
@@ -274,7 +273,7 @@ def test_a_crash_after_any_step_loses_nothing_that_was_answered(tmp_path: Path, 
             expected[name] = total
             if dice.random() < 0.2:
                 for shard in await bench.topic.all_shards():
-                    await shard.snapshot()
+                    await shard.snapshots.write()
             crashed = tmp_path / f"crashed-{step}"
             shutil.copytree(live, crashed)
             assert await survivors(crashed) == {k: v for k, v in expected.items() if v}

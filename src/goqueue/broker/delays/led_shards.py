@@ -17,6 +17,7 @@ from goqueue.broker.delays.delivery import DelayDelivery
 from goqueue.broker.delays.figures import DelayFigures
 from goqueue.broker.delays.shard import DelayShard
 from goqueue.broker.own_grants import own_state
+from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.producer_ids import ProducerIdSource
 from goqueue.broker.runtime.topic import LOAD_PATIENCE_S, ShardHost
@@ -149,6 +150,9 @@ class DelayShards:
                 task.cancel()
             leaving = self._leaving[place] = asyncio.create_task(_leave(running))
             leaving.add_done_callback(lambda _: self._left(place, leaving))
+
+    def followed(self, hosted: HostedPartition) -> None:
+        """Another node delivers it: what waits is kept at hand."""
 
     def _loaded(self, place: TopicPartition, loading: "asyncio.Task[None]") -> None:
         if self._loading.get(place) is loading:

@@ -11,7 +11,6 @@ from msgspec import structs
 
 from goqueue.broker.groups.rebalance_stats import RebalanceStats
 from goqueue.broker.groups.rebalance_watch import WatchedGroupMachine
-from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.shard import Command, StateShard, timed, untimed
 from goqueue.broker.runtime.topic import ShardHost, StateTopic
 from goqueue.model.control import Marker, MarkerType
@@ -121,7 +120,7 @@ class Groups:
             loaded=self._catch_up,
         )
 
-    def _make(self, _index: int, _partition: Partition) -> WatchedGroupMachine:
+    def _make(self, _index: int) -> WatchedGroupMachine:
         machine = WatchedGroupMachine(
             settings=self._settings,
             new_id=lambda: secrets.token_hex(MEMBER_ID_BYTES),

@@ -19,6 +19,7 @@ from goqueue.broker.partitions.lane_ledger import LaneLedger
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.partitions.producer_ledger import ProducerLedger
 from goqueue.broker.partitions.reading import Followed
+from goqueue.broker.partitions.standby import Standby
 from goqueue.broker.partitions.stored import StoredPartition
 from goqueue.broker.tracing.partition import PartitionTrace
 from goqueue.model.errors import GoQueueError, NotLeader, PartitionOffline
@@ -40,6 +41,7 @@ from goqueue.state.replication.following import (
     Truncate,
 )
 from goqueue.state.replication.leading import Leading
+from goqueue.storage.epochs import NO_OFFSET
 from goqueue.storage.high_watermarks import watermark_key
 from goqueue.storage.log import PartitionLog
 
@@ -80,6 +82,8 @@ class HostedPartition(StoredPartition):
         self.following: Following | None = None
         # As long as it follows: what readers see of it.
         self.followed: Followed | None = None
+        # Keeps up with what is committed while another node leads, if somebody wants that.
+        self.standby: Standby | None = None
         # The last that this replica accepted, in any role; it acts on nothing older.
         self.leader_epoch = NO_LEADER_EPOCH
         self._lag_max_ms = lag_max_ms
@@ -192,6 +196,7 @@ class HostedPartition(StoredPartition):
         if lost_from is not None and self.is_at_rest:
             logger.warning("%s: copied again from offset %d on", self.name, lost_from)
             self._high_watermark = min(self._high_watermark, lost_from)
+            self._tell_cut(lost_from)
             await self._cut(lambda: self.log.truncate_to(lost_from))
             if self.leader_epoch != leader_epoch or self.led is not None:
                 return
@@ -270,6 +275,7 @@ class HostedPartition(StoredPartition):
                     to_offset,
                     following.leader_epoch,
                 )
+                self._tell_cut(to_offset)
                 await self._cut(lambda: log.truncate_to(to_offset))
             case StartAt(log_start):
                 logger.warning(
@@ -278,11 +284,16 @@ class HostedPartition(StoredPartition):
                     log_start,
                     log.log_end_offset,
                 )
+                self._tell_cut(NO_OFFSET)
                 await self._cut(lambda: log.start_at(log_start))
                 self._high_watermark = following.high_watermark = log_start
             case Halt(_, reason):
                 self.give_up(f"stopped, for it would lose what was committed: {reason}")
         return step
+
+    def _tell_cut(self, offset: int) -> None:
+        if self.standby is not None:
+            self.standby.cut(offset)
 
     async def _copy(self, following: Following, question: FetchQuestion, answer: Copied) -> Step:
         log = self.log
@@ -310,6 +321,8 @@ class HostedPartition(StoredPartition):
             self.ledger.producers.last_stable_offset(step.high_watermark)
             if self.followed is not None:
                 self.followed.advanced()
+            if self.standby is not None:
+                self.standby.advanced()
         self._leader_start = max(self._leader_start, answer.log_start)
         self._leader_watermark = answer.high_watermark
         if batches and log.config.fsync_policy == "always":
@@ -320,7 +333,7 @@ class HostedPartition(StoredPartition):
         self._high_watermark = self.high_watermark
         if self.led is not None:
             self.led.trace = None
-        self.led = self.followed = None
+        self.led = self.followed = self.standby = None
         super().dissolve()
 
     # --- upkeep ---------------------------------------------------------------------------
@@ -341,6 +354,9 @@ class HostedPartition(StoredPartition):
             self.led.stand_down(error)
         if self.followed is not None:
             self.followed.end(error)
+        if self.standby is not None:
+            self.standby.end()
+            self.standby = None
 
     def reconfigure(self, config: TopicConfig, trace: PartitionTrace | None) -> None:
         super().reconfigure(config, trace)

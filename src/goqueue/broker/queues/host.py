@@ -8,6 +8,7 @@ from goqueue.broker.calls.calls import Calls
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.reading.log_anywhere import LogAnywhere
+from goqueue.broker.runtime.slices import AtLeisure
 from goqueue.broker.runtime.topic import InternalTopics
 from goqueue.model.log import Published
 from goqueue.model.names import NodeId
@@ -42,6 +43,7 @@ class QueueHost(Protocol):
     clock_ms: Callable[[], int]
     calls: Calls
     hosted: HostedPartitions
+    leisure: AtLeisure
     log_anywhere: LogAnywhere
 
     @property

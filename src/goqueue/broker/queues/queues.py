@@ -11,6 +11,7 @@ from uuid import UUID
 
 from goqueue.broker.calls.calls import Gathered
 from goqueue.broker.own_grants import OwnWork, own_group, own_read
+from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.queues.dead_letters import DeadLetters
 from goqueue.broker.queues.describing import QueueDescribing
 from goqueue.broker.queues.fifo_order import FifoOrders
@@ -186,6 +187,9 @@ class Queues:
         known = self._host.image.topics_by_id
         # Queues of a topic that is gone are forgotten with it.
         self._forget(lambda key: key.topic_id in known and self._is_kept_at(key, place))
+
+    def followed(self, hosted: HostedPartition) -> None:
+        self.registry.state.followed(hosted)
 
     def _is_kept_at(self, key: QueueKey, place: TopicPartition) -> bool:
         return self.registry.state.place(key) == place

@@ -365,7 +365,7 @@ class QueueRegistry:
 
     # --- inside ---------------------------------------------------------------------------
 
-    def _make(self, _index: int, _partition: Partition) -> QueueMachine:
+    def _make(self, _index: int) -> QueueMachine:
         return QueueMachine(new_lease_id=lambda: secrets.randbits(LEASE_ID_BITS))
 
     def key(self, group: str, topic: str, index: int) -> QueueKey:

@@ -7,7 +7,7 @@ that node alone stay with the one topic of before.
 from collections.abc import Callable, Iterator, Sequence
 from uuid import UUID
 
-from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.runtime.shard import StateShard
 from goqueue.broker.runtime.topic import StateTopic
@@ -28,7 +28,7 @@ class QueueStates:
         host: QueueHost,
         *,
         partitions: int,
-        make: Callable[[int, Partition], QueueMachine],
+        make: Callable[[int], QueueMachine],
         perform: Perform,
         loaded: Callable[[QueueShard], None],
     ) -> None:
@@ -118,6 +118,10 @@ class QueueStates:
 
     def no_longer_led(self, place: TopicPartition) -> None:
         self._kept_in(place.topic).no_longer_led(place)
+
+    def followed(self, hosted: HostedPartition) -> None:
+        if not self._is_closed:
+            self._kept_in(hosted.name.topic).followed(hosted)
 
     def _kept_in(self, name: str) -> StateTopic[QueueMachine]:
         found = kind_and_owner(name)

@@ -16,8 +16,8 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.commits import until_committed
-from goqueue.broker.runtime.stored_records import making_sense
-from goqueue.broker.runtime.table import StateTable
+from goqueue.broker.runtime.replaying import StateReplay
+from goqueue.broker.runtime.snapshots import SNAPSHOT_MIN_GAP_MS, StateSnapshots
 from goqueue.model.errors import GoQueueError, NotLeader
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.state.machine import (
@@ -29,7 +29,6 @@ from goqueue.state.machine import (
     TimedMethod,
     UntimedMethod,
 )
-from goqueue.storage.log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
@@ -37,15 +36,8 @@ M = TypeVar("M", bound=Machine)
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-SNAPSHOT_RECORDS: Final = 10_000
-SNAPSHOT_INTERVAL_MS: Final = 5 * 60 * 1000
-# A busy shard would otherwise spend its time on snapshots: at 100,000 records/s, ten a second.
-SNAPSHOT_MIN_GAP_MS: Final = 10_000
 # Far below a segment's size, so that one batch never forces a roll of its own.
 BATCH_BYTES: Final = 512 * 1024
-# Entries replayed between two looks at the event loop while loading.
-LOAD_SLICE: Final = 5_000
-
 
 # Decides with the machine, the ticket to answer, and the time.
 Command = Callable[[M, Ticket[R], int], Outcome]
@@ -76,17 +68,17 @@ class _Waiting(NamedTuple):
 class StateShard(Generic[M]):
     def __init__(
         self,
-        machine: M,
+        replay: StateReplay[M],
         partition: Partition,
         *,
         clock_ms: Callable[[], int],
         threads: Executor,
         perform: Callable[[Sequence[object]], None],
     ) -> None:
-        self.machine = machine
+        """`replay` is at the end of the log; see `begin`."""
+        self.machine = replay.machine
         self.partition = partition
         self._clock_ms = clock_ms
-        self._threads = threads
         self._perform = perform
         self._loop = asyncio.get_running_loop()
         self._tickets: dict[int, asyncio.Future[Any]] = {}
@@ -98,30 +90,24 @@ class StateShard(Generic[M]):
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None
         self._error: GoQueueError | None = None
-        self._records_since_snapshot = 0
-        self._snapshot_at_ms = clock_ms()
-        self._snapshot_entries = 0
-        self._snapshotting: asyncio.Task[None] | None = None
+        self.snapshots = StateSnapshots(
+            partition.log,
+            threads,
+            clock_ms=clock_ms,
+            committed=lambda: partition.high_watermark,
+            min_gap_ms=SNAPSHOT_MIN_GAP_MS,
+        )
+        self.snapshots.entries = replay.entries
+        self._replayed_offset = replay.next_offset
         partition.commit_listeners.append(self._committed)
 
-    async def load(self) -> None:
-        """Bring the machine to the state that the log tells.
+    async def begin(self) -> None:
+        """Go on with what was replayed.
 
         A new leader may have records that are not committed yet. It counts them in, as they will be
         unless it is replaced, and nothing is shown or done before they are.
         """
-        log = self.partition.log
-        end = self.partition.log_end_offset
-        table = await self._loop.run_in_executor(
-            self._threads, lambda: StateTable.load(log, up_to=end)
-        )
-        with making_sense():
-            for count, (key, value) in enumerate(table.entries.items(), 1):
-                self.machine.replay(StateRecord(key, value))
-                if count % LOAD_SLICE == 0:
-                    await asyncio.sleep(0)
-        self._snapshot_entries = len(table.entries)
-        await until_committed(self.partition, end)
+        await until_committed(self.partition, self._replayed_offset)
         self.take(self.machine.loaded(self._clock_ms()))
 
     @property
@@ -171,8 +157,7 @@ class StateShard(Generic[M]):
         self._error = error or NotLeader(f"{self.partition.name} is closed")
         if self._timer is not None:
             self._timer.cancel()
-        if self._snapshotting is not None:
-            self._snapshotting.cancel()
+        self.snapshots.close()
         if self._committed in self.partition.commit_listeners:
             self.partition.commit_listeners.remove(self._committed)
         for future in self._tickets.values():
@@ -200,9 +185,8 @@ class StateShard(Generic[M]):
             logger.exception("state of %s could not be written", self.partition.name)
             self.close(NotLeader(f"{self.partition.name}: {error}"))
             return
-        self._records_since_snapshot += len(records)
         self._settle(replies, effects)
-        self._consider_snapshot(now_ms)
+        self.snapshots.grown(len(records))
 
     def _settle(self, replies: list[Reply], effects: list[object]) -> None:
         """Answer once everything written so far is committed."""
@@ -247,38 +231,6 @@ class StateShard(Generic[M]):
         self._timer = None
         if self._error is None:
             self.take(self.machine.on_deadline(self._clock_ms()))
-
-    # --- snapshots ------------------------------------------------------------------------
-
-    def _consider_snapshot(self, now_ms: int) -> None:
-        if self._snapshotting is not None:
-            return
-        age_ms = now_ms - self._snapshot_at_ms
-        # A large state is written less often, so that the work stays proportional to the changes.
-        enough = self._records_since_snapshot >= max(SNAPSHOT_RECORDS, self._snapshot_entries)
-        if (enough and age_ms >= SNAPSHOT_MIN_GAP_MS) or age_ms >= SNAPSHOT_INTERVAL_MS:
-            self._snapshotting = self._loop.create_task(self.snapshot())
-
-    async def snapshot(self) -> None:
-        """Write down the committed state. It is read from the log: no command waits for it."""
-        log = self.partition.log
-        end = self.partition.high_watermark
-        self._records_since_snapshot = 0
-        self._snapshot_at_ms = self._clock_ms()
-        try:
-            self._snapshot_entries = await self._loop.run_in_executor(
-                self._threads, _write_snapshot, log, end
-            )
-        except (OSError, GoQueueError) as error:
-            logger.warning("no snapshot of %s this time: %s", self.partition.name, error)
-        finally:
-            self._snapshotting = None
-
-
-def _write_snapshot(log: PartitionLog, end: int) -> int:
-    table = StateTable.load(log, up_to=end)
-    table.save(log)
-    return len(table.entries)
 
 
 def _chunks(records: list[StateRecord]) -> Iterator[list[NewRecord]]:

@@ -1,21 +1,33 @@
-"""All shards of one internal topic that this broker leads.
+"""All shards of one internal topic that this broker leads, and the state of those it follows.
 
-A shard is loaded when this node becomes the leader of its partition, and closed when it is no
-longer. A node of one leads everything, and loads all at its start.
+A shard begins when this node becomes the leader of its partition, and is closed when it is no
+longer. In a cluster it goes on from where this node stood by. A node of one leads everything, and
+loads all at its start.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, Generic, Protocol, TypeVar
 
 from crc32c import crc32c
 
 from goqueue.broker.own_grants import own_state
+from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.runtime.replaying import Overtaken, StateReplay
 from goqueue.broker.runtime.shard import StateShard
-from goqueue.model.errors import CorruptBatch, NotLeader, PartitionOffline, StateLoading
+from goqueue.broker.runtime.slices import AtLeisure, InHaste
+from goqueue.broker.runtime.standby import StateStandby
+from goqueue.model.errors import (
+    CorruptBatch,
+    NotLeader,
+    OffsetOutOfRange,
+    PartitionOffline,
+    StateLoading,
+)
 from goqueue.model.names import TopicPartition, topic_partition
 from goqueue.model.rights import InternalTopic
 from goqueue.model.topics import TopicView
@@ -51,6 +63,7 @@ class ShardHost(Protocol):
 
     clock_ms: Callable[[], int]
     hosted: HostedPartitions
+    leisure: AtLeisure
 
     @property
     def is_alone(self) -> bool: ...
@@ -73,24 +86,29 @@ class StateTopic(Generic[M]):
         name: str,
         *,
         partitions: int,
-        make: Callable[[int, Partition], M],
+        make: Callable[[int], M],
         perform: Callable[[int, Sequence[object]], None],
+        replayed: Callable[[M, Partition], None] | None = None,
         loaded: Callable[[StateShard[M]], None] | None = None,
         shard_key: Callable[[str], str] = str,
         owner: Callable[[], TopicView] | None = None,
     ) -> None:
-        """`loaded` tells a new machine what happened while it was being loaded. Keys of the same
-        `shard_key` are in the same partition. `owner` is the topic that this one belongs to."""
+        """`replayed` tells a machine which partition it is going to be led on, and `loaded` what
+        happened since it was made. Keys of the same `shard_key` are in the same partition. `owner`
+        is the topic that this one belongs to."""
         self.name = name
         self._host = host
         self._new_partitions = partitions
         self._make = make
         self._perform = perform
+        self._replayed = replayed
         self._loaded = loaded
         self._shard_key = shard_key
         self._owner = owner
         self._is_closed = False
         self._shards: dict[int, asyncio.Task[StateShard[M]]] = {}
+        # Of partitions that other nodes lead.
+        self._standbys: dict[int, StateStandby[M]] = {}
         self._is_made = False
 
     @property
@@ -181,6 +199,21 @@ class StateTopic(Generic[M]):
             error = NotLeader(f"{self.name}-{index} is not led by this broker any more")
             task.result().close(error)
 
+    def followed(self, hosted: HostedPartition) -> None:
+        """Another node leads the partition: its state is kept at hand."""
+        if self._is_closed:
+            return
+        index = hosted.name.partition
+
+        def ended() -> None:
+            if self._standbys.get(index) is standby:
+                del self._standbys[index]
+
+        standby = StateStandby(
+            hosted, lambda: self._make(index), leisure=self._host.leisure, ended=ended
+        )
+        hosted.standby = self._standbys[index] = standby
+
     def _begin(self, index: int) -> "asyncio.Task[StateShard[M]]":
         task = self._shards[index] = asyncio.create_task(self._open(index))
         task.add_done_callback(_note_failure)
@@ -190,24 +223,44 @@ class StateTopic(Generic[M]):
         host = self._host
         partition = host.partition(self.name, index)
         partition.check_online()
+        try:
+            replay = await self._replay(index, partition)
+        except CorruptBatch as error:
+            raise partition.give_up(f"its state cannot be read: {error}") from error
+        if self._replayed is not None:
+            self._replayed(replay.machine, partition)
         shard = StateShard(
-            self._make(index, partition),
+            replay,
             partition,
             clock_ms=host.clock_ms,
             threads=host.hosted.readers,
             perform=lambda effects: self._perform(index, effects),
         )
         try:
-            await shard.load()
-        except CorruptBatch as error:
-            shard.close()
-            raise partition.give_up(f"its state cannot be read: {error}") from error
+            await shard.begin()
         except BaseException:
             shard.close()
             raise
         if self._loaded is not None:
             self._loaded(shard)
         return shard
+
+    async def _replay(self, index: int, partition: Partition) -> StateReplay[M]:
+        """A machine in the state that the log tells to its end: the standby's, if there is one."""
+        log, end, haste = partition.log, partition.log_end_offset, InHaste()
+        standby = self._standbys.pop(index, None)
+        if standby is not None:
+            partition.hosted.standby = None
+            replay = await standby.hand_over()
+            if replay is not None:
+                with suppress(Overtaken, OffsetOutOfRange):
+                    await replay.follow(end, haste)
+                    return replay
+        while True:
+            replay = StateReplay(self._make(index), log, self._host.hosted.readers)
+            with suppress(Overtaken):
+                await replay.begin(end, haste)
+                return replay
 
     async def ensure(self) -> None:
         """Make the topic if there is none, with a partition for each of its owner's."""
@@ -230,6 +283,8 @@ class StateTopic(Generic[M]):
             shard.close()
         for task in self._shards.values():
             task.cancel()
+        for standby in tuple(self._standbys.values()):
+            standby.end()
 
 
 def _is_usable(task: "asyncio.Task[StateShard[M]]") -> bool:

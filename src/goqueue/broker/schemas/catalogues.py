@@ -28,7 +28,7 @@ class Catalogues:
             host,
             SCHEMAS_TOPIC,
             partitions=1,
-            make=lambda _index, _partition: make(),
+            make=lambda _index: make(),
             perform=lambda _index, _effects: None,
         )
         # The only partition: whoever leads it decides what is registered.

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.peers.transactions import TransactionPeers
 from goqueue.broker.runtime.producer_ids import ProducerIdSource
@@ -113,6 +114,7 @@ class Transactions:
             STATE_TOPIC,
             partitions=partitions,
             make=self._make,
+            replayed=lambda machine, partition: machine.lead(partition.leader_epoch),
             perform=self._perform,
             shard_key=shard_key,
         )
@@ -128,6 +130,9 @@ class Transactions:
     def no_longer_led(self, place: TopicPartition) -> None:
         self.state.no_longer_led(place)
         self._endings.give_up()
+
+    def followed(self, hosted: HostedPartition) -> None:
+        self.state.followed(hosted)
 
     # --- producers and what they write to -------------------------------------------------
 
@@ -407,9 +412,8 @@ class Transactions:
 
     # --- what the machine is made of, and what it asks for --------------------------------
 
-    def _make(self, _index: int, partition: Partition) -> TransactionMachine:
+    def _make(self, _index: int) -> TransactionMachine:
         return TransactionMachine(
-            coordinator_epoch=partition.leader_epoch,
             next_producer_id=self._producer_ids.take,
             offsets_partition=self._groups.offsets_partition,
             settings=self._settings,

@@ -57,6 +57,8 @@ DUE_PER_CALL: Final = 500
 
 _BROKER: Final = BrokerConfig()
 
+NO_EPOCH: Final = -1
+
 OffsetsPartition = Callable[[str], TopicPartition]
 
 
@@ -69,14 +71,15 @@ class TransactionSettings:
 class TransactionMachine:
     """Decides for the transactional ids of one partition of the state topic.
 
-    `coordinator_epoch` is that partition's leader epoch. `next_producer_id` returns None when no
-    id is at hand. `offsets_partition` says where a group keeps its offsets.
+    `coordinator_epoch` is that partition's leader epoch; where it is not known yet, `lead` tells it
+    before `loaded`. `next_producer_id` returns None when no id is at hand. `offsets_partition` says
+    where a group keeps its offsets.
     """
 
     def __init__(
         self,
         *,
-        coordinator_epoch: int,
+        coordinator_epoch: int = NO_EPOCH,
         next_producer_id: TakeProducerId,
         offsets_partition: OffsetsPartition,
         settings: TransactionSettings | None = None,
@@ -392,6 +395,13 @@ class TransactionMachine:
         else:
             kept_ms = self._settings.id_expiration_ms if group_id is None else MEMBER_EXPIRATION_MS
             self._deadlines.set(transactional_id, transaction.updated_ms + kept_ms)
+
+    def lead(self, coordinator_epoch: int) -> None:
+        """From now on, under this epoch."""
+        self._coordinator_epoch = coordinator_epoch
+        for transactional_id in self._pending:
+            prepared = self._transactions[transactional_id]
+            self._pending[transactional_id] = PendingMarkers(prepared, coordinator_epoch)
 
     def loaded(self, now_ms: int) -> Outcome:
         """Writes the markers of what was prepared before the crash, all of them again."""
