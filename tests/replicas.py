@@ -1,6 +1,7 @@
 """Replicas of one partition without brokers: real logs and ledgers; a fetch is a call."""
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import UUID
@@ -51,6 +52,8 @@ class Replicas:
         self, folder: Path, nodes: int = 3, *, min_in_sync: int = 2, **config: object
     ) -> None:
         self.folder = folder
+        # Told of each node that takes a role.
+        self.role_changed: Callable[[NodeId, HostedPartition], None] = lambda _node, _hosted: None
         self.now_ms = 1_700_000_000_000
         self.config = topic_config(
             {name.replace("_", "."): str(value) for name, value in config.items()}
@@ -92,7 +95,7 @@ class Replicas:
             decoder=BatchDecoder(self.threads),
             clock_ms=lambda: self.now_ms,
             lag_max_ms=LAG_MAX_MS,
-            role_changed=lambda _: None,
+            role_changed=lambda hosted: self.role_changed(node, hosted),
             high_watermark=high_watermark,
         )
 
@@ -106,8 +109,11 @@ class Replicas:
     def __getitem__(self, node: int) -> HostedPartition:
         return self.hosted[NodeId(node)]
 
-    async def restart(self, node: int, *, is_clean: bool = False) -> None:
-        """Stop or kill the process, and start it again: it stands by."""
+    async def restart(
+        self, node: int, *, is_clean: bool = False, high_watermark: int | None = None
+    ) -> None:
+        """Stop or kill the process, and start it again: it stands by. `high_watermark` is what was
+        noted of it, if that was not the last."""
         before = self[node]
         await before.retire()
         if is_clean:
@@ -115,7 +121,9 @@ class Replicas:
         else:
             before.let_go()
         self.hosted[NodeId(node)] = self.open(
-            NodeId(node), clean=is_clean, high_watermark=before.high_watermark
+            NodeId(node),
+            clean=is_clean,
+            high_watermark=before.high_watermark if high_watermark is None else high_watermark,
         )
 
     # --- what the store and the controller do ---------------------------------------------

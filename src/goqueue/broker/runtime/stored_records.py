@@ -6,6 +6,11 @@ from contextlib import contextmanager
 from goqueue.model.errors import CorruptBatch
 
 
+class Overtaken(Exception):
+    """Records that come next were compacted away before they were replayed: what led from one
+    state to the other is missing. Who replays them must begin with what is there."""
+
+
 @contextmanager
 def making_sense() -> Iterator[None]:
     """Whatever goes wrong in replaying stored records becomes `CorruptBatch`.
@@ -16,7 +21,7 @@ def making_sense() -> Iterator[None]:
     """
     try:
         yield
-    except CorruptBatch:
+    except (CorruptBatch, Overtaken):
         raise
     except Exception as error:
         raise CorruptBatch(f"a record makes no sense: {type(error).__name__}: {error}") from error

@@ -17,10 +17,11 @@ from goqueue.broker.own_grants import own_state
 from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.broker.partitions.partition import Partition
-from goqueue.broker.runtime.replaying import Overtaken, StateReplay
+from goqueue.broker.runtime.replaying import StateReplay
 from goqueue.broker.runtime.shard import StateShard
 from goqueue.broker.runtime.slices import AtLeisure, InHaste
 from goqueue.broker.runtime.standby import StateStandby
+from goqueue.broker.runtime.stored_records import Overtaken
 from goqueue.model.errors import (
     CorruptBatch,
     NotLeader,
@@ -205,12 +206,12 @@ class StateTopic(Generic[M]):
             return
         index = hosted.name.partition
 
-        def ended() -> None:
+        def has_ended() -> None:
             if self._standbys.get(index) is standby:
                 del self._standbys[index]
 
         standby = StateStandby(
-            hosted, lambda: self._make(index), leisure=self._host.leisure, ended=ended
+            hosted, lambda: self._make(index), leisure=self._host.leisure, has_ended=has_ended
         )
         hosted.standby = self._standbys[index] = standby
 
