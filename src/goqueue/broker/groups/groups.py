@@ -11,6 +11,7 @@ from msgspec import structs
 
 from goqueue.broker.groups.rebalance_stats import RebalanceStats
 from goqueue.broker.groups.rebalance_watch import WatchedGroupMachine
+from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.runtime.shard import Command, StateShard, timed, untimed
 from goqueue.broker.runtime.topic import ShardHost, StateTopic
 from goqueue.model.control import Marker, MarkerType
@@ -162,6 +163,9 @@ class Groups:
     def no_longer_led(self, place: TopicPartition) -> None:
         self._end_sessions(place)
         self.state.no_longer_led(place)
+
+    def followed(self, hosted: HostedPartition) -> None:
+        self.state.followed(hosted)
 
     def _end_sessions(self, place: TopicPartition) -> None:
         if self.sessions_ended is not None:
