@@ -10,7 +10,7 @@ _FOLDER = Path(__file__).parent
 PART = (
     "test_cli.py::test_topic_from_creation_to_deletion",
     "test_cli_queues.py::test_a_message_is_taken_kept_and_given_back",
-    "test_delayed.py::test_the_command_line_delays_lists_and_cancels",
+    "test_cli_queues.py::test_the_kafka_address_may_be_an_option",
     "test_groups_python_clients.py::test_kafka_python_admin_works_on_groups",
     "test_http_groups.py::test_cooperative_members_of_both_share_a_group",
     "test_http_with_kafka_clients.py::test_curl_reads_what_kafka_produced",
