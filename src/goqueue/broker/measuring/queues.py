@@ -144,7 +144,8 @@ def _dead_letters(
     pending: Counter[str] = Counter()
     for partition in hosted:
         topic, index = partition.name
-        if is_dead_letter_topic(topic):
+        # The leader counts: figures of all brokers are added up.
+        if is_dead_letter_topic(topic) and partition.led is not None:
             start = max(partition.log_start_offset, redriven.get((topic, index), 0))
             pending[topic] += max(0, partition.high_watermark - start)
     return DeadLetterFigures(dict(counts.written), dict(counts.sent_back), pending)
