@@ -699,15 +699,15 @@ def test_a_dead_letter_that_could_not_be_written_is_tried_again(
             await make_topic(broker)
             await publish(broker, b"poison")
             [poison] = await receive(broker)
-            store_for_real = broker.publishing.store_own
+            store_for_real = broker.publishing.store_led
             failed = asyncio.Event()
 
             async def refuse(*_: object, **__: object) -> None:
                 failed.set()
-                monkeypatch.setattr(broker.publishing, "store_own", store_for_real)
+                monkeypatch.setattr(broker.publishing, "store_led", store_for_real)
                 raise PartitionOffline("disk full")
 
-            monkeypatch.setattr(broker.publishing, "store_own", refuse)
+            monkeypatch.setattr(broker.publishing, "store_led", refuse)
             await acknowledge(broker, poison, AckAction.REJECT)
             await failed.wait()
             assert [value for value, _ in await dead_letters(broker)] == [b"poison"]

@@ -181,6 +181,16 @@ class Publishing:
             stored.update(zip(positions, answer, strict=True))
         return [stored[at] for at in range(len(records))]
 
+    async def store_led(
+        self, topic: WritableTopic, partition: Partition, records: Sequence[NewRecord]
+    ) -> None:
+        """As `store_own`, under this leadership of the partition or not at all."""
+        if is_internal(topic):
+            raise PolicyViolation(f"topic {topic!r} is written by the broker only")
+        batch = encode_records(records, now_ms=self._clock_ms())
+        appended = await self._appending.append(partition, batch)
+        await partition.wait_committed(appended.last_offset + 1, PUBLISH_TIMEOUT_MS)
+
     def _partition_count(
         self,
         topic: WritableTopic,

@@ -1,16 +1,22 @@
 """Copies messages that failed for good to the dead-letter topic."""
 
+import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+import msgspec
+
 from goqueue.broker.own_grants import OwnWork, own_create, own_read, own_write
 from goqueue.broker.partitions.feature_headers import features_of
+from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.queues.reading import Messages, Unreadable
-from goqueue.broker.queues.tracing import burying
+from goqueue.broker.queues.tracing import buried, continuing
+from goqueue.broker.tracing.recorder import Continuation
 from goqueue.model.batch import NO_TIMESTAMP
+from goqueue.model.calls import Method
 from goqueue.model.errors import InvalidRecord, RecordTooLarge, TopicExists
 from goqueue.model.header_names import (
     DEAD_LETTER_COUNT,
@@ -25,8 +31,9 @@ from goqueue.model.header_names import (
     DEAD_LETTER_TIME,
     DEAD_LETTER_TOPIC,
 )
-from goqueue.model.names import TopicPartition
+from goqueue.model.names import TopicPartition, topic_partition
 from goqueue.model.records import Header, NewRecord, Record
+from goqueue.model.rights import WritableTopic
 from goqueue.model.settings import INT32_MAX
 from goqueue.model.topics import NewTopic, TopicView
 from goqueue.state.queues.messages import DeadLetter
@@ -43,78 +50,130 @@ Headers = tuple[Header, ...]
 _NO_HEADERS: Final[Headers] = ()
 
 
+class Letter(msgspec.Struct, frozen=True):
+    """A copy that is to be written once, known by its id."""
+
+    id: bytes
+    copy: NewRecord
+    # The story that it continues.
+    continued: Continuation | None
+
+
+class BuryLetters(msgspec.Struct, frozen=True):
+    topic: WritableTopic
+    index: int
+    letters: list[Letter]
+
+
+# Answered with the number of letters that were new. It may be asked again: those that are there
+# already are not written twice.
+BURY: Final = Method("dead_letters.bury", BuryLetters, int, reads=True)
+
+
+class _Copies:
+    """What is known of one partition of a dead-letter topic, while this node leads it."""
+
+    def __init__(self) -> None:
+        # None: not read yet.
+        self.ids: OrderedDict[bytes, None] | None = None
+        # Who asks again for letters that are still being written must see them.
+        self.writing = asyncio.Lock()
+
+
 class DeadLetters:
-    """Writes copies, each once: a copy asked for again after a crash is found in the topic."""
+    """Writes copies, each once: a copy asked for again after a crash is found in the topic.
+
+    The leader of the messages makes them; the leader of the dead letters knows which are there.
+    """
 
     def __init__(self, host: QueueHost) -> None:
         self._host = host
-        self._copied: dict[tuple[str, int], OrderedDict[bytes, None]] = {}
+        self._copied: dict[TopicPartition, _Copies] = {}
         # Since the start: by source, dead-letter topic and reason; by dead-letter topic.
         self.written: Counter[tuple[str, str, str]] = Counter()
         self.sent_back: Counter[str] = Counter()
+        host.calls.serve(BURY, self._bury_here)
 
     def topic_deleted(self, topic: str) -> None:
         """Its counts go with it, or they would pile up as topics come and go."""
         self.written = Counter({at: n for at, n in self.written.items() if topic not in at[:2]})
         self.sent_back.pop(topic, None)
+        self._copied = {at: known for at, known in self._copied.items() if at.topic != topic}
 
     def partition_lost(self, place: TopicPartition) -> None:
         """Another leader writes copies there now, of which nothing is known here."""
-        self._copied.pop((place.topic, place.partition), None)
+        self._copied.pop(place, None)
 
     async def copy(
         self, source: TopicView, death: DeadLetter, target: str, messages: Messages
     ) -> None:
         view = await self._ensure(target, source)
         index = death.queue.partition % len(view.partitions)
-        copied = await self._known(target, index)
         now_ms = self._host.clock_ms()
-        letters = [(record, _NO_HEADERS) for record in messages.records]
-        letters += [_stand_in(batch) for batch in messages.unreadable]
-        fresh = {
-            copy_id: letter
-            for letter in letters
-            if (copy_id := _copy_id(death, letter[0].offset)) not in copied
-        }
-        if fresh:
-            copies = {at: _copy(source, death, *letter, at, now_ms) for at, letter in fresh.items()}
-            trace = self._host.hosted.trace_of(source.name, death.queue.partition)
-            with burying(trace, death, [record for record, _ in fresh.values()]):
-                await self._store(target, index, copies, copied)
-            self.written[source.name, target, death.reason.name.lower()] += len(fresh)
-        while len(copied) > REMEMBERED_COPIES:
-            copied.popitem(last=False)
+        dead = [(record, _NO_HEADERS) for record in messages.records]
+        dead += [_stand_in(batch) for batch in messages.unreadable]
+        if not dead:
+            return
+        trace = self._host.hosted.trace_of(source.name, death.queue.partition)
+        continued = buried(trace, death, [record for record, _ in dead])
+        letters: list[Letter] = []
+        for (record, more), story in zip(dead, continued, strict=True):
+            copy_id = _copy_id(death, record.offset)
+            copy = _copy(source, death, record, more, copy_id, now_ms)
+            letters.append(Letter(copy_id, copy, story))
+        request = BuryLetters(own_write(target, OwnWork.DEAD_LETTERS), index, letters)
+        written = await self._host.calls.ask(BURY, topic_partition(target, index), request)
+        self.written[source.name, target, death.reason.name.lower()] += written
+
+    # --- at the leader of the dead letters ------------------------------------------------
+
+    async def _bury_here(self, request: BuryLetters) -> int:
+        place = topic_partition(request.topic, request.index)
+        # One leadership: nothing is written here that was looked for in another.
+        partition = self._host.partition(*place)
+        copies = self._copied.setdefault(place, _Copies())
+        async with copies.writing:
+            if copies.ids is None:
+                copies.ids = await self._known(request.topic, request.index)
+            ids = copies.ids
+            fresh = {letter.id: letter for letter in request.letters if letter.id not in ids}
+            if fresh:
+                await self._store(request.topic, partition, list(fresh.values()), ids)
+            while len(ids) > REMEMBERED_COPIES:
+                ids.popitem(last=False)
+        return len(fresh)
 
     async def _store(
         self,
-        target: str,
-        index: int,
-        copies: Mapping[bytes, NewRecord],
-        copied: OrderedDict[bytes, None],
+        topic: WritableTopic,
+        partition: Partition,
+        letters: Sequence[Letter],
+        ids: OrderedDict[bytes, None],
     ) -> None:
         """In one batch, or in several where that is too large.
 
         A message out of a compressed batch may be too large for any: then the letter says so.
         """
-        topic = own_write(target, OwnWork.DEAD_LETTERS)
+        store = self._host.publishing.store_led
         try:
-            await self._host.publishing.store_own(topic, [*copies.values()], partition=index)
+            with continuing([letter.continued for letter in letters]):
+                await store(topic, partition, [letter.copy for letter in letters])
         except RecordTooLarge as error:
-            if len(copies) > 1:
-                half = len(copies) // 2
-                items = list(copies.items())
-                await self._store(target, index, dict(items[:half]), copied)
-                await self._store(target, index, dict(items[half:]), copied)
+            if len(letters) > 1:
+                half = len(letters) // 2
+                await self._store(topic, partition, letters[:half], ids)
+                await self._store(topic, partition, letters[half:], ids)
                 return
-            [copy] = copies.values()
+            [copy] = (letter.copy for letter in letters)
             if copy.value is None and copy.key is None:
                 raise
-            letter = replace(
+            short = replace(
                 copy, key=None, value=None, headers=(*_own_headers(copy), _problem(error.message))
             )
-            await self._host.publishing.store_own(topic, [letter], partition=index)
+            with continuing([letter.continued for letter in letters]):
+                await store(topic, partition, [short])
         # Only now: what could not be written must be tried again.
-        copied.update(dict.fromkeys(copies))
+        ids.update(dict.fromkeys(letter.id for letter in letters))
 
     async def _ensure(self, target: str, source: TopicView) -> TopicView:
         topic = self._host.image.topics.get(target)
@@ -132,11 +191,9 @@ class DeadLetters:
         except TopicExists:
             return self._host.image.topics[target]
 
-    async def _known(self, target: str, index: int) -> OrderedDict[bytes, None]:
-        known = self._copied.get((target, index))
-        if known is not None:
-            return known
-        known = OrderedDict()
+    async def _known(self, target: WritableTopic, index: int) -> OrderedDict[bytes, None]:
+        """Of the newest copies."""
+        known: OrderedDict[bytes, None] = OrderedDict()
         topic = own_read(target, OwnWork.DEAD_LETTERS)
         # A new leader may still have to commit what the one before wrote.
         start, end = await self._host.log_anywhere.ends(topic, index, is_settled=True)
@@ -156,7 +213,7 @@ class DeadLetters:
                 for name, value in record.headers:
                     if name == DEAD_LETTER_ID and value is not None:
                         known[value] = None
-        return self._copied.setdefault((target, index), known)
+        return known
 
 
 def _copy_id(death: DeadLetter, offset: int) -> bytes:

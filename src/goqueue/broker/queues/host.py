@@ -31,6 +31,12 @@ class OwnPublishing(Protocol):
         """Store dead letters, whatever schemas say of them."""
         ...
 
+    async def store_led(
+        self, topic: WritableTopic, partition: Partition, records: Sequence[NewRecord]
+    ) -> None:
+        """As `store_own`, under this leadership of the partition or not at all."""
+        ...
+
 
 class Topics(InternalTopics, Protocol):
     async def create(

@@ -233,7 +233,7 @@ class MoveTaskRunner:
             for target, deliveries in by_target.items():
                 writable = own_write(target, OwnWork.MOVE_TASK)
                 self._catalogue.find(writable)
-                with sending_back(self._host.hosted, deliveries):
+                with sending_back(deliveries):
                     copies = [_copy(delivery) for delivery in deliveries]
                     outcomes = await self._host.publishing.publish(writable, copies)
                 failures = [each for each in outcomes if isinstance(each, GoQueueError)]

@@ -30,6 +30,7 @@ from goqueue.model.queues.messages import Leased, QueueKey
 from goqueue.model.queues.receipts import Receipt
 from goqueue.model.queues.receiving import Receive
 from goqueue.model.records import Record
+from goqueue.model.tracing.spans import TraceContext
 from goqueue.pace import next_slice
 from goqueue.state.queues.machine import QueueMachine
 from goqueue.state.queues.messages import Acquire, Acquired, Limit, Skip
@@ -333,9 +334,10 @@ class QueueReceiving:
         leased: dict[int, Leased] = {
             offset: part for part in acquired.leased for offset in range(*part.offsets)
         }
+        stories: dict[int, TraceContext] = {}
         if partition.trace is not None:
             counted = [(record, leased[record.offset].delivery_count) for record in records]
-            note_deliveries(partition.trace, counted, key.group, request.member)
+            stories = note_deliveries(partition.trace, counted, key.group, request.member)
         now_ms = self._host.clock_ms()
         return [
             Delivery(
@@ -351,6 +353,7 @@ class QueueReceiving:
                 )
                 if request.remembers
                 else None,
+                story=stories.get(record.offset),
             )
             for record in records
         ]

@@ -100,7 +100,7 @@ async def redrive(
             if named and named not in origins:
                 raise UnknownOrigin(f"topic {named!r} does not send its dead letters to {letters}")
             source = may_write(named) if named else topic
-            with sending_back(host.hosted, [delivery]):
+            with sending_back([delivery]):
                 [outcome] = await host.publishing.publish(source, [_restored(delivery.record)])
             if isinstance(outcome, GoQueueError):
                 raise outcome

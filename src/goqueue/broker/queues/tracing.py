@@ -2,13 +2,14 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from goqueue.broker.tracing.partition import PartitionTrace
 from goqueue.broker.tracing.reading import context_of_record
 from goqueue.broker.tracing.recorder import CALLER, CONTINUED, Continuation, now_us
 from goqueue.model.batch import Buffer
 from goqueue.model.offsets import OffsetRange as Offsets
+from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.errors import QueueError
 from goqueue.model.queues.messages import AckAction, Acknowledged, Acknowledgement, Leased
 from goqueue.model.records import Record
@@ -28,12 +29,18 @@ _EVENTS: Final = {
 
 def note_deliveries(
     trace: PartitionTrace, deliveries: Sequence[tuple[Record, int]], group: str, member: str | None
-) -> None:
-    """Messages with their delivery counts were given to a reader of a queue."""
+) -> dict[int, TraceContext]:
+    """Messages with their delivery counts were given to a reader of a queue.
+
+    Returns the stories of those that have one, by offset.
+    """
+    stories: dict[int, TraceContext] = {}
     for record, delivery_count in deliveries:
         context = context_of_record(trace, record)
         if context is not None:
+            stories[record.offset] = context
             _note_delivery(trace, context, record.offset, delivery_count, group, member)
+    return stories
 
 
 def note_acquired(
@@ -147,16 +154,14 @@ def _note_end(
     trace.with_context(offset, note)
 
 
-@contextlib.contextmanager
-def burying(
+def buried(
     trace: PartitionTrace | None, death: DeadLetter, records: Sequence[Record]
-) -> Iterator[None]:
-    """While copies of these messages are written to the dead letters, in this order."""
+) -> list[Continuation | None]:
+    """The stories that go on with copies of these messages in the dead letters."""
     if trace is None:
-        yield
-        return
+        return [None] * len(records)
     time_us = now_us()
-    continued = [
+    return [
         None
         if (context := context_of_record(trace, record)) is None
         else Continuation(
@@ -170,44 +175,29 @@ def burying(
         )
         for record in records
     ]
-    with _continued(continued):
-        yield
 
 
-class Letter(Protocol):
-    """A dead letter as it is read from its queue."""
-
-    @property
-    def topic(self) -> str: ...
-    @property
-    def partition(self) -> int: ...
-    @property
-    def record(self) -> Record: ...
-
-
-class Traces(Protocol):
-    def trace_of(self, topic: str, index: int) -> PartitionTrace | None: ...
-
-
-@contextlib.contextmanager
-def sending_back(traces: Traces, letters: Sequence[Letter]) -> Iterator[None]:
+def sending_back(letters: Sequence[Delivery]) -> contextlib.AbstractContextManager[None]:
     """While dead letters are published again, in this order."""
     time_us = now_us()
-    continued: list[Continuation | None] = []
-    for letter in letters:
-        trace = traces.trace_of(letter.topic, letter.partition)
-        context = None if trace is None else context_of_record(trace, letter.record)
-        if context is None:
-            continued.append(None)
-        else:
-            origin = MessagePlace(letter.topic, letter.partition, letter.record.offset)
-            continued.append(Continuation(context, Event.DLQ_REDRIVEN, time_us, origin=origin))
-    with _continued(continued):
-        yield
+    return continuing(
+        [
+            None
+            if letter.story is None
+            else Continuation(
+                letter.story,
+                Event.DLQ_REDRIVEN,
+                time_us,
+                origin=MessagePlace(letter.topic, letter.partition, letter.record.offset),
+            )
+            for letter in letters
+        ]
+    )
 
 
 @contextlib.contextmanager
-def _continued(continued: Sequence[Continuation | None]) -> Iterator[None]:
+def continuing(continued: Sequence[Continuation | None]) -> Iterator[None]:
+    """While records are written that continue these stories."""
     if not any(continued):
         yield
         return

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from goqueue.model.queues.lanes import Lane
 from goqueue.model.queues.receipts import Receipt
 from goqueue.model.records import Record
+from goqueue.model.tracing.spans import TraceContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +19,8 @@ class Delivery:
     # As far as that is remembered; see `Receive.remembers`.
     first_received_ms: int | None = None
     lane: Lane
+    # Of a message that is traced.
+    story: TraceContext | None = None
 
     @property
     def receipt(self) -> Receipt:
