@@ -312,8 +312,12 @@ class Calls:
             opening = asyncio.create_task(CallLink.open(broker.host, broker.kafka_port))
             opening.add_done_callback(_taken_note_of)
             self._links[node_id], self._epochs[node_id] = opening, broker.epoch
-        # Whoever goes away meanwhile does not stop it for the others.
-        return await asyncio.shield(opening)
+        if not opening.done():
+            # Whoever goes away meanwhile does not stop it for the others.
+            await asyncio.wait((opening,))
+        if opening.cancelled():
+            raise BrokerUnreachable(f"broker {node_id} is gone")
+        return opening.result()
 
     def _drop(self, node_id: NodeId, reason: str) -> None:
         opening = self._links.pop(node_id, None)

@@ -154,6 +154,29 @@ async def test_who_asks_for_too_long_gives_up(nodes: Nodes) -> None:
 
 
 @with_nodes
+async def test_who_waits_for_a_connection_to_a_broker_that_goes_asks_the_next_one(
+    nodes: Nodes,
+) -> None:
+    _, two, three = await rooms_of(nodes)
+    never = asyncio.Event()
+
+    async def hangs(*_: object) -> None:
+        await never.wait()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("goqueue.broker.calls.link.CallLink.open", hangs)
+        calls = two.node.node.calls
+        asking = asyncio.create_task(calls.ask(ECHO, PLACE, Question("x")))
+        impatient = asyncio.create_task(calls.ask(ECHO, PLACE, Question("y"), patience_s=0))
+        await nodes.until(lambda: 1 in calls._links)
+    await nodes.die(1)
+    with pytest.raises(BrokerUnreachable):
+        await impatient
+    assert await asking in ("2:x", "3:x")
+    assert "x" in [*two.asked, *three.asked]
+
+
+@with_nodes
 async def test_the_next_leader_is_waited_for_if_nothing_was_done(nodes: Nodes) -> None:
     _, two, three = await rooms_of(nodes)
     await nodes.die(1)
