@@ -9,6 +9,7 @@ the call may have been carried out, so it is not repeated here, unless that does
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, cast
 
@@ -246,7 +247,8 @@ class Calls:
     async def gather(
         self, method: Method[Q, R], request: Q, *, timeout_s: float = GATHER_TIMEOUT_S
     ) -> Gathered[R]:
-        """Ask every broker, this one too; who does not answer is told with the reason."""
+        """Ask every broker, this one too. Who does not answer is told with the reason, and so is
+        one that is down if nobody leads what it led."""
         nodes = [self._node_id, *self.others()]
         found = await asyncio.gather(
             *(self.ask_broker(method, node, request, timeout_s=timeout_s) for node in nodes),
@@ -260,7 +262,22 @@ class Calls:
                 raise answer
             else:
                 gathered.answers[node] = answer
+        for node, partitions in self._led_by_nobody().items():
+            gathered.failures[node] = BrokerUnreachable(
+                f"it is down, and nobody leads in its place: {partitions} partitions"
+            )
         return gathered
+
+    def _led_by_nobody(self) -> Counter[NodeId]:
+        """Brokers that are down, with the partitions that wait for them."""
+        missing: Counter[NodeId] = Counter()
+        absent = set(self.absent())
+        if absent:
+            for topic in self._image().topics.values():
+                for part in topic.partitions:
+                    if part.leader == NO_LEADER:
+                        missing.update(absent.intersection((*part.isr, *part.eligible)))
+        return missing
 
     async def _call(
         self,

@@ -18,7 +18,7 @@ from goqueue.model.errors import (
     StateLoading,
     UnknownTopic,
 )
-from goqueue.model.names import NodeId, topic_partition
+from goqueue.model.names import NO_LEADER, NodeId, topic_partition
 from goqueue.model.publishing import Outcome
 from goqueue.model.records import NewRecord
 from goqueue.model.topics import NewTopic
@@ -320,3 +320,24 @@ async def test_messages_are_published_at_any_broker(nodes: Nodes) -> None:
         leader = nodes.leader(index)
         assert leader is not None
         assert await leader.read_all(index) == [b"1", b"2", b"3"]
+
+
+@with_nodes
+async def test_a_broker_that_is_down_is_named_where_nobody_leads_in_its_place(
+    nodes: Nodes,
+) -> None:
+    one, two, three = [Room(node) for node in await nodes.start(1, 2, 3)]
+    await nodes.make_topic(partitions=2, replicas=[1])
+    assert not (await two.node.node.calls.gather(ECHO, Question("all"))).failures
+    await nodes.die(3)
+    await nodes.until(lambda: two.node.node.calls.absent() == [3])
+    assert not (await two.node.node.calls.gather(ECHO, Question("all"))).failures
+    await nodes.die(1)
+    await nodes.until(lambda: two.node.node.calls.absent() == [1, 3])
+    await nodes.until(lambda: two.node.view().leader == NO_LEADER)
+    found = await two.node.node.calls.gather(ECHO, Question("all"))
+    assert set(found.answers) == {2}
+    [unanswered] = found.unanswered
+    assert unanswered.broker == 1
+    assert unanswered.reason == "it is down, and nobody leads in its place: 2 partitions"
+    assert (len(one.asked), len(two.asked), len(three.asked)) == (2, 3, 1)
