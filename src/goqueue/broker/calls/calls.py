@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, cast
 
 import msgspec
 
+from goqueue.broker.calls.counting import Asking, CallCounts, Serving
 from goqueue.broker.calls.failures import error_of, failure_of
 from goqueue.broker.partitions.leading import LedPartitions
 from goqueue.broker.tracing.recorder import CALLER
@@ -29,6 +30,7 @@ from goqueue.model.errors import (
     UnknownPartition,
     UnknownTopic,
 )
+from goqueue.model.measuring.figures import CallFigures
 from goqueue.model.names import NO_LEADER, NodeId, TopicPartition, topic_partition
 from goqueue.model.rights import ActingCluster
 from goqueue.state.metadata_image import ImageChanges, MetadataImage
@@ -141,6 +143,7 @@ class Calls:
         self._epochs: dict[NodeId, int] = {}
         self._changed: asyncio.Event | None = None
         self._is_closed = False
+        self.counts = CallCounts()
 
     def serve(self, method: Method[Q, R], run: Run[Q, R]) -> None:
         """What this broker does for partitions that it leads, whoever asks."""
@@ -266,6 +269,7 @@ class Calls:
             gathered.failures[node] = BrokerUnreachable(
                 f"it is down, and nobody leads in its place: {partitions} partitions"
             )
+        self.counts.unanswered.update(gathered.failures.keys())
         return gathered
 
     def _led_by_nobody(self) -> Counter[NodeId]:
@@ -288,18 +292,27 @@ class Calls:
         request: Q,
         timeout_s: float,
     ) -> R:
-        try:
-            link = await self._link(node_id)
-        except BrokerUnreachable as error:
-            raise Untouched(error) from None
         raw = msgspec.Raw(_ENCODER.encode(request))
         revision = self._image().revision
-        call = Call(method.name, *place, epoch, CALLER.get(), raw, revision)
-        body = await link.call(_ENCODER.encode(call), timeout_s=timeout_s, waits=method.waits)
+        call = _ENCODER.encode(Call(method.name, *place, epoch, CALLER.get(), raw, revision))
+        asked, link = self.counts.asked, None
+        try:
+            with Asking(self.counts, method.name):
+                link = await self._link(node_id)
+                asked.request_bytes += len(call)
+                body = await link.call(call, timeout_s=timeout_s, waits=method.waits)
+                asked.answer_bytes += len(body)
+        except BrokerUnreachable as error:
+            if link is None:
+                raise Untouched(error) from None
+            raise
         answer = _ANSWER.decode(body)
         if answer.failure is not None:
             told = error_of(answer.failure)
-            raise Untouched(told) if answer.failure.is_untouched else told
+            if not answer.failure.is_untouched:
+                raise told
+            self.counts.refused(method.name)
+            raise Untouched(told)
         decoder = self._answers.get(method.name)
         if decoder is None:
             decoder = self._answers[method.name] = msgspec.msgpack.Decoder(method.answer)
@@ -356,6 +369,10 @@ class Calls:
             if node_id in self._links and (broker is None or broker.epoch != self._epochs[node_id]):
                 self._drop(node_id, f"broker {node_id} is gone; whether it was done is not known")
 
+    def figures(self) -> CallFigures:
+        links = sum(not _is_spent(each) for each in self._links.values())
+        return self.counts.figures((*self.others(), *self.absent()), links)
+
     def close(self) -> None:
         self._is_closed = True
         for node_id in list(self._links):
@@ -372,7 +389,14 @@ class Calls:
         served = self._served.get(call.method)
         if served is None:
             return _refused(InvalidRequest(f"this broker knows no call {call.method!r}"))
-        return ReadCall(served.method.waits, lambda: self._run(call, served))
+        self.counts.served.request_bytes += len(body)
+        return ReadCall(served.method.waits, lambda: self._serve(call, served))
+
+    async def _serve(self, call: Call, served: _Served) -> bytes:
+        with Serving(self.counts, call.method):
+            answer = await self._run(call, served)
+        self.counts.served.answer_bytes += len(answer)
+        return answer
 
     async def _run(self, call: Call, served: _Served) -> bytes:
         CALLER.set(call.client)

@@ -1,11 +1,11 @@
 """Figures of groups: members, state, how far each is behind what it reads, and rebalances."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from goqueue.broker.groups.groups import Groups
 from goqueue.broker.measuring.ages import Ages, StoredAt
-from goqueue.broker.partitions.hosted import HostedPartition
+from goqueue.broker.measuring.behind import Behind, BehindElsewhere, CommittedAt
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.model.groups.rebalances import RebalanceReason
 from goqueue.model.measuring.figures import (
@@ -16,69 +16,123 @@ from goqueue.model.measuring.figures import (
     RebalanceFigures,
 )
 from goqueue.pace import Pace
+from goqueue.state.groups.coordinator import GroupLook
 
 
-class _Behind(NamedTuple):
-    """A group, with the partitions that it is behind in and where it has got to."""
+class _Seen(NamedTuple):
+    """A group, and what it has committed."""
+
+    group_id: str
+    look: GroupLook
+    committed: list[CommittedAt]
+
+
+class _Measured(NamedTuple):
+    """A group, with where it has got to in the partitions that it is behind in."""
 
     figures: GroupFigures
-    uncommitted: list[StoredAt]
+    uncommitted: list[CommittedAt]
 
 
 async def read_groups(
     groups: Groups,
     hosted: HostedPartitions,
+    elsewhere: BehindElsewhere,
     *,
     pace: Pace,
     ages: Ages,
     now_ms: int,
     detailed_max: int,
 ) -> AllGroupFigures:
-    """Ages and rebalances are read of as many groups as `detailed_max`, the first by id."""
-    found: list[_Behind] = []
-    for each in _read(groups, hosted):
-        found.append(each)
+    """Of the groups that this broker coordinates. Ages and rebalances are read of as many groups
+    as `detailed_max`, the first by id."""
+    seen: list[_Seen] = []
+    for each in _look(groups):
+        seen.append(each)
         if pace.is_over:
             await pace.rest()
-    found.sort(key=lambda each: each.figures.group_id)
+    seen.sort(key=lambda each: each.group_id)
+    told = await elsewhere.ask(
+        at for each in seen for at in each.committed if hosted.get(*at[:2]) is None
+    )
+    found: list[_Measured] = []
+    for each in seen:
+        found.append(_measured(each, groups, hosted, told))
+        if pace.is_over:
+            await pace.rest()
     detailed = found[:detailed_max]
     rebalances = _rebalances(groups, (each.figures.group_id for each in detailed))
-    oldest = await ages.oldest(_uncommitted(detailed), now_ms)
+    oldest = dict(await ages.oldest(_stored(detailed, hosted), now_ms))
+    for of, age_seconds in _told_ages(detailed, told):
+        oldest[of] = max(oldest.get(of, 0.0), age_seconds)
     return AllGroupFigures([each.figures for each in found], oldest, rebalances)
 
 
-def _read(groups: Groups, hosted: HostedPartitions) -> Iterator[_Behind]:
+def _look(groups: Groups) -> Iterator[_Seen]:
     """Group by group, in no order; a group that goes meanwhile is left out."""
     for shard in groups.state.loaded_shards():
         for group_id in shard.machine.group_ids():
-            seen = shard.machine.look(group_id)
-            if seen is None:
+            look = shard.machine.look(group_id)
+            if look is None:
                 continue
             committed = [
-                (partition, at.offset)
-                for topic, offsets in seen.committed.items()
+                CommittedAt(topic, index, at.offset)
+                for topic, offsets in look.committed.items()
                 for index, at in offsets.items()
-                if (partition := hosted.get(topic, index)) is not None
             ]
-            figures = GroupFigures(
-                group_id=group_id,
-                kind=seen.kind.value.lower(),
-                state=seen.state,
-                members=seen.members,
-                is_rebalancing=groups.rebalances.is_in_progress(group_id),
-                lags=[PartitionLag(*p.name, at, _lag(p, at)) for p, at in committed],
-            )
-            yield _Behind(figures, [StoredAt(p, at) for p, at in committed if _lag(p, at)])
+            yield _Seen(group_id, look, committed)
 
 
-def _lag(partition: HostedPartition, committed_offset: int) -> int:
-    return max(0, partition.high_watermark - committed_offset)
+def _measured(
+    seen: _Seen,
+    groups: Groups,
+    hosted: HostedPartitions,
+    told: Mapping[CommittedAt, Behind],
+) -> _Measured:
+    """Without partitions of which nobody could tell where they end."""
+    lags: list[PartitionLag] = []
+    uncommitted: list[CommittedAt] = []
+    for at in seen.committed:
+        partition = hosted.get(at.topic, at.partition)
+        if partition is not None:
+            end = partition.high_watermark
+        elif at in told:
+            end = told[at].high_watermark
+        else:
+            continue
+        lag = max(0, end - at.offset)
+        lags.append(PartitionLag(*at, lag))
+        if lag:
+            uncommitted.append(at)
+    figures = GroupFigures(
+        group_id=seen.group_id,
+        kind=seen.look.kind.value.lower(),
+        state=seen.look.state,
+        members=seen.look.members,
+        is_rebalancing=groups.rebalances.is_in_progress(seen.group_id),
+        lags=lags,
+    )
+    return _Measured(figures, uncommitted)
 
 
-def _uncommitted(groups: Iterable[_Behind]) -> Iterator[tuple[GroupTopic, StoredAt]]:
+def _stored(
+    groups: Iterable[_Measured], hosted: HostedPartitions
+) -> Iterator[tuple[GroupTopic, StoredAt]]:
     for figures, uncommitted in groups:
         for at in uncommitted:
-            yield GroupTopic(figures.group_id, at.partition.name.topic), at
+            partition = hosted.get(at.topic, at.partition)
+            if partition is not None:
+                yield GroupTopic(figures.group_id, at.topic), StoredAt(partition, at.offset)
+
+
+def _told_ages(
+    groups: Iterable[_Measured], told: Mapping[CommittedAt, Behind]
+) -> Iterator[tuple[GroupTopic, float]]:
+    for figures, uncommitted in groups:
+        for at in uncommitted:
+            behind = told.get(at)
+            if behind is not None and behind.age_seconds is not None:
+                yield GroupTopic(figures.group_id, at.topic), behind.age_seconds
 
 
 def _rebalances(groups: Groups, detailed: Iterable[str]) -> RebalanceFigures:

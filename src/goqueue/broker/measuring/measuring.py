@@ -3,6 +3,7 @@
 import asyncio
 
 from goqueue.broker.measuring.ages import Ages
+from goqueue.broker.measuring.behind import BehindElsewhere
 from goqueue.broker.measuring.groups import read_groups
 from goqueue.broker.measuring.partitions import read_partitions
 from goqueue.broker.measuring.queues import read_queues
@@ -29,6 +30,7 @@ class Measuring:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._ages = Ages()
+        self._behind_elsewhere = BehindElsewhere(node.calls, node.led, node.clock_ms)
 
     async def figures(
         self, cluster: DescribableCluster, *, groups_max: int, queues_max: int
@@ -40,6 +42,7 @@ class Measuring:
         groups = await read_groups(
             node.groups,
             node.hosted,
+            self._behind_elsewhere,
             pace=pace,
             ages=self._ages,
             now_ms=now_ms,
@@ -55,7 +58,7 @@ class Measuring:
             detailed_max=queues_max,
         )
         delays = node.delays.stats.of_broker(cluster)
-        storage, schemas = self._storage(), self._schemas()
+        storage, schemas, calls = self._storage(), self._schemas(), node.calls.figures()
         # Taken on the event loop; what is in them may be read from a thread.
         image, hosted, offline = node.image, tuple(node.hosted), len(node.hosted.offline)
         replication = await read_replication(node.replication, hosted, pace=pace)
@@ -65,6 +68,7 @@ class Measuring:
             return BrokerFigures(
                 now_ms=now_ms,
                 cluster=self._cluster(cluster, image, offline, replication, latencies),
+                calls=calls,
                 partitions=read_partitions(hosted, image),
                 producers=read_producers(hosted),
                 transactions=transactions,

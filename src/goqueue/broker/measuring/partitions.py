@@ -20,6 +20,7 @@ def _figures(partition: HostedPartition, view: PartitionView | None) -> Partitio
     log = partition.log
     return PartitionFigures(
         *partition.name,
+        partition.led is not None,
         log.size_bytes,
         log.segment_count,
         partition.log_start_offset,

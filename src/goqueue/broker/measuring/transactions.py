@@ -29,9 +29,12 @@ def read_producers(partitions: Iterable[HostedPartition]) -> ProducerFigures:
     """Plain numbers, which a thread may read as well."""
     producers = open_transactions = aborted = duplicates = 0
     for partition in partitions:
+        duplicates += partition.counts.duplicate_batches
+        if partition.led is None:
+            # Its leader tells of the same ones.
+            continue
         known = partition.ledger.producers
         producers += len(known)
         open_transactions += known.open_transaction_count
         aborted += len(partition.ledger.aborted)
-        duplicates += partition.counts.duplicate_batches
     return ProducerFigures(producers, open_transactions, aborted, duplicates)

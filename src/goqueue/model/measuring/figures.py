@@ -11,6 +11,7 @@ from typing import NamedTuple
 from goqueue.model.control import MarkerType
 from goqueue.model.delays import DelayStats
 from goqueue.model.measuring.histograms import HistogramFigures
+from goqueue.model.names import NodeId
 from goqueue.model.schemas.formats import SchemaType
 from goqueue.model.tracing.figures import TracingFigures
 from goqueue.model.transactions.states import TransactionState
@@ -54,10 +55,11 @@ class ClusterFigures:
 
 
 class PartitionFigures(NamedTuple):
-    """The replicas are None while a topic is being made or deleted."""
+    """Of a copy, whoever leads. The replicas are None while a topic is being made or deleted."""
 
     topic: str
     partition: int
+    is_led: bool
     log_size_bytes: int
     log_segments: int
     log_start_offset: int
@@ -72,7 +74,7 @@ class PartitionFigures(NamedTuple):
 
 
 class ProducerFigures(NamedTuple):
-    """Of all partitions: `producers` counts a producer once for each that it writes to."""
+    """Of all partitions led: `producers` counts a producer once for each that it writes to."""
 
     producers: int
     open_transactions: int
@@ -189,7 +191,7 @@ class SubjectCounts(NamedTuple):
 
 
 class SchemaFigures(NamedTuple):
-    """The first two are None while the registry is being loaded."""
+    """The first two are None where another broker leads the registry, or while it is loaded."""
 
     subjects: SubjectCounts | None
     types: Mapping[SchemaType, int] | None
@@ -197,10 +199,34 @@ class SchemaFigures(NamedTuple):
     refused_messages: int
 
 
+class CallSide(NamedTuple):
+    """Calls between brokers in one direction; latencies by the names of methods."""
+
+    latencies: Mapping[str, HistogramFigures]
+    in_flight: int
+    request_bytes: int
+    answer_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallFigures:
+    """What this broker asked others to do, and what they asked it for."""
+
+    asked: CallSide
+    served: CallSide
+    # By method and reason.
+    failures: Mapping[tuple[str, str], int]
+    # By broker: lists of the whole cluster in which it was missing.
+    unanswered: Mapping[NodeId, int]
+    # Connections to other brokers.
+    links: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerFigures:
     now_ms: int
     cluster: ClusterFigures
+    calls: CallFigures
     # By topic and number.
     partitions: Sequence[PartitionFigures]
     producers: ProducerFigures

@@ -191,7 +191,8 @@ class RunningNode:
         return found
 
     def leads(self, index: int = 0) -> bool:
-        return self.replica(index).led is not None
+        found = self.node.hosted.get(TOPIC, index)
+        return found is not None and found.led is not None
 
     async def produce(
         self, *values: bytes, index: int = 0, acks: int = -1, timeout_ms: int = 30_000

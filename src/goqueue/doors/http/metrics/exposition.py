@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 
 from goqueue.doors.http.metrics import (
     bounds,
+    calls,
     cluster,
     delays,
     groups,
@@ -78,6 +79,7 @@ class Exposition:
         )
         return [
             partial(cluster.families, figures.cluster),
+            partial(calls.families, figures.calls),
             partial(partitions.families, figures.partitions),
             partial(producers.families, figures.transactions, figures.producers),
             partial(groups.families, figures.groups),

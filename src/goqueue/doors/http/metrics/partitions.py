@@ -6,14 +6,18 @@ from typing import Final
 from prometheus_client.metrics_core import Metric
 
 from goqueue.doors.http.metrics import bounds
-from goqueue.doors.http.metrics.families import counters, gauge, gauges
+from goqueue.doors.http.metrics.families import Labels, counters, gauge, gauges
 from goqueue.model.measuring.figures import PartitionFigures
 
 _Column = tuple[str, str, Callable[[PartitionFigures], float]]
 
-_GAUGES: Final[Sequence[_Column]] = (
-    ("log_size_bytes", "Bytes on disk.", lambda p: p.log_size_bytes),
-    ("log_segments", "Segments on disk.", lambda p: p.log_segments),
+# Every copy takes its place on a disk.
+_OF_COPIES: Final[Sequence[_Column]] = (
+    ("log_size_bytes", "Bytes on this broker's disk.", lambda p: p.log_size_bytes),
+    ("log_segments", "Segments on this broker's disk.", lambda p: p.log_segments),
+)
+# What is so of a partition its leader tells, and nobody else.
+_OF_LEADERS: Final[Sequence[_Column]] = (
     ("log_start_offset", "First offset that is kept.", lambda p: p.log_start_offset),
     ("log_end_offset", "Offset of the next message.", lambda p: p.log_end_offset),
     ("high_watermark", "Offset up to which messages are readable.", lambda p: p.high_watermark),
@@ -48,14 +52,22 @@ def families(partitions: Sequence[PartitionFigures]) -> Iterable[Metric]:
 
 
 def _series(shown: Sequence[PartitionFigures]) -> Iterable[Metric]:
-    labels = [(p.topic, str(p.partition)) for p in shown]
-    for name, doc, of in _GAUGES:
+    led = [each for each in shown if each.is_led]
+    labels, led_labels = _labels(shown), _labels(led)
+    for name, doc, of in _OF_COPIES:
         values = zip(labels, map(of, shown), strict=True)
+        yield gauges(f"goqueue_partition_{name}", doc, _LABELS, values)
+    for name, doc, of in _OF_LEADERS:
+        values = zip(led_labels, map(of, led), strict=True)
         yield gauges(f"goqueue_partition_{name}", doc, _LABELS, values)
     for name, doc, of in _COUNTERS:
         values = zip(labels, map(of, shown), strict=True)
         yield counters(f"goqueue_partition_{name}", doc, _LABELS, values)
     for name, doc, of_replicas in _REPLICAS:
-        pairs = zip(labels, map(of_replicas, shown), strict=True)
+        pairs = zip(led_labels, map(of_replicas, led), strict=True)
         known = ((label, count) for label, count in pairs if count is not None)
         yield gauges(f"goqueue_partition_{name}", doc, _LABELS, known)
+
+
+def _labels(partitions: Sequence[PartitionFigures]) -> list[Labels]:
+    return [(each.topic, str(each.partition)) for each in partitions]
