@@ -40,7 +40,7 @@ class BrokerService:
         self.queues = QueueService(node, access)
         self.sqs_queues = SqsQueueService(node, access)
         self.fifo = FifoService(node, access)
-        self.moves = MoveService(node, access, routing)
+        self.moves = MoveService(node, access)
         self.share_groups = ShareGroupService(node, access)
         self.groups = GroupService(node, access)
         self.members = HostedMemberService(node, access)

@@ -11,15 +11,13 @@ from goqueue.model.queues.moves import (
 )
 from goqueue.model.rights import DescribableTopic, ReadableTopic, WritableTopic
 from goqueue.service.access import Access
-from goqueue.service.routing import Routing
 
 
 class MoveService:
-    def __init__(self, node: Node, access: Access, routing: Routing) -> None:
+    def __init__(self, node: Node, access: Access) -> None:
         self._moves = node.moves
         self._catalogue = node.sqs_catalogue
         self._access = access
-        self._routing = routing
 
     async def start(self, caller: Caller, new: NewMove) -> MoveTask:
         source = self._access.readable_topic(caller, new.source)
@@ -36,7 +34,6 @@ class MoveService:
                 self._access.writable_topic(caller, origin)
         else:
             self._check_destination(destination)
-        self._routing.check_queue_owner(source)
         return await self._moves.start(
             source,
             new.source_arn,
@@ -46,17 +43,16 @@ class MoveService:
             origins=origins,
         )
 
-    def list_tasks(self, caller: Caller, source: str) -> list[MoveTask]:
+    async def list_tasks(self, caller: Caller, source: str) -> list[MoveTask]:
         """Those of a dead-letter queue, the newest first."""
         topic = self._access.describable_topic(caller, source)
         self._check_source(topic)
-        return self._moves.list_tasks(topic)
+        return await self._moves.list_tasks(topic)
 
     async def cancel(self, caller: Caller, source: str, task_id: str) -> int:
         """Returns how many messages were moved."""
         topic = self._access.readable_topic(caller, source)
         self._check_source(topic)
-        self._routing.check_queue_owner(topic)
         return await self._moves.cancel(topic, task_id)
 
     def _check_source(self, topic: ReadableTopic | DescribableTopic) -> None:

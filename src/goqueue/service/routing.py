@@ -18,10 +18,6 @@ class Routing:
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    def check_queue_owner(self, topic: str) -> None:
-        """What a whole queue remembers (deduplication ids, move tasks) is with its partition 0."""
-        self._node.led.find(topic, 0)
-
     async def group_coordinator(self, group: str) -> NodeId:
         return await self._coordinator(self._node.groups.state, group)
 

@@ -132,7 +132,7 @@ def test_messages_are_moved_back_only_to_where_dead_letters_come_from(
             await service.moves.start(ANYONE, NewMove("dead", ARN + "dead", None, None, None))
             async with asyncio.timeout(30):
                 while True:
-                    [task] = service.moves.list_tasks(ANYONE, "dead")
+                    [task] = await service.moves.list_tasks(ANYONE, "dead")
                     if task.status is not MoveStatus.RUNNING:
                         break
                     await asyncio.sleep(0.005)

@@ -1,11 +1,12 @@
 """Runs move tasks: dead letters go back to their sources, or to one queue, at a bounded rate.
 
-Tasks are kept in the metadata store, where every broker sees them; one that ran when its broker
-ended goes on with the next start. A message is sent before it is deleted, so that a crash between
-the two moves it twice and loses none.
+Tasks are kept in the metadata store, where every broker sees them. The leader of the source's first
+partition starts, cancels and runs them; when it is gone, the next one goes on. A message is sent
+before it is deleted, so that a crash between the two moves it twice and loses none.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
@@ -13,6 +14,7 @@ from uuid import uuid4
 
 import msgspec
 
+from goqueue.broker.calls.calls import Calls, Untouched
 from goqueue.broker.own_grants import OwnWork, own_group, own_read, own_write
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.broker.queues.host import OwnPublishing
@@ -20,9 +22,19 @@ from goqueue.broker.queues.queues import Queues
 from goqueue.broker.queues.sqs_catalogue import SqsCatalogue
 from goqueue.broker.queues.sqs_entries import SqsEntries
 from goqueue.broker.queues.tracing import sending_back
-from goqueue.model.errors import GoQueueError
+from goqueue.model.calls import Method
+from goqueue.model.errors import (
+    BrokerUnreachable,
+    GoQueueError,
+    MetadataUnavailable,
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    NotLeader,
+    RequestTimedOut,
+    StateLoading,
+)
 from goqueue.model.header_names import DEAD_LETTER_PREFIX, DEAD_LETTER_TOPIC
-from goqueue.model.names import TopicPartition
+from goqueue.model.names import TopicPartition, topic_partition
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.messages import AckAction
 from goqueue.model.queues.moves import MoveStatus, MoveTask, UnknownOrigin
@@ -43,14 +55,57 @@ STEP_MESSAGES: Final = 100
 _GROUP: Final = own_group(SQS_GROUP, OwnWork.MOVE_TASK)
 # A dead letter under way is hidden from others for this long.
 LEASE_MS: Final = 60_000
+# What passes when leaders are there again; the task goes on then.
+_PASSING: Final = (
+    BrokerUnreachable,
+    MetadataUnavailable,
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    NotLeader,
+    RequestTimedOut,
+    StateLoading,
+)
+# Between two tries, and for how long a task tries without moving anything: a cluster that is away
+# for longer is not back soon, and whoever started the task should know.
+RETRY_S: Final = 1.0
+GIVE_UP_S: Final = 900.0
+# How long a list waits for the count of a task that runs elsewhere.
+COUNT_TIMEOUT_S: Final = 2.0
+
+
+class StartMove(msgspec.Struct, frozen=True):
+    source: ReadableTopic
+    source_arn: str
+    destination: WritableTopic | None
+    destination_arn: str | None
+    rate: int | None
+    origins: list[str]
+
+
+class CancelMove(msgspec.Struct, frozen=True):
+    source: ReadableTopic
+    task_id: str
+
+
+class CountMoved(msgspec.Struct, frozen=True):
+    source: DescribableTopic
+
+
+START: Final = Method("moves.start", StartMove, MoveTask)
+CANCEL: Final = Method("moves.cancel", CancelMove, int)
+# By task, of those that run.
+MOVED: Final = Method("moves.moved", CountMoved, dict[str, int], waits=True, reads=True)
 
 
 class MoveHost(Protocol):
     """The part of the broker that move tasks stand on."""
 
     clock_ms: Callable[[], int]
+    calls: Calls
     hosted: HostedPartitions
 
+    @property
+    def is_alone(self) -> bool: ...
     @property
     def publishing(self) -> OwnPublishing: ...
 
@@ -64,38 +119,42 @@ class MoveTaskRunner:
         self._catalogue = catalogue
         self._entries = entries
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._stopping: set[asyncio.Task[None]] = set()
         # What running tasks moved, also what is not noted yet.
         self._moved: dict[str, int] = {}
         # A decision and what it stores: one at a time.
         self._changing = asyncio.Lock()
+        host.calls.serve(START, self._start_here)
+        host.calls.serve(CANCEL, self._cancel_here)
+        host.calls.serve(MOVED, self._moved_here)
 
     # --- lifetime -------------------------------------------------------------------------
 
     def resume(self) -> None:
-        """Go on with the tasks that ran when the broker ended, as far as they are for this one."""
-        for task in self._tasks().running():
-            partition = self._host.hosted.get(task.source, _OWNER)
-            if partition is None or partition.led is not None:
-                self._run(task)
+        """Of a node of one: go on with the tasks that ran when it ended."""
+        if self._host.is_alone:
+            for task in self._tasks().running():
+                self._run(task, is_new=False)
 
     def partition_led(self, place: TopicPartition) -> None:
         """Whoever leads a queue's first partition runs its tasks."""
         if place.partition == _OWNER:
             for task in self._tasks().running():
                 if task.source == place.topic and task.id not in self._running:
-                    self._run(task)
+                    self._run(task, is_new=False)
 
     def partition_lost(self, place: TopicPartition) -> None:
         """Stop without an end: the next leader goes on."""
         if place.partition == _OWNER:
             for task in self._tasks().running():
-                running = self._running.get(task.id)
-                if task.source == place.topic and running is not None:
+                running = self._running.pop(task.id, None) if task.source == place.topic else None
+                if running is not None:
                     running.cancel()
+                    self._stopping.add(running)
 
     async def close(self) -> None:
         """Stop without an end: the tasks go on after the next start."""
-        running = list(self._running.values())
+        running = [*self._running.values(), *self._stopping]
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
@@ -114,36 +173,67 @@ class MoveTaskRunner:
     ) -> MoveTask:
         """Without a destination each message goes back to where it came from: to one of `origins`,
         which the caller may write to."""
-        await self._catalogue.open(source)
-        described = await self._queues.describe(_GROUP, source)
+        request = StartMove(source, source_arn, destination, destination_arn, rate, list(origins))
+        return await self._host.calls.ask(START, topic_partition(source, _OWNER), request)
+
+    async def _start_here(self, new: StartMove) -> MoveTask:
+        await self._catalogue.open(new.source)
+        described = await self._queues.describe(_GROUP, new.source)
         task = MoveTask(
             id=uuid4().hex,
-            source=source,
-            source_arn=source_arn,
-            destination=destination,
-            destination_arn=destination_arn,
-            rate=rate,
+            source=new.source,
+            source_arn=new.source_arn,
+            destination=new.destination,
+            destination_arn=new.destination_arn,
+            rate=new.rate,
             started_ms=self._host.clock_ms(),
             to_move=sum(part.ready + part.waiting for part in described),
-            origins=tuple(origins),
+            origins=tuple(new.origins),
         )
         async with self._changing:
-            await self._keep(self._tasks().start(task))
-        self._run(task)
+            records = self._tasks().start(task)
+            changes = {_PREFIX + key.decode(): value for key, value in records}
+            try:
+                await self._entries.keep(changes, led=topic_partition(new.source, _OWNER))
+            except NotLeader as error:
+                # Another broker may have started one, of which this one had not heard.
+                raise Untouched(error) from None
+        self._run(task, is_new=True)
         return task
 
-    def list_tasks(self, source: DescribableTopic) -> list[MoveTask]:
-        """The newest first, with what was moved so far."""
+    async def list_tasks(self, source: DescribableTopic) -> list[MoveTask]:
+        """The newest first, with what was moved so far: noted, unless who runs them can tell."""
+        tasks = self._tasks().of_source(source)
+        if not any(task.status is MoveStatus.RUNNING for task in tasks):
+            return tasks
+        moved: dict[str, int] = {}
+        with contextlib.suppress(GoQueueError):
+            moved = await self._host.calls.ask(
+                MOVED,
+                topic_partition(source, _OWNER),
+                CountMoved(source),
+                timeout_s=COUNT_TIMEOUT_S,
+                patience_s=0,
+            )
+        # It may have ended meanwhile.
         return [
-            msgspec.structs.replace(task, moved=self._moved.get(task.id, task.moved))
+            msgspec.structs.replace(task, moved=max(task.moved, moved.get(task.id, 0)))
             for task in self._tasks().of_source(source)
         ]
 
+    async def _moved_here(self, request: CountMoved) -> dict[str, int]:
+        running = self._tasks().of_source(request.source)
+        return {task.id: self._moved[task.id] for task in running if task.id in self._moved}
+
     async def cancel(self, source: ReadableTopic, task_id: str) -> int:
         """Returns how many were moved."""
+        request = CancelMove(source, task_id)
+        return await self._host.calls.ask(CANCEL, topic_partition(source, _OWNER), request)
+
+    async def _cancel_here(self, request: CancelMove) -> int:
         async with self._changing:
-            tasks = self._tasks()
-            task = tasks.find_of_source(source, task_id)
+            tasks, task_id = self._tasks(), request.task_id
+            task = tasks.find_of_source(request.source, task_id)
             # Refused here if it is over; else nothing is moved any more once it is stopped.
             tasks.cancel(task_id, task.moved)
             running = self._running.pop(task_id, None)
@@ -152,7 +242,9 @@ class MoveTaskRunner:
                 running.cancel()
                 await asyncio.gather(running, return_exceptions=True)
                 moved = self._moved.pop(task_id, moved)
-            await self._keep(self._tasks().end(task_id, MoveStatus.CANCELLED, moved))
+            await self._change(
+                task_id, lambda stored: stored.end(task_id, MoveStatus.CANCELLED, moved)
+            )
             return self._tasks().find(task_id).moved
 
     def _tasks(self) -> MoveTasks:
@@ -160,26 +252,37 @@ class MoveTaskRunner:
             StateRecord(name.encode(), value) for name, value in self._entries.under(_PREFIX)
         )
 
-    async def _keep(self, records: Sequence[StateRecord]) -> None:
-        """The metadata image replays what is stored; `_tasks` shows it on return."""
-        if records:
-            await self._entries.keep({_PREFIX + key.decode(): value for key, value in records})
+    async def _change(
+        self, task_id: str, command: Callable[[MoveTasks], Sequence[StateRecord]]
+    ) -> None:
+        """Of the task as it is stored. `_tasks` shows it on return."""
+
+        def decide(stored: bytes | None) -> bytes:
+            tasks = MoveTasks([StateRecord(task_id.encode(), stored)])
+            changed = command(tasks)
+            value = changed[0].value if changed else stored
+            assert value is not None
+            return value
+
+        if command(self._tasks()):
+            await self._entries.change(_PREFIX + task_id, decide)
 
     # --- moving ---------------------------------------------------------------------------
 
-    def _run(self, task: MoveTask) -> None:
+    def _run(self, task: MoveTask, *, is_new: bool) -> None:
         self._moved[task.id] = task.moved
-        running = asyncio.create_task(self._carry_out(task))
+        running = asyncio.create_task(self._carry_out(task, is_new=is_new))
         self._running[task.id] = running
         running.add_done_callback(lambda _: self._stopped(task.id, running))
 
     def _stopped(self, task_id: str, running: "asyncio.Task[None]") -> None:
+        self._stopping.discard(running)
         if self._running.get(task_id) is running:
             del self._running[task_id]
 
-    async def _carry_out(self, task: MoveTask) -> None:
+    async def _carry_out(self, task: MoveTask, *, is_new: bool) -> None:
         try:
-            await self._move_all(task)
+            await self._move_all(task, is_new=is_new)
         except GoQueueError as error:
             await self._end(task, MoveStatus.FAILED, error.code)
         except Exception:
@@ -189,8 +292,9 @@ class MoveTaskRunner:
             await self._end(task, MoveStatus.COMPLETED)
 
     async def _end(self, task: MoveTask, status: MoveStatus, failure: str | None = None) -> None:
+        moved = self._moved[task.id]
         try:
-            await self._keep(self._tasks().end(task.id, status, self._moved[task.id], failure))
+            await self._change(task.id, lambda tasks: tasks.end(task.id, status, moved, failure))
         except GoQueueError as error:
             log.warning(
                 "move task %s ended as %s, which could not be kept: %s", task.id, status, error
@@ -198,27 +302,55 @@ class MoveTaskRunner:
         else:
             self._moved.pop(task.id, None)
 
-    async def _move_all(self, task: MoveTask) -> None:
+    async def _move_all(self, task: MoveTask, *, is_new: bool) -> None:
+        """Until nothing is left, or somebody else ended it."""
         loop = asyncio.get_running_loop()
         due = loop.time()
-        while True:
-            topic = own_read(task.source, OwnWork.MOVE_TASK)
-            source = await self._catalogue.open(topic)
-            request = Receive(
-                max_messages=min(STEP_MESSAGES, task.rate or STEP_MESSAGES),
-                lease_ms=LEASE_MS,
-                in_order=source.is_fifo,
-                until_empty=True,
-            )
-            found = await self._queues.receive(_GROUP, topic, request)
-            if not found:
-                return
-            if task.rate is not None:
-                due = max(due, loop.time()) + len(found) / task.rate
-            await self._move(task, topic, found)
+        # Until then, what is in flight may have been taken for this task by a broker that is gone.
+        taken_until = due if is_new else due + LEASE_MS / 1000
+        moved_at = due
+        while self._tasks().find(task.id).status is MoveStatus.RUNNING:
+            try:
+                found = await self._next(task)
+                if not found:
+                    if loop.time() >= taken_until or not await self._in_flight(task):
+                        return
+                    await asyncio.sleep(RETRY_S)
+                    continue
+                if task.rate is not None:
+                    due = max(due, loop.time()) + len(found) / task.rate
+                await self._move(task, own_read(task.source, OwnWork.MOVE_TASK), found)
+            except _PASSING as error:
+                if loop.time() >= moved_at + GIVE_UP_S:
+                    raise
+                log.info("move task %s goes on soon: %s", task.id, error)
+                taken_until = loop.time() + LEASE_MS / 1000
+                await asyncio.sleep(RETRY_S)
+                continue
+            moved_at = loop.time()
             self._moved[task.id] += len(found)
-            await self._keep(self._tasks().note(task.id, self._moved[task.id]))
+            await self._note(task.id)
             await asyncio.sleep(max(0.0, due - loop.time()))
+
+    async def _note(self, task_id: str) -> None:
+        moved = self._moved[task_id]
+        with contextlib.suppress(MetadataUnavailable):
+            await self._change(task_id, lambda tasks: tasks.note(task_id, moved))
+
+    async def _next(self, task: MoveTask) -> list[Delivery]:
+        topic = own_read(task.source, OwnWork.MOVE_TASK)
+        source = await self._catalogue.open(topic)
+        request = Receive(
+            max_messages=min(STEP_MESSAGES, task.rate or STEP_MESSAGES),
+            lease_ms=LEASE_MS,
+            in_order=source.is_fifo,
+            until_empty=True,
+        )
+        return await self._queues.receive(_GROUP, topic, request)
+
+    async def _in_flight(self, task: MoveTask) -> bool:
+        topic = own_read(task.source, OwnWork.MOVE_TASK)
+        return any(part.in_flight for part in await self._queues.describe(_GROUP, topic))
 
     async def _move(self, task: MoveTask, source: ReadableTopic, found: Sequence[Delivery]) -> None:
         by_target: dict[str, list[Delivery]] = {}

@@ -8,8 +8,10 @@ from typing import Final
 
 from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.following import MetadataFollower
-from goqueue.metadata.store import Delete, MetadataStore, Op, Put
-from goqueue.state.metadata_keys import DoorKey, door_key
+from goqueue.metadata.store import Compare, Delete, MetadataStore, Op, Put
+from goqueue.model.errors import NotLeader
+from goqueue.model.names import TopicPartition
+from goqueue.state.metadata_keys import DoorKey, door_key, partition_key
 
 _DOOR: Final = "sqs"
 
@@ -36,11 +38,23 @@ class SqsEntries:
         key = door_key(_DOOR, name)
         await self._changes.change(key, lambda value: [Put(key, decide(value))])
 
-    async def keep(self, changes: Mapping[str, bytes | None]) -> None:
-        """Store all changes together; None removes. Returns once `get` shows them."""
+    async def keep(
+        self, changes: Mapping[str, bytes | None], *, led: TopicPartition | None = None
+    ) -> None:
+        """Store all changes together; None removes. Returns once `get` shows them.
+
+        `led`: whoever leads this partition decides about them. `NotLeader` if it has changed since
+        this broker last heard of it; then nothing is stored, and it has heard by now.
+        """
+        compares: list[Compare] = []
+        if led is not None:
+            view = self._follower.image.topics[led.topic].partitions[led.partition]
+            compares = [Compare.unchanged(partition_key(*led), view.revision)]
         operations: list[Op] = []
         for name, value in changes.items():
             key = door_key(_DOOR, name)
             operations.append(Delete(key) if value is None else Put(key, value))
-        done = await self._store.transact([], operations)
+        done = await self._store.transact(compares, operations)
         await self._follower.applied(done.revision)
+        if not done.succeeded:
+            raise NotLeader(f"who leads {led} has changed; try again")

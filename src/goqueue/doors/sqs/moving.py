@@ -72,7 +72,7 @@ async def list_message_move_tasks(
         raise invalid_parameter("MaxResults", count, f"Must be between 1 and {LISTED_MAX}.")
     source = _name("SourceArn", request.source_arn)
     try:
-        tasks = service.moves.list_tasks(call.caller, source)
+        tasks = await service.moves.list_tasks(call.caller, source)
     except UnknownMoveSource:
         raise _not_there("SourceArn") from None
     return MoveTasks(results=[_listed(task) for task in tasks[:count]])
