@@ -136,7 +136,6 @@ VARIANTS: Final[Mapping[str, tuple[Variant, ...]]] = {
     "DescribeShareGroupOffsets": (Variant(_EMPTY_SHARE_GROUP),),
     "AlterShareGroupOffsets": (Variant(_EMPTY_SHARE_GROUP),),
     "DeleteShareGroupOffsets": (Variant(_EMPTY_SHARE_GROUP),),
-    "DeleteShareGroupState": (Variant({"group_id": EMPTY_SHARE_GROUP, "topics.topic_id": None}),),
 }
 
 

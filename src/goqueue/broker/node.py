@@ -26,7 +26,6 @@ from goqueue.broker.partitions.log import Log
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.partitions.retention import apply_retention_forever
 from goqueue.broker.peers.connections import Peers
-from goqueue.broker.peers.share_state import SharePeers
 from goqueue.broker.peers.transactions import TransactionPeers
 from goqueue.broker.publishing.appending import Appending
 from goqueue.broker.publishing.publishing import Publishing
@@ -244,9 +243,7 @@ class Node:
         self.group_configs = GroupConfigs(changes, self._follower, config)
         self.groups.overrides = self.group_configs.overrides
         self.groups.offsets_committed = self.stories.telling.offsets_committed
-        self.share_groups = ShareGroups(
-            self, self.groups, self.queues, self.group_configs, SharePeers(self.peers)
-        )
+        self.share_groups = ShareGroups(self, self.groups, self.queues, self.group_configs)
         self.leadership = Leadership(
             {
                 self.groups.state.name: self.groups,

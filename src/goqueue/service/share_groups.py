@@ -172,7 +172,7 @@ class ShareGroupService:
         if asked is None:
             asked = [
                 (view.name, range(len(view.partitions)))
-                for view in self._groups.topics_of(group)
+                for view in await self._groups.positions.topics_of(group)
                 if self._access.sees_topic(caller, view.name)
             ]
         topics = [await self._described(caller, group, name, indexes) for name, indexes in asked]
@@ -188,7 +188,7 @@ class ShareGroupService:
             topic = self._access.describable_topic(caller, name)
             view = self._node.image.topics.get(topic)
             if view is not None:
-                found = await self._groups.describe_offsets(group, topic)
+                found = await self._groups.positions.describe(group, topic)
         except GoQueueError as error:
             problem = error
         none = UnknownPartition("there is no such partition")
@@ -218,7 +218,7 @@ class ShareGroupService:
                 problem: GoQueueError | None = None
                 try:
                     topic = self._access.readable_topic(caller, name)
-                    await self._groups.alter_offset(group, topic, index, offset)
+                    await self._groups.positions.alter(group, topic, index, offset)
                 except GoQueueError as error:
                     problem = error
                 altered.append(ShareOffset(index=index, start_offset=offset, error=problem))
@@ -245,15 +245,6 @@ class ShareGroupService:
                 problem = error
             topics.append(ShareTopicOffsets(name=name, topic_id=topic_id, error=problem))
         return ShareOffsets(topics=topics)
-
-    async def delete_state(
-        self, caller: Caller, group_id: str, topic_id: UUID | None, indexes: Sequence[int]
-    ) -> None:
-        """As the group's coordinator asks, on another broker: it knows that the group is empty."""
-        right = self._access.acting_cluster(caller)
-        if topic_id is None:
-            raise UnknownTopicId("topic id is empty")
-        await self._groups.delete_state(right, group_id, topic_id, indexes)
 
     def _id_of(self, caller: Caller, topic: str) -> UUID | None:
         """None if there is no such topic, or the caller may not read it."""

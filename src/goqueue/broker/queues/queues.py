@@ -7,7 +7,6 @@ whoever reads the topic by offset. Three doors lead here: Kafka share groups, SQ
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
-from uuid import UUID
 
 from goqueue.broker.calls.calls import Gathered
 from goqueue.broker.own_grants import OwnWork, own_group, own_read
@@ -166,10 +165,6 @@ class Queues:
     async def delete(self, group: DeletableGroup, topic: ReadableTopic | None = None) -> None:
         """All queues of a group, or those that it has of one topic: all of them, or an error."""
         await self._resetting.delete(group, topic)
-
-    async def delete_state(self, group: str, topic_id: UUID | None) -> None:
-        """As `delete`, of what is kept here."""
-        await self._resetting.delete_state(group, topic_id)
 
     async def _open_for_redrive(self, letters: str) -> None:
         topic = own_read(letters, OwnWork.REDRIVE)

@@ -124,15 +124,11 @@ class QueueResetting:
             for part in view.partitions
         }
 
-    async def _delete_here(self, request: DeleteState) -> bool:
-        await self.delete_state(request.group, request.topic_id)
-        return True
-
-    async def delete_state(self, group: str, topic_id: UUID | None) -> None:
-        """What is kept here."""
-        request = DeleteQueues(group=group, topic_id=topic_id)
+    async def _delete_here(self, asked: DeleteState) -> bool:
+        request = DeleteQueues(group=asked.group, topic_id=asked.topic_id)
         await self._registry.delete(request)
         self._orders.forget(request.concerns)
+        return True
 
 
 def _keeps_queues(name: str, topic_id: UUID | None) -> bool:

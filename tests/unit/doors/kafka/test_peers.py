@@ -13,7 +13,6 @@ from goqueue.client.connection import Connection
 from goqueue.client.questions import metadata_request
 from goqueue.model.errors import BrokerUnreachable
 from goqueue.model.names import NodeId, TopicPartition
-from goqueue.model.queues.share import NewShareOffset
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
@@ -133,30 +132,3 @@ async def test_calls_share_connections_and_a_lost_one_is_made_anew(
         await peers.call(AWAY, request, MetadataResponse)
     peers.close()
     assert not peers._idle
-
-
-async def test_a_deleted_share_group_is_forgotten_by_leaders_elsewhere(
-    client: WireClient, broker: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Node, "is_alone", False)
-    service = BrokerService(broker)
-    await service.share_groups.alter_offsets(ANYONE, "g", [("a", [NewShareOffset(1, 0)])])
-    assert len(broker.queues.registry.list_queues("g")) == 2
-    asked: list[TopicPartition] = []
-
-    def leader_elsewhere(place: TopicPartition) -> NodeId | None:
-        asked.append(place)
-        return AWAY if len(asked) <= 2 else broker.node_id
-
-    monkeypatch.setattr(broker.share_groups._peers, "leader_elsewhere", leader_elsewhere)
-    [refused] = (await service.share_groups.delete_offsets(ANYONE, "g", ["a"])).topics
-    assert isinstance(refused.error, BrokerUnreachable)
-    assert len(broker.queues.registry.list_queues("g")) == 2
-    monkeypatch.setattr(broker.queues, "delete", _nothing)
-    [deleted] = (await service.share_groups.delete_offsets(ANYONE, "g", ["a"])).topics
-    assert deleted.error is None
-    assert broker.queues.registry.list_queues("g") == []
-
-
-async def _nothing(*_: object) -> None:
-    """What is led here is not looked at: it was all deleted by way of the door."""

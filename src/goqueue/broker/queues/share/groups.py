@@ -6,19 +6,22 @@ what happens there are acquisition, lock and delivery count.
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Final
 from uuid import UUID
+
+import msgspec
 
 from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.groups.groups import Groups
-from goqueue.broker.peers.share_state import SharePeers
 from goqueue.broker.queues.queues import Queues
 from goqueue.broker.queues.share.fetching import ShareFetching
 from goqueue.broker.queues.share.host import ShareHost
+from goqueue.broker.queues.share.positions import SharePositions
 from goqueue.broker.queues.share.queues import ShareQueues
 from goqueue.broker.runtime.shard import timed, untimed
-from goqueue.model.companions import QUEUE_STATE, companion_of
-from goqueue.model.errors import GoQueueError, InvalidRequest, NotLeader
+from goqueue.model.calls import Method
+from goqueue.model.errors import GoQueueError
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.share_messages import (
     DescribedShareGroup,
@@ -26,23 +29,27 @@ from goqueue.model.groups.share_messages import (
     ShareGroupHeartbeat,
     ShareGroupHeartbeatResult,
 )
-from goqueue.model.names import NodeId, TopicPartition, topic_partition
+from goqueue.model.names import TopicPartition
 from goqueue.model.queues.errors import QueueError
-from goqueue.model.queues.messages import Acknowledgement, QueueDescription
-from goqueue.model.queues.share import ShareFetch, ShareFetched, ShareOffset, ShareTerms
+from goqueue.model.queues.messages import Acknowledgement
+from goqueue.model.queues.share import ShareFetch, ShareFetched, ShareTerms
 from goqueue.model.rights import (
-    ActingCluster,
     DeletableGroup,
     DescribableGroup,
-    DescribableTopic,
     ReadableGroup,
     ReadableTopic,
 )
-from goqueue.model.topics import TopicView
-from goqueue.pace import in_slices
 from goqueue.state.groups.coordinator import GroupMachine
 
 logger = logging.getLogger(__name__)
+
+
+class ReleaseMember(msgspec.Struct, frozen=True):
+    group_id: str
+    member_id: str
+
+
+RELEASE: Final = Method("share.release", ReleaseMember, type(None))
 
 
 class ShareGroups:
@@ -52,16 +59,16 @@ class ShareGroups:
         groups: Groups,
         queues: Queues,
         configs: GroupConfigs,
-        peers: SharePeers,
     ) -> None:
         self._host = host
-        self._peers = peers
         self._groups = groups
         self._queues = queues
         self._share_queues = ShareQueues(host, queues.registry, configs)
         self._fetching = ShareFetching(host, queues, self._share_queues)
+        self.positions = SharePositions(host, queues, self._share_queues)
         self._work: set[asyncio.Task[None]] = set()
-        groups.share_member_left = self.release_soon
+        host.calls.serve(RELEASE, self._release_here)
+        groups.share_member_left = self._member_left
         groups.before_delete = self._before_delete
 
     # --- members --------------------------------------------------------------------------
@@ -76,12 +83,27 @@ class ShareGroups:
         return await shard.execute(untimed(GroupMachine.describe_share_group, str(group)))
 
     async def release(self, group: ReadableGroup, member_id: str) -> None:
-        """The member's session has ended: what it has acquired is for others."""
-        await self._queues.registry.member_left(group, member_id)
+        """The member's session with this broker has ended: what it acquired here is for others."""
+        await self._release_here(ReleaseMember(group, member_id))
+
+    async def _release_here(self, left: ReleaseMember) -> None:
+        await self._queues.registry.member_left(left.group_id, left.member_id)
 
     def release_soon(self, group_id: str, member_id: str) -> None:
-        """The member is gone; nobody waits until others have what it had acquired."""
-        task = asyncio.create_task(_logged(self._queues.registry.member_left(group_id, member_id)))
+        """As `release`; nobody waits until others have what it had acquired."""
+        self._spawn(self._release_here(ReleaseMember(group_id, member_id)))
+
+    def _member_left(self, group_id: str, member_id: str) -> None:
+        """The group's coordinator knows it; what the member acquired may be with any leader."""
+        self._spawn(self._release_everywhere(ReleaseMember(group_id, member_id)))
+
+    async def _release_everywhere(self, left: ReleaseMember) -> None:
+        gathered = await self._host.calls.gather(RELEASE, left)
+        for failure in gathered.failures.values():
+            raise failure
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(_logged(work))
         self._work.add(task)
         task.add_done_callback(self._work.discard)
 
@@ -133,44 +155,6 @@ class ShareGroups:
 
     # --- offsets --------------------------------------------------------------------------
 
-    async def describe_offsets(
-        self, group: DescribableGroup, topic: DescribableTopic
-    ) -> list[ShareOffset]:
-        """One per partition; those that are led elsewhere say so."""
-        return [
-            await self._describe_offset(group, topic, part.index)
-            async for part in in_slices(self._host.topic(topic).partitions)
-        ]
-
-    async def _describe_offset(
-        self, group: DescribableGroup, topic: DescribableTopic, index: int
-    ) -> ShareOffset:
-        try:
-            key = self._queues.registry.key(group, topic, index)
-            described = await self._queues.registry.describe(key, topic)
-        except NotLeader as error:
-            return ShareOffset(index=index, error=error)
-        return self._offset(topic, index, described)
-
-    def _offset(self, topic: DescribableTopic, index: int, found: QueueDescription) -> ShareOffset:
-        if found.error is QueueError.UNKNOWN_QUEUE:
-            # Nobody has read it yet.
-            return ShareOffset(index=index)
-        partition = self._host.partition(topic, index)
-        start = max(found.floor, partition.log_start_offset)
-        return ShareOffset(
-            index=index,
-            start_offset=start,
-            leader_epoch=partition.leader_epoch,
-            lag=max(partition.high_watermark - start - found.settled_above_floor, 0),
-        )
-
-    def topics_of(self, group: DescribableGroup) -> list[TopicView]:
-        """Topics that the group has read or had its offsets set in."""
-        topics = self._host.image.topics_by_id
-        ids = {key.topic_id for key in self._queues.registry.list_queues(group)}
-        return [topics[topic_id] for topic_id in sorted(ids) if topic_id in topics]
-
     async def check_empty(
         self, group: ReadableGroup | DeletableGroup, *, may_make: bool
     ) -> OpenedShareGroup:
@@ -182,50 +166,14 @@ class ShareGroups:
             )
         )
 
-    async def alter_offset(
-        self, group: ReadableGroup, topic: ReadableTopic, index: int, offset: int
-    ) -> None:
-        """Begin anew at `offset`. The caller has made sure that the group is empty."""
-        self._host.partition(topic, index)
-        if offset < 0:
-            raise InvalidRequest(f"start offset {offset} is below 0")
-        await self._share_queues.open(group, topic)
-        await self._queues.reset(group, topic, index, offset)
-
     async def delete_offsets(self, group: DeletableGroup, topic: ReadableTopic) -> None:
-        await self._delete_elsewhere(group, [self._host.topic(topic)])
         await self._queues.delete(group, topic)
         self._share_queues.forget(group)
-
-    async def delete_state(
-        self, _right: ActingCluster, group: str, topic_id: UUID, indexes: Sequence[int]
-    ) -> None:
-        """What the group did in partitions that are led here; its coordinator has decided it."""
-        topic = self._host.topic_by_id(topic_id)
-        for index in indexes:
-            self._host.partition(topic.name, index)
-        await self._queues.delete_state(group, topic_id)
-        self._share_queues.forget(group)
-
-    async def _delete_elsewhere(self, group: str, topics: Iterable[TopicView]) -> None:
-        """Of topics of which somebody has read a partition as a queue. All or an error."""
-        by_leader: dict[NodeId, dict[UUID, list[int]]] = {}
-        for topic in topics:
-            if companion_of(QUEUE_STATE, topic.id) not in self._host.image.topics:
-                continue
-            for part in topic.partitions:
-                leader = self._peers.leader_elsewhere(topic_partition(topic.name, part.index))
-                if leader is not None:
-                    by_leader.setdefault(leader, {}).setdefault(topic.id, []).append(part.index)
-        await asyncio.gather(
-            *(self._peers.delete(leader, group, where) for leader, where in by_leader.items())
-        )
 
     async def _before_delete(self, group: DeletableGroup) -> None:
         """First what was acknowledged, then the group: a crash in between can be done again."""
         found = await self.check_empty(group, may_make=False)
         if found.error is GroupError.NONE:
-            await self._delete_elsewhere(group, self._host.image.topics.values())
             await self._queues.delete(group)
             self._share_queues.forget(group)
 

@@ -3,12 +3,17 @@
 from typing import Protocol
 from uuid import UUID
 
+from goqueue.broker.calls.calls import Calls
 from goqueue.broker.partitions.partition import Partition
 from goqueue.model.topics import TopicView
 from goqueue.state.metadata_image import MetadataImage
 
 
 class ShareHost(Protocol):
+    calls: Calls
+
+    @property
+    def is_alone(self) -> bool: ...
     @property
     def image(self) -> MetadataImage: ...
     def topic(self, name: str) -> TopicView: ...

@@ -1,5 +1,6 @@
 """The queues of share groups: opened when they are first wanted, with today's settings."""
 
+from contextlib import suppress
 from typing import Final, cast
 from uuid import UUID
 
@@ -8,6 +9,7 @@ import msgspec
 from goqueue.broker.groups.configs import GroupConfigs
 from goqueue.broker.queues.registry import QueueRegistry
 from goqueue.broker.queues.share.host import ShareHost
+from goqueue.model.errors import GoQueueError
 from goqueue.model.groups.config import GroupConfig
 from goqueue.model.queues.messages import Start
 from goqueue.model.rights import ReadableGroup, ReadableTopic
@@ -44,10 +46,15 @@ class ShareQueues:
             # A member's part of the locks is not limited in Kafka.
             "max_in_flight_per_member": 2**31 - 1,
         }
+        start = cast(Start, config.share_start(self._host.clock_ms()))
+        if not self._host.is_alone:
+            # A group that begins at the end begins everywhere now, not when it first reads there.
+            with suppress(GoQueueError):
+                await self._registry.open_elsewhere(group, topic, start=start)
         await self._registry.open(
             group,
             topic,
-            start=cast(Start, config.share_start(self._host.clock_ms())),
+            start=start,
             # The topic's (priorities, dead letters, time to live), with the group's locks.
             settings=msgspec.structs.replace(self._registry.settings_of(view), **own),
         )
