@@ -30,6 +30,7 @@ from goqueue.model.records import NewRecord, decode_records
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
 from goqueue.state.delays.pending import Entry, PendingTable
+from goqueue.state.delays.records import TargetKey
 
 RESULTS: Final = Path(__file__).parent / "results"
 TOPIC: Final = "later"
@@ -105,7 +106,9 @@ async def measure(folder: Path, figures: Figures, seconds: int) -> None:
     data = folder / "data"
     broker = await open_broker(data, figures.fsync_policy)
     await BrokerService(broker).topics.create(_BENCH, NewTopic(name=TOPIC, partitions=PARTITIONS))
-    await broker.delays.shards.open()
+    topic = broker.topic(TOPIC)
+    for index in range(PARTITIONS):
+        await broker.delays.shards.of(TargetKey(topic.id, index))
     # As the server does once it has started.
     gc.freeze()
     dice = random.Random(2)

@@ -26,8 +26,6 @@ SETTINGS = {
     "log.cleaner.backoff.ms": "100",
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
-    "queue.state.num.partitions": "2",
-    "delayed.topic.num.partitions": "2",
 }
 OPTIONS = tuple(part for pair in SETTINGS.items() for part in ("--set", "=".join(pair)))
 _SMALL = {"segment.bytes": "3000", "index.interval.bytes": "500"}

@@ -46,7 +46,6 @@ _SETTINGS: Final = {
     "max.partitions.per.topic": "4",
     "topic.fsync.policy": "never",
     "offsets.topic.num.partitions": "2",
-    "delayed.topic.num.partitions": "2",
     "group.initial.rebalance.delay.ms": "0",
 }
 

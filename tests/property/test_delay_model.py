@@ -140,7 +140,7 @@ class World:
             self._work = machine.begin_indexing()
             return
         work, self._work = self._work, None
-        numbers = [*range(work.first_number, work.end_number), *work.moved]
+        numbers = [*work.numbers, *work.moved]
         rows = machine.near_rows(numbers)
         for start in range(0, len(rows), 5):
             entry = Entry(*rows[start : start + 5])

@@ -174,12 +174,7 @@ class Node:
             max_bytes=config.all_groups_max_bytes,
         )
         producer_ids = ProducerIdSource(store)
-        self.delays = Delays(
-            self,
-            producer_ids,
-            self.calls,
-            partitions=config.delayed_topic_num_partitions,
-        )
+        self.delays = Delays(self, producer_ids, self.calls)
         self.transactions = Transactions(
             self,
             self.groups,
@@ -194,9 +189,7 @@ class Node:
         )
         self.transactions_anywhere = TransactionsAnywhere(self.transactions, self.calls)
         self.compactor = Compactor(self.hosted, clock_ms=clock_ms)
-        self.queues = Queues(
-            self, partitions=config.queue_state_num_partitions, max_queues=config.max_queues
-        )
+        self.queues = Queues(self, max_queues=config.max_queues)
         sqs_entries = SqsEntries(store, self._follower, changes)
         self.sqs_catalogue = SqsCatalogue(self, self.queues, self.delays.waiting, sqs_entries)
         self.moves = MoveTaskRunner(self, self.queues, self.sqs_catalogue, sqs_entries)
@@ -283,6 +276,7 @@ class Node:
                 refuse_folder_of_a_cluster(directory)
                 store = await LocalStore.open(directory.metadata_path)
             await check_metadata(store, directory)
+            directory.begin_format()
             node = cls(
                 config,
                 directory=directory,
@@ -294,7 +288,7 @@ class Node:
             await node._start()
         except BaseException:
             if node is not None:
-                await node._follower.stop()
+                await node._give_up_starting()
             if store is not None:
                 await store.close()
             # What was not begun with stays as the last stop left it.
@@ -315,7 +309,11 @@ class Node:
             self.replication.start()
         self._follower.start()
         self.tracing.start(self.image, self.hosted.trace_of)
-        if self.cluster is not None:
+        if self.cluster is None:
+            # Whoever ends a transaction below must find what was delayed in it.
+            await self.delays.shards.carry_over.start()
+            await self.queues.registry.state.carry_over.start()
+        else:
             self.stories.telling.start()
         await self.groups.state.start()
         await self.transactions.state.start()
@@ -335,6 +333,11 @@ class Node:
         self._upkeep.append(asyncio.create_task(self.groups.match_topics_forever()))
         compacting = self.compactor.run_forever(self.config.log_cleaner_backoff_ms)
         self._upkeep.append(asyncio.create_task(compacting))
+
+    async def _give_up_starting(self) -> None:
+        await self.delays.shards.carry_over.close()
+        await self.queues.registry.state.carry_over.close()
+        await self._follower.stop()
 
     async def announce(self, host: str, kafka_port: int, http_port: int) -> None:
         """Tell the cluster where this broker is reached; called once the doors are open."""
@@ -380,7 +383,7 @@ class Node:
         await self.schemas.close()
         await self.checker.close()
         self.share_groups.close()
-        self.queues.close()
+        await self.queues.close()
         self.transactions.close()
         self.peers.close()
         self.calls.close()

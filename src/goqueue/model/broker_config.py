@@ -83,12 +83,14 @@ class BrokerConfig(GroupDefaults, TracingSettings, ClusterSettings, ReplicationS
         maximum=100_000,
         doc="The largest partition count a topic may have.",
     )
-    # Each costs some kilobytes of memory; a start reads all of them.
+    # Each costs some kilobytes of memory, and up to three times that once it is read as a queue and
+    # messages are delayed on their way to it; a start reads all of them.
     max_partitions_per_broker: int = setting(
         20_000,
         minimum=1,
         maximum=1_000_000,
-        doc="The partitions that all topics may have together; further ones are refused.",
+        doc="The partitions that all topics may have together, besides the broker's own; further "
+        "ones are refused.",
     )
     # An open file costs the kernel about a kilobyte. Beyond this many, the disk is the bottleneck.
     # With fewer than the minimum, hardly any partition could be written to while others are read.
@@ -341,18 +343,6 @@ class BrokerConfig(GroupDefaults, TracingSettings, ClusterSettings, ReplicationS
         minimum=1,
         maximum=1_000_000,
         doc="Share sessions open at once on this broker; a further one is refused.",
-    )
-    delayed_topic_num_partitions: int = setting(
-        4,
-        minimum=1,
-        maximum=1_000,
-        doc="Partitions of the topic that keeps delayed messages; fixed once it is made.",
-    )
-    queue_state_num_partitions: int = setting(
-        8,
-        minimum=1,
-        maximum=1_000,
-        doc="Partitions of the topic that keeps queue state; fixed once it is made.",
     )
     transaction_state_log_num_partitions: int = setting(
         8,

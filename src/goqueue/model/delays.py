@@ -1,6 +1,6 @@
 """Delayed messages as callers name and see them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -15,20 +15,49 @@ LIST_MAX: Final = 1_000
 LATENESS_BOUNDS_MS: Final = (5, 10, 20, 30, 50, 100, 250, 500, 1_000, 5_000, 60_000)
 
 
-def delayed_id(due_ms: int, shard: int, number: int) -> str:
-    """How clients know a delayed message."""
-    return f"{due_ms:x}-{shard:x}-{number:x}"
+# Messages are numbered from here on. Smaller numbers are of messages that an earlier release took
+# in, which kept those of all topics together, in shards.
+FIRST_NUMBER: Final = 1 << 52
+# How many numbers each of these shards had; they had 1,000 shards at most.
+_SHARD_NUMBERS: Final = 1 << 40
+
+
+def carried_number(shard: int, number: int) -> int:
+    """The number of a message that waited in a shard of an earlier release, since it was carried
+    over: no other message of its partition has it, and it comes before all that came later."""
+    return (shard + 1) * _SHARD_NUMBERS + number
 
 
 class DelayedId(NamedTuple):
-    """Names a delayed message for good; in order of due times."""
+    """Names a delayed message for good; in order of due times.
+
+    `shard` is the partition that it goes to. A message that was carried over from an earlier
+    release is known to clients by the shard and the number that it had there.
+    """
 
     due_ms: int
     shard: int
     number: int
 
     def __str__(self) -> str:
-        return delayed_id(*self)
+        return f"{self.due_ms:x}-{self.shard:x}-{self.number:x}"
+
+    @property
+    def shown(self) -> "DelayedId":
+        """As clients know the message that waits in this place."""
+        shard, number = divmod(self.number, _SHARD_NUMBERS)
+        if 0 < shard < FIRST_NUMBER // _SHARD_NUMBERS:
+            return DelayedId(self.due_ms, shard - 1, number)
+        return self
+
+    def places(self, partitions: int) -> Iterator["DelayedId"]:
+        """Where the message that clients know by this may wait, in a topic of so many partitions;
+        the likeliest first."""
+        if self.shard < partitions:
+            yield self
+        number = carried_number(self.shard, self.number)
+        if self.number < _SHARD_NUMBERS and number < FIRST_NUMBER:
+            yield from (DelayedId(self.due_ms, index, number) for index in range(partitions))
 
     @classmethod
     def parse(cls, text: str) -> "DelayedId":

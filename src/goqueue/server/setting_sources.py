@@ -2,9 +2,11 @@
 
 Every source may name every setting of `BROKER_SETTINGS`, and every topic setting behind `topic.`
 as the default for all topics. A name that is unknown or a value that is bad is refused with the
-place it came from, so that a typing error never passes in silence.
+place it came from, so that a typing error never passes in silence. A setting of an earlier release
+that says nothing any more is passed over with a warning.
 """
 
+import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -20,6 +22,15 @@ from goqueue.model.errors import InvalidConfig
 from goqueue.model.settings import Setting
 from goqueue.model.topic_config import TOPIC_SETTINGS, topic_config
 from goqueue.model.units import in_plain_units
+
+logger = logging.getLogger(__name__)
+
+_BESIDE: Final = "what it divided is kept beside each topic now, in as many partitions as that has"
+# Settings of earlier releases, and why there is nothing to be set any more.
+GONE_SETTINGS: Final[Mapping[str, str]] = {
+    "queue.state.num.partitions": _BESIDE,
+    "delayed.topic.num.partitions": _BESIDE,
+}
 
 VARIABLE_PREFIX: Final = "GOQUEUE_"
 CONFIG_FILE_VARIABLE: Final = "GOQUEUE_CONFIG"
@@ -63,7 +74,8 @@ def load_broker_config(
         texts.update(read_config_file(config_file))
     texts.update(read_environment(environment))
     for name, text in (options or {}).items():
-        texts[name] = _checked("command line", name, text)
+        if not _is_gone("command line", name):
+            texts[name] = _checked("command line", name, text)
     config = broker_config(texts)
     topic_config({}, config.topic_defaults)
     return config
@@ -95,24 +107,35 @@ def read_config_file(path: Path) -> dict[str, str]:
         source = f"config file {path}"
         if name in texts:
             raise InvalidConfig(f"{source}: {name}: given twice, flat and as a table")
-        texts[name] = _checked(source, name, _text(value))
+        if not _is_gone(source, name):
+            texts[name] = _checked(source, name, _text(value))
     return texts
 
 
 def read_environment(environment: Mapping[str, str]) -> dict[str, str]:
     names = {variable_name(name): name for name in all_setting_names()}
     known = [*names, CONFIG_FILE_VARIABLE, *CLIENT_VARIABLES]
+    gone = {variable_name(name): name for name in GONE_SETTINGS}
     texts: dict[str, str] = {}
     for variable, text in environment.items():
         if not variable.startswith(VARIABLE_PREFIX) or _is_service_link(variable, text):
             continue
         if variable in names:
             texts[names[variable]] = _checked(f"variable {variable}", names[variable], text)
+        elif variable in gone:
+            _is_gone(f"variable {variable}", gone[variable])
         elif variable not in known:
             raise InvalidConfig(
                 f"variable {variable}: no such setting{_suggestion(variable, known)}"
             )
     return texts
+
+
+def _is_gone(source: str, name: str) -> bool:
+    if name not in GONE_SETTINGS:
+        return False
+    logger.warning("%s: %s does nothing any more: %s", source, name, GONE_SETTINGS[name])
+    return True
 
 
 def _checked(source: str, name: str, text: str) -> str:

@@ -35,7 +35,11 @@ from goqueue.storage.partition_files import (
 
 logger = logging.getLogger(__name__)
 
-FORMAT_VERSION: Final = 1
+# 2: the state of queues and delayed messages are kept beside each topic (decision 14). A release
+# that looks for them elsewhere would deliver again what was acknowledged.
+FORMAT_VERSION: Final = 2
+# The oldest that a start can bring to this one.
+OLDEST_VERSION: Final = 1
 
 LOCK_FILE: Final = "broker.lock"
 FORMAT_FILE: Final = "format.json"
@@ -136,12 +140,24 @@ class DataDirectory:
     def join(self, cluster_id: str) -> None:
         """A folder without logs becomes one of another cluster."""
         assert not self.has_logs
-        save(
-            self._disk,
-            self.path / FORMAT_FILE,
-            FolderFormat(version=FORMAT_VERSION, cluster_id=cluster_id),
-        )
+        self._save_format(cluster_id)
         self.cluster_id = cluster_id
+
+    def begin_format(self) -> None:
+        """A broker uses the folder: from now on no release that knows only an older format may."""
+        found = load(self._disk, self.path / FORMAT_FILE, _Version)
+        if found is None or found.version != FORMAT_VERSION:
+            try:
+                self._save_format(self.cluster_id)
+            except OSError as error:
+                raise DataDirectoryError(
+                    f"data directory {self.path} cannot be brought to format {FORMAT_VERSION}: "
+                    f"{error}"
+                ) from error
+
+    def _save_format(self, cluster_id: str) -> None:
+        content = FolderFormat(version=FORMAT_VERSION, cluster_id=cluster_id)
+        save(self._disk, self.path / FORMAT_FILE, content)
 
     @property
     def metadata_path(self) -> Path:
@@ -271,10 +287,11 @@ def _check_format(disk: Disk, path: Path) -> str:
     """Return the cluster id of a folder in our format; put both into an empty folder."""
     found = load(disk, path / FORMAT_FILE, _Version)
     if found is not None:
-        if found.version != FORMAT_VERSION:
+        if not OLDEST_VERSION <= found.version <= FORMAT_VERSION:
             raise DataDirectoryError(
                 f"data directory {path} has format version {found.version}; this release reads "
-                f"version {FORMAT_VERSION}: use the release that wrote it, or another directory"
+                f"versions {OLDEST_VERSION} to {FORMAT_VERSION}: use the release that wrote it, or "
+                "another directory"
             )
         stored = load(disk, path / FORMAT_FILE, FolderFormat)
         assert stored is not None

@@ -60,12 +60,12 @@ async def _fill(folder: Path) -> None:
 
 def _records(logs: Path) -> Iterator[tuple[str, bytes]]:
     for topic, kind in _MACHINES:
-        found = [r for log in sorted(logs.glob(f"{topic}-*/*.log")) for r in _read(log)]
+        found = [r for log in sorted(logs.glob(f"{topic}[-.]*/*.log")) for r in _read(log)]
         every = b"".join(map(_packed, found))
         yield f"{topic}-all", bytes([kind]) + every
         for record in found:
             yield f"{topic}-one", bytes([kind]) + _packed(record)
-    for log in sorted(logs.glob("__delayed-*/*.log")):
+    for log in sorted(logs.glob("__delayed.*/*.log")):
         for record in _read(log):
             if not record.headers:
                 yield "note", bytes([_NOTES]) + (record.value or b"")

@@ -13,6 +13,7 @@ from goqueue.model.records import NewRecord, Record
 from goqueue.model.topics import NewTopic
 from goqueue.service.access import Access
 from goqueue.service.broker_service import BrokerService
+from goqueue.state.delays.records import TargetKey
 from tests.callers import ANYONE
 from tests.stored_records import read_records
 
@@ -37,7 +38,7 @@ async def until(condition: Callable[[], bool]) -> None:
 @asynccontextmanager
 async def running(folder: Path, clock: Clock, **settings: str) -> AsyncIterator[Node]:
     texts = {name.replace("__", "."): text for name, text in settings.items()}
-    texts = {"data.dir": str(folder), "delayed.topic.num.partitions": "2", **texts}
+    texts = {"data.dir": str(folder), **texts}
     broker = await Node.open(broker_config(texts), clock_ms=clock)
     try:
         yield broker
@@ -50,6 +51,13 @@ async def with_topic(broker: Node, *, partitions: int = 1, **config: str) -> Non
     await BrokerService(broker).topics.create(
         ANYONE, NewTopic(name=TOPIC, partitions=partitions, config=named)
     )
+
+
+async def open_shards(broker: Node, topic: str = TOPIC) -> list[DelayShard]:
+    """Of all partitions of a topic, before the first message is delayed on its way there."""
+    view = broker.topic(topic)
+    keys = [TargetKey(view.id, part.index) for part in view.partitions]
+    return [(await broker.delays.shards.of(key)).shard for key in keys]
 
 
 def message(value: bytes | None, **fields: object) -> NewRecord:

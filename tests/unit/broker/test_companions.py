@@ -1,11 +1,10 @@
-"""State that is kept with the topic it belongs to, as in a cluster; here on one node."""
+"""State that is kept with the topic it belongs to."""
 
 import asyncio
 from pathlib import Path
 
 import pytest
 
-from goqueue.broker.node import Node
 from goqueue.broker.own_grants import own_state
 from goqueue.model.companions import DELAYED, KINDS, QUEUE_STATE, companion_of, kind_and_owner
 from goqueue.model.errors import PolicyViolation
@@ -16,12 +15,6 @@ from tests.callers import ANYONE
 from tests.unit.broker import delay_bench
 from tests.unit.broker.conftest import OpenBroker
 from tests.unit.broker.test_queues import acknowledge, make_topic, publish, receive, values
-
-
-@pytest.fixture
-def clustered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The node believes that it is one of several, and leads all the same."""
-    monkeypatch.setattr(Node, "is_alone", False)
 
 
 def test_names_of_companions_are_internal_and_say_to_whom_they_belong(
@@ -64,7 +57,6 @@ def test_a_companion_grows_and_goes_with_its_topic(open_broker: OpenBroker) -> N
     asyncio.run(scenario())
 
 
-@pytest.mark.usefixtures("clustered")
 def test_queues_are_kept_with_their_topic(open_broker: OpenBroker) -> None:
     async def scenario() -> None:
         async with open_broker() as broker:
@@ -87,7 +79,6 @@ def test_queues_are_kept_with_their_topic(open_broker: OpenBroker) -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.usefixtures("clustered")
 def test_delayed_messages_wait_with_the_topic_they_go_to(tmp_path: Path) -> None:
     async def scenario() -> None:
         clock = delay_bench.Clock()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from goqueue.broker.node import Node
+from goqueue.model.companions import DELAYED, companion_of
 from goqueue.model.errors import GoQueueError, PartitionOffline
 from goqueue.model.groups.messages import ListGroups, OffsetCommit, OffsetFetch, OffsetToCommit
 from goqueue.model.records import NewRecord, encode_records
@@ -22,7 +23,6 @@ GROUPS = [f"group-{number}" for number in range(12)]
 PARTITIONS = 4
 SETTINGS = {
     "offsets__topic__num__partitions": str(PARTITIONS),
-    "delayed__topic__num__partitions": str(PARTITIONS),
 }
 
 
@@ -120,19 +120,17 @@ def test_delayed_messages_of_other_shards_go_on(open_broker: OpenBroker, tmp_pat
             for _ in range(2):
                 for index in range(partitions):
                     await schedule(broker, index)
-            numbers = [
-                broker.delays.shards.place(broker.delays._key("t", index)).partition
-                for index in range(partitions)
-            ]
-        broken = numbers[0]
-        assert set(numbers) != {broken}
-        folder = tmp_path / "data" / "logs" / f"__delayed-{broken}"
+            kept_in = companion_of(DELAYED, broker.topic("t").id)
+        broken = 3
+        folder = tmp_path / "data" / "logs" / f"{kept_in}-{broken}"
         _damage(folder)
         _remove_index(folder)
         async with open_broker(**SETTINGS) as broker:
-            assert list(broker.hosted.offline) == [("__delayed", broken)]
-            for index, number in enumerate(numbers):
-                if number == broken:
+            assert list(broker.hosted.offline) == [(kept_in, broken)]
+            listed = await BrokerService(broker).delays.list_pending(ANYONE, "t")
+            assert len(listed.messages) == 2 * (partitions - 1)
+            for index in range(partitions):
+                if index == broken:
                     with pytest.raises(PartitionOffline):
                         await schedule(broker, index)
                 else:
@@ -157,15 +155,15 @@ def test_records_of_another_release_take_one_shard_offline(
             )
             broken = broker.groups.state.partition_for(GROUPS[0])
             kept = [each for each in GROUPS if broker.groups.state.partition_for(each) != broken]
-            waiting = broker.delays.shards.place(broker.delays._key("t", 0)).partition
-            for topic, index in (("__consumer_offsets", broken), ("__delayed", waiting)):
+            waiting = companion_of(DELAYED, broker.topic("t").id)
+            for topic, index in (("__consumer_offsets", broken), (waiting, 0)):
                 record = NewRecord(key=nonsense, value=nonsense)
                 broker.partition(topic, index).append_own(encode_records([record], now_ms=1))
-        _remove_index(tmp_path / "data" / "logs" / f"__delayed-{waiting}")
+        _remove_index(tmp_path / "data" / "logs" / f"{waiting}-0")
 
         async with open_broker(**SETTINGS) as broker:
             offline = broker.hosted.offline
-            assert set(offline) == {("__consumer_offsets", broken), ("__delayed", waiting)}
+            assert set(offline) == {("__consumer_offsets", broken), (waiting, 0)}
             assert all("a record makes no sense" in reason for reason in offline.values())
             for group in kept:
                 assert await _committed(broker, group) == 0

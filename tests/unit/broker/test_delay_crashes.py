@@ -28,6 +28,7 @@ from tests.unit.broker.delay_bench import (
     Clock,
     cancel,
     message,
+    open_shards,
     running,
     schedule,
     shards,
@@ -170,7 +171,7 @@ async def live(broker: Node, clock: Clock, witness: Witness, all_: dict[bytes, i
 def test_exactly_once_whatever_write_was_the_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
-    settings = {"topic__fsync__policy": policy, "delayed__topic__num__partitions": "1"}
+    settings = {"topic__fsync__policy": policy}
 
     async def scenario() -> None:
         clock = Clock()
@@ -179,7 +180,7 @@ def test_exactly_once_whatever_write_was_the_last(
         witness = Witness(data, tmp_path / "copies")
         async with running(data, clock, **settings) as broker:
             await with_topic(broker)
-            await broker.delays.shards.open()
+            await open_shards(broker)
             with witness.watching(monkeypatch):
                 await live(broker, clock, witness, everything)
         assert len(witness.crashes) > 25
@@ -210,7 +211,7 @@ def test_a_batch_sent_again_after_a_crash_is_scheduled_once(
         clock = Clock()
         async with running(data, clock) as broker:
             await with_topic(broker)
-            await broker.delays.shards.open()
+            await open_shards(broker)
             with witness.watching(monkeypatch):
                 await BrokerService(broker).log.produce(
                     ANYONE, TOPIC, 0, batch, acks=-1, timeout_ms=1_000

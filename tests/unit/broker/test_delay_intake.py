@@ -18,6 +18,7 @@ from tests.unit.broker.delay_bench import (
     TOPIC,
     Clock,
     advance,
+    open_shards,
     running,
     shards,
     stats,
@@ -206,7 +207,7 @@ def test_the_delayed_part_is_safe_before_its_batch_and_nobody_overtakes(tmp_path
     async def scenario() -> None:
         async with running(tmp_path, Clock()) as broker:
             await with_topic(broker)
-            await broker.delays.shards.open()
+            await open_shards(broker)
             partition = broker.partition(TOPIC, 0)
             may_commit = asyncio.Event()
             waiting = 0

@@ -8,6 +8,7 @@ import pytest
 from goqueue.broker.delays import shard as delay_shard
 from goqueue.broker.delays.index import FILE_NAME
 from goqueue.broker.node import Node
+from goqueue.model.companions import DELAYED, companion_of
 from goqueue.model.configs import ConfigResource, ConfigResourceKind
 from goqueue.model.delays import DelayedId
 from goqueue.model.errors import (
@@ -32,6 +33,7 @@ from tests.unit.broker.delay_bench import (
     cancel,
     list_pending,
     message,
+    open_shards,
     running,
     schedule,
     shards,
@@ -507,7 +509,7 @@ def test_the_log_is_cleaned_of_what_was_delivered(
 
     async def scenario() -> None:
         clock = Clock()
-        async with running(tmp_path, clock, delayed__topic__num__partitions="1") as broker:
+        async with running(tmp_path, clock) as broker:
             await with_topic(broker)
             [shard] = await _shards_with_small_segments(broker)
             await schedule(
@@ -551,7 +553,7 @@ def test_the_log_is_cleaned_of_what_was_delivered(
 def test_durability_follows_the_topics_policy(tmp_path: Path) -> None:
     async def scenario() -> None:
         clock = Clock()
-        async with running(tmp_path, clock, delayed__topic__num__partitions="1") as broker:
+        async with running(tmp_path, clock) as broker:
             await with_topic(broker, fsync__policy="always")
             for at in range(3):
                 await schedule(broker, TOPIC, 0, [(message(b"%d" % at), START_MS + 100)])
@@ -593,13 +595,14 @@ def _other() -> NewTopic:
 
 
 async def _shards_with_small_segments(broker: Node) -> list[delay_shard.DelayShard]:
-    await broker.delays.shards.open()
+    opened = await open_shards(broker)
+    kept_in = companion_of(DELAYED, broker.topic(TOPIC).id)
     await BrokerService(broker).administration.replace_config(
         ANYONE,
-        ConfigResource(ConfigResourceKind.TOPIC, "__delayed"),
+        ConfigResource(ConfigResourceKind.TOPIC, kept_in),
         {"segment.bytes": "20000", "retention.ms": "-1", "file.delete.delay.ms": "0"},
     )
-    return shards(broker)
+    return opened
 
 
 def damage_indexes(folder: Path, damage: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 from goqueue.broker.node import Node
 from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.runtime import topic as runtime
+from goqueue.model.companions import DELAYED, QUEUE_STATE, companion_of
 from goqueue.model.errors import NotLeader, StateLoading
 from goqueue.model.groups.messages import JoinGroup, MemberProtocol
 from goqueue.model.queues.messages import AckAction
@@ -137,12 +138,12 @@ def test_members_that_wait_for_a_group_look_for_its_new_coordinator(
 
 def test_a_queue_goes_on_where_its_last_leader_left_it(open_broker: OpenBroker) -> None:
     async def scenario() -> None:
-        async with open_broker(queue__state__num__partitions="1") as broker:
+        async with open_broker() as broker:
             await make_topic(broker)
             await publish(broker, b"one", b"two")
             first, _ = await receive(broker)
             await acknowledge(broker, first, AckAction.ACCEPT)
-            state = await lose(broker, "__queue_state", 0)
+            state = await lose(broker, companion_of(QUEUE_STATE, broker.topic("t").id), 0)
             with pytest.raises(NotLeader):
                 await receive(broker)
             gain(broker, state)
@@ -155,15 +156,13 @@ def test_a_queue_goes_on_where_its_last_leader_left_it(open_broker: OpenBroker) 
 def test_delayed_messages_are_delivered_by_whoever_leads_their_shard(tmp_path: Path) -> None:
     async def scenario() -> None:
         clock = delay_bench.Clock()
-        one = "1"
-        async with delay_bench.running(
-            tmp_path, clock, delayed__topic__num__partitions=one
-        ) as broker:
+        async with delay_bench.running(tmp_path, clock) as broker:
             await delay_bench.with_topic(broker)
             due = clock.now_ms + 1_000
             record = delay_bench.message(b"later")
             await delay_bench.schedule(broker, delay_bench.TOPIC, 0, [(record, due)])
-            shard = await lose(broker, "__delayed", 0)
+            kept_in = companion_of(DELAYED, broker.topic(delay_bench.TOPIC).id)
+            shard = await lose(broker, kept_in, 0)
             with pytest.raises(NotLeader):
                 await delay_bench.schedule(broker, delay_bench.TOPIC, 0, [(record, due)])
             assert delay_bench.shards(broker) == []

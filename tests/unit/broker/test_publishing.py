@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from goqueue.broker.node import Node
+from goqueue.model.companions import DELAYED, companion_of
 from goqueue.model.delays import ScheduledMessage
 from goqueue.model.errors import (
     ClusterAccessDenied,
@@ -27,7 +28,7 @@ from goqueue.service.publishing import PublishingService
 from tests.callers import ANYONE
 from tests.rules import Granted, cluster, topic
 from tests.unit.broker.conftest import OpenBroker
-from tests.unit.broker.delay_bench import START_MS, Clock, running, stats, values
+from tests.unit.broker.delay_bench import START_MS, Clock, open_shards, running, stats, values
 
 pytestmark = pytest.mark.anyio
 
@@ -104,9 +105,10 @@ async def test_what_cannot_be_published_at_all_is_refused_whole(open_broker: Ope
             await publishing.publish(ANYONE, "orders", [])
         with pytest.raises(UnknownTopic):
             await publishing.publish(ANYONE, "nothing", records)
-        await node.delays.shards.open()
+        await open_shards(node, "orders")
+        kept_in = companion_of(DELAYED, node.topic("orders").id)
         with pytest.raises(PolicyViolation):
-            await publishing.publish(ANYONE, "__delayed", records)
+            await publishing.publish(ANYONE, kept_in, records)
 
 
 async def test_a_topic_is_made_for_those_who_may(open_broker: OpenBroker) -> None:

@@ -36,7 +36,7 @@ from tests.callers import ANYONE
 from tests.publishing import publish
 from tests.queues import open_queues
 from tests.unit.broker.conftest import OpenBroker
-from tests.unit.broker.delay_bench import cancel, schedule
+from tests.unit.broker.delay_bench import cancel, open_shards, schedule
 
 ALL = {"tracing__sampling__rate": "1"}
 NONE = {"tracing__sampling__rate": "0"}
@@ -544,7 +544,7 @@ def test_delays_that_kafka_producers_ask_for(open_broker: OpenBroker) -> None:
     async def scenario() -> None:
         async with open_broker(**NONE) as broker:
             await make_topic(broker)
-            await broker.delays.shards.open()
+            await open_shards(broker, "t")
             delayed = record(("goqueue-delay-ms", b"20"), SAMPLED)
             await produce(broker, [record(), delayed])
             while not (found := (await traces(broker).trace(ANYONE, TRACE)).spans)[1:]:

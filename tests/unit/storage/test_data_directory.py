@@ -10,9 +10,9 @@ import pytest
 from goqueue.model.errors import DataDirectoryError
 from goqueue.model.names import topic_partition
 from goqueue.storage.clean_stop import CleanStop
-from goqueue.storage.data_directory import DataDirectory
+from goqueue.storage.data_directory import DataDirectory, FolderFormat
 from goqueue.storage.disk import Disk
-from goqueue.storage.durable_file import save
+from goqueue.storage.durable_file import load, save
 from goqueue.testing.faulty_disk import FaultyDisk
 from tests.unit.storage.stored_log import NAME, TOPIC_ID, append, open_log
 
@@ -54,13 +54,25 @@ def test_a_second_broker_is_refused(tmp_path: Path) -> None:
 
 def test_an_unknown_format_is_refused_and_left_alone(tmp_path: Path) -> None:
     DataDirectory.open(tmp_path).close(CleanStop())
-    save(Disk(), tmp_path / "format.json", {"version": 2, "something": "else"})
+    save(Disk(), tmp_path / "format.json", {"version": 3, "something": "else"})
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
 
-    with pytest.raises(DataDirectoryError, match=r"format version 2; this release reads version 1"):
+    with pytest.raises(DataDirectoryError, match=r"format version 3; this release reads .* to 2"):
         DataDirectory.open(tmp_path)
 
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_a_folder_of_an_earlier_format_is_taken_over_when_a_broker_uses_it(tmp_path: Path) -> None:
+    def stored() -> FolderFormat | None:
+        return load(Disk(), tmp_path / "format.json", FolderFormat)
+
+    save(Disk(), tmp_path / "format.json", FolderFormat(version=1, cluster_id="c"))
+    directory = DataDirectory.open(tmp_path)
+    assert directory.cluster_id == "c"
+    assert stored() == FolderFormat(version=1, cluster_id="c")
+    directory.begin_format()
+    assert stored() == FolderFormat(version=2, cluster_id="c")
 
 
 def test_a_damaged_format_file_is_refused(tmp_path: Path) -> None:

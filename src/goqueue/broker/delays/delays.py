@@ -1,6 +1,5 @@
 """Delayed messages: scheduled, listed, cancelled, and delivered when due."""
 
-import logging
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -18,7 +17,6 @@ from goqueue.broker.runtime.topic import ShardHost
 from goqueue.model.batch import HEADER_BYTES
 from goqueue.model.delays import DelayedId
 from goqueue.model.errors import (
-    GoQueueError,
     InvalidRecord,
     InvalidRequest,
     PolicyViolation,
@@ -31,9 +29,7 @@ from goqueue.model.records import NewRecord
 from goqueue.model.rights import WritableTopic
 from goqueue.model.topics import TopicView, is_internal
 from goqueue.state.delays.machine import Origin
-from goqueue.state.delays.records import Dropped, TargetKey, stored_size_bytes
-
-logger = logging.getLogger(__name__)
+from goqueue.state.delays.records import TargetKey, stored_size_bytes
 
 
 class Delays:
@@ -42,12 +38,10 @@ class Delays:
         host: ShardHost,
         producer_ids: ProducerIdSource,
         calls: Calls,
-        *,
-        partitions: int,
     ) -> None:
         self._host = host
         figures = self._figures = DelayFigures()
-        self.shards = DelayShards(host, producer_ids, figures, partitions=partitions)
+        self.shards = DelayShards(host, producer_ids, figures)
         self.waiting = WaitingMessages(host, self.shards, calls)
         self.stats = DelayStatistics(host, self.shards, figures, calls)
 
@@ -55,12 +49,6 @@ class Delays:
         """What waits for a topic goes with it."""
         self._figures.forget(topic_id)
         self.shards.topic_deleted(topic_id)
-        for shard, _, _ in self.shards.running():
-            if any(target.key.topic_id == topic_id for target in shard.machine.targets):
-                try:
-                    shard.note(Dropped(topic_id))
-                except GoQueueError as error:
-                    logger.warning("messages of a deleted topic go at the next start: %s", error)
 
     def wake(self) -> None:
         """Look at the clock again now."""
@@ -95,22 +83,21 @@ class Delays:
         if turn is not None:
             target.check_online()
             target.sole_writer.admit(turn)
-        number = running.shard.number
         numbers = running.shard.schedule(key, records)
-        note_scheduled(target.trace, number, numbers, records)
+        note_scheduled(target.trace, numbers, records)
         running.delivery.wake(min(due_ms for _, due_ms in records))
         await running.shard.log.committed(
             running.shard.log.end_offset, flushed=target.config.fsync_policy == "always"
         )
         return [
-            DelayedId(due_ms, number, each)
-            for each, (_, due_ms) in zip(numbers, records, strict=True)
+            DelayedId(due_ms, key.partition, number)
+            for number, (_, due_ms) in zip(numbers, records, strict=True)
         ]
 
     async def keep(self, partition: Partition, delayed: DelayedPart) -> None:
         """Keep what was cut out of produced batches; it is safe on return.
 
-        Only the first delayed message of a cluster waits for the shards to open.
+        Only the first delayed message of a topic waits for its shards to be made.
         """
         key = self._key(*partition.name)
         running = await self.shards.of(key)
@@ -123,7 +110,7 @@ class Delays:
                 shard.hold(origin, delayed.messages)
         elif origin is None or not shard.machine.is_known(origin):
             numbers = shard.schedule(key, delayed.messages, origin)
-            note_scheduled(partition.trace, shard.number, numbers, delayed.messages)
+            note_scheduled(partition.trace, numbers, delayed.messages)
             running.delivery.wake(min(due_ms for _, due_ms in delayed.messages))
         flushed = partition.config.fsync_policy == "always"
         await shard.log.committed(shard.log.end_offset, flushed=flushed)
@@ -135,10 +122,10 @@ class Delays:
 
         With the partition's marker; repeated until both are known to be done.
         """
-        if self.shards.home(self._topic(place.topic)) not in self._host.image.topics:
-            return
         key = self._key(*place)
-        running = await self.shards.of(key)
+        running = await self.shards.known(key)
+        if running is None:
+            return
         shard = running.shard
         parts = shard.machine.held.of(key, producer_id)
         if not parts:
@@ -147,7 +134,7 @@ class Delays:
         for part in parts:
             numbers, messages = await shard.release(key, producer_id, part, commit=commit)
             if messages:
-                note_scheduled(partition.trace, shard.number, numbers, messages)
+                note_scheduled(partition.trace, numbers, messages)
                 running.delivery.wake(min(due_ms for _, due_ms in messages))
         flushed = partition.config.fsync_policy == "always"
         await shard.log.committed(shard.log.end_offset, flushed=flushed)

@@ -265,7 +265,7 @@ class DelayDelivery:
         if any(number not in messages for number in claim.numbers):
             end_offset = _append_readable(partition, batch, claim, messages, now_ms)
         else:
-            with delivering(partition.trace, self._shard.number, claimed, messages):
+            with delivering(partition.trace, claimed, messages):
                 end_offset = _append(partition, batch)
         due_times_ms = [entry.due_ms for entry in claimed]
         self._shard.figures.delivery(target.key.topic_id, due_times_ms, now_ms)

@@ -206,16 +206,28 @@ class DelayIndex:
         ).fetchone()
         return None if row is None else Entry._make(row)
 
-    def page(self, targets: Sequence[int], after: tuple[int, int], limit: int) -> list[Entry]:
-        """Messages for these targets after (due, number), in order."""
-        wanted = ",".join(str(target) for target in targets)
+    def page(self, after: tuple[int, int], limit: int) -> list[Entry]:
+        """Messages after (due, number), in order."""
         rows = self._open.execute(
             "SELECT number, due, target, offset, size FROM pending "
-            f"WHERE (due, number) > (?, ?) AND target IN ({wanted}) "
-            "ORDER BY due, number LIMIT ?",
+            "WHERE (due, number) > (?, ?) ORDER BY due, number LIMIT ?",
             (*after, limit),
         )
         return [Entry._make(row) for row in rows]
+
+    def of_target(self, target: int, after: int, limit: int) -> list[Entry]:
+        """Messages for a target with larger numbers than `after`, in order."""
+        # Only where a shard of an earlier release is emptied.
+        self._open.execute("CREATE INDEX IF NOT EXISTS pending_by_target ON pending (target)")
+        rows = self._open.execute(
+            "SELECT number, due, target, offset, size FROM pending INDEXED BY pending_by_target "
+            "WHERE target = ? AND number > ? ORDER BY number LIMIT ?",
+            (target, after, limit),
+        )
+        return [Entry._make(row) for row in rows]
+
+    def numbers(self) -> set[int]:
+        return {number for (number,) in self._open.execute("SELECT number FROM pending")}
 
     def oldest(self, limit: int) -> list[Entry]:
         """Messages by their place in the log."""

@@ -1,7 +1,7 @@
 """Which shards of delayed messages run here: those whose partitions this node leads.
 
-Where they are kept is said in `model/companions.py`: with the topic that the messages go to, or all
-in one topic.
+They are kept in companions of the topics that the messages go to (`model/companions.py`). What an
+earlier release kept elsewhere is carried over first.
 """
 
 import asyncio
@@ -11,17 +11,17 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from crc32c import crc32c
-
+from goqueue.broker.delays.carrying import DelayCarrier
 from goqueue.broker.delays.delivery import DelayDelivery
 from goqueue.broker.delays.figures import DelayFigures
 from goqueue.broker.delays.shard import DelayShard
 from goqueue.broker.own_grants import own_state
 from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.runtime.carry_over import CarryOver
 from goqueue.broker.runtime.producer_ids import ProducerIdSource
 from goqueue.broker.runtime.topic import LOAD_PATIENCE_S, ShardHost
-from goqueue.model.companions import DELAYED, companion_of
+from goqueue.model.companions import DELAYED, companion_of, companions_of_kind, kind_and_owner
 from goqueue.model.errors import (
     CorruptBatch,
     GoQueueError,
@@ -31,7 +31,7 @@ from goqueue.model.errors import (
 )
 from goqueue.model.names import TopicPartition, topic_partition
 from goqueue.model.topics import TopicView
-from goqueue.state.delays.records import Dropped, TargetKey
+from goqueue.state.delays.records import TargetKey
 
 logger = logging.getLogger(__name__)
 
@@ -60,87 +60,55 @@ class RunningShard(NamedTuple):
 
 class DelayShards:
     def __init__(
-        self,
-        host: ShardHost,
-        producer_ids: ProducerIdSource,
-        figures: DelayFigures,
-        *,
-        partitions: int,
+        self, host: ShardHost, producer_ids: ProducerIdSource, figures: DelayFigures
     ) -> None:
         self._host = host
         self._producer_ids = producer_ids
         self._figures = figures
-        self._new_partitions = partitions
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="goqueue-delay")
-        # By partition: those that this node leads. What cannot be read is in neither.
+        # By partition: those that this node leads. What cannot be read is in neither, and so is
+        # what is empty, until somebody needs it.
         self._running: dict[TopicPartition, RunningShard] = {}
         self._loading: dict[TopicPartition, asyncio.Task[None]] = {}
         # Shards that were given up to another node; their files are free when this is done.
         self._leaving: dict[TopicPartition, asyncio.Task[None]] = {}
-        # Topics with shards that are known to be there.
-        self._made: set[str] = set()
         self._making: dict[str, asyncio.Task[None]] = {}
         self._is_closed = False
+        carrier = DelayCarrier(host, self._open, self.ensure)
+        self.carry_over = CarryOver(host, DELAYED, carrier.carry, self.led)
+
+    # --- lifetime -------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Load what an earlier run left, as far as this node leads it, and go on delivering it."""
-        if DELAYED in self._host.image.topics:
-            await self.open()
-
-    async def open(self) -> None:
-        """Of a node of one: return with every shard loaded, and their topic made."""
-        await self.ensure(DELAYED)
+        image = self._host.image
+        for owner in companions_of_kind(DELAYED, image.topics):
+            topic = image.topics_by_id.get(owner)
+            name = companion_of(DELAYED, owner)
+            for index in range(0 if topic is None else self._count(name)):
+                place = topic_partition(name, index)
+                if place not in self._loading and place not in self._running:
+                    self.led(place)
         while self._loading:
             await asyncio.wait(tuple(self._loading.values()))
 
-    async def ensure(self, name: str, owner: TopicView | None = None) -> None:
-        """Return with the topic made that keeps the shards, and these loaded or being loaded."""
-        if name in self._made and (owner is None or self.count(name) >= len(owner.partitions)):
-            return
-        making = self._making.get(name)
-        if making is None or making.done():
-            making = self._making[name] = asyncio.create_task(self._make(name, owner))
-            making.add_done_callback(lambda _: self._making.pop(name, None))
-        # Shielded: a client that goes away must not stop the loading for all others.
-        await asyncio.shield(making)
-
-    async def _make(self, name: str, owner: TopicView | None) -> None:
-        topics, topic = self._host.topics, own_state(name)
-        if owner is not None:
-            await topics.ensure_companion(topic, owner, config=DELAYED_TOPIC_CONFIG)
-        elif name not in self._host.image.topics:
-            await topics.ensure_internal(
-                topic, partitions=self._new_partitions, config=DELAYED_TOPIC_CONFIG
-            )
-        for index in range(self.count(name)):
-            place = topic_partition(name, index)
-            if place not in self._loading and place not in self._running and self._leads(place):
-                self.led(place)
-        self._made.add(name)
-
-    def count(self, name: str) -> int:
-        topic = self._host.image.topics.get(name)
-        return 0 if topic is None else len(topic.partitions)
-
-    def _leads(self, place: TopicPartition) -> bool:
-        try:
-            self._host.partition(*place)
-        except NotLeader:
-            return False
-        except GoQueueError:
-            # Loading it says what is wrong.
-            return True
-        return True
-
     def led(self, place: TopicPartition) -> None:
         """This node leads the shard from now on: it delivers what waits there."""
+        companion = kind_and_owner(place.topic)
+        if companion is None:
+            self.carry_over.led(place)
+            return
         self.no_longer_led(place)
-        if not self._is_closed:
-            loading = self._loading[place] = asyncio.create_task(self._load_and_start(place))
-            loading.add_done_callback(lambda _: self._loaded(place, loading))
+        # One to which something is still to be carried over is led again when that is done.
+        key = _key(TargetKey(companion[1], place.partition))
+        if not self._is_empty(place) and not self.carry_over.is_awaited(key):
+            self._begin(place)
 
     def no_longer_led(self, place: TopicPartition) -> None:
         """Another node delivers it now. What was under way here is refused by the partition."""
+        if kind_and_owner(place.topic) is None:
+            self.carry_over.no_longer_led(place)
+            return
         loading = self._loading.pop(place, None)
         if loading is not None:
             loading.cancel()
@@ -153,6 +121,49 @@ class DelayShards:
 
     def followed(self, hosted: HostedPartition) -> None:
         """Another node delivers it: what waits is kept at hand."""
+
+    def topic_deleted(self, topic_id: UUID) -> None:
+        companion = companion_of(DELAYED, topic_id)
+        for place in {*self._loading, *self._running}:
+            if place.topic == companion:
+                self.no_longer_led(place)
+
+    async def close(self) -> None:
+        self._is_closed = True
+        await self.carry_over.close()
+        opening = [*self._making.values(), *self._loading.values()]
+        for task in opening:
+            task.cancel()
+        await asyncio.gather(*opening, *self._leaving.values(), return_exceptions=True)
+        shards, self._running = list(self._running.values()), {}
+        tasks = [task for running in shards for task in running.tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for running in shards:
+            try:
+                await running.delivery.settle_all()
+            except GoQueueError as error:
+                logger.warning("the next start looks through the last deliveries: %s", error)
+            await running.shard.close()
+        self._threads.shutdown(wait=True)
+
+    # --- loading --------------------------------------------------------------------------
+
+    def _is_empty(self, place: TopicPartition) -> bool:
+        """Whether there is nothing to be loaded here: not led, or nothing in the log."""
+        try:
+            log = self._host.partition(*place)
+        except NotLeader:
+            return True
+        except GoQueueError:
+            return False  # loading it says what is wrong
+        return log.log_start_offset == log.log_end_offset
+
+    def _begin(self, place: TopicPartition) -> None:
+        if not self._is_closed:
+            loading = self._loading[place] = asyncio.create_task(self._load_and_start(place))
+            loading.add_done_callback(lambda _: self._loaded(place, loading))
 
     def _loaded(self, place: TopicPartition, loading: "asyncio.Task[None]") -> None:
         if self._loading.get(place) is loading:
@@ -180,11 +191,11 @@ class DelayShards:
         partition = self._host.partition(*place)
         partition.check_online()
         try:
-            return await self._load_from(partition)
+            return await self._open(partition)
         except CorruptBatch as error:
             raise partition.give_up(f"its state cannot be read: {error}") from error
 
-    async def _load_from(self, partition: Partition) -> DelayShard:
+    async def _open(self, partition: Partition) -> DelayShard:
         shard = DelayShard(
             partition,
             clock_ms=self._host.clock_ms,
@@ -197,13 +208,6 @@ class DelayShards:
         except BaseException:
             await shard.abandon()
             raise
-        gone = {
-            target.key.topic_id
-            for target in shard.machine.targets
-            if not target.is_dropped and target.key.topic_id not in self._host.image.topics_by_id
-        }
-        if gone:
-            shard.note(*(Dropped(topic_id) for topic_id in gone))
         return shard
 
     def _start(self, shard: DelayShard) -> RunningShard:
@@ -211,56 +215,57 @@ class DelayShards:
         tasks = (asyncio.create_task(delivery.run()), asyncio.create_task(_look_after(shard)))
         return RunningShard(shard, delivery, tasks)
 
-    async def close(self) -> None:
-        self._is_closed = True
-        opening = [*self._making.values(), *self._loading.values()]
-        for task in opening:
-            task.cancel()
-        await asyncio.gather(*opening, *self._leaving.values(), return_exceptions=True)
-        shards, self._running = list(self._running.values()), {}
-        tasks = [task for running in shards for task in running.tasks]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        for running in shards:
-            try:
-                await running.delivery.settle_all()
-            except GoQueueError as error:
-                logger.warning("the next start looks through the last deliveries: %s", error)
-            await running.shard.close()
-        self._threads.shutdown(wait=True)
-
-    def home(self, topic: TopicView) -> str:
-        """The topic that keeps what is delayed on its way to `topic`."""
-        if self._host.is_alone:
-            return DELAYED
-        shared = self._host.image.topics.get(DELAYED)
-        if shared is not None:
-            # In a cluster that grew out of a node of one: topics that are still there alone.
-            where = {each.replicas for view in (shared, topic) for each in view.partitions}
-            if len(where) == 1 and len(where.pop()) == 1:
-                return DELAYED
-        return companion_of(DELAYED, topic.id)
+    # --- finding --------------------------------------------------------------------------
 
     async def of(self, key: TargetKey) -> RunningShard:
-        """The shard of a target; only the first delayed message has to wait until it is made."""
-        topic = self._host.image.topics_by_id[key.topic_id]
-        home = self.home(topic)
-        await self.ensure(home, None if home == DELAYED else topic)
-        return await self.at(self.place(key))
+        """The shard of a target; the first delayed message of a topic waits until it is made."""
+        await self.carried_over(key)
+        home = await self.ensure(self._host.image.topics_by_id[key.topic_id])
+        return await self._at(topic_partition(home, key.partition))
 
-    def place(self, key: TargetKey) -> TopicPartition:
-        """The partition in which messages for a target wait; its topic is there."""
-        home = self.home(self._host.image.topics_by_id[key.topic_id])
-        if home != DELAYED:
-            return topic_partition(home, key.partition)
-        number = crc32c(key.topic_id.bytes + b"%d" % key.partition) % self.count(home)
-        return topic_partition(home, number)
+    async def known(self, key: TargetKey) -> RunningShard | None:
+        """As `of`; None if nothing was ever delayed on its way there."""
+        await self.carried_over(key)
+        place = topic_partition(companion_of(DELAYED, key.topic_id), key.partition)
+        if key.partition >= self._count(place.topic):
+            return None
+        if place not in self._running and place not in self._loading and self._is_empty(place):
+            self._host.partition(*place)
+            return None
+        return await self._at(place)
 
-    async def at(self, place: TopicPartition) -> RunningShard:
-        loading = self._loading.get(place)
-        if loading is not None:
-            await asyncio.wait((loading,), timeout=LOAD_PATIENCE_S)
+    async def ensure(self, topic: TopicView) -> str:
+        """Return with the companion made; its name."""
+        name = companion_of(DELAYED, topic.id)
+        if self._count(name) < len(topic.partitions):
+            making = self._making.get(name)
+            if making is None:
+                making = self._making[name] = asyncio.create_task(self._make(name, topic))
+                making.add_done_callback(lambda _: self._making.pop(name, None))
+            # Shielded: a client that goes away must not stop it for all others.
+            await asyncio.shield(making)
+        return name
+
+    async def _make(self, name: str, owner: TopicView) -> None:
+        topics = self._host.topics
+        await topics.ensure_companion(own_state(name), owner, config=DELAYED_TOPIC_CONFIG)
+
+    def _count(self, name: str) -> int:
+        topic = self._host.image.topics.get(name)
+        return 0 if topic is None else len(topic.partitions)
+
+    async def carried_over(self, key: TargetKey) -> None:
+        if not self.carry_over.is_over:
+            await self.carry_over.settled(_key(key))
+
+    async def _at(self, place: TopicPartition) -> RunningShard:
+        if place not in self._running:
+            self._host.partition(*place).check_online()
+            if place not in self._loading:
+                self._begin(place)
+            loading = self._loading.get(place)
+            if loading is not None:
+                await asyncio.wait((loading,), timeout=LOAD_PATIENCE_S)
         running = self._running.get(place)
         if running is None:
             self._host.partition(*place).check_online()
@@ -272,12 +277,10 @@ class DelayShards:
     def running(self) -> Collection[RunningShard]:
         return self._running.values()
 
-    def topic_deleted(self, topic_id: UUID) -> None:
-        companion = companion_of(DELAYED, topic_id)
-        self._made.discard(companion)
-        for place in {*self._loading, *self._running}:
-            if place.topic == companion:
-                self.no_longer_led(place)
+
+def _key(target: TargetKey) -> bytes:
+    """By this an earlier release chose the shard of a target."""
+    return target.topic_id.bytes + b"%d" % target.partition
 
 
 async def _leave(running: RunningShard) -> None:

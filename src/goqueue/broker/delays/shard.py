@@ -19,6 +19,7 @@ from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.commits import until_committed
 from goqueue.broker.runtime.producer_ids import ProducerIdSource
 from goqueue.broker.runtime.stored_records import making_sense
+from goqueue.model.delays import FIRST_NUMBER
 from goqueue.model.errors import Conflict, GoQueueError
 from goqueue.model.records import NewRecord
 from goqueue.state.delays.held import HeldPart
@@ -189,7 +190,7 @@ class DelayShard:
         origin: Origin | None = None,
     ) -> range:
         """Append messages with their times, all or none; returns their numbers."""
-        first = self.machine.next_number
+        first = max(self.machine.next_number, FIRST_NUMBER)
         last = len(messages) - 1
         addressed = [
             (Scheduled(first + at, due_ms, target, last - at), message)
@@ -251,24 +252,30 @@ class DelayShard:
 
     # --- index ----------------------------------------------------------------------------
 
-    async def page(self, target: TargetKey, after: tuple[int, int], limit: int) -> list[Entry]:
-        """Messages that wait for a partition, after (due, number), in order."""
+    async def page(self, after: tuple[int, int], limit: int) -> list[Entry]:
+        """Messages that wait, after (due, number), in order."""
         await self.update_index()
         async with self._index_lock:
-            machine = self.machine
-            targets = [
-                number
-                for number, known in enumerate(machine.targets)
-                if known.key == target and not known.is_dropped
-            ]
             found: list[Entry] = []
-            while targets and len(found) < limit:
-                rows = await self._run(self._index.page, targets, after, limit)
-                found += filter(machine.waits, rows)
+            while len(found) < limit:
+                rows = await self._run(self._index.page, after, limit)
+                found += filter(self.machine.waits, rows)
                 if len(rows) < limit:
                     break
                 after = (rows[-1].due_ms, rows[-1].number)
             return found[:limit]
+
+    async def entries(self, target: int, after: int, limit: int) -> list[Entry]:
+        """Messages for a target, those that are claimed among them, by number after `after`."""
+        await self.update_index()
+        async with self._index_lock:
+            return await self._run(self._index.of_target, target, after, limit)
+
+    async def numbers(self) -> set[int]:
+        """Of all messages that wait or are claimed."""
+        await self.update_index()
+        async with self._index_lock:
+            return await self._run(self._index.numbers)
 
     async def update_index(self, *, pause_ms: int = 0) -> None:
         """Bring the index to the log's end as of now. `IndexUnusable` if that fails.
@@ -301,7 +308,7 @@ class DelayShard:
     ) -> None:
         index, machine = self._index, self.machine
         await self._run(index.begin)
-        for numbers in _slices(range(work.first_number, work.end_number)):
+        for numbers in _slices(work.numbers):
             await self._run(index.insert, machine.near_rows(numbers))
             await asyncio.sleep(pause_ms / 1000)
         await self._run(index.insert, machine.near_rows(list(work.moved)))

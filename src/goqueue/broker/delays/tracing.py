@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from goqueue.broker.tracing.partition import PartitionTrace
 from goqueue.broker.tracing.reading import context_of_delayed
 from goqueue.broker.tracing.recorder import CALLER, CONTINUED, Continuation, now_us
-from goqueue.model.delays import delayed_id
+from goqueue.model.delays import DelayedId
 from goqueue.model.records import NewRecord
 from goqueue.model.tracing.spans import Event, Span
 from goqueue.state.delays.pending import Entry
@@ -19,7 +19,6 @@ from goqueue.state.delays.pending import Entry
 
 def note_scheduled(
     trace: PartitionTrace | None,
-    shard: int,
     numbers: Iterable[int],
     messages: Sequence[tuple[NewRecord, int]],
 ) -> None:
@@ -27,7 +26,7 @@ def note_scheduled(
         return
     time_us = now_us()
     for number, (record, due_ms) in zip(numbers, messages, strict=True):
-        waits_as = delayed_id(due_ms, shard, number)
+        waits_as = str(DelayedId(due_ms, trace.index, number).shown)
         context = context_of_delayed(trace, waits_as, record)
         if context is None or not trace.recorder.throttle.admit_one(time_us):
             continue
@@ -62,7 +61,6 @@ def note_cancelled(trace: PartitionTrace, waits_as: str, record: NewRecord) -> N
 @contextlib.contextmanager
 def delivering(
     trace: PartitionTrace | None,
-    shard: int,
     entries: Sequence[Entry],
     messages: Mapping[int, NewRecord],
 ) -> Iterator[None]:
@@ -70,7 +68,7 @@ def delivering(
     if trace is None:
         yield
         return
-    token = CONTINUED.set([_ready(trace, shard, entry, messages) for entry in entries])
+    token = CONTINUED.set([_ready(trace, entry, messages) for entry in entries])
     try:
         yield
     finally:
@@ -78,10 +76,10 @@ def delivering(
 
 
 def _ready(
-    trace: PartitionTrace, shard: int, entry: Entry, messages: Mapping[int, NewRecord]
+    trace: PartitionTrace, entry: Entry, messages: Mapping[int, NewRecord]
 ) -> Continuation | None:
     record = messages.get(entry.number)
-    waits_as = delayed_id(entry.due_ms, shard, entry.number)
+    waits_as = str(DelayedId(entry.due_ms, trace.index, entry.number).shown)
     context = None if record is None else context_of_delayed(trace, waits_as, record)
     if context is None or not trace.recorder.throttle.admit_one(now_us()):
         return None

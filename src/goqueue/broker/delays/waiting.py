@@ -18,8 +18,8 @@ from goqueue.broker.delays.shard import DelayShard
 from goqueue.broker.delays.tracing import note_cancelled
 from goqueue.broker.runtime.topic import ShardHost
 from goqueue.model.calls import Method
-from goqueue.model.companions import DELAYED
 from goqueue.model.delays import (
+    FIRST_NUMBER,
     LIST_DEFAULT,
     LIST_MAX,
     DelayedId,
@@ -65,8 +65,11 @@ class FoundWaiting(NamedTuple):
 
 
 class CancelWaiting(msgspec.Struct, frozen=True):
+    """`places` are in one partition; what waits in the first that has something is meant."""
+
     topic: WritableTopic
-    id: DelayedId
+    index: int
+    places: list[DelayedId]
 
 
 class CancelSome(msgspec.Struct, frozen=True):
@@ -120,7 +123,10 @@ class WaitingMessages:
         partitions = len(self._topic(topic).partitions)
         if len(missing) >= partitions:
             raise next(iter(missing.values()))
-        messages = await self._read(topic, start, chosen.by_partition, missing)
+        messages = [
+            message._replace(id=message.id.shown)
+            for message in await self._read(topic, start, chosen.by_partition, missing)
+        ]
         next_after = None if chosen.is_last else str(chosen.last)
         return DelayedPage(messages, next_after, missing)
 
@@ -206,30 +212,24 @@ class WaitingMessages:
 
     async def being_delivered(self, topic: ReadableTopic, index: int) -> list[NewRecord]:
         """Messages for a partition led here that wait no more, and may not be in it yet."""
-        key = TargetKey(self._topic(topic).id, index)
         shard = await self._shard(self._topic(topic), index)
         if shard is None:
             return []
-        machine = shard.machine
-        claimed = [
-            entry for entry in machine.claimed.values() if machine.targets[entry.target].key == key
-        ]
+        claimed = list(shard.machine.claimed.values())
         return list((await shard.log.read(claimed)).values())
 
     async def _entries(
         self, topic: ReadableTopic, index: int, after: DelayedId, limit: int
     ) -> tuple[DelayShard, list[Entry]] | None:
         """None where nothing was ever delayed."""
-        view = self._topic(topic)
-        shard = await self._shard(view, index)
+        shard = await self._shard(self._topic(topic), index)
         if shard is None:
             return None
-        # Of two with one due time the smaller shard comes first.
+        # Of two with one due time the one for the smaller partition comes first.
         last = INT64_MAX
         if shard.number >= after.shard:
             last = after.number if shard.number == after.shard else -1
-        key = TargetKey(view.id, index)
-        return shard, await shard.page(key, (after.due_ms, last), min(limit, LIST_MAX + 1))
+        return shard, await shard.page((after.due_ms, last), min(limit, LIST_MAX + 1))
 
     # --- counting -------------------------------------------------------------------------
 
@@ -244,12 +244,8 @@ class WaitingMessages:
         return sum(counts)
 
     async def _count_here(self, request: CountWaiting) -> int:
-        view = self._topic(request.topic)
-        shard = await self._shard(view, request.index)
-        if shard is None:
-            return 0
-        key = TargetKey(view.id, request.index)
-        return sum(target.pending for target in shard.machine.targets if target.key == key)
+        shard = await self._shard(self._topic(request.topic), request.index)
+        return 0 if shard is None else sum(target.pending for target in shard.machine.targets)
 
     # --- cancelling -----------------------------------------------------------------------
 
@@ -259,36 +255,37 @@ class WaitingMessages:
         `TooLateToCancel` if its delivery has begun; `UnknownDelayedMessage` if nothing of this id
         waits for the topic. Once this returns it will not be delivered.
         """
-        view = self._topic(topic)
         wanted = DelayedId.parse(message_id)
-        # Whoever leads the partition knows best whether anything was ever delayed for it.
-        home = self._shards.home(view)
-        place = topic_partition(home if home == DELAYED else topic, wanted.shard)
-        asked = self._host.image.topics.get(place.topic)
-        if asked is None or wanted.shard >= len(asked.partitions):
-            raise _unknown(view, wanted)
-        await self._calls.ask(CANCEL, place, CancelWaiting(topic, wanted))
-        return wanted
+        by_partition: dict[int, list[DelayedId]] = {}
+        for place in wanted.places(len(self._topic(topic).partitions)):
+            by_partition.setdefault(place.shard, []).append(place)
+        unknown = UnknownDelayedMessage(f"no message {wanted} waits for topic {topic!r}")
+        for index, places in by_partition.items():
+            request = CancelWaiting(topic, index, places)
+            try:
+                await self._calls.ask(CANCEL, topic_partition(topic, index), request)
+                return wanted
+            except UnknownDelayedMessage:
+                continue
+        raise unknown
 
     async def _cancel_here(self, request: CancelWaiting) -> None:
-        view, wanted = self._topic(request.topic), request.id
-        home = self._shards.home(view)
-        if wanted.shard >= self._shards.count(home):
-            raise _unknown(view, wanted)
-        await self._cancel(view, await self._shard_at(home, wanted.shard), wanted)
+        view = self._topic(request.topic)
+        shard = await self._shard(view, request.index)
+        if shard is not None:
+            for place in request.places:
+                with contextlib.suppress(UnknownDelayedMessage):
+                    await self._cancel(view, shard, place)
+                    return
+        raise UnknownDelayedMessage(f"no such message waits for {view.name}-{request.index}")
 
     async def _cancel(self, topic: TopicView, shard: DelayShard, wanted: DelayedId) -> None:
         machine = shard.machine
         meant: list[Entry] = []
 
         def is_meant(entry: Entry) -> bool:
-            target = machine.targets[entry.target]
             meant[:] = [entry]
-            return (
-                entry.due_ms == wanted.due_ms
-                and target.key.topic_id == topic.id
-                and not target.is_dropped
-            )
+            return entry.due_ms == wanted.due_ms
 
         entry = machine.find(wanted.number)
         end: int | None = None
@@ -297,18 +294,19 @@ class WaitingMessages:
         elif entry is not None and is_meant(entry):
             end = shard.cancel(entry)
         if end is None:
-            if wanted.number < machine.next_number and wanted.due_ms <= shard.clock_ms():
-                raise TooLateToCancel(f"message {wanted} is delivered or on its way")
-            raise _unknown(topic, wanted)
-        index = machine.targets[meant[0].target].key.partition
-        partition = self._host.partition(topic.name, index)
+            number = wanted.number
+            was_given = FIRST_NUMBER <= number < machine.next_number or number in machine.claimed
+            if was_given and wanted.due_ms <= shard.clock_ms():
+                raise TooLateToCancel(f"message {wanted.shown} is delivered or on its way")
+            raise UnknownDelayedMessage(f"no message {wanted.shown} waits for {topic.name!r}")
+        partition = self._host.partition(topic.name, shard.number)
         flushed = partition.config.fsync_policy == "always"
         await shard.log.committed(end, flushed=flushed)
         with contextlib.suppress(GoQueueError):
             # Cancelled it is, whether or not it can be read for those who follow it.
             if partition.trace is not None:
                 for record in (await shard.log.read(meant)).values():
-                    note_cancelled(partition.trace, str(wanted), record)
+                    note_cancelled(partition.trace, str(wanted.shown), record)
 
     async def cancel_all(self, topic: DeletableTopic) -> None:
         """Take back what waits for a topic. What is on its way already comes all the same."""
@@ -325,8 +323,7 @@ class WaitingMessages:
         shard = await self._shard(view, index)
         if shard is None:
             return False
-        key = TargetKey(view.id, index)
-        entries = await shard.page(key, (_FIRST.due_ms, _FIRST.number), LIST_MAX)
+        entries = await shard.page((_FIRST.due_ms, _FIRST.number), LIST_MAX)
 
         async def cancel(entry: Entry) -> None:
             with contextlib.suppress(TooLateToCancel, UnknownDelayedMessage):
@@ -339,19 +336,9 @@ class WaitingMessages:
 
     async def _shard(self, topic: TopicView, index: int) -> DelayShard | None:
         """Where messages for a partition wait; None if nothing was ever delayed."""
-        home = self._shards.home(topic)
-        if home not in self._host.image.topics:
-            return None
-        number = self._shards.place(TargetKey(topic.id, index)).partition
-        if number >= self._shards.count(home):
-            # The topic has grown since.
-            return None
-        return await self._shard_at(home, number)
-
-    async def _shard_at(self, home: str, number: int) -> DelayShard:
-        await self._shards.ensure(home)
         with before_anything_is_done():
-            return (await self._shards.at(topic_partition(home, number))).shard
+            running = await self._shards.known(TargetKey(topic.id, index))
+        return None if running is None else running.shard
 
     def _topic(self, name: str) -> TopicView:
         view = self._host.image.topics.get(name)
@@ -415,7 +402,3 @@ def _fitting(entries: Iterable[Entry]) -> Iterator[Entry]:
 
 def _id(shard: DelayShard, entry: Entry) -> DelayedId:
     return DelayedId(entry.due_ms, shard.number, entry.number)
-
-
-def _unknown(topic: TopicView, wanted: DelayedId) -> UnknownDelayedMessage:
-    return UnknownDelayedMessage(f"no message {wanted} waits for topic {topic.name!r}")

@@ -326,7 +326,7 @@ class HostedPartition(StoredPartition):
         self._leader_start = max(self._leader_start, answer.log_start)
         self._leader_watermark = answer.high_watermark
         if batches and log.config.fsync_policy == "always":
-            await self._flushed_to(log.log_end_offset)
+            await self.flushed_to(log.log_end_offset)
         return step
 
     def dissolve(self) -> None:

@@ -150,7 +150,7 @@ class StoredPartition:
         if log.epochs.latest != last_epoch:
             self.flushes.start()
 
-    async def _flushed_to(self, offset: int) -> None:
+    async def flushed_to(self, offset: int) -> None:
         """Return when everything below `offset` is on disk, or the partition is offline."""
         while self.log.flushed_offset < offset and self.offline_error is None:
             self.flushes.start()

@@ -141,10 +141,14 @@ class QueueDescribing:
         for index in request.indexes:
             key = self._registry.key(request.group, request.topic, index)
             try:
-                machine = (await self._registry.shard(key)).machine
+                shard = await self._registry.state.known_shard(key)
             except (NotLeader, StateLoading):
                 continue
-            positions.append(QueuePosition(index, machine.floor(key), machine.start(key)))
+            if shard is None:
+                positions.append(QueuePosition(index, None, None))
+            else:
+                machine = shard.machine
+                positions.append(QueuePosition(index, machine.floor(key), machine.start(key)))
             await self._rest()
         return positions
 

@@ -247,7 +247,8 @@ class FifoHistory:
         registry = self._host.queues.registry
         key = registry.key(_GROUP, topic, partition.name.partition)
         with before_anything_is_done():
-            purged = (await registry.shard(key)).machine.start(key)
+            shard = await registry.state.known_shard(key)
+        purged = None if shard is None else shard.machine.start(key)
         return listed.offset if purged is None else max(listed.offset, purged)
 
 

@@ -24,6 +24,7 @@ from goqueue.broker.queues.settling import Settling
 from goqueue.broker.queues.tracing import note_timeouts
 from goqueue.broker.queues.waiting import QueueLines
 from goqueue.broker.runtime.topic import StateTopic
+from goqueue.model.companions import kind_and_owner
 from goqueue.model.errors import GoQueueError
 from goqueue.model.names import TopicPartition
 from goqueue.model.offsets import OffsetRange
@@ -71,11 +72,9 @@ _BURIED: Final = ReadLimit(1_000, 1024 * 1024, 1_000)
 class Queues:
     """Delivers and takes acknowledgements."""
 
-    def __init__(self, host: QueueHost, *, partitions: int, max_queues: int) -> None:
+    def __init__(self, host: QueueHost, *, max_queues: int) -> None:
         self._host = host
-        self.registry = QueueRegistry(
-            host, partitions=partitions, max_queues=max_queues, perform=self._perform
-        )
+        self.registry = QueueRegistry(host, max_queues=max_queues, perform=self._perform)
         self.lines = QueueLines()
         self.dead_letters = DeadLetters(host)
         self._orders = FifoOrders()
@@ -179,15 +178,13 @@ class Queues:
 
     def no_longer_led(self, place: TopicPartition) -> None:
         self.registry.state.no_longer_led(place)
-        known = self._host.image.topics_by_id
-        # Queues of a topic that is gone are forgotten with it.
-        self._forget(lambda key: key.topic_id in known and self._is_kept_at(key, place))
+        companion = kind_and_owner(place.topic)
+        if companion is not None:
+            kept = (companion[1], place.partition)
+            self._forget(lambda key: (key.topic_id, key.partition) == kept)
 
     def followed(self, hosted: HostedPartition) -> None:
         self.registry.state.followed(hosted)
-
-    def _is_kept_at(self, key: QueueKey, place: TopicPartition) -> bool:
-        return self.registry.state.place(key) == place
 
     def partition_led(self, _place: TopicPartition) -> None:
         """Its queues may have been opened by another leader, or not at all: look again."""
@@ -214,8 +211,8 @@ class Queues:
         self._orders.forget(DeleteQueues(topic_id=topic.id).concerns)
         self.registry.topic_deleted(topic)
 
-    def close(self) -> None:
-        self.registry.close()
+    async def close(self) -> None:
+        await self.registry.close()
 
     # --- effects --------------------------------------------------------------------------
 

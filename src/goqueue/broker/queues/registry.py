@@ -69,7 +69,6 @@ class QueueRegistry:
         self,
         host: QueueHost,
         *,
-        partitions: int,
         max_queues: int,
         perform: Perform,
     ) -> None:
@@ -87,13 +86,7 @@ class QueueRegistry:
         self._is_looking = False
         # Share groups that get messages of aborted transactions, too; as far as they have read.
         self.reads_uncommitted: set[str] = set()
-        self.state = QueueStates(
-            host,
-            partitions=partitions,
-            make=self._make,
-            perform=perform,
-            loaded=self._drop_strays,
-        )
+        self.state = QueueStates(host, make=self._make, perform=perform)
         host.calls.serve(OPEN, self._open_here)
 
     def settings_of(self, topic: TopicView) -> QueueSettings:
@@ -262,13 +255,16 @@ class QueueRegistry:
     async def describe(self, key: QueueKey, topic: str) -> QueueDescription:
         """Of a queue that is led here; one that was never opened says UNKNOWN_QUEUE."""
         partition = self._host.partition(topic, key.partition)
-        shard = await self.shard(key)
+        shard = await self.state.known_shard(key)
+        if shard is None:
+            return QueueDescription(error=QueueError.UNKNOWN_QUEUE, queue=key, delivery_counts={})
         readable = OffsetRange(partition.log_start_offset, partition.last_stable_offset)
         gaps = await self._look_for_gaps(key, partition)
         return await shard.execute(_describe(key, readable, partition.lanes.index, gaps))
 
     async def _look_for_gaps(self, key: QueueKey, partition: Partition) -> RangeSet | None:
-        floor = (await self.shard(key)).machine.floor(key)
+        shard = await self.state.known_shard(key)
+        floor = None if shard is None else shard.machine.floor(key)
         if floor is None or key.group in self.reads_uncommitted or partition.offline_reason:
             return None
         return await self._gaps.look_through(partition, floor)
@@ -304,7 +300,8 @@ class QueueRegistry:
         """How many messages of these queues are in flight, if all are full of them."""
         limit = 0
         for key in keys:
-            seen = (await self.shard(key)).machine.look(key, None, None)
+            shard = await self.state.known_shard(key)
+            seen = None if shard is None else shard.machine.look(key, None, None)
             if seen is None or seen.in_flight < seen.settings.max_in_flight:
                 return None
             limit += seen.settings.max_in_flight
@@ -318,14 +315,20 @@ class QueueRegistry:
     async def reset(self, group: str, topic: str, index: int, offset: int) -> None:
         """Begin anew at `offset`; every lease and acknowledgement is forgotten."""
         key = self.key(group, topic, index)
-        shard = await self.shard(key)
+        shard = await self.state.known_shard(key)
         request = ResetQueue(queue=key, start=offset)
-        answer = await shard.execute(timed(QueueMachine.reset_queue, request))
+        answer = QueueAnswer(error=QueueError.UNKNOWN_QUEUE)
+        if shard is not None:
+            answer = await shard.execute(timed(QueueMachine.reset_queue, request))
         if answer.error is not QueueError.NONE:
             raise InvalidRequest(f"group {group!r} has no queue of {topic}-{index}")
 
     async def delete(self, request: DeleteQueues) -> None:
-        for shard in await self.state.all_shards():
+        if request.topic_id is None:
+            shards = await self.state.all_shards()
+        else:
+            shards = await self.state.shards_of(request.topic_id)
+        for shard in shards:
             await shard.execute(untimed(QueueMachine.delete_queues, request))
         self.forget(request.concerns)
         self._forget_elsewhere(request)
@@ -336,21 +339,11 @@ class QueueRegistry:
             await shard.execute(timed(QueueMachine.member_left, request))
 
     def topic_deleted(self, topic: TopicView) -> None:
-        """Its queues go in the background; nobody can reach them any more."""
+        """The state of its queues goes with it."""
         request = DeleteQueues(topic_id=topic.id)
         self.forget(request.concerns)
         self._forget_elsewhere(request)
         self.state.topic_deleted(topic)
-        for shard in self.state.loaded_shards():
-            self.spawn(shard.execute(untimed(QueueMachine.delete_queues, request)))
-
-    def _drop_strays(self, shard: StateShard[QueueMachine]) -> None:
-        """Queues of topics that were deleted while nobody could tell them."""
-        known = self._host.image.topics_by_id
-        for topic_id in {key.topic_id for key in shard.machine.list_queues()}:
-            if topic_id not in known:
-                request = DeleteQueues(topic_id=topic_id)
-                self.spawn(shard.execute(untimed(QueueMachine.delete_queues, request)))
 
     def forget(self, concerns: Callable[[QueueKey], bool]) -> None:
         """What they were opened with may not be so any more: their state says."""
@@ -380,10 +373,10 @@ class QueueRegistry:
         self._work.add(task)
         task.add_done_callback(self._work.discard)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         for task in self._work:
             task.cancel()
-        self.state.close()
+        await self.state.close()
 
 
 def _describe(

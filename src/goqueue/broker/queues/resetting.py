@@ -84,7 +84,7 @@ class QueueResetting:
         key = self._registry.key(group, topic, index)
         with before_anything_is_done():
             await self._registry.open_known(group, topic)
-            await self._registry.shard(key)
+            await self._registry.state.known_shard(key)
             if offset is None:
                 offset = self._host.partition(topic, index).high_watermark
         await self._registry.reset(group, topic, index, offset)

@@ -101,10 +101,12 @@ class Settling:
         key = self._registry.key(request.group, request.topic, request.index)
         with before_anything_is_done():
             await self._registry.open_as_asked(request.group, request.topic, start=None)
-            shard = await self._registry.shard(key)
+            shard = await self._registry.state.known_shard(key)
         items = [each.acknowledgement for each in request.wanted]
-        answer = await self._acknowledge(shard, key, request.topic, items)
-        if answer.error is QueueError.UNKNOWN_QUEUE:
+        answer = Acknowledged(error=QueueError.UNKNOWN_QUEUE)
+        if shard is not None:
+            answer = await self._acknowledge(shard, key, request.topic, items)
+        if shard is None or answer.error is QueueError.UNKNOWN_QUEUE:
             raise UnknownQueue(
                 f"group {request.group!r} does not read topic {request.topic!r} as a queue"
             )
@@ -153,7 +155,9 @@ class Settling:
     ) -> Acknowledged:
         """Of a partition that is led here."""
         key = self._registry.key(group, topic, index)
-        shard = await self._registry.shard(key)
+        shard = await self._registry.state.known_shard(key)
+        if shard is None:
+            return Acknowledged(error=QueueError.UNKNOWN_QUEUE)
         return await self._acknowledge(shard, key, topic, items, member=member, is_atomic=is_atomic)
 
     async def _acknowledge(

@@ -1,17 +1,19 @@
-"""Where the state of queues is kept: with the topic that they read, or all in one topic.
+"""Where the state of queues is kept: in companions of the topics that they read.
 
-See `model/companions.py`. In a cluster that grew out of a node of one, topics that are still on
-that node alone stay with the one topic of before.
+See `model/companions.py`. What an earlier release kept elsewhere is carried over first.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from goqueue.broker.partitions.hosted import HostedPartition
+from goqueue.broker.queues.carrying import StateCarrier
 from goqueue.broker.queues.host import QueueHost
+from goqueue.broker.runtime.carry_over import CarryOver
 from goqueue.broker.runtime.shard import StateShard
 from goqueue.broker.runtime.topic import StateTopic
-from goqueue.model.companions import QUEUE_STATE, companion_of, kind_and_owner
+from goqueue.model.companions import QUEUE_STATE, companion_of, companions_of_kind, kind_and_owner
 from goqueue.model.names import TopicPartition
 from goqueue.model.queues.messages import QueueKey
 from goqueue.model.topics import TopicView
@@ -27,112 +29,118 @@ class QueueStates:
         self,
         host: QueueHost,
         *,
-        partitions: int,
         make: Callable[[int], QueueMachine],
         perform: Perform,
-        loaded: Callable[[QueueShard], None],
     ) -> None:
         self._host = host
-        self._partitions = partitions
         self._make = make
         self._perform = perform
-        self._loaded = loaded
         self._is_closed = False
-        self._shared = self._state_topic(QUEUE_STATE, None)
         self._companions: dict[UUID, StateTopic[QueueMachine]] = {}
-
-    def _state_topic(
-        self, name: str, owner: Callable[[], TopicView] | None
-    ) -> StateTopic[QueueMachine]:
-        state: StateTopic[QueueMachine] = StateTopic(
-            self._host,
-            name,
-            partitions=self._partitions,
-            make=self._make,
-            perform=lambda index, effects: self._perform(state, index, effects),
-            loaded=self._loaded,
-            owner=owner,
-        )
-        return state
+        carrier = StateCarrier(host, self._ensure)
+        self.carry_over = CarryOver(host, QUEUE_STATE, carrier.carry, self.led)
 
     # --- finding --------------------------------------------------------------------------
 
     async def shard(self, key: QueueKey) -> QueueShard:
-        state, index = self._home(key)
+        """Where the queue is kept; made if nobody has read the topic as a queue before."""
+        await self._carried_over(key)
+        state = self._companion(key.topic_id)
         await state.ensure()
-        return await state.shard(index)
+        return await state.shard(key.partition)
 
-    def place(self, key: QueueKey) -> TopicPartition:
-        """The partition that keeps the state of a queue."""
-        state, index = self._home(key)
-        return state.place(index)
+    async def known_shard(self, key: QueueKey) -> QueueShard | None:
+        """As `shard`, for those who only look: None if there is none."""
+        await self._carried_over(key)
+        state = self._companion(key.topic_id)
+        if key.partition >= state.partition_count:
+            return None
+        return await state.shard(key.partition)
 
-    def _home(self, key: QueueKey) -> tuple[StateTopic[QueueMachine], int]:
-        topic = self._host.topic_by_id(key.topic_id)
-        if self._is_shared(topic):
+    async def _ensure(self, topic: TopicView) -> str:
+        """Return with the companion made; its name."""
+        state = self._companion(topic.id)
+        await state.ensure()
+        return state.name
+
+    async def _carried_over(self, key: QueueKey) -> None:
+        if not self.carry_over.is_over:
             text = f"{key.group}/{key.topic_id}/{key.partition}"
-            return self._shared, self._shared.partition_for(text)
-        return self._companion(key.topic_id), key.partition
-
-    def _is_shared(self, topic: TopicView) -> bool:
-        if self._host.is_alone:
-            return True
-        shared = self._host.image.topics.get(QUEUE_STATE)
-        if shared is None:
-            return False
-        where = {each.replicas for view in (shared, topic) for each in view.partitions}
-        return len(where) == 1 and len(where.pop()) == 1
+            await self.carry_over.settled(text.encode())
 
     def _companion(self, topic_id: UUID) -> StateTopic[QueueMachine]:
         state = self._companions.get(topic_id)
         if state is None:
-            name = companion_of(QUEUE_STATE, topic_id)
-            state = self._state_topic(name, lambda: self._host.topic_by_id(topic_id))
-            self._companions[topic_id] = state
+            state = self._companions[topic_id] = self._state_topic(topic_id)
+        return state
+
+    def _state_topic(self, topic_id: UUID) -> StateTopic[QueueMachine]:
+        state: StateTopic[QueueMachine] = StateTopic(
+            self._host,
+            companion_of(QUEUE_STATE, topic_id),
+            make=self._make,
+            perform=lambda index, effects: self._perform(state, index, effects),
+            owner=lambda: self._host.topic_by_id(topic_id),
+        )
         return state
 
     # --- all that are led here ------------------------------------------------------------
 
     def loaded_shards(self) -> list[QueueShard]:
-        return [shard for state in self._all() for shard in state.loaded_shards()]
+        return [shard for state in self._companions.values() for shard in state.loaded_shards()]
 
     async def all_shards(self) -> list[QueueShard]:
-        return [shard for state in tuple(self._all()) for shard in await state.all_shards()]
+        """`StateLoading` while some of them are not complete."""
+        await self.carry_over.all_settled()
+        states = tuple(self._companions.values())
+        return [shard for state in states for shard in await state.all_shards()]
+
+    async def shards_of(self, topic_id: UUID) -> list[QueueShard]:
+        """As `all_shards`, of the queues of one topic."""
+        await self.carry_over.all_settled()
+        return await self._companion(topic_id).all_shards()
 
     async def readable_shards(self) -> list[QueueShard]:
-        return [shard for state in tuple(self._all()) for shard in await state.readable_shards()]
-
-    def _all(self) -> Iterator[StateTopic[QueueMachine]]:
-        yield self._shared
-        yield from self._companions.values()
+        states = tuple(self._companions.values())
+        return [shard for state in states for shard in await state.readable_shards()]
 
     # --- lifetime -------------------------------------------------------------------------
 
     async def start(self) -> None:
         """As far as this node leads them; what it is to lead in a cluster, it hears later."""
-        await self._shared.start()
+        known = self._host.image.topics_by_id
+        owners = companions_of_kind(QUEUE_STATE, self._host.image.topics)
+        states = [self._companion(owner) for owner in owners if owner in known]
+        await asyncio.gather(*(state.start() for state in states))
 
     def led(self, place: TopicPartition) -> None:
-        if not self._is_closed:
-            self._kept_in(place.topic).led(place)
+        if self._is_closed:
+            return
+        companion = kind_and_owner(place.topic)
+        if companion is None:
+            self.carry_over.led(place)
+        else:
+            self._companion(companion[1]).led(place)
 
     def no_longer_led(self, place: TopicPartition) -> None:
-        self._kept_in(place.topic).no_longer_led(place)
+        companion = kind_and_owner(place.topic)
+        if companion is None:
+            self.carry_over.no_longer_led(place)
+        elif companion[1] in self._companions:
+            self._companions[companion[1]].no_longer_led(place)
 
     def followed(self, hosted: HostedPartition) -> None:
-        if not self._is_closed:
-            self._kept_in(hosted.name.topic).followed(hosted)
-
-    def _kept_in(self, name: str) -> StateTopic[QueueMachine]:
-        found = kind_and_owner(name)
-        return self._shared if found is None else self._companion(found[1])
+        companion = kind_and_owner(hosted.name.topic)
+        if companion is not None and not self._is_closed:
+            self._companion(companion[1]).followed(hosted)
 
     def topic_deleted(self, topic: TopicView) -> None:
         state = self._companions.pop(topic.id, None)
         if state is not None:
             state.close()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self._is_closed = True
-        for state in self._all():
+        await self.carry_over.close()
+        for state in self._companions.values():
             state.close()

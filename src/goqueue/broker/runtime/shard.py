@@ -10,7 +10,7 @@ answers outstanding, and the next leader starts from the log.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -174,9 +174,8 @@ class StateShard(Generic[M]):
         effects, self._unwritten_effects = self._unwritten_effects, []
         now_ms = self._clock_ms()
         try:
-            batches = [encode_records(chunk, now_ms=now_ms) for chunk in _chunks(records)]
             # In one write: a command's records are in the log together or not at all.
-            self.partition.append_own(bytearray().join(batches))
+            self.partition.append_own(encode_state(records, now_ms=now_ms))
         except GoQueueError as error:
             logger.error("state of %s could not be written: %s", self.partition.name, error)
             self.close(error)
@@ -233,7 +232,13 @@ class StateShard(Generic[M]):
             self.take(self.machine.on_deadline(self._clock_ms()))
 
 
-def _chunks(records: list[StateRecord]) -> Iterator[list[NewRecord]]:
+def encode_state(records: Iterable[StateRecord], *, now_ms: int) -> bytearray:
+    """As batches of a state log."""
+    batches = [encode_records(chunk, now_ms=now_ms) for chunk in _chunks(records)]
+    return bytearray().join(batches)
+
+
+def _chunks(records: Iterable[StateRecord]) -> Iterator[list[NewRecord]]:
     chunk: list[NewRecord] = []
     size_bytes = 0
     for key, value in records:

@@ -24,6 +24,7 @@ from goqueue.broker.runtime.standby import StateStandby
 from goqueue.broker.runtime.stored_records import Overtaken
 from goqueue.model.errors import (
     CorruptBatch,
+    GoQueueError,
     NotLeader,
     OffsetOutOfRange,
     PartitionOffline,
@@ -57,6 +58,7 @@ class InternalTopics(Protocol):
     async def ensure_companion(
         self, topic: InternalTopic, owner: TopicView, *, config: Mapping[str, str]
     ) -> None: ...
+    async def forget_internal(self, topic: InternalTopic) -> None: ...
 
 
 class ShardHost(Protocol):
@@ -86,7 +88,7 @@ class StateTopic(Generic[M]):
         host: ShardHost,
         name: str,
         *,
-        partitions: int,
+        partitions: int = 0,
         make: Callable[[int], M],
         perform: Callable[[int, Sequence[object]], None],
         replayed: Callable[[M, Partition], None] | None = None,
@@ -96,7 +98,7 @@ class StateTopic(Generic[M]):
     ) -> None:
         """`replayed` tells a machine which partition it is going to be led on, and `loaded` what
         happened since it was made. Keys of the same `shard_key` are in the same partition. `owner`
-        is the topic that this one belongs to."""
+        is the topic that this one belongs to: it has as many partitions then."""
         self.name = name
         self._host = host
         self._new_partitions = partitions
@@ -129,7 +131,25 @@ class StateTopic(Generic[M]):
 
         A shard whose log cannot be read stays offline; all others work.
         """
-        await self.readable_shards()
+        if not self.exists:
+            return
+        led = [index for index in range(self.partition_count) if self._leads(index)]
+        for index, loading in [(i, self._shards.get(i) or self._begin(i)) for i in led]:
+            await asyncio.wait((loading,))
+            try:
+                loading.result()
+            except PartitionOffline as error:
+                logger.warning("the state of %s-%d is left out: %s", self.name, index, error)
+
+    def _leads(self, index: int) -> bool:
+        try:
+            self._host.partition(self.name, index)
+        except NotLeader:
+            return False
+        except GoQueueError:
+            # Loading it says what is wrong.
+            return True
+        return True
 
     async def shard_for(self, key: str) -> StateShard[M]:
         await self.ensure()

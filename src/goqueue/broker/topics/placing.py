@@ -115,9 +115,8 @@ class Placing:
             return [(self._candidates[0].node,)] * count
         if not any(candidate.is_up for candidate in self._candidates):
             raise TooFewBrokers("no broker of the cluster is admitted at the moment")
-        return place(
-            self._candidates, count, factor, topic=topic, everything=load_of(self._all_replicas())
-        )
+        everything = load_of(_replicas_of(self._image.topics.values()))
+        return place(self._candidates, count, factor, topic=topic, everything=everything)
 
     def _given(self, assignments: Sequence[Sequence[int]]) -> list[Replicas]:
         for given in assignments:
@@ -150,18 +149,17 @@ class Placing:
             raise InvalidPartitions(f"partition count {count} is outside 1 to {most}")
 
     def check_room(self, assignments: Iterable[Replicas]) -> None:
+        """The broker's own partitions do not count: where there is room for a topic, there is room
+        for its companions."""
         most = self._config.max_partitions_per_broker
         added = Counter(node for replicas in assignments for node in replicas)
+        topics = [topic for topic in self._image.topics.values() if not topic.is_internal]
         if self.is_alone:
-            existing = sum(len(topic.partitions) for topic in self._image.topics.values())
-            check_room(existing, added.total(), most)
+            check_room(sum(len(topic.partitions) for topic in topics), added.total(), most)
             return
-        existing_on = Counter(node for replicas in self._all_replicas() for node in replicas)
+        existing_on = Counter(node for replicas in _replicas_of(topics) for node in replicas)
         for node, count in added.items():
             check_room(existing_on[node], count, most)
-
-    def _all_replicas(self) -> Iterable[Replicas]:
-        return (p.replicas for topic in self._image.topics.values() for p in topic.partitions)
 
     # --- as they begin --------------------------------------------------------------------
 
@@ -193,3 +191,7 @@ def _candidates(image: MetadataImage, closed: set[NodeId]) -> list[Candidate]:
         for node, known in image.nodes.items()
         if not known.record.is_draining and node not in closed
     ]
+
+
+def _replicas_of(topics: Iterable[TopicView]) -> Iterable[Replicas]:
+    return (partition.replicas for topic in topics for partition in topic.partitions)

@@ -120,14 +120,29 @@ class TopicAdmin:
         self, topic: InternalTopic, owner: TopicView, *, config: Mapping[str, str]
     ) -> None:
         """A topic that belongs to another: as many partitions, on the same brokers."""
-        replicas = [tuple(partition.replicas) for partition in owner.partitions]
+
+        def place(_: Placing) -> list[Replicas]:
+            return [tuple(each.replicas) for each in self.find_by_id(owner.id).partitions]
+
         known = self._follower.image.topics.get(topic)
         if known is None:
+            # Not for a topic that is gone: nobody would delete it.
+            is_there = Compare.exists(keys.topic_key(owner.name))
             with contextlib.suppress(TopicExists):
-                await self._make(TopicName(topic), lambda _: replicas, config)
+                await self._make(TopicName(topic), place, config, also=[is_there])
             known = self.find(topic)
+        replicas = place(self._placing())
         if len(known.partitions) < len(replicas):
             await self._grow(known, replicas[len(known.partitions) :])
+
+    async def forget_internal(self, topic: InternalTopic) -> None:
+        """Of one that has nothing in it any more."""
+        deletions: list[Op] = [
+            Delete(keys.topic_key(topic)),
+            DeletePrefix(keys.partitions_prefix(topic)),
+        ]
+        done = await self._store.transact([], deletions)
+        await self._follower.applied(done.revision)
 
     async def _make(
         self,
@@ -136,6 +151,7 @@ class TopicAdmin:
         config: Mapping[str, str],
         *,
         validate_only: bool = False,
+        also: Sequence[Compare] = (),
     ) -> TopicView:
         topic_config(config)
         for _ in range(TRANSACTION_TRIES):
@@ -144,10 +160,10 @@ class TopicAdmin:
                 # Who is told so may use it: not before this broker hosts it.
                 await self._follower.applied(image.revision)
                 raise TopicExists(f"topic {name!r} exists already")
-            _check_collision(name, image.topics)
             placing = self._placing()
             assignments = await _placed(placing, place)
             if not is_internal(name):
+                _check_collision(name, image.topics)
                 placing.check_room(assignments)
             new = placing.begin(assignments, self._commits(config))
             if validate_only:
@@ -156,7 +172,7 @@ class TopicAdmin:
                 id=self._new_id(), partitions=len(assignments), config=dict(config)
             )
             is_missing = Compare.missing(keys.topic_key(name))
-            done = await self._store_topic(name, 0, new, value, is_missing)
+            done = await self._store_topic(name, 0, new, value, is_missing, also)
             if done.succeeded:
                 await self._follower.applied(done.revision)
                 return self.find(name)
@@ -320,7 +336,13 @@ class TopicAdmin:
         return Placing(self._follower.image, self._config)
 
     async def _store_topic(
-        self, name: str, first: int, new: NewPartitions, value: keys.TopicValue, topic_is: Compare
+        self,
+        name: str,
+        first: int,
+        new: NewPartitions,
+        value: keys.TopicValue,
+        topic_is: Compare,
+        also: Sequence[Compare] = (),
     ) -> TxnResult:
         return await store_topic(
             self._store,
@@ -329,8 +351,11 @@ class TopicAdmin:
             value,
             topic_is=topic_is,
             also=[
-                Compare.unchanged(keys.broker_key(node), epoch)
-                for node, epoch in new.registered.items()
+                *also,
+                *(
+                    Compare.unchanged(keys.broker_key(node), epoch)
+                    for node, epoch in new.registered.items()
+                ),
             ],
         )
 

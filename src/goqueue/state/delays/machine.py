@@ -25,6 +25,7 @@ from goqueue.state.delays.records import (
     Note,
     Originated,
     ProducerTaken,
+    Remembered,
     Restarted,
     Scheduled,
     TargetKey,
@@ -74,8 +75,7 @@ class Origin(NamedTuple):
 class Unindexed:
     """What the index on disk has to take over to stand at this point of the log."""
 
-    first_number: int
-    end_number: int
+    numbers: "array[int]"
     far: dict[int, Entry]
     moved: set[int]
     settled: set[int]
@@ -100,7 +100,8 @@ class DelayMachine:
         self._open_origin: Origin | None = None
         # Messages with smaller numbers stand in the index, or are on their way to it.
         self._indexed_below = 0
-        self._unindexed_from = 0
+        # New ones since; those that are gone again among them.
+        self._unindexed = array("q")
         self._indexing_far: dict[int, Entry] = {}
         self._moved: set[int] = set()
         self._settled: set[int] = set()
@@ -115,6 +116,7 @@ class DelayMachine:
         if number < self.next_number and self._replay_moved(entry):
             return
         self._insert(entry)
+        self._unindexed.append(number)
         self.targets[entry.target].pending += 1
         self.live_bytes += size_bytes
         if number < self.next_number:
@@ -175,6 +177,8 @@ class DelayMachine:
                 self._replay_restarted(note)
             case ProducerTaken():
                 self.producer_id = note.producer_id
+            case Remembered():
+                self._remember(_origin(note))
 
     def _insert(self, entry: Entry) -> None:
         if entry.due_ms < self.hot_until_ms:
@@ -216,8 +220,7 @@ class DelayMachine:
         self._settle(number, note.size_bytes)
 
     def _replay_originated(self, note: Originated) -> None:
-        target = TargetKey(note.topic_id, note.partition)
-        origin = Origin(target, note.producer_id, note.producer_epoch, note.base_sequence)
+        origin = _origin(note)
         self._remember(origin)
         self._open_origin = origin
 
@@ -329,25 +332,19 @@ class DelayMachine:
     @property
     def changes(self) -> int:
         """About how much the index has to take over."""
-        return (
-            self.next_number
-            - self._unindexed_from
-            + len(self._settled)
-            + len(self._dropped)
-            + len(self._moved)
-        )
+        return len(self._unindexed) + len(self._settled) + len(self._dropped) + len(self._moved)
 
     def begin_indexing(self) -> Unindexed:
         """Hand over what changed. What settles from now on is for the next time."""
         work = Unindexed(
-            self._unindexed_from,
-            self.next_number,
+            self._unindexed,
             self.far,
             self._moved,
             self._settled,
             self._dropped,
         )
         self._indexed_below = self.next_number
+        self._unindexed = array("q")
         self._indexing_far, self.far = self.far, {}
         self._moved, self._settled, self._dropped = set(), set(), []
         return work
@@ -363,8 +360,8 @@ class DelayMachine:
     def end_indexing(self, work: Unindexed, *, succeeded: bool) -> None:
         self._indexing_far = {}
         if succeeded:
-            self._unindexed_from = work.end_number
             return
+        self._unindexed = work.numbers + self._unindexed
         self.far = {n: e for n, e in work.far.items() if n not in self._settled} | self.far
         self._moved |= work.moved
         self._settled |= work.settled
@@ -396,7 +393,7 @@ class DelayMachine:
         held: Iterable[tuple[TargetKey, int, HeldPart]] = (),
     ) -> None:
         """Begin where an index stands; its messages follow."""
-        self.next_number = self._indexed_below = self._unindexed_from = next_number
+        self.next_number = self._indexed_below = next_number
         self.producer_id = producer_id
         for target in targets:
             self._target_numbers[target.key] = len(self.targets)
@@ -428,3 +425,8 @@ class DelayMachine:
         if not self.targets[target].is_dropped:
             self.targets[target].pending += count
             self.live_bytes += size_bytes
+
+
+def _origin(note: Originated | Remembered) -> Origin:
+    target = TargetKey(note.topic_id, note.partition)
+    return Origin(target, note.producer_id, note.producer_epoch, note.base_sequence)

@@ -1,4 +1,4 @@
-"""What stands in `__delayed`.
+"""What stands in a log of delayed messages.
 
 A delayed message is a record with its own key and value, its headers, and before them one more
 header that says where and when it goes. All other records have no header and no key; their value
@@ -146,6 +146,16 @@ class HeldEnded(_Note, frozen=True, tag=10):
     base_sequence: int
 
 
+class Remembered(_Note, frozen=True, tag=11):
+    """A batch of an idempotent producer that an earlier release took in, elsewhere."""
+
+    topic_id: UUID
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+
+
 Note = (
     ProducerTaken
     | Originated
@@ -157,6 +167,7 @@ Note = (
     | Restarted
     | Held
     | HeldEnded
+    | Remembered
 )
 
 _Message = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
@@ -201,7 +212,7 @@ def parse_address(headers: Sequence[Header]) -> Scheduled | None:
         return None
     name, packed = headers[0]
     if name != _ADDRESS or packed is None:
-        raise ValueError(f"a record of __delayed begins with the unknown header {name!r}")
+        raise ValueError(f"a record of delayed messages begins with the unknown header {name!r}")
     number, due_ms, target, group_left = _ADDRESS_FIELDS.unpack(packed)
     return Scheduled(number, due_ms, _target_key(target), group_left)
 
@@ -213,7 +224,7 @@ def _target_key(packed: bytes) -> TargetKey:
 
 
 def stored_size_bytes(key: bytes | None, value: bytes | None, headers: Iterable[Header]) -> int:
-    """About what a message takes in `__delayed`, and never less than in its target."""
+    """About what a message takes while it waits, and never less than in its target."""
     size = RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
     for name, text in headers:
         size += HEADER_OVERHEAD_BYTES + 4 * len(name) + len(text or b"")
