@@ -16,6 +16,7 @@ from goqueue.cli.options import (
     duration_option_ms,
 )
 from goqueue.cli.output import print_rows
+from goqueue.cli.unanswered import name_unanswered
 
 if TYPE_CHECKING:
     from goqueue.client.http_api import HttpApi
@@ -181,10 +182,14 @@ def stats(
     counts = {"ready": "Ready", "inFlight": "In flight", "waiting": "Waiting"}
     if priorities:
         columns = {**place, "name": "Priority", **counts, "dequeued": "Delivered"}
-        print_rows(api.get("priority", "stats")["lanes"], output, columns=columns)
+        answer = api.get("priority", "stats")
+        print_rows(answer["lanes"], output, columns=columns)
+        name_unanswered(answer)
         return
     columns = {**place, **counts, "acked": "Acked", "deadLettered": "Dead letters"}
-    print_rows(api.get("reliability", "stats")["queues"], output, columns=columns)
+    answer = api.get("reliability", "stats")
+    print_rows(answer["queues"], output, columns=columns)
+    name_unanswered(answer)
 
 
 def _settle(api: "HttpApi", action: str, body: dict[str, Any]) -> None:

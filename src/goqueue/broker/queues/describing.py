@@ -2,6 +2,7 @@
 
 import asyncio
 import heapq
+import sys
 from typing import Final, NamedTuple
 
 import msgspec
@@ -18,7 +19,7 @@ from goqueue.model.queues.messages import DescribedQueue, QueueDescription, Queu
 from goqueue.model.rights import DescribableGroup, DescribableTopic, ReadableGroup, ReadableTopic
 from goqueue.pace import Pace
 
-# Of a description of everything; each takes about a kilobyte.
+# That another broker describes at once; each takes about a kilobyte.
 PAGE_QUEUES: Final = 5_000
 
 
@@ -40,6 +41,7 @@ class DescribeLed(msgspec.Struct, frozen=True):
     """All queues that a broker leads, in pages that go on behind a queue."""
 
     after: QueueKey | None
+    limit: int
 
 
 class DescribedPage(msgspec.Struct, frozen=True):
@@ -112,9 +114,10 @@ class QueueDescribing:
 
     async def _describe_all_of(self, node: NodeId) -> list[DescribedQueue]:
         found: list[DescribedQueue] = []
+        limit = sys.maxsize if node == self._host.node_id else PAGE_QUEUES
         after: QueueKey | None = None
         while True:
-            page = await self._host.calls.ask_broker(DESCRIBE_LED, node, DescribeLed(after))
+            page = await self._host.calls.ask_broker(DESCRIBE_LED, node, DescribeLed(after, limit))
             found += page.queues
             after = page.last
             if after is None:
@@ -161,7 +164,7 @@ class QueueDescribing:
             for key in self._registry.list_queues()
             if key.topic_id in topics and (after is None or key > after)
         )
-        keys = heapq.nsmallest(PAGE_QUEUES, all_keys)
+        keys = heapq.nsmallest(request.limit, all_keys)
         for key in keys:
             try:
                 name = topics[key.topic_id].name
@@ -172,7 +175,7 @@ class QueueDescribing:
                 # Its topic was deleted since, another broker leads it, or its disk failed.
                 continue
             await self._rest()
-        return DescribedPage(described, keys[-1] if len(keys) == PAGE_QUEUES else None)
+        return DescribedPage(described, keys[-1] if len(keys) == request.limit else None)
 
     async def _rest(self) -> None:
         if self._pace.is_over:

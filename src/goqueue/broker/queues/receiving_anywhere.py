@@ -75,6 +75,8 @@ Release = Callable[[ReadableGroup, ReadableTopic, Sequence[Delivery]], Awaitable
 class _Places(NamedTuple):
     """Who leads the partitions of a topic, and why some of them cannot be asked."""
 
+    group: ReadableGroup
+    topic: ReadableTopic
     here: list[LedQueue]
     elsewhere: list[QueuesElsewhere]
     failure: GoQueueError | None
@@ -125,8 +127,11 @@ class _Reader:
         self._lines = lines
         # How often something had happened there when its leader was last asked.
         self._asked: dict[QueuesElsewhere, int] = {}
+        self._is_gone = False
 
     async def join(self, elsewhere: Sequence[QueuesElsewhere]) -> None:
+        if self._is_gone:
+            return
         new = [queues for queues in elsewhere if queues not in self._asked]
         for queues in new:
             self._lines.join(queues)
@@ -147,7 +152,9 @@ class _Reader:
             self._asked[queues] = wakes
 
     def leave(self) -> None:
+        self._is_gone = True
         self._lines.leave(self._asked)
+        self._asked.clear()
 
 
 class ReceivingAnywhere:
@@ -193,7 +200,7 @@ class ReceivingAnywhere:
             places = await self._open_places(group, topic, request)
             watched = places.watched
             with self._lines.place(watched) as place:
-                look = await self._look(places, work, request, reader)
+                look = await self._look_to_the_end(places, work, request, reader)
                 place.looked(_seen(watched, look), full=look.full)
                 if look.is_over:
                     return look.found
@@ -271,7 +278,28 @@ class ReceivingAnywhere:
             QueuesElsewhere(group, topic, leader, tuple(indexes))
             for leader, indexes in by_leader.items()
         ]
-        return _Places(here, elsewhere, failure)
+        return _Places(group, topic, here, elsewhere, failure)
+
+    async def _look_to_the_end(
+        self, places: _Places, work: Work, request: Receive, reader: _Reader
+    ) -> _Look:
+        """Where a lease takes time, because others must have it: what it brings for a reader that
+        has gone meanwhile is given back."""
+        looking = self._look(places, work, request, reader)
+        if self._host.is_alone:
+            return await looking
+        task = asyncio.create_task(looking)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            self._registry.spawn(self._give_back(places, task))
+            raise
+
+    async def _give_back(self, places: _Places, looking: "asyncio.Task[_Look]") -> None:
+        with suppress(GoQueueError):
+            look = await looking
+            if look.found:
+                await self._release(places.group, places.topic, look.found)
 
     async def _look(self, places: _Places, work: Work, request: Receive, reader: _Reader) -> _Look:
         look = _Look(places.failure)
@@ -334,27 +362,13 @@ class ReceivingAnywhere:
         asked = ReceiveMessages(
             queues.group, queues.topic, list(queues.indexes), replace(request, wait_ms=0)
         )
-        asking = asyncio.create_task(
-            self._host.calls.ask(
-                RECEIVE,
-                topic_partition(queues.topic, queues.indexes[0]),
-                asked,
-                timeout_s=RECEIVE_TIMEOUT_S,
-                patience_s=0,
-            )
+        return await self._host.calls.ask(
+            RECEIVE,
+            topic_partition(queues.topic, queues.indexes[0]),
+            asked,
+            timeout_s=RECEIVE_TIMEOUT_S,
+            patience_s=0,
         )
-        try:
-            return await asyncio.shield(asking)
-        except asyncio.CancelledError:
-            # What comes now is for nobody.
-            self._registry.spawn(self._give_back(queues, asking))
-            raise
-
-    async def _give_back(self, queues: QueuesElsewhere, asking: "asyncio.Task[Received]") -> None:
-        with suppress(GoQueueError):
-            received = await asking
-            if received.found:
-                await self._release(queues.group, queues.topic, received.found)
 
     # --- at another leader ----------------------------------------------------------------
 

@@ -85,7 +85,10 @@ class ReceiptResult(msgspec.Struct, frozen=True):
     receipt: str
     error: Annotated[
         str | None,
-        Meta(description="null, or why nothing changed: receipt_expired, receipt_settled, …"),
+        Meta(
+            description="null, or why nothing changed: receipt_expired, receipt_settled, …; "
+            "not_leader, broker_unreachable and the like: whether it did is not known, ask again."
+        ),
     ]
 
 
@@ -291,6 +294,11 @@ async def _settle(
 ) -> ReceiptResults:
     wanted = settle_all([parse_receipt(handle) for handle in handles], action, delay_ms)
     settled = await service.queues.settle(caller, group, wanted)
+    failures = [each for each in settled if isinstance(each, GoQueueError)]
+    for failure in failures:
+        # One that passes is told of the receipts that it concerns, where others were answered.
+        if not failure.retriable or len(failures) == len(settled):
+            raise failure
     return ReceiptResults(
         [
             ReceiptResult(handle, _problem(each))
@@ -301,8 +309,7 @@ async def _settle(
 
 def _problem(settled: Settled) -> str | None:
     if isinstance(settled, GoQueueError):
-        # Its queue could not be asked: the client tries all again, which does no harm.
-        raise settled
+        return settled.code
     return None if settled is QueueError.NONE else settled.name.lower()
 
 

@@ -214,6 +214,37 @@ async def test_what_was_leased_for_a_reader_that_has_gone_comes_back_at_once(
 
 
 @with_nodes
+async def test_what_is_leased_here_for_a_reader_that_has_gone_comes_back_at_once(
+    nodes: Nodes,
+) -> None:
+    brokers = await three(nodes)
+    await receive(brokers[0])
+    mine = next(index for index in range(3) if brokers[0].leads(index))
+    await publish(brokers[0], b"x", index=mine)
+    leased, go_on = asyncio.Event(), asyncio.Event()
+    receiving = brokers[0].node.queues.receiving
+    sweep = receiving.sweep
+
+    async def slow(*given: Any) -> Any:
+        found = await sweep(*given)
+        if found.found:
+            leased.set()
+            await go_on.wait()
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(receiving, "sweep", slow)
+        reading = asyncio.create_task(receive(brokers[0], wait_ms=30_000))
+        await leased.wait()
+    reading.cancel()
+    go_on.set()
+    found = await receive(brokers[1], wait_ms=20_000)
+    assert [(each.record.value, each.delivery_count) for each in found] == [(b"x", 2)]
+    # The look that went on without its reader waits for nothing.
+    await nodes.until(lambda: not any(waiting(broker) for broker in brokers))
+
+
+@with_nodes
 async def test_every_message_finds_a_reader_wherever_they_wait(nodes: Nodes) -> None:
     brokers = await three(nodes)
     readers = [

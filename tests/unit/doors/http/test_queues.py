@@ -5,6 +5,10 @@ from typing import Any
 import httpx
 import pytest
 
+from goqueue.broker.node import Node
+from goqueue.model.errors import NotLeader
+from goqueue.model.queues.settling import Settled
+
 pytestmark = pytest.mark.anyio
 
 
@@ -55,6 +59,23 @@ async def test_every_receipt_is_judged_by_itself(client: httpx.AsyncClient) -> N
     [again] = await poll(client, timeout=5_000)
     assert await settle(client, "ack", [first["receipt"]]) == ["receipt_redelivered"]
     assert await settle(client, "ack", [again["receipt"]]) == [None]
+
+
+async def test_receipts_whose_leader_is_away_are_named_beside_those_that_were_answered(
+    client: httpx.AsyncClient, broker: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await publish(client, {"value": "a", "key": "k"}, {"value": "b", "key": "k"})
+    receipts = [message["receipt"] for message in await poll(client)]
+    settle_for_real = broker.queues.settle
+
+    async def one_leader_is_away(*given: Any, **options: Any) -> list[Settled]:
+        settled = await settle_for_real(*given, **options)
+        return [NotLeader("no leader just now"), *settled[1:]]
+
+    monkeypatch.setattr(broker.queues, "settle", one_leader_is_away)
+    assert await settle(client, "ack", receipts) == ["not_leader", None]
+    answer = await client.post("/messages/ack", json={"group": "workers", "receipts": receipts[:1]})
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
 
 
 async def test_a_critical_message_comes_first(client: httpx.AsyncClient) -> None:
