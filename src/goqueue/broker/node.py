@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from goqueue.broker.calls.calls import Calls
+from goqueue.broker.calls.news import News
 from goqueue.broker.coordinator_settings import group_settings, transaction_settings
 from goqueue.broker.delays.delays import Delays
 from goqueue.broker.groups.anywhere import GroupsAnywhere
@@ -155,6 +156,7 @@ class Node:
         self.data_disk = DataDisk(directory, disk, self.hosted)
         self.led = LedPartitions(self.hosted, lambda: self.image)
         self.calls = Calls(self.node_id, lambda: self.image, self.led, self._follower.applied)
+        self.news = News(self.calls)
         self.replica_serving = ReplicaServing(
             self.led.find,
             lambda: self.image,

@@ -23,6 +23,7 @@ class SqsQueueService:
     def __init__(self, node: Node, access: Access) -> None:
         self._catalogue = node.sqs_catalogue
         self._fifo = node.fifo
+        self._news = node.news
         self._access = access
 
     # --- finding --------------------------------------------------------------------------
@@ -67,7 +68,9 @@ class SqsQueueService:
         if self._catalogue.is_made_elsewhere(topic):
             # Its settings will be those of the queue.
             adopted = self._access.configurable_topic(caller, name)
-        return await self._catalogue.create(topic, attributes, tags, adopted=adopted)
+        queue = await self._catalogue.create(topic, attributes, tags, adopted=adopted)
+        await self._news.spread()
+        return queue
 
     async def set_attributes(
         self, caller: Caller, name: str, attributes: Mapping[str, str]
@@ -75,6 +78,7 @@ class SqsQueueService:
         topic = self._access.configurable_topic(caller, name)
         self._check_dead_letters(caller, attributes)
         await self._catalogue.set_attributes(topic, attributes)
+        await self._news.spread()
 
     def _check_dead_letters(self, caller: Caller, attributes: Mapping[str, str]) -> None:
         """The broker will write dead letters by itself: whoever says where must be allowed to."""
@@ -99,13 +103,16 @@ class SqsQueueService:
     async def _change_policy(self, caller: Caller, name: str, change: Callable[[str], str]) -> None:
         topic = self._access.configurable_topic(caller, name)
         await self._catalogue.change_policy(topic, change)
+        await self._news.spread()
 
     async def set_tags(self, caller: Caller, name: str, tags: Mapping[str, str | None]) -> None:
         """Add or replace tags; None removes one."""
         await self._catalogue.set_tags(self._access.configurable_topic(caller, name), tags)
+        await self._news.spread()
 
     async def purge(self, caller: Caller, name: str) -> None:
         await self._fifo.purge(self._access.deletable_topic(caller, name))
 
     async def delete(self, caller: Caller, name: str) -> None:
         await self._catalogue.delete(self._access.deletable_topic(caller, name))
+        await self._news.spread()

@@ -16,6 +16,7 @@ class TopicService:
     def __init__(self, node: Node, access: Access) -> None:
         self._topics = node.topics
         self._log = node.log_anywhere
+        self._news = node.news
         self._node = node
         self._access = access
 
@@ -79,7 +80,9 @@ class TopicService:
 
     async def create(self, caller: Caller, new: NewTopic) -> TopicDescription:
         right = self._access.creatable_topic(caller, new.name)
-        return await self._described(caller, right, await self._topics.create(right, new))
+        topic = await self._topics.create(right, new)
+        await self._news.spread()
+        return await self._described(caller, right, topic)
 
     async def make(
         self, caller: Caller, new: NewTopic, *, validate_only: bool = False
@@ -91,11 +94,14 @@ class TopicService:
         topic = await self._topics.create(right, new, validate_only=validate_only)
         if validate_only:
             return topic, () if may_inspect else None
+        await self._news.spread()
         return topic, self._settings(caller, topic.name)
 
     async def delete(self, caller: Caller, name: str) -> TopicView:
         """Returns what it was."""
-        return await self._topics.delete(self._access.deletable_topic(caller, name))
+        deleted = await self._topics.delete(self._access.deletable_topic(caller, name))
+        await self._news.spread()
+        return deleted
 
     async def create_partitions(
         self,
@@ -110,6 +116,7 @@ class TopicService:
         await self._topics.create_partitions(
             right, total, assignments=assignments, validate_only=validate_only
         )
+        await self._news.spread()
 
     async def alter(
         self,
@@ -130,4 +137,5 @@ class TopicService:
             await self._topics.create_partitions(grown, partitions)
         if changed is not None:
             await self._topics.alter_config(changed, changes)
+        await self._news.spread()
         return await self._described(caller, view, self._topics.describe(view))
