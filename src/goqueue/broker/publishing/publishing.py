@@ -10,7 +10,7 @@ from goqueue.broker.calls.calls import Calls
 from goqueue.broker.delays.delays import Delays
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.publishing.appending import Appending
-from goqueue.broker.publishing.spreading import published, spread
+from goqueue.broker.publishing.spreading import led_partition, published, spread
 from goqueue.broker.schemas.validation import Validation
 from goqueue.broker.tracing.recorder import CONTINUED, Continuation, continuing_part
 from goqueue.broker.tracing.tracing import Tracing
@@ -30,7 +30,7 @@ from goqueue.model.names import topic_partition
 from goqueue.model.publishing import Outcome, WriterTurn
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.model.rights import WritableTopic
-from goqueue.model.topics import is_internal
+from goqueue.model.topics import TopicView, is_internal
 from goqueue.model.tracing.spans import TracedMessage
 from goqueue.state.metadata_image import MetadataImage
 
@@ -115,14 +115,14 @@ class Publishing:
         stored together or not at all, and so are those of one that wait. `as_one`: one that does
         not fit refuses all. `turn`: nothing is stored once it is over.
         """
-        count = self._partition_count(topic, records, partitions)
+        view = self._writable(topic, records, partitions)
         refused: dict[int, UnfitRecord] = {}
         if self._validation.applies_to(topic):
             refused = await self._validation.unfit_records(topic, records)
             for position, refusal in refused.items() if as_one else ():
                 raise UnfitRecord(str(refusal), position)
         now_ms = self._clock_ms()
-        by_partition = spread(records, partitions, count)
+        by_partition = spread(records, partitions, len(view.partitions), sticky=led_partition(view))
         if due is None and not refused and len(by_partition) == 1:
             # The common case: one append, and no task for it.
             [index] = by_partition
@@ -164,9 +164,9 @@ class Publishing:
     ) -> list[Published]:
         """Store dead letters, whatever schemas say of them."""
         partitions = None if partition is None else [partition] * len(records)
-        count = self._partition_count(topic, records, partitions)
+        view = self._writable(topic, records, partitions)
         now_ms = self._clock_ms()
-        by_partition = spread(records, partitions, count)
+        by_partition = spread(records, partitions, len(view.partitions), sticky=led_partition(view))
         answers = await asyncio.gather(
             *(
                 continuing_part(
@@ -191,13 +191,13 @@ class Publishing:
         appended = await self._appending.append(partition, batch)
         await partition.wait_committed(appended.last_offset + 1, PUBLISH_TIMEOUT_MS)
 
-    def _partition_count(
+    def _writable(
         self,
         topic: WritableTopic,
         records: Sequence[NewRecord],
         partitions: Sequence[int | None] | None,
-    ) -> int:
-        """How many the topic has, if it takes the records."""
+    ) -> TopicView:
+        """The topic, if it takes the records."""
         if not records:
             raise InvalidRequest("messages: at least one is needed")
         view = self._image().topics.get(topic)
@@ -211,7 +211,7 @@ class Publishing:
                 raise UnknownPartition(
                     f"partition {index} is not one of topic {topic!r}: it has {count}", position
                 )
-        return count
+        return view
 
     async def _append(
         self,

@@ -3,19 +3,41 @@
 import random
 from collections.abc import Sequence
 from itertools import repeat
+from typing import Final
 
 from goqueue.model.batch import NO_TIMESTAMP
 from goqueue.model.log import Appended, Produced, Published
+from goqueue.model.names import NO_LEADER
 from goqueue.model.partitioner import partition_for_key
 from goqueue.model.records import NewRecord
+from goqueue.model.topics import TopicView
+
+# A topic may have thousands of partitions: most of them are led at any time.
+LOOKS_MAX: Final = 10
+
+
+def led_partition(topic: TopicView) -> int:
+    """Any one that has a leader just now, if that is not hard to find."""
+    for _ in range(LOOKS_MAX):
+        index = random.randrange(len(topic.partitions))
+        if topic.partitions[index].leader != NO_LEADER:
+            break
+    return index
 
 
 def spread(
-    records: Sequence[NewRecord], chosen: Sequence[int | None] | None, partition_count: int
+    records: Sequence[NewRecord],
+    chosen: Sequence[int | None] | None,
+    partition_count: int,
+    *,
+    sticky: int | None = None,
 ) -> dict[int, list[int]]:
-    """Positions of records by the partition that was chosen for each, else by its key."""
-    # Records without a key stick to one partition per call, so that they share a batch (KIP-480).
-    sticky = random.randrange(partition_count)
+    """Positions of records by the partition that was chosen for each, else by its key.
+
+    Records without a key stick to one partition per call, so that they share a batch (KIP-480).
+    """
+    if sticky is None:
+        sticky = random.randrange(partition_count)
     by_partition: dict[int, list[int]] = {}
     choices = repeat(None, len(records)) if chosen is None else chosen
     for position, (record, index) in enumerate(zip(records, choices, strict=True)):

@@ -80,6 +80,12 @@ async def test_a_leader_that_is_away_fails_its_own_messages_alone(nodes: Nodes) 
     for key, outcome in zip(keys, outcomes, strict=True):
         expected = Published if partition_for_key(key, 2) == 0 else NotLeader
         assert isinstance(outcome, expected)
+    # Whatever may go anywhere goes where there is a leader.
+    for _ in range(20):
+        outcomes = await started[0].service.publishing.publish(
+            ANYONE, QUEUE, [NewRecord(value=b"v")] * 3
+        )
+        assert all(isinstance(each, Published) for each in outcomes)
 
 
 @with_nodes
