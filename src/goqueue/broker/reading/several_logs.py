@@ -75,8 +75,8 @@ class SeveralLogs:
             for position in by_leader.pop(NO_LEADER, ())
         ]
         if len(by_leader) == 1 and not found:
-            [(leader, positions)] = by_leader.items()
-            return await self._read_at(leader, positions, wanted, wanted)
+            [leader] = by_leader
+            return await self._ask(leader, wanted)
         left = msgspec.structs.replace(wanted, max_wait_ms=0)
         for leader, positions in by_leader.items():
             if left.limit <= 0 or left.max_bytes <= 0:
@@ -125,15 +125,18 @@ class SeveralLogs:
         wanted: ReadSeveral,
         limits: ReadSeveral,
     ) -> list[PartRead]:
-        """By the positions in `wanted`; of a leader that does not answer, all parts failed."""
+        """By the positions in `wanted`."""
         parts = [wanted.parts[position] for position in positions]
-        request = msgspec.structs.replace(limits, parts=parts)
-        timeout_s = limits.max_wait_ms / 1000 + ANSWER_TIMEOUT_S
-        try:
-            found = await self._calls.ask_broker(READ_SEVERAL, leader, request, timeout_s=timeout_s)
-        except GoQueueError as error:
-            return [_failed(position, error) for position in positions]
+        found = await self._ask(leader, msgspec.structs.replace(limits, parts=parts))
         return [msgspec.structs.replace(part, position=positions[part.position]) for part in found]
+
+    async def _ask(self, leader: NodeId, request: ReadSeveral) -> list[PartRead]:
+        """Of a leader that does not answer, all parts failed."""
+        timeout_s = request.max_wait_ms / 1000 + ANSWER_TIMEOUT_S
+        try:
+            return await self._calls.ask_broker(READ_SEVERAL, leader, request, timeout_s=timeout_s)
+        except GoQueueError as error:
+            return [_failed(position, error) for position in range(len(request.parts))]
 
     async def _read_here(self, request: ReadSeveral) -> list[PartRead]:
         fetched = await self._log.fetch(
