@@ -9,6 +9,7 @@ REASONS: Final[Mapping[str, str]] = {
     "test_cli_cluster.py": "is about a node of one, and has a cluster of its own",
     "test_cluster_coordinators.py": "has a cluster of its own",
     "test_cluster_for_tests.py": "has a cluster of its own",
+    "test_cluster_http.py": "has a cluster of its own",
     "test_cluster_membership.py": "has a cluster of its own",
     "test_cluster_seclusion.py": "has a cluster of its own",
     "test_etcd_store.py": "is about etcd alone",

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from goqueue.broker.partitions.committed_records import read_records
+from goqueue.broker.partitions.committed_records import content_bytes, read_records
 from goqueue.broker.partitions.fetching import Finder
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.tracing.reading import note_read
@@ -13,6 +13,8 @@ from goqueue.model.rights import ReadableTopic
 # Readers of single records ask for messages, not for what a transaction took back.
 _ISOLATION: Final = Isolation.READ_COMMITTED
 _NOT_FOUND: Final = -1
+# A page that is still not full then goes out as it is.
+MORE_READS_MAX: Final = 16
 
 
 async def read_page(
@@ -33,8 +35,44 @@ async def read_page(
         max_wait_ms=0 if is_over else wanted.max_wait_ms,
         isolation=_ISOLATION,
     )
+    if not is_over:
+        page = await _filled(find, topic, index, wanted, page, end)
     page = _up_to(end, page, begin)
     note_read(partition.trace, page.records, consumer)
+    return page
+
+
+async def _filled(
+    find: Finder,
+    topic: ReadableTopic,
+    index: int,
+    wanted: PageRequest,
+    page: RecordPage,
+    end: int | None,
+) -> RecordPage:
+    """With what follows: a read ends with its segment, and with the epoch of its leader."""
+    for _ in range(MORE_READS_MAX):
+        records = page.records
+        left_bytes = wanted.max_bytes - sum(map(content_bytes, records))
+        is_at_end = page.next_offset >= (page.high_watermark if end is None else end)
+        if not records or is_at_end or len(records) >= wanted.limit or left_bytes <= 0:
+            break
+        more = await read_records(
+            find,
+            topic,
+            index,
+            page.next_offset,
+            limit=wanted.limit - len(records),
+            max_bytes=left_bytes,
+            isolation=_ISOLATION,
+        )
+        if more.next_offset == page.next_offset:
+            break
+        page = replace(
+            more,
+            records=records + more.records,
+            passed_over=[*page.passed_over, *more.passed_over],
+        )
     return page
 
 

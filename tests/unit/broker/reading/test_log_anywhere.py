@@ -160,3 +160,17 @@ async def test_a_new_topic_is_described_by_leaders_that_just_heard_of_it(nodes: 
         )
         assert {partition.leader for partition in created.topic.partitions} == {1, 2, 3}
         assert [p.high_watermark for p in created.partitions] == [0] * 6
+
+
+@with_nodes
+async def test_a_page_goes_on_where_another_leader_wrote(nodes: Nodes) -> None:
+    one, two, three = await started(nodes)
+    await one.produce(b"a", b"b")
+    await nodes.until(lambda: two.replica().log_end_offset == 2)
+    await nodes.die(1)
+    await nodes.until(two.leads)
+    await two.produce(b"c", b"d", acks=1)
+    assert await values(three, 0) == [b"a", b"b", b"c", b"d"]
+    wanted = PageRequest(offset=1, limit=2, max_bytes=1_000_000)
+    page = await three.service.log.read_page(ANYONE, TOPIC, 0, wanted)
+    assert ([record.value for record in page.records], page.next_offset) == ([b"b", b"c"], 3)
