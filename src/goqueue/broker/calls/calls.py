@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, cast
 
 import msgspec
@@ -248,11 +248,16 @@ class Calls:
             raise refusal.reason from None
 
     async def gather(
-        self, method: Method[Q, R], request: Q, *, timeout_s: float = GATHER_TIMEOUT_S
+        self,
+        method: Method[Q, R],
+        request: Q,
+        *,
+        timeout_s: float = GATHER_TIMEOUT_S,
+        without: Collection[NodeId] = (),
     ) -> Gathered[R]:
         """Ask every broker, this one too. Who does not answer is told with the reason, and so is
-        one that is down if nobody leads what it led."""
-        nodes = [self._node_id, *self.others()]
+        one that is down if nobody leads what it led. Who is in `without` need not be asked."""
+        nodes = [node for node in (self._node_id, *self.others()) if node not in without]
         found = await asyncio.gather(
             *(self.ask_broker(method, node, request, timeout_s=timeout_s) for node in nodes),
             return_exceptions=True,

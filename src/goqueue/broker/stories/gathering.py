@@ -1,7 +1,7 @@
 """Queries for traces, answered from what all brokers noted. Who did not answer is named."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
@@ -97,7 +97,7 @@ class Stories:
             matching = await self._matching(readable, FindTraces(query, topics, limit + 1))
             newest = sorted(matching.spans, key=lambda span: span.time_us, reverse=True)
             trace_ids = list(dict.fromkeys(span.trace_id for span in newest))[: limit + 1]
-            found = await self._gather(SPANS_OF, FindSpans(trace_ids, topics), readable)
+            found = await self._spans_of(trace_ids, topics, readable, after=matching)
             summaries = await self._tracing.in_thread(lambda: summarise(found.spans))
         unanswered = _together(matching.unanswered, found.unanswered)
         is_complete = matching.is_complete and len(summaries) <= limit and not unanswered
@@ -116,10 +116,10 @@ class Stories:
             topics = self._names(readable)
             matching = await self._matching(readable, FindTraces(query, topics, TRACES_OF_ONE_MAX))
             trace_ids = sorted({span.trace_id for span in matching.spans})
-            found = await self._gather(SPANS_OF, FindSpans(trace_ids, topics), readable)
+            found = await self._spans_of(trace_ids, topics, readable, after=matching)
             spans = await self._tracing.in_thread(lambda: journey(found.spans, place))
         unanswered = _together(matching.unanswered, found.unanswered)
-        return FoundSpans(spans, found.is_complete, unanswered)
+        return FoundSpans(spans, found.is_complete and not unanswered, unanswered)
 
     async def figures(self, _cluster: DescribableCluster) -> TracingFigures:
         """Of all brokers together."""
@@ -132,11 +132,29 @@ class Stories:
         # A link to what the caller may not read was the reason, perhaps.
         return found._replace(spans=[each for each in found.spans if request.query.matches(each)])
 
+    async def _spans_of(
+        self,
+        trace_ids: list[str],
+        topics: list[str] | None,
+        readable: ReadableTopics,
+        *,
+        after: FoundSpans,
+    ) -> FoundSpans:
+        """Who did not answer before is not waited for again."""
+        silent = {each.broker for each in after.unanswered}
+        return await self._gather(SPANS_OF, FindSpans(trace_ids, topics), readable, silent)
+
     async def _gather(
-        self, method: Method[Q, FoundHere], request: Q, readable: ReadableTopics
+        self,
+        method: Method[Q, FoundHere],
+        request: Q,
+        readable: ReadableTopics,
+        without: Collection[NodeId] = (),
     ) -> FoundSpans:
         """What all brokers have, by time."""
-        gathered = await self._calls.gather(method, request, timeout_s=ANSWER_TIMEOUT_S)
+        gathered = await self._calls.gather(
+            method, request, timeout_s=ANSWER_TIMEOUT_S, without=without
+        )
         answers = list(_answered(gathered).values())
 
         def put_together() -> list[Span]:

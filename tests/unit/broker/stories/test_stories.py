@@ -179,6 +179,11 @@ async def test_a_broker_that_does_not_answer_is_named(nodes: Nodes) -> None:
         [silent] = found.unanswered
         assert silent.broker == one.id
         assert "did not answer within 0.1 s" in silent.reason
+        told = await story(two)
+        assert not told.is_complete
+        assert [each.broker for each in told.unanswered] == [one.id]
+        # Asked once for each of the two, and not waited for again.
+        assert two.node.calls.counts.unanswered[one.node.node_id] == 2
         figures = await two.service.tracing.figures(ANYONE)
         assert [each.broker for each in figures.unanswered] == [one.id]
         assert figures.ring_size == 2 * one.node.config.tracing_ring_spans
