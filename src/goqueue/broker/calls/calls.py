@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, cast
 
 import msgspec
@@ -99,15 +100,20 @@ def before_anything_is_done() -> Iterator[None]:
 
 
 class Gathered(NamedTuple, Generic[R]):
-    """What brokers answered, and why some did not."""
+    """What brokers answered, and why some did not. `missed` are down, and so many partitions wait
+    for them: lists are without these."""
 
     answers: dict[NodeId, R]
     failures: dict[NodeId, GoQueueError]
+    missed: Mapping[NodeId, int] = MappingProxyType({})
 
     @property
     def unanswered(self) -> list[Unanswered]:
         """As clients are told of them."""
-        return [Unanswered(node, error.message) for node, error in sorted(self.failures.items())]
+        reasons = {node: error.message for node, error in self.failures.items()}
+        for node, count in self.missed.items():
+            reasons[node] = f"it is down, and nobody leads in its place: {count} partitions"
+        return [Unanswered(node, reasons[node]) for node in sorted(reasons)]
 
 
 class _Served(NamedTuple):
@@ -255,14 +261,20 @@ class Calls:
         timeout_s: float = GATHER_TIMEOUT_S,
         without: Collection[NodeId] = (),
     ) -> Gathered[R]:
-        """Ask every broker, this one too. Who does not answer is told with the reason, and so is
-        one that is down if nobody leads what it led. Who is in `without` need not be asked."""
-        nodes = [node for node in (self._node_id, *self.others()) if node not in without]
-        found = await asyncio.gather(
-            *(self.ask_broker(method, node, request, timeout_s=timeout_s) for node in nodes),
-            return_exceptions=True,
+        """Ask every broker, this one too; who does not answer is told with the reason. Those in
+        `without` need not be asked."""
+        return await self.collect(
+            lambda node: self.ask_broker(method, node, request, timeout_s=timeout_s),
+            without=without,
         )
-        gathered: Gathered[R] = Gathered({}, {})
+
+    async def collect(
+        self, ask: Callable[[NodeId], Awaitable[R]], *, without: Collection[NodeId] = ()
+    ) -> Gathered[R]:
+        """As `gather`, of brokers that are asked more than once."""
+        nodes = [node for node in (self._node_id, *self.others()) if node not in without]
+        found = await asyncio.gather(*map(ask, nodes), return_exceptions=True)
+        gathered: Gathered[R] = Gathered({}, {}, self._led_by_nobody())
         for node, answer in zip(nodes, found, strict=True):
             if isinstance(answer, GoQueueError):
                 gathered.failures[node] = answer
@@ -270,11 +282,7 @@ class Calls:
                 raise answer
             else:
                 gathered.answers[node] = answer
-        for node, partitions in self._led_by_nobody().items():
-            gathered.failures[node] = BrokerUnreachable(
-                f"it is down, and nobody leads in its place: {partitions} partitions"
-            )
-        self.counts.unanswered.update(gathered.failures.keys())
+        self.counts.unanswered.update({*gathered.failures, *gathered.missed})
         return gathered
 
     def _led_by_nobody(self) -> Counter[NodeId]:

@@ -1,13 +1,12 @@
 """What queues have ready, in flight and behind them, told by the leader of each."""
 
-import asyncio
 import heapq
 import sys
 from typing import Final, NamedTuple
 
 import msgspec
 
-from goqueue.broker.calls.calls import Gathered, before_anything_is_done
+from goqueue.broker.calls.calls import GATHER_TIMEOUT_S, Gathered, before_anything_is_done
 from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.queues.leaders import ask_leaders
 from goqueue.broker.queues.registry import QueueRegistry
@@ -100,24 +99,16 @@ class QueueDescribing:
 
     async def describe_all(self) -> Gathered[list[DescribedQueue]]:
         """Of all brokers, by who told it; without queues that nobody leads just now."""
-        nodes = [self._host.node_id, *self._host.calls.others()]
-        gathered: Gathered[list[DescribedQueue]] = Gathered({}, {})
-
-        async def ask(node: NodeId) -> None:
-            try:
-                gathered.answers[node] = await self._describe_all_of(node)
-            except GoQueueError as error:
-                gathered.failures[node] = error
-
-        await asyncio.gather(*map(ask, nodes))
-        return gathered
+        return await self._host.calls.collect(self._describe_all_of)
 
     async def _describe_all_of(self, node: NodeId) -> list[DescribedQueue]:
         found: list[DescribedQueue] = []
         limit = sys.maxsize if node == self._host.node_id else PAGE_QUEUES
         after: QueueKey | None = None
         while True:
-            page = await self._host.calls.ask_broker(DESCRIBE_LED, node, DescribeLed(after, limit))
+            page = await self._host.calls.ask_broker(
+                DESCRIBE_LED, node, DescribeLed(after, limit), timeout_s=GATHER_TIMEOUT_S
+            )
             found += page.queues
             after = page.last
             if after is None:
