@@ -166,7 +166,8 @@ class QueueDescribing:
                 # Its topic was deleted since, another broker leads it, or its disk failed.
                 continue
             await self._rest()
-        return DescribedPage(described, keys[-1] if len(keys) == request.limit else None)
+        has_more = 0 < len(keys) == request.limit
+        return DescribedPage(described, keys[-1] if has_more else None)
 
     async def _rest(self) -> None:
         if self._pace.is_over:
