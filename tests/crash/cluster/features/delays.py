@@ -28,6 +28,7 @@ PENDING_HOURS: Final = (1, 6)
 PENDING_S: Final = 1_800.0
 _PENDING_AHEAD: Final = 50_000
 VALUE_BYTES: Final = 100
+PAGE: Final = 1_000
 
 
 class Delays(Load):
@@ -38,6 +39,7 @@ class Delays(Load):
         self.history = DelayHistory()
         self.pending_count = pending
         self.pending_at_end: int | None = None
+        self._missing: set[int] = set()
         self._numbers = count()
 
     def prepare(self) -> None:
@@ -76,6 +78,7 @@ class Delays(Load):
                 value,
                 partition=number % PARTITIONS,
                 headers={"goqueue-deliver-at": b"%d" % due_ms},
+                on_delivery=_must_be_taken,
             )
             while len(producer) > _PENDING_AHEAD:
                 assert time.monotonic() < deadline, f"only {number} are scheduled"
@@ -138,24 +141,44 @@ class Delays(Load):
         time.sleep(2.0)
         self.end()
         if self.pending_count:
-            self.pending_at_end = self._count_pending()
-
-    def _count_pending(self) -> int:
-        """As the brokers that lead the topic's partitions say."""
-        found = 0
-        for url in self.around.http_urls:
-            stats: dict[str, Any] = HttpApi(url).get("delay", "stats")
-            found = max(found, sum(t["pending"] for t in stats["topics"] if t["topic"] == TOPIC))
-        return found
+            api = HttpApi(self.around.http_urls[0])
+            self.pending_at_end = _counted(api)
+            if self.pending_at_end != self.pending_count:
+                self._missing = set(range(self.pending_count)) - _listed(api)
 
     def violations(self) -> list[str]:
         found = self.history.violations()
-        if self.pending_at_end is not None and self.pending_at_end != self.pending_count:
-            found.append(f"delays: {self.pending_at_end} of {self.pending_count} are still pending")
+        if self.pending_at_end not in (None, self.pending_count):
+            found.append(
+                f"delays: {self.pending_at_end} of {self.pending_count} are pending by count; "
+                f"{len(self._missing)} are not listed: {sorted(self._missing)[:10]}"
+            )
         return found
 
     def figures(self) -> dict[str, object]:
         return {**self.history.figures(), "pending beside them": self.pending_count}
+
+
+def _must_be_taken(error: KafkaError | None, _: Message) -> None:
+    if error is not None:
+        raise KafkaException(error)
+
+
+def _counted(api: HttpApi) -> int:
+    stats: dict[str, Any] = api.get("delay", "stats")
+    return sum(each["pending"] for each in stats["topics"] if each["topic"] == TOPIC)
+
+
+def _listed(api: HttpApi) -> set[int]:
+    """Numbers of those that wait for hours."""
+    found: set[int] = set()
+    after: str | None = None
+    while True:
+        page = api.get("topics", TOPIC, "delayed", limit=PAGE, after=after)
+        found |= {int(each["value"].split()[0].rpartition("-")[2]) for each in page["messages"]}
+        after = page["nextAfter"]
+        if after is None:
+            return found
 
 
 class _HeaderProducer(Worker):
