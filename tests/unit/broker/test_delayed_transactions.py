@@ -9,6 +9,8 @@ import pytest
 
 from goqueue.broker.delays import delivery as delay_delivery
 from goqueue.broker.node import Node
+from goqueue.broker.partitions.partition import Partition
+from goqueue.model.errors import NotLeader
 from goqueue.model.names import topic_partition
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.model.transactions.errors import TransactionError
@@ -133,6 +135,30 @@ def test_a_transaction_decides_about_its_delays(
         found = [r for r in await stored(broker) if r.value == b"d1"]
         assert [(r.key, dict(r.headers)["h"]) for r in found] == [(b"k", b"1")] * commit
         assert not any(list(shard.machine.held) for shard in shards(broker))
+
+    asyncio.run(scenario())
+
+
+def test_what_is_due_when_it_is_sent_again_is_still_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        clock = Clock()
+        async with running(tmp_path, clock) as broker:
+            await with_topic(broker)
+            producer = await begin(broker)
+            with monkeypatch.context() as patches:
+                patches.setattr(Partition, "append", _lost)
+                with pytest.raises(NotLeader):
+                    await write(broker, producer, 0, b"now", b"d0")
+            await advance(broker, clock, 3_000)
+            await write(broker, producer, 0, b"now", b"d0")
+            await end(broker, producer, commit=True)
+            await until(lambda: _is_settled(broker, clock))
+            assert await delayed_values(broker) == [b"d0"]
+
+    def _lost(*_: object) -> None:
+        raise NotLeader("another broker leads, and does not have it")
 
     asyncio.run(scenario())
 

@@ -103,7 +103,7 @@ class _Copy:
             if key == self._key
         ]
         self._origins = [
-            Origin(key, producer_id, *batch)
+            Origin(key, producer_id, batch.producer_epoch, batch.base_sequence)
             for key, producer_id, known in machine.origins()
             for batch in known
             if key == self._key
@@ -119,8 +119,9 @@ class _Copy:
         counts = await self._write_messages(kept)
         for producer_id, part in self._held:
             counts[HELD] += 1
-            if not kept.machine.held.is_known(self._key, producer_id, *part[:2]):
-                packed = pack_messages(await self._shard.log.read_held(*part[2:]))
+            if kept.machine.held.split_at_ms(self._key, producer_id, *part[:2]) is None:
+                held = await self._shard.log.read_held(part.offset, part.size_bytes)
+                packed = pack_messages(held)
                 self._note(kept, Held(*self._key, producer_id, *part[:2], packed))
         for origin in self._origins:
             if not kept.machine.is_known(origin):

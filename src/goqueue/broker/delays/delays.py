@@ -7,6 +7,7 @@ from goqueue.broker.calls.calls import Calls, before_anything_is_done
 from goqueue.broker.delays.figures import DelayFigures
 from goqueue.broker.delays.intake import DelayedPart
 from goqueue.broker.delays.led_shards import DelayShards
+from goqueue.broker.delays.shard import DelayShard
 from goqueue.broker.delays.stats import DelayStatistics
 from goqueue.broker.delays.tracing import note_scheduled
 from goqueue.broker.delays.waiting import WaitingMessages
@@ -14,7 +15,7 @@ from goqueue.broker.partitions.feature_headers import features_of
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.producer_ids import ProducerIdSource
 from goqueue.broker.runtime.topic import ShardHost
-from goqueue.model.batch import HEADER_BYTES
+from goqueue.model.batch import HEADER_BYTES, BatchHeader
 from goqueue.model.delays import DelayedId
 from goqueue.model.errors import (
     InvalidRecord,
@@ -29,7 +30,7 @@ from goqueue.model.records import NewRecord
 from goqueue.model.rights import WritableTopic
 from goqueue.model.topics import TopicView, is_internal
 from goqueue.state.delays.machine import Origin
-from goqueue.state.delays.records import TargetKey, stored_size_bytes
+from goqueue.state.delays.records import NO_SPLIT, TargetKey, stored_size_bytes
 
 
 class Delays:
@@ -101,19 +102,32 @@ class Delays:
         """
         key = self._key(*partition.name)
         running = await self.shards.of(key)
-        shard, header = running.shard, delayed.header
-        origin = None
-        if header.has_producer:
-            origin = Origin(key, header.producer_id, header.producer_epoch, header.base_sequence)
-        if origin is not None and header.is_transactional:
-            if not shard.machine.held.is_known(*origin):
-                shard.hold(origin, delayed.messages)
-        elif origin is None or not shard.machine.is_known(origin):
-            numbers = shard.schedule(key, delayed.messages, origin)
+        shard = running.shard
+        origin = _origin(key, delayed.header)
+        if origin is not None and _split_at_ms(shard, origin, delayed.header) is not None:
+            pass  # it was sent again
+        elif origin is not None and delayed.header.is_transactional:
+            shard.hold(origin, delayed.messages, delayed.split_at_ms)
+        else:
+            numbers = shard.schedule(key, delayed.messages, origin, delayed.split_at_ms)
             note_scheduled(partition.trace, numbers, delayed.messages)
             running.delivery.wake(min(due_ms for _, due_ms in delayed.messages))
         flushed = partition.config.fsync_policy == "always"
         await shard.log.committed(shard.log.end_offset, flushed=flushed)
+
+    async def split_before_ms(self, partition: Partition, header: BatchHeader) -> int | None:
+        """By which time a batch was split that is sent again; None if it is not known.
+
+        The delayed part of a batch is safe before the rest of it, which a crash may lose. When it
+        is sent again, what was delayed then is delayed, although it may be due by now.
+        """
+        key = self._key(*partition.name)
+        origin = _origin(key, header)
+        running = None if origin is None else await self.shards.known(key)
+        if origin is None or running is None:
+            return None
+        found = _split_at_ms(running.shard, origin, header)
+        return None if found == NO_SPLIT else found
 
     async def end_transaction(
         self, place: TopicPartition, producer_id: int, *, commit: bool
@@ -147,6 +161,18 @@ class Delays:
         if view is None:
             raise UnknownTopic(f"there is no topic {name!r}")
         return view
+
+
+def _origin(target: TargetKey, header: BatchHeader) -> Origin | None:
+    if not header.has_producer:
+        return None
+    return Origin(target, header.producer_id, header.producer_epoch, header.base_sequence)
+
+
+def _split_at_ms(shard: DelayShard, origin: Origin, header: BatchHeader) -> int | None:
+    if header.is_transactional:
+        return shard.machine.held.split_at_ms(*origin)
+    return shard.machine.split_at_ms(origin)
 
 
 def _check(record: NewRecord, target: Partition, index: int, now_ms: int) -> None:

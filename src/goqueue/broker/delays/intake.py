@@ -4,7 +4,8 @@ Their delayed records go to `__delayed`; the others stay in the batch, which kee
 the partition still sees every sequence of an idempotent producer, and recognises a repeated batch
 before anything of it is scheduled. The delayed records are safe before their batch is appended. A
 crash between the two leaves them without their batch: it is known by its origin when the producer
-sends it again. Those of a transaction are held until it ends in this partition.
+sends it again, and split as it was then. Those of a transaction are held until it ends in this
+partition.
 """
 
 from collections.abc import Sequence
@@ -28,20 +29,32 @@ class DelayedPart(NamedTuple):
     messages: list[tuple[NewRecord, int]]
     header: BatchHeader
     rest: Admitted
+    # What is due later than this is delayed.
+    split_at_ms: int
+    # Some were to be delayed until a time that has passed.
+    has_passed: bool
 
 
-def take_delayed(admitted: Admitted, bounds: DecodingBounds) -> DelayedPart | None:
-    """Cut the delayed records out of batches with features; None if there are none.
+def take_delayed(
+    admitted: Admitted, bounds: DecodingBounds, split_at_ms: int | None = None
+) -> DelayedPart | None:
+    """Cut out of batches with features what is due later, by default than now.
 
-    Nothing is changed yet; a header that makes no sense raises `InvalidRecord`.
+    None if no record has a due time. Nothing is changed yet; a header that makes no sense raises
+    `InvalidRecord`.
     """
+    if split_at_ms is None:
+        split_at_ms = admitted.now_ms
     delayed: list[tuple[NewRecord, int]] = []
+    has_passed = False
     kept_data = bytearray()
     kept_batches: list[PlacedBatch] = []
     for position, header in admitted.batches:
         batch = bytes(admitted.data[position : position + header.size_bytes])
         records = decode_records(batch, bounds)
-        due_times_ms = [_due_ms(record, at, admitted.now_ms) for at, record in enumerate(records)]
+        asked_ms = [_due_ms(record, at, split_at_ms) for at, record in enumerate(records)]
+        due_times_ms = [due_ms if due_ms > split_at_ms else 0 for due_ms in asked_ms]
+        has_passed = has_passed or asked_ms != due_times_ms
         if any(due_times_ms):
             delayed += [
                 (_waiting(record, due_ms), due_ms)
@@ -51,17 +64,15 @@ def take_delayed(admitted: Admitted, bounds: DecodingBounds) -> DelayedPart | No
             batch = _without_delayed(batch, header, records, due_times_ms, bounds)
         kept_batches.append((len(kept_data), read_header(batch)))
         kept_data += batch
-    if not delayed:
+    if not delayed and not has_passed:
         return None
-    rest = admitted._replace(data=kept_data, batches=kept_batches)
-    return DelayedPart(delayed, admitted.batches[0][1], rest)
+    rest = admitted._replace(data=kept_data, batches=kept_batches) if delayed else admitted
+    return DelayedPart(delayed, admitted.batches[0][1], rest, split_at_ms, has_passed)
 
 
 def _due_ms(record: Record, index: int, now_ms: int) -> int:
-    """When a record is due; 0 if that is now."""
-    features = features_of(record.headers, now_ms=now_ms, record_index=index)
-    due_ms = features.deliver_at_ms or 0
-    return due_ms if due_ms > now_ms else 0
+    """When a record is due; 0 if it does not say."""
+    return features_of(record.headers, now_ms=now_ms, record_index=index).deliver_at_ms or 0
 
 
 def _without_delayed(

@@ -8,8 +8,8 @@ from uuid import UUID
 import msgspec
 
 from goqueue.state.delays.held import HeldPart
-from goqueue.state.delays.machine import Claim, DelayMachine, Target
-from goqueue.state.delays.records import TargetKey
+from goqueue.state.delays.machine import Claim, DelayMachine, KnownBatch, Target
+from goqueue.state.delays.records import NO_SPLIT, TargetKey
 
 # 2: rows and this have checksums.
 FORMAT: Final = 2
@@ -29,7 +29,9 @@ class StoredOrigin(msgspec.Struct, frozen=True, array_like=True):
     topic_id: UUID
     partition: int
     producer_id: int
+    # Epoch and sequence of each batch.
     known: list[tuple[int, int]]
+    split_at_ms: list[int] = []
 
 
 class StoredHeld(msgspec.Struct, frozen=True, array_like=True):
@@ -60,7 +62,15 @@ def position_of(machine: DelayMachine, next_offset: int, leader_epoch: int) -> I
         hot_until_ms=machine.hot_until_ms,
         producer_id=machine.producer_id,
         targets=[_stored_target(target) for target in machine.targets],
-        origins=[StoredOrigin(*key, producer, known) for key, producer, known in machine.origins()],
+        origins=[
+            StoredOrigin(
+                *key,
+                producer,
+                [(batch.producer_epoch, batch.base_sequence) for batch in known],
+                [batch.split_at_ms for batch in known],
+            )
+            for key, producer, known in machine.origins()
+        ],
         held=[StoredHeld(*key, producer, parts) for key, producer, parts in machine.held],
     )
 
@@ -73,7 +83,7 @@ def restored(position: IndexPosition, *, now_ms: int, hot_until_ms: int) -> Dela
         producer_id=position.producer_id,
         targets=[_target(stored) for stored in position.targets],
         origins=[
-            (TargetKey(stored.topic_id, stored.partition), stored.producer_id, stored.known)
+            (TargetKey(stored.topic_id, stored.partition), stored.producer_id, _batches(stored))
             for stored in position.origins
         ],
         held=[
@@ -83,6 +93,11 @@ def restored(position: IndexPosition, *, now_ms: int, hot_until_ms: int) -> Dela
         ],
     )
     return machine
+
+
+def _batches(stored: StoredOrigin) -> list[KnownBatch]:
+    splits = stored.split_at_ms or [NO_SPLIT] * len(stored.known)
+    return [KnownBatch(*batch, at_ms) for batch, at_ms in zip(stored.known, splits, strict=True)]
 
 
 def _target(stored: StoredTarget) -> Target:

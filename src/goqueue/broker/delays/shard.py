@@ -26,6 +26,7 @@ from goqueue.state.delays.held import HeldPart
 from goqueue.state.delays.machine import DelayMachine, Origin, Unindexed
 from goqueue.state.delays.pending import Entry
 from goqueue.state.delays.records import (
+    NO_SPLIT,
     Cancelled,
     Held,
     HeldEnded,
@@ -188,6 +189,7 @@ class DelayShard:
         target: TargetKey,
         messages: Sequence[tuple[NewRecord, int]],
         origin: Origin | None = None,
+        split_at_ms: int = NO_SPLIT,
     ) -> range:
         """Append messages with their times, all or none; returns their numbers."""
         first = max(self.machine.next_number, FIRST_NUMBER)
@@ -198,7 +200,7 @@ class DelayShard:
         ]
         notes = []
         if origin is not None:
-            notes.append(Originated(*target, *origin[1:]))
+            notes.append(Originated(*target, *origin[1:], split_at_ms))
         stored = self.log.append_messages(notes, addressed, self.clock_ms())
         for note in notes:
             self.machine.replay(note)
@@ -206,9 +208,11 @@ class DelayShard:
             self.machine.replay_scheduled(*message)
         return range(first, first + len(messages))
 
-    def hold(self, origin: Origin, messages: Sequence[tuple[NewRecord, int]]) -> None:
+    def hold(
+        self, origin: Origin, messages: Sequence[tuple[NewRecord, int]], split_at_ms: int
+    ) -> None:
         """Append what the end of a transaction decides about."""
-        note = Held(*origin.target, *origin[1:], pack_messages(messages))
+        note = Held(*origin.target, *origin[1:], pack_messages(messages), split_at_ms)
         offset = self.log.append([note_record(note)], self.clock_ms())
         self.machine.replay_held(note, offset)
 

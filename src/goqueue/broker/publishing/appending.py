@@ -20,7 +20,6 @@ from goqueue.model.batch import Buffer
 from goqueue.model.decoding_bounds import ON_LOOP_BOUNDS, DecodingBounds
 from goqueue.model.errors import UnpackedTooLarge
 from goqueue.model.log import Appended
-from goqueue.model.topic_config import TopicConfig
 
 
 class Appending:
@@ -80,23 +79,33 @@ class Appending:
             return admitted
         if not admitted.has_features:
             return partition.append(admitted)
-        config = partition.config
-        try:
-            rest, delayed = _look_inside(admitted, config, ON_LOOP_BOUNDS)
-        except UnpackedTooLarge:
-            rest, delayed = await partition.decoder.in_thread(
-                lambda bounds: _look_inside(admitted, config, bounds), config.decoding_bounds
-            )
-        if delayed is not None:
+        rest, delayed = await _look_inside(partition, admitted)
+        if delayed is not None and delayed.has_passed:
+            # What is due by now may have been delayed when the batch was sent for the first time.
+            before_ms = await self._delays.split_before_ms(partition, delayed.header)
+            if before_ms is not None:
+                rest, delayed = await _look_inside(partition, admitted, before_ms)
+        if delayed is not None and delayed.messages:
             # Before its batch: after a crash that kept the batch alone, a retry would be taken for
             # a repetition, and the delayed part would be acknowledged and lost.
             await self._delays.keep(partition, delayed)
         return partition.append(rest)
 
 
-def _look_inside(
-    admitted: Admitted, config: TopicConfig, bounds: DecodingBounds
-) -> tuple[Admitted, DelayedPart | None]:
-    """What record headers ask for: what is appended now, and what is delayed."""
-    delayed = take_delayed(admitted, bounds)
-    return with_lanes(admitted if delayed is None else delayed.rest, config, bounds), delayed
+_Split = tuple[Admitted, DelayedPart | None]
+
+
+async def _look_inside(
+    partition: Partition, admitted: Admitted, split_at_ms: int | None = None
+) -> _Split:
+    """What record headers ask for: what is appended now, and what is due later."""
+    config = partition.config
+
+    def look(bounds: DecodingBounds) -> _Split:
+        delayed = take_delayed(admitted, bounds, split_at_ms)
+        return with_lanes(admitted if delayed is None else delayed.rest, config, bounds), delayed
+
+    try:
+        return look(ON_LOOP_BOUNDS)
+    except UnpackedTooLarge:
+        return await partition.decoder.in_thread(look, config.decoding_bounds)

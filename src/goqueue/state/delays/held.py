@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from uuid import UUID
 
-from goqueue.state.delays.records import TargetKey
+from goqueue.state.delays.records import NO_SPLIT, TargetKey
 
 
 class HeldPart(NamedTuple):
@@ -18,6 +18,7 @@ class HeldPart(NamedTuple):
     base_sequence: int
     offset: int
     size_bytes: int
+    split_at_ms: int = NO_SPLIT
 
 
 class HeldMessages:
@@ -48,11 +49,14 @@ class HeldMessages:
         """In the order of the log."""
         return list(self._parts.get((target, producer_id), ()))
 
-    def is_known(
+    def split_at_ms(
         self, target: TargetKey, producer_id: int, producer_epoch: int, base_sequence: int
-    ) -> bool:
-        known = self._parts.get((target, producer_id), ())
-        return any(part[:2] == (producer_epoch, base_sequence) for part in known)
+    ) -> int | None:
+        """By which time this batch was split; None if nothing of it is held."""
+        for part in self._parts.get((target, producer_id), ()):
+            if part[:2] == (producer_epoch, base_sequence):
+                return part.split_at_ms
+        return None
 
     def first_offset(self) -> int | None:
         """The log must be kept from here on."""

@@ -15,6 +15,7 @@ from uuid import UUID
 from goqueue.state.delays.held import HeldMessages, HeldPart
 from goqueue.state.delays.pending import Entry, PendingTable
 from goqueue.state.delays.records import (
+    NO_SPLIT,
     Abandoned,
     Cancelled,
     Claimed,
@@ -71,6 +72,14 @@ class Origin(NamedTuple):
     base_sequence: int
 
 
+class KnownBatch(NamedTuple):
+    """Of a producer that is known, and when its records were told apart."""
+
+    producer_epoch: int
+    base_sequence: int
+    split_at_ms: int
+
+
 @dataclass(slots=True)
 class Unindexed:
     """What the index on disk has to take over to stand at this point of the log."""
@@ -94,7 +103,7 @@ class DelayMachine:
         self.hot_until_ms = hot_until_ms
         self._target_numbers: dict[TargetKey, int] = {}
         self.held = HeldMessages()
-        self._origins: dict[tuple[TargetKey, int], list[tuple[int, int]]] = {}
+        self._origins: dict[tuple[TargetKey, int], list[KnownBatch]] = {}
         # The last group, while its end was not seen.
         self._open_group: list[int] = []
         self._open_origin: Origin | None = None
@@ -150,7 +159,8 @@ class DelayMachine:
     def replay_held(self, note: Held, offset: int) -> None:
         """Its messages stay in the log, at `offset`."""
         size_bytes = len(note.packed_messages)
-        part = HeldPart(note.producer_epoch, note.base_sequence, offset, size_bytes)
+        batch = (note.producer_epoch, note.base_sequence)
+        part = HeldPart(*batch, offset, size_bytes, note.split_at_ms)
         target = TargetKey(note.topic_id, note.partition)
         self.target_number(target)  # known, and so dropped with its topic
         self.held.add(target, note.producer_id, part)
@@ -178,7 +188,7 @@ class DelayMachine:
             case ProducerTaken():
                 self.producer_id = note.producer_id
             case Remembered():
-                self._remember(_origin(note))
+                self._remember(_origin(note), NO_SPLIT)
 
     def _insert(self, entry: Entry) -> None:
         if entry.due_ms < self.hot_until_ms:
@@ -221,13 +231,13 @@ class DelayMachine:
 
     def _replay_originated(self, note: Originated) -> None:
         origin = _origin(note)
-        self._remember(origin)
+        self._remember(origin, note.split_at_ms)
         self._open_origin = origin
 
-    def _remember(self, origin: Origin) -> None:
+    def _remember(self, origin: Origin, split_at_ms: int) -> None:
         key = (origin.target, origin.producer_id)
         known = self._origins.pop(key, [])
-        known.append((origin.producer_epoch, origin.base_sequence))
+        known.append(KnownBatch(origin.producer_epoch, origin.base_sequence, split_at_ms))
         self._origins[key] = known[-ORIGINS_KEPT:]
         if len(self._origins) > ORIGIN_PRODUCERS_MAX:
             del self._origins[next(iter(self._origins))]
@@ -289,8 +299,14 @@ class DelayMachine:
 
     def is_known(self, origin: Origin) -> bool:
         """Whether the delayed part of this batch is here already."""
-        known = self._origins.get((origin.target, origin.producer_id), ())
-        return (origin.producer_epoch, origin.base_sequence) in known
+        return self.split_at_ms(origin) is not None
+
+    def split_at_ms(self, origin: Origin) -> int | None:
+        """By which time this batch was split; None if its delayed part is not here."""
+        for batch in self._origins.get((origin.target, origin.producer_id), ()):
+            if batch[:2] == (origin.producer_epoch, origin.base_sequence):
+                return batch.split_at_ms
+        return None
 
     def claim(self, target: int, batches: Iterable[Sequence[int]]) -> list[Claimed]:
         """Take messages in hand for their target, batch by batch."""
@@ -379,8 +395,8 @@ class DelayMachine:
 
     # --- recovery ---------------------------------------------------------------------------
 
-    def origins(self) -> list[tuple[TargetKey, int, list[tuple[int, int]]]]:
-        """What is remembered of idempotent producers: target, producer, (epoch, sequence)."""
+    def origins(self) -> list[tuple[TargetKey, int, list[KnownBatch]]]:
+        """What is remembered of idempotent producers: target, producer, batches."""
         return [(target, producer, known) for (target, producer), known in self._origins.items()]
 
     def restore(
@@ -389,7 +405,7 @@ class DelayMachine:
         next_number: int,
         producer_id: int | None,
         targets: Iterable[Target],
-        origins: Iterable[tuple[TargetKey, int, list[tuple[int, int]]]],
+        origins: Iterable[tuple[TargetKey, int, list[KnownBatch]]],
         held: Iterable[tuple[TargetKey, int, HeldPart]] = (),
     ) -> None:
         """Begin where an index stands; its messages follow."""

@@ -48,6 +48,10 @@ class Scheduled(NamedTuple):
     group_left: int
 
 
+# Of a batch that was split before this was noted.
+NO_SPLIT: Final = -1
+
+
 class _Note(msgspec.Struct, frozen=True, array_like=True, tag=True):
     pass
 
@@ -66,6 +70,8 @@ class Originated(_Note, frozen=True, tag=2):
     producer_id: int
     producer_epoch: int
     base_sequence: int
+    # The time by which records of the batch were told to be delayed; -1 if it was not noted.
+    split_at_ms: int = NO_SPLIT
 
 
 class Claimed(_Note, frozen=True, tag=3):
@@ -128,6 +134,7 @@ class Held(_Note, frozen=True, tag=9):
     producer_epoch: int
     base_sequence: int
     packed_messages: bytes
+    split_at_ms: int = NO_SPLIT
 
     def messages(self) -> list[tuple[NewRecord, int]]:
         """With their due times, without timestamps."""
