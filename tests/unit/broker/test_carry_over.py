@@ -7,26 +7,41 @@ first start carries everything over; here it is also cut short after each of its
 import asyncio
 import json
 import logging
+import random
 import shutil
 import tarfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from goqueue.broker.calls.calls import Untouched
 from goqueue.broker.delays import delivery as delay_delivery
+from goqueue.broker.delays.carrying import DelayCarrier
 from goqueue.broker.delays.index import DelayIndex
 from goqueue.broker.node import Node
+from goqueue.broker.partitions.partition import Partition
+from goqueue.broker.queues.carrying import StateCarrier
+from goqueue.broker.runtime import carry_over
+from goqueue.broker.runtime.carry_over import Carried
 from goqueue.metadata.local import LocalStore
-from goqueue.model.companions import DELAYED, KINDS, companion_of
-from goqueue.model.errors import TooLateToCancel, UnknownDelayedMessage
+from goqueue.model.companions import DELAYED, KINDS, QUEUE_STATE, companion_of
+from goqueue.model.errors import (
+    PartitionOffline,
+    StateLoading,
+    TooLateToCancel,
+    UnknownDelayedMessage,
+)
+from goqueue.model.names import topic_partition
 from goqueue.model.queues.messages import AckAction
 from goqueue.model.queues.receiving import Receive
 from goqueue.model.queues.settling import Settlement
 from goqueue.model.queues.sqs_queue import SQS_GROUP
+from goqueue.model.records import NewRecord
+from goqueue.model.topics import NewTopic
 from goqueue.model.transactions.errors import TransactionError
 from goqueue.model.transactions.messages import EndTransaction
 from goqueue.service.broker_service import BrokerService
@@ -234,18 +249,22 @@ def test_what_is_carried_over_stays_after_restarts(tmp_path: Path, expected: Exp
 
 
 class Steps:
-    """Copies the data directory around every write, as a kill would leave it there."""
+    """Copies the data directory after every write, as a kill would leave it there; or after one."""
 
-    def __init__(self, folder: Path, copies: Path) -> None:
+    def __init__(self, folder: Path, copies: Path, only: int | None = None) -> None:
         self._folder = folder
         self._copies = copies
+        self._only = only
+        self.count = 0
         self.folders: list[Path] = []
         # Threads write, too.
         self._one_at_a_time = threading.Lock()
 
     def copy(self, torn: Path | None = None) -> None:
         with self._one_at_a_time:
-            self._copy(torn)
+            if self._only in (None, self.count):
+                self._copy(torn)
+            self.count += 1
 
     def _copy(self, torn: Path | None) -> None:
         copy = self._copies / str(len(self.folders))
@@ -301,5 +320,111 @@ def test_a_kill_after_any_step(
         for folder in steps.folders:
             await check(folder, expected)
             shutil.rmtree(folder)
+
+    asyncio.run(scenario())
+
+
+def test_kills_of_one_try_after_the_other(
+    tmp_path: Path, expected: Expected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left of a try that was cut short is gone on with, and cut short again."""
+    chance = random.Random(14)
+
+    async def scenario() -> None:
+        for story in range(10):
+            folder = tmp_path / "data"
+            for attempt in range(3):
+                working = tmp_path / f"{story}-{attempt}"
+                shutil.copytree(folder, working)
+                steps = Steps(working, tmp_path / f"{story}-{attempt}-cut", chance.randrange(30))
+                with steps.watching(monkeypatch):
+                    async with running(working, on_restart()):
+                        pass
+                if steps.folders:
+                    [folder] = steps.folders
+            await check(folder, expected)
+
+    asyncio.run(scenario())
+
+
+# --- not at once --------------------------------------------------------------------------
+
+
+def test_what_cannot_be_carried_over_yet_is_not_served(
+    tmp_path: Path, expected: Expected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while the disk is full: everything else is served, and it goes on by itself."""
+    is_full = True
+
+    def failing(carry: Callable[..., Awaitable[Carried]]) -> Callable[..., Awaitable[Carried]]:
+        async def tried(carrier: object, shard: Partition) -> Carried:
+            if is_full:
+                raise PartitionOffline("no space left on device")
+            return await carry(carrier, shard)
+
+        return tried
+
+    monkeypatch.setattr(carry_over, "RETRY_MS", 10)
+    for carrier in (StateCarrier, DelayCarrier):
+        monkeypatch.setattr(carrier, "carry", failing(carrier.carry))
+
+    async def scenario() -> None:
+        nonlocal is_full
+        clock = on_restart()
+        async with running(tmp_path / "data", clock) as broker:
+            assert {*KINDS} <= broker.image.topics.keys()
+            service = BrokerService(broker)
+            monkeypatch.setattr(carry_over, "LOAD_PATIENCE_S", 0.01)
+            request = Receive(max_messages=1, start="earliest")
+            with pytest.raises(StateLoading):
+                await service.queues.receive(ANYONE, "workers", JOBS, request)
+            with pytest.raises(Untouched):
+                await schedule(broker, ORDERS, 0, [(message(b"x"), START_MS + HOUR_MS)])
+            with pytest.raises(StateLoading):
+                await list_pending(broker, ORDERS)
+            with pytest.raises(StateLoading):
+                await broker.delays.end_transaction(
+                    topic_partition(ORDERS, 1), expected["commits"][0], commit=False
+                )
+            assert broker.partition(ORDERS, 2).log_end_offset == 0
+            # Nothing of it was for this topic.
+            await service.topics.create(ANYONE, NewTopic(name="other", partitions=1))
+            await service.publishing.publish(ANYONE, "other", [NewRecord(value=b"new")])
+            is_full = False
+            monkeypatch.setattr(carry_over, "LOAD_PATIENCE_S", 10)
+            await until(lambda: not {*KINDS} & broker.image.topics.keys())
+            assert await drained(broker, "workers", "other") == ["new"]
+        await check(tmp_path / "data", expected)
+
+    asyncio.run(scenario())
+
+
+def test_a_damaged_shard_does_not_hold_up_the_others(tmp_path: Path, expected: Expected) -> None:
+    """Its topic stays, with what is in it, until somebody has mended or deleted it."""
+    numbers = {name.split("-")[1] for name in expected["waiting"]}
+    broken = int(min(numbers))
+    folder = tmp_path / "data" / "logs" / f"{DELAYED}-{broken}"
+    [log] = folder.glob("*.log")
+    content = bytearray(log.read_bytes())
+    content[90] ^= 4
+    log.write_bytes(content)
+    for path in folder.iterdir():
+        if path.suffix not in (".log", ".json"):
+            path.unlink()
+
+    async def scenario() -> None:
+        for _ in range(2):
+            async with running(tmp_path / "data", on_restart()) as broker:
+                assert DELAYED in broker.image.topics
+                assert QUEUE_STATE not in broker.image.topics
+                assert topic_partition(DELAYED, broken) in broker.hosted.offline
+                page = await list_pending(broker, ORDERS, limit=1000)
+                partitions = {
+                    place[1]
+                    for name, place in expected["waiting"].items()
+                    if int(name.split("-")[1]) != broken
+                }
+                assert {each.partition for each in page.messages} == partitions
+                assert set(page.missing) == {0, 1, 2} - partitions
 
     asyncio.run(scenario())
