@@ -31,6 +31,7 @@ from kio.static.primitive import Records, i16, i32, i32Timedelta
 
 from goqueue.client.blocking_connection import BlockingConnection
 from goqueue.client.questions import broker_addresses, metadata_request
+from tests.busy_machine import stretched
 from tests.interop.servers import Server
 
 ORDER = {
@@ -70,7 +71,7 @@ def produce(bootstrap: str, topic: str, *values: bytes | None, **settings: Any) 
 
     for number, value in enumerate(values):
         producer.produce(topic, value, on_delivery=partial(delivered, number))
-    assert producer.flush(20) == 0
+    assert producer.flush(stretched(20)) == 0
     return [errors[number] for number in range(len(values))]
 
 
