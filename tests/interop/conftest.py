@@ -14,7 +14,7 @@ import pytest
 from goqueue.testing.cluster_as_server import ClusterAsServer
 from goqueue.testing.server_process import ServerProcess
 from tests.interop.one_node import reason_of
-from tests.interop.servers import NewServer, Server
+from tests.interop.servers import KEEPS_OLD_MESSAGES, NewServer, Server
 
 _FOLDER = Path(__file__).parent
 
@@ -49,7 +49,7 @@ def _shared(fixture_name: str, config: pytest.Config) -> Literal["session", "mod
 
 @pytest.fixture(scope=_shared)
 def server(new_server: NewServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with new_server(tmp_path_factory.mktemp("data")) as running:
+    with new_server(tmp_path_factory.mktemp("data"), *KEEPS_OLD_MESSAGES) as running:
         yield running
 
 

@@ -7,6 +7,8 @@ from goqueue.testing.cluster_as_server import ClusterAsServer
 from goqueue.testing.server_process import ServerProcess
 
 Server = ServerProcess | ClusterAsServer
+# Tests write messages of years ago, and servers of many tests live to see old ones deleted.
+KEEPS_OLD_MESSAGES = ("--set", "retention.check.interval.ms=86400000")
 
 
 class NewServer(Protocol):

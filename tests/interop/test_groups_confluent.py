@@ -25,7 +25,7 @@ from confluent_kafka import (
 from confluent_kafka import admin as admin_module
 from confluent_kafka.admin import AdminClient
 
-from tests.interop.servers import NewServer, Server
+from tests.interop.servers import KEEPS_OLD_MESSAGES, NewServer, Server
 
 # Its names are re-exports that the type checker does not see.
 admin_api: Any = admin_module
@@ -48,7 +48,7 @@ both_protocols = pytest.mark.parametrize("protocol", CLASSIC_AND_NEW, ids=["clas
 @pytest.fixture(scope="module")
 def server(new_server: NewServer, data_dir: Path) -> Iterator[Server]:
     quick = "group.consumer.heartbeat.interval.ms=100"
-    with new_server(data_dir, "--set", quick) as running:
+    with new_server(data_dir, "--set", quick, *KEEPS_OLD_MESSAGES) as running:
         yield running
 
 

@@ -155,17 +155,21 @@ class GoQueueCluster:
 
     def kill_all(self) -> None:
         """End all brokers at once, as a crash of everything does; etcd stays."""
-        for node in self.running:
-            self._servers[node].send_signal(signal.SIGKILL)
-        for node in self.running:
-            self.kill(node)
+        self._end_all(signal.SIGKILL)
 
     def stop_all(self) -> int:
         """Ask all brokers for a clean end at once, and return the worst exit code."""
+        return self._end_all(signal.SIGTERM)
+
+    def _end_all(self, number: signal.Signals) -> int:
         running = self.running
         for node in running:
-            self._servers[node].send_signal(signal.SIGTERM)
-        return max((self.stop(node) for node in running), default=0)
+            self._servers[node].send_signal(number)
+        codes = [self._servers[node].wait_ended() for node in running]
+        if self._links is not None:
+            for node in running:
+                self._links.refuse(node)
+        return max(codes, default=0)
 
     def restart(self, place: Place) -> None:
         """Start a broker, or "etcd", on its old data; one that runs is stopped cleanly before."""
