@@ -129,7 +129,13 @@ def test_consumers_by_offset_are_part_of_it(
         got += message is not None and message.error() is None
     consumer.commit(asynchronous=False)
     consumer.close()
-    late = spans(http.get(f"/traces/{TRACE}"))[len(story) :]
+
+    def told_later() -> list[dict[str, Any]] | None:
+        """The leader of the partition hears of the commit from the group's coordinator."""
+        found = spans(http.get(f"/traces/{TRACE}"))[len(story) :]
+        return found if len(found) >= 4 else None
+
+    late = eventually(told_later)
     assert {(span["event"], span["offset"]) for span in late} == {
         *(("consume.fetched", 0), ("consume.fetched", 1)),
         *(("consume.acked", 0), ("consume.acked", 1)),
