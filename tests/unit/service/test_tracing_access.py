@@ -9,6 +9,7 @@ from goqueue.broker.tracing.recorder import CALLER, new_span_id, now_us
 from goqueue.model.caller import ANONYMOUS, Caller, Door
 from goqueue.model.errors import ClusterAccessDenied, TopicAccessDenied
 from goqueue.model.rights import Verb
+from goqueue.model.topics import NewTopic
 from goqueue.model.tracing.query import SpanQuery
 from goqueue.model.tracing.spans import Event, MessagePlace, Span
 from goqueue.service.broker_service import BrokerService
@@ -41,6 +42,8 @@ def span(at: MessagePlace, linked: MessagePlace | None = None, trace: str = TRAC
 async def broker(open_broker: OpenBroker) -> AsyncIterator[Node]:
     """A message went from `open` to the secret topic, where another one was as well."""
     async with open_broker() as opened:
+        for name in ("open", SECRET):
+            await BrokerService(opened).topics.create(ANYONE, NewTopic(name=name, partitions=1))
         there = MessagePlace(SECRET, 0, 0)
         for each in (
             span(MessagePlace("open", 0, 0), linked=there),

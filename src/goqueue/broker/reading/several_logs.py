@@ -24,8 +24,9 @@ from goqueue.model.names import NO_LEADER, NodeId, topic_partition
 from goqueue.model.records import Record
 from goqueue.model.rights import ReadablePart
 
-# Beyond the time that a leader is to wait.
-ANSWER_TIMEOUT_S: Final = 5.0
+# Beyond the time that a leader is to wait. One that hangs holds up what others have; it is left out
+# for a moment then, and another broker leads soon.
+ANSWER_TIMEOUT_S: Final = 2.0
 
 
 class ReadSeveral(msgspec.Struct, frozen=True):
