@@ -132,8 +132,6 @@ class QueueResetting:
 
 
 def _keeps_queues(name: str, topic_id: UUID | None) -> bool:
-    if name == QUEUE_STATE:
-        return True
     companion = kind_and_owner(name)
     if companion is None or companion[0] != QUEUE_STATE:
         return False

@@ -12,6 +12,7 @@ from goqueue.model.queues.receiving import Receive
 from goqueue.model.queues.settling import settle_all
 from goqueue.model.records import NewRecord
 from goqueue.model.topics import NewTopic
+from goqueue.model.tracing.spans import Event, MessagePlace
 from tests.callers import ANYONE
 from tests.publishing import publish
 from tests.unit.broker.replication.nodes import TOPIC, Nodes, RunningNode, with_nodes
@@ -19,28 +20,31 @@ from tests.unit.broker.replication.nodes import TOPIC, Nodes, RunningNode, with_
 LETTERS = f"{TOPIC}.dlq"
 
 
-async def three(nodes: Nodes, *, shift: int = 1, partitions: int = 3) -> list[RunningNode]:
+PARTITIONS = 3
+
+
+async def three(nodes: Nodes, **settings: str) -> list[RunningNode]:
     """Dead letters of each partition are led by another broker than the partition."""
-    brokers = await nodes.start(1, 2, 3)
-    await nodes.make_topic(partitions)
+    brokers = await nodes.start(1, 2, 3, **settings)
+    await nodes.make_topic(PARTITIONS)
     ids = [1, 2, 3]
     await brokers[0].service.topics.create(
         ANYONE,
         NewTopic(
             name=LETTERS,
             assignments={
-                index: tuple(ids[(index + shift + n) % 3] for n in range(3))
-                for index in range(partitions)
+                index: tuple(ids[(index + 1 + n) % 3] for n in range(3))
+                for index in range(PARTITIONS)
             },
         ),
     )
     await nodes.until(
         lambda: (
             all(
-                all(broker.node.hosted.get(LETTERS, index) for index in range(partitions))
+                all(broker.node.hosted.get(LETTERS, index) for index in range(PARTITIONS))
                 for broker in brokers
             )
-            and all(leader_of(nodes, LETTERS, index) for index in range(partitions))
+            and all(leader_of(nodes, LETTERS, index) for index in range(PARTITIONS))
         )
     )
     return brokers
@@ -76,10 +80,10 @@ async def letters(broker: RunningNode, count: int) -> list[StoredDeadLetter]:
         await asyncio.sleep(0.02)
 
 
-async def die(broker: RunningNode, partitions: int = 3) -> None:
-    for index in range(partitions):
+async def die(broker: RunningNode) -> None:
+    for index in range(PARTITIONS):
         await publish(broker.node, TOPIC, [NewRecord(value=b"%d" % index)], partition=index)
-    await reject(broker, await receive(broker, partitions))
+    await reject(broker, await receive(broker, PARTITIONS))
 
 
 @with_nodes
@@ -98,6 +102,25 @@ async def test_dead_letters_are_listed_and_sent_back_at_any_broker(nodes: Nodes)
         assert await broker.service.queues.dead_letters(ANYONE, TOPIC, limit=100) == []
     back = await receive(brokers[1], 3)
     assert sorted(each.record.value or b"" for each in back) == [b"0", b"1", b"2"]
+
+
+@with_nodes
+async def test_the_story_of_a_message_goes_on_with_its_letter_and_back(nodes: Nodes) -> None:
+    brokers = await three(nodes, tracing__sampling__rate="1")
+    await publish(brokers[0].node, TOPIC, [NewRecord(value=b"x")], partition=0)
+    source, target = nodes.leader(0), leader_of(nodes, LETTERS, 0)
+    outsider = next(broker for broker in brokers if broker not in (source, target))
+    await reject(outsider, await receive(outsider, 1))
+    await letters(outsider, 1)
+    assert await outsider.service.queues.redrive(ANYONE, TOPIC) == Redriven(1, 0)
+    found = await outsider.service.tracing.of_message(ANYONE, MessagePlace(TOPIC, 0, 0))
+    [trace_id] = {span.trace_id for span in found.spans}
+    told: set[str] = set()
+    while not {Event.CONSUME_REJECTED, Event.DLQ_ROUTED, Event.DLQ_REDRIVEN} <= told:
+        whole = await outsider.service.tracing.trace(ANYONE, trace_id)
+        told = {span.event for span in whole.spans}
+        await asyncio.sleep(0.01)
+    assert {(TOPIC, 0), (LETTERS, 0)} <= {(span.topic, span.partition) for span in whole.spans}
 
 
 @with_nodes
