@@ -560,6 +560,9 @@ class QueueWorld(RuleBasedStateMachine):
                 model.fail(message, self.now_ms, delay_ms)
             case AckAction.REJECT:
                 model.bury(message)
+            case AckAction.UNSEEN:
+                message.state, message.until_ms = State.READY, self.now_ms
+                message.count = max(message.count - 1, 1)
             case AckAction.RENEW:
                 message.until_ms = self.now_ms + (delay_ms or model.settings.lease_ms)
 

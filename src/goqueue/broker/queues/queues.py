@@ -128,7 +128,7 @@ class Queues:
         self, group: ReadableGroup, topic: ReadableTopic, found: Sequence[Delivery]
     ) -> None:
         """Whoever was to get these is gone."""
-        wanted = settle_all([each.receipt for each in found], AckAction.RELEASE)
+        wanted = settle_all([each.receipt for each in found], AckAction.UNSEEN)
         await self.settle(group, {topic: topic}, wanted)
 
     # --- queues ---------------------------------------------------------------------------

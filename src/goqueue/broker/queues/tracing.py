@@ -24,6 +24,7 @@ _EVENTS: Final = {
     AckAction.RETRY: Event.CONSUME_NACKED,
     AckAction.REJECT: Event.CONSUME_REJECTED,
     AckAction.RENEW: Event.VISIBILITY_EXTENDED,
+    AckAction.UNSEEN: Event.CONSUME_NACKED,
 }
 
 
@@ -96,6 +97,8 @@ def note_settled(
             reason = None
             if item.action is AckAction.RELEASE:
                 reason = "given back"
+            elif item.action is AckAction.UNSEEN:
+                reason = "its reader had gone"
             elif item.delay_ms is not None:
                 reason = f"for {item.delay_ms} ms"
             for offset in trace.traced(*item.offsets):

@@ -87,7 +87,7 @@ async def _wait(
             return []
         found = receiving.result()
         if leaving.done() and not call.closing.is_set():
-            given_back = settle_all([each.receipt for each in found], AckAction.RELEASE)
+            given_back = settle_all([each.receipt for each in found], AckAction.UNSEEN)
             await queues.settle(call.caller, SQS_GROUP, given_back)
         return found
     finally:

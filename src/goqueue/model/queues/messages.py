@@ -41,6 +41,9 @@ class AckAction(Enum):
     RENEW = auto()
     # There was no message at this offset.
     GAP = auto()
+    # Back into the queue at once: it did not reach whoever it was leased for, so that this delivery
+    # does not count. Only the first one does, for a message that was leased is no longer fresh.
+    UNSEEN = auto()
 
 
 class Acknowledgement(msgspec.Struct, frozen=True, kw_only=True):

@@ -257,6 +257,9 @@ class QueueMachine:
             case AckAction.RELEASE:
                 counters.released += size
                 turn.fail(queue, [item.offsets], 0)
+            case AckAction.UNSEEN:
+                counters.released += size
+                turn.undo(queue, item.offsets)
             case AckAction.RETRY:
                 counters.retried += size
                 turn.fail(queue, [item.offsets], item.delay_ms)

@@ -47,6 +47,7 @@ class Cause(Enum):
     RETRY = auto()
     REJECT = auto()
     RENEW = auto()
+    UNSEEN = auto()
     # Its consumer left, or its lease or its wait is over.
     MEMBER_LEFT = auto()
     DEADLINE = auto()
@@ -82,6 +83,7 @@ MOVES: Final[Mapping[Cause, Mapping[MessageState, frozenset[MessageState]]]] = {
     Cause.RETRY: {_S.LEASED: _FAILED | {_S.WAITING}},
     Cause.REJECT: {_S.LEASED: _DEAD},
     Cause.RENEW: {_S.LEASED: _LEASED},
+    Cause.UNSEEN: {_S.LEASED: _RETURNED},
     Cause.MEMBER_LEFT: {_S.LEASED: _FAILED},
     Cause.DEADLINE: {_S.LEASED: _FAILED, _S.WAITING: _RETURNED},
     Cause.EXPIRE: {_S.FRESH: _DEAD, _S.LEASED: _DEAD, _S.WAITING: _DEAD, _S.RETURNED: _DEAD},

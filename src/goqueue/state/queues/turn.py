@@ -16,6 +16,7 @@ from goqueue.state.queues.marks import (
     FRESH,
     DeadLetterReason,
     death_of,
+    delivered,
     delivery_count,
     dying,
     is_open,
@@ -94,6 +95,18 @@ class Turn:
                         self.wake(queue)
         for (lane, wait_ms), waits in waiting.items():
             self._holds.put(Hold(queue, HoldKind.WAITING, lane, waits, self.now_ms + wait_ms))
+
+    def undo(self, queue: Queue, offsets: OffsetRange) -> None:
+        """Leased messages did not reach anybody."""
+        draft = self.draft(queue)
+        for held in list(queue.holds.occupied(offsets.start, offsets.end)):
+            assert held.value is not None
+            lane = held.value.lane
+            self.end_holds(queue, held.start, held.end)
+            for start, end, mark in list(draft.pieces(held.start, held.end)):
+                draft.assign(start, end, delivered(max(delivery_count(mark) - 1, 1)))
+                queue.returned[lane].add(start, end)
+        self.wake(queue)
 
     def put_back(self, queue: Queue, ranges: list[OffsetRange], lane: Lane) -> None:
         """Their wait is over."""

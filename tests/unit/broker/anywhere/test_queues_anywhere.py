@@ -239,7 +239,7 @@ async def test_what_is_leased_here_for_a_reader_that_has_gone_comes_back_at_once
     reading.cancel()
     go_on.set()
     found = await receive(brokers[1], wait_ms=20_000)
-    assert [(each.record.value, each.delivery_count) for each in found] == [(b"x", 2)]
+    assert values(found) == [b"x"]
     # The look that went on without its reader waits for nothing.
     await nodes.until(lambda: not any(waiting(broker) for broker in brokers))
 

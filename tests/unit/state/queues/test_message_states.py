@@ -132,6 +132,7 @@ WAYS: dict[Cause, tuple[Step, ...]] = {
         lambda one: one.say(AckAction.RENEW),
         lambda one: one.say(AckAction.RENEW, WAIT_MS),
     ),
+    Cause.UNSEEN: (lambda one: one.say(AckAction.UNSEEN),),
     Cause.MEMBER_LEFT: (OneMessage.leave,),
     Cause.DEADLINE: (OneMessage.let_time_pass,),
     Cause.EXPIRE: (lambda one: one.skip(Skip(queue=KEY, expired=(MESSAGE,))),),
