@@ -138,7 +138,13 @@ class DeadLetters:
             ids = copies.ids
             fresh = {letter.id: letter for letter in request.letters if letter.id not in ids}
             if fresh:
-                await self._store(request.topic, partition, list(fresh.values()), ids)
+                try:
+                    await self._store(request.topic, partition, list(fresh.values()), ids)
+                except BaseException:
+                    # Perhaps they are in the log, and nobody waited for their commit: the next one
+                    # who asks looks there.
+                    copies.ids = None
+                    raise
             while len(ids) > REMEMBERED_COPIES:
                 ids.popitem(last=False)
         return len(fresh)

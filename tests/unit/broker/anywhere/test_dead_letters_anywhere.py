@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from goqueue.broker.calls.calls import Untouched
-from goqueue.model.errors import BrokerUnreachable
+from goqueue.model.errors import BrokerUnreachable, RequestTimedOut
 from goqueue.model.queues.dead_letters import Redriven, StoredDeadLetter
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.messages import AckAction
@@ -186,6 +186,32 @@ async def test_a_copy_that_is_asked_for_while_it_is_written_waits_for_it(nodes: 
     first, second = await asyncio.gather(room._bury_here(other), room._bury_here(other))
     assert (first, second) == (1, 0)
     assert len(await letters(brokers[0], 2)) == 2
+
+
+@with_nodes
+async def test_a_copy_that_nobody_waited_for_is_found_by_who_asks_again(nodes: Nodes) -> None:
+    brokers = await three(nodes)
+    target = leader_of(nodes, LETTERS, 0)
+    assert target is not None
+    publishing = target.node.publishing
+    store = publishing.store_led
+    cut_short = 0
+
+    async def store_and_be_cancelled(*args: Any) -> None:
+        nonlocal cut_short
+        await store(*args)
+        cut_short += 1
+        if cut_short == 1:
+            raise RequestTimedOut("replicas take too long")
+
+    publishing.store_led = store_and_be_cancelled  # type: ignore[method-assign]
+    for value in (b"one", b"two"):
+        await publish(brokers[0].node, TOPIC, [NewRecord(value=value)], partition=0)
+        await reject(brokers[0], await receive(brokers[0], 1))
+    while any(each.dying for each in await brokers[0].service.queues.describe(ANYONE, "g", TOPIC)):
+        await asyncio.sleep(0.02)
+    found = await letters(brokers[0], 2)
+    assert sorted(each.record.value or b"" for each in found) == [b"one", b"two"]
 
 
 @with_nodes
