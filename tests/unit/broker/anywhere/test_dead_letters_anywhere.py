@@ -204,7 +204,7 @@ async def test_a_copy_that_nobody_waited_for_is_found_by_who_asks_again(nodes: N
         if cut_short == 1:
             raise RequestTimedOut("replicas take too long")
 
-    publishing.store_led = store_and_be_cancelled  # type: ignore[method-assign]
+    publishing.store_led = store_and_be_cancelled  # type: ignore[method-assign,assignment]
     for value in (b"one", b"two"):
         await publish(brokers[0].node, TOPIC, [NewRecord(value=value)], partition=0)
         await reject(brokers[0], await receive(brokers[0], 1))
