@@ -24,6 +24,10 @@ def companion_of(kind: str, topic_id: UUID) -> str:
     return f"{kind}.{topic_id.hex}"
 
 
+def is_companion(name: str) -> bool:
+    return name.startswith("__") and _NAME.fullmatch(name) is not None
+
+
 def kind_and_owner(name: str) -> tuple[str, UUID] | None:
     """None for a topic that is no companion."""
     if not name.startswith("__"):

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from goqueue.model.calls import Unanswered
-from goqueue.model.companions import DELAYED, QUEUE_STATE, kind_and_owner
+from goqueue.model.companions import DELAYED, QUEUE_STATE, is_companion
 from goqueue.model.configs import ConfigEntry
 from goqueue.model.membership import Registration
 from goqueue.model.names import NO_LEADER, NodeId, PartitionIndex, TopicName
@@ -28,7 +28,7 @@ INTERNAL_TOPICS: Final = frozenset(
 
 
 def is_internal(name: str) -> bool:
-    return name in INTERNAL_TOPICS or kind_and_owner(name) is not None
+    return name in INTERNAL_TOPICS or is_companion(name)
 
 
 # Stands for a partition whose own key is not there, though its topic's is.
@@ -112,10 +112,11 @@ class TopicView:
     id: UUID
     partitions: tuple[PartitionView, ...]
     config: Mapping[str, str]
+    # Written by the broker alone. Whoever counts topics asks it of thousands.
+    is_internal: bool = field(init=False, compare=False, repr=False)
 
-    @property
-    def is_internal(self) -> bool:
-        return is_internal(self.name)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_internal", is_internal(self.name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -155,10 +155,20 @@ class HostedPartitions:
     async def host(self, topic: TopicView) -> None:
         """Open the partitions of a new or grown topic, off the event loop."""
         async with self._changing:
-            for view in self._hosted(topic):
-                key = (topic.name, view.index)
-                if key not in self._partitions and key not in self._unopened:
-                    await self._open_later(topic, view, clean=True)
+            new = [
+                view
+                for view in self._hosted(topic)
+                if (topic.name, view.index) not in self._partitions
+                and (topic.name, view.index) not in self._unopened
+            ]
+            for start in range(0, len(new), READER_THREADS):
+                # They wait for the disk: some do at once.
+                await asyncio.gather(
+                    *(
+                        self._open_later(topic, view, clean=True)
+                        for view in new[start : start + READER_THREADS]
+                    )
+                )
 
     async def reopen_forever(self, image: Callable[[], MetadataImage]) -> None:
         """Try again to open what a full disk kept from being opened."""

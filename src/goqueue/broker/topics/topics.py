@@ -12,7 +12,12 @@ import msgspec
 
 from goqueue.broker.topics.broker_configs import BrokerConfigs
 from goqueue.broker.topics.changing import TRANSACTION_TRIES
-from goqueue.broker.topics.configs import apply_changes, effective_topic_config, topic_entries
+from goqueue.broker.topics.configs import (
+    BrokerOverrides,
+    apply_changes,
+    effective_topic_config,
+    topic_entries,
+)
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.broker.topics.growth import CreationPace
 from goqueue.broker.topics.placing import NewPartitions, Placing
@@ -57,6 +62,8 @@ from goqueue.state.controller.placement import Replicas
 ChangeConfig = Callable[[Mapping[str, str]], Mapping[str, str]]
 Place = Callable[[Placing], list[Replicas]]
 
+# Different settings of topics that are kept parsed, some kilobytes each.
+EFFECTIVE_MAX: Final = 1_000
 # Long enough for the image to show what another writer did.
 _AGAIN_S: Final = 0.05
 
@@ -75,6 +82,9 @@ class TopicAdmin:
         self._config = config
         self._broker_configs = broker_configs
         self._new_id = new_id
+        # By what topics say themselves; under these settings of brokers.
+        self._effective: dict[tuple[tuple[str, str], ...], TopicConfig] = {}
+        self._effective_under: BrokerOverrides | None = None
         self._pace = CreationPace(config.auto_create_topics_max_per_minute, time.monotonic)
 
     def find(self, name: str) -> TopicView:
@@ -282,7 +292,17 @@ class TopicAdmin:
     # --- settings as they are -------------------------------------------------------------
 
     def effective_config(self, topic: TopicView) -> TopicConfig:
-        return effective_topic_config(topic.config, self._broker_configs.overrides, self._config)
+        """Topics that say the same share what follows from it: there are thousands of partitions,
+        and most topics say nothing."""
+        overrides = self._broker_configs.overrides
+        if overrides != self._effective_under or len(self._effective) >= EFFECTIVE_MAX:
+            self._effective, self._effective_under = {}, overrides
+        own = tuple(sorted(topic.config.items()))
+        known = self._effective.get(own)
+        if known is None:
+            known = effective_topic_config(topic.config, overrides, self._config)
+            self._effective[own] = known
+        return known
 
     def commits_of(self, topic: TopicView) -> CommitSettings:
         return self._commits(topic.config)
