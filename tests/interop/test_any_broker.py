@@ -13,12 +13,14 @@ PART = (
     "test_cli_queues.py::test_the_kafka_address_may_be_an_option",
     "test_groups_python_clients.py::test_kafka_python_admin_works_on_groups",
     "test_http_groups.py::test_cooperative_members_of_both_share_a_group",
+    "test_http_groups.py::test_http_and_kafka_producers_fence_each_other",
     "test_http_with_kafka_clients.py::test_curl_reads_what_kafka_produced",
     "test_kafka_confluent.py::test_records_are_deleted",
     "test_schema_registry.py::test_versions_of_a_subject",
     "test_share_groups.py::test_released_messages_come_again_and_rejected_ones_do_not",
     "test_sqs_fifo.py::test_a_duplicate_is_taken_once",
     "test_sqs_messages.py::test_batches",
+    "test_sqs_move_tasks.py::test_to_another_queue",
     "test_transactions_clients.py::test_kafka_python_transactions",
 )
 
