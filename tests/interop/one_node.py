@@ -1,19 +1,14 @@
 """Tests that say nothing of a cluster, with reasons: `--goqueue-cluster` leaves them out."""
 
 from collections.abc import Mapping
+from fnmatch import fnmatch
 from typing import Final
 
-# A module, or a test of it -> why.
+# A module -> why.
 REASONS: Final[Mapping[str, str]] = {
     "test_any_broker.py": "runs some of the others like that",
+    "test_cluster_*.py": "have clusters of their own",
     "test_cli_cluster.py": "is about a node of one, and has a cluster of its own",
-    "test_cluster_coordinators.py": "has a cluster of its own",
-    "test_cluster_for_tests.py": "has a cluster of its own",
-    "test_cluster_http.py": "has a cluster of its own",
-    "test_cluster_lists.py": "has a cluster of its own",
-    "test_cluster_membership.py": "has a cluster of its own",
-    "test_cluster_registry.py": "has a cluster of its own",
-    "test_cluster_seclusion.py": "has a cluster of its own",
     "test_etcd_store.py": "is about etcd alone",
     "test_embedded.py": "is about the broker in a test's own process",
     "test_serve.py": "is about one process and its folder",
@@ -26,6 +21,5 @@ REASONS: Final[Mapping[str, str]] = {
 
 def reason_of(nodeid: str) -> str | None:
     """`nodeid` as pytest has it."""
-    path, _, test = nodeid.partition("::")
-    module = path.rpartition("/")[2]
-    return REASONS.get(module) or REASONS.get(f"{module}::{test.partition('[')[0]}")
+    module = nodeid.partition("::")[0].rpartition("/")[2]
+    return next((why for name, why in REASONS.items() if fnmatch(module, name)), None)
