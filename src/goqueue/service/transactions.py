@@ -1,5 +1,6 @@
 """Transactions: producers' identities, what belongs together, and how it ends."""
 
+import asyncio
 from collections import Counter
 from typing import Final, NamedTuple
 
@@ -216,9 +217,11 @@ class TransactionService:
 
     async def statistics(self, caller: Caller) -> TransactionStatistics:
         """Of the transactions that the caller may see."""
-        listed = await self._listed(caller, ListTransactions())
+        listed, still_open = await asyncio.gather(
+            self._listed(caller, ListTransactions()),
+            self._listed(caller, ListTransactions(states=_OPEN)),
+        )
         states = listed.states
-        still_open = await self._listed(caller, ListTransactions(states=_OPEN))
         told = await self._anywhere.describe_all(still_open.found.values())
         began = [
             each.start_ms for found in told.answers.values() for each in found if each.start_ms >= 0

@@ -199,9 +199,14 @@ async def test_nobody_is_shown_what_is_not_committed(nodes: Nodes) -> None:
             await text_of(node, 2)
     # What was there before is shown meanwhile by those who have nothing else.
     assert await text_of(others[0], 1) == number(0).text
-    for task in (pending, again, *reads):
+    # Also who finds it registered by one that is gone is not told so.
+    pending.cancel()
+    once_more = asyncio.create_task(register(others[1], "s", number(1)))
+    done, _ = await asyncio.wait([once_more], timeout=0.3)
+    assert not done
+    for task in (again, once_more, *reads):
         task.cancel()
-    await asyncio.gather(pending, again, *reads, return_exceptions=True)
+    await asyncio.gather(pending, again, once_more, *reads, return_exceptions=True)
 
 
 @with_nodes

@@ -127,6 +127,21 @@ async def test_two_who_read_at_once_take_nothing_twice(leader: ScriptedLeader) -
     assert await follower.subjects() == {"b"}
 
 
+async def test_of_a_batch_only_what_is_new_is_taken(leader: ScriptedLeader) -> None:
+    follower = Follower(leader)
+    leader.append(setting("a"), unset("a"))
+    await follower.subjects()
+    read = follower._read
+    assert read is not None
+    # Batches of another leader may be cut otherwise.
+    old = [NewRecord(key=key, value=value) for key, value in (setting("a"), setting("b"))]
+    batch = encode_records(old, now_ms=1)
+    assign(batch, 0, 1, 1)
+    read.take(Committed(1, bytes(batch), 3, 3, 0))
+    assert set(read.machine.catalogue.configs) == {"b"}
+    assert read.next_offset == 3
+
+
 async def test_deletions_that_went_before_they_were_read(leader: ScriptedLeader) -> None:
     follower = Follower(leader)
     leader.append(setting("a"), setting("b"))
