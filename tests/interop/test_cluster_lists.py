@@ -131,6 +131,10 @@ def test_a_story_goes_on_under_another_leader(cluster: GoQueueCluster) -> None:
         assert set(events(told)) == {"consume.fetched"}
         assert not told["isComplete"]
         assert [each["broker"] for each in told["unanswered"]] == [leader]
+    url = f"{cluster.server(one).http_url}/traces/messages/moved/0/99"
+    unknown = httpx.get(url, timeout=60)
+    assert unknown.status_code == 404
+    assert f"did not answer: {leader} (it is down)" in unknown.json()["error"]["message"]
     drawn = goqueue(cluster, one, "trace", "moved/0/0")
     assert f"broker {leader} is left out: it is down" in drawn.stderr
     cluster.restart(leader)

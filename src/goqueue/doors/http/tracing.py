@@ -215,6 +215,11 @@ def _listed(found: FoundTraces) -> TraceList:
     return TraceList(found.traces, found.is_complete, show_unanswered(found.unanswered))
 
 
+def _or_elsewhere(found: FoundSpans) -> str:
+    named = [f"{broker} ({reason})" for broker, reason in found.unanswered]
+    return f", or they are with brokers that did not answer: {', '.join(named)}" if named else ""
+
+
 def _detail(found: FoundSpans, what: str) -> TraceDetail:
     spans = found.spans
     if not spans:
@@ -222,7 +227,7 @@ def _detail(found: FoundSpans, what: str) -> TraceDetail:
             404,
             "unknown_trace",
             f"nothing is known of {what}: it was not sampled (tracing.sampling.rate), or its "
-            "spans are too old; GET /traces lists those there are",
+            f"spans are too old{_or_elsewhere(found)}; GET /traces lists those there are",
         )
     started_us = min(span.time_us for span in spans)
     return TraceDetail(
