@@ -8,10 +8,9 @@ leads everything from start to end.
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary
 
 from goqueue.broker.partitions.hosted import HostedPartition
-from goqueue.broker.partitions.partition import Partition
 from goqueue.model.companions import kind_and_owner
 from goqueue.model.names import TopicPartition
 
@@ -36,27 +35,30 @@ class Leadership:
         """`shards` by the name of the topic, or of the kind of companions."""
         self._shards = shards
         self._data = data
-        # Of those whose topic is deleted nobody says that they are led no longer.
-        self._led: WeakValueDictionary[TopicPartition, Partition] = WeakValueDictionary()
+        # Under which epoch each is led. Of those whose topic is deleted nobody says that they are
+        # led no longer.
+        self._led: WeakKeyDictionary[HostedPartition, int] = WeakKeyDictionary()
 
     def role_changed(self, hosted: HostedPartition) -> None:
-        """Each leadership has a `Partition` of its own, also if this node led before."""
+        before = self._led.get(hosted)
         if hosted.led is None:
-            if self._led.pop(hosted.name, None) is not None:
+            if self._led.pop(hosted, None) is not None:
                 self.lost(hosted.name)
             if hosted.following is not None and hosted.standby is None:
                 self._stand_by(hosted)
-        elif self._led.get(hosted.name) is not hosted.led:
-            self._led[hosted.name] = hosted.led
-            self.gained(hosted.name)
+        elif before != hosted.led.leader_epoch:
+            self._led[hosted] = hosted.led.leader_epoch
+            self.gained(hosted.name, again=before is not None)
 
-    def gained(self, place: TopicPartition) -> None:
-        """After the partition leads, also under a newer epoch than before."""
+    def gained(self, place: TopicPartition, *, again: bool = False) -> None:
+        """After the partition leads. `again`: it led before, and others may have in between."""
         shards = self._room(place.topic)
         if shards is not None:
             shards.led(place)
             return
         for room in self._data:
+            if again:
+                room.partition_lost(place)
             room.partition_led(place)
 
     def lost(self, place: TopicPartition) -> None:

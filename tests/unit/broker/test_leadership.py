@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 
 from goqueue.broker.calls.calls import Untouched
+from goqueue.broker.leadership import Leadership
 from goqueue.broker.node import Node
 from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.runtime import topic as runtime
 from goqueue.model.companions import DELAYED, QUEUE_STATE, companion_of
 from goqueue.model.errors import NotLeader, StateLoading
 from goqueue.model.groups.messages import JoinGroup, MemberProtocol
+from goqueue.model.names import TopicPartition, topic_partition
 from goqueue.model.queues.messages import AckAction
 from goqueue.service.broker_service import BrokerService
 from goqueue.state.machine import Outcome
@@ -33,6 +35,54 @@ async def lose(broker: Node, topic: str, index: int) -> HostedPartition:
 def gain(broker: Node, hosted: HostedPartition) -> None:
     hosted.lead_alone(hosted.leader_epoch + 1)
     broker.leadership.gained(hosted.name)
+
+
+class Rooms:
+    """What rooms for partitions of any topic hear."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def partition_led(self, _place: TopicPartition) -> None:
+        self.heard.append("led")
+
+    def partition_lost(self, _place: TopicPartition) -> None:
+        self.heard.append("lost")
+
+
+class Led:
+    """Nobody but its replica knows it: it is gone when that does not lead any more."""
+
+    def __init__(self, leader_epoch: int) -> None:
+        self.leader_epoch = leader_epoch
+
+
+class Replica:
+    name = topic_partition("t", 0)
+    following = None
+
+    def __init__(self) -> None:
+        self.led: Led | None = None
+
+
+def test_rooms_hear_of_each_leadership_and_of_its_end() -> None:
+    rooms, replica = Rooms(), Replica()
+    leadership = Leadership({}, [rooms])
+
+    def change(led: Led | None) -> list[str]:
+        rooms.heard.clear()
+        replica.led = led
+        leadership.role_changed(replica)  # type: ignore[arg-type]
+        return list(rooms.heard)
+
+    assert change(None) == []
+    assert change(Led(1)) == ["led"]
+    assert change(replica.led) == []
+    assert change(None) == ["lost"]
+    assert change(None) == []
+    assert change(Led(3)) == ["led"]
+    # Others may have led under epoch 4, of which this node heard nothing.
+    assert change(Led(5)) == ["lost", "led"]
 
 
 def test_a_shard_lives_as_long_as_its_partition_is_led(open_broker: OpenBroker) -> None:

@@ -121,6 +121,8 @@ class _HttpMember:
         self._joining = any_http(urls, load.calls, load.chance(), JOIN_S)
         self._member_id: str | None = None
         self._is_in = False
+        # The last answer that arrived: what went with a later one that did not comes again.
+        self._after: int | None = None
         # Of what was delivered and is not committed.
         self._positions: dict[Place, int] = {}
 
@@ -128,7 +130,8 @@ class _HttpMember:
         try:
             if not self._is_in:
                 self._join()
-            answer = self._post("receive", {"max": 100, "timeout": POLL_MS})
+            answer = self._post("receive", {"max": 100, "timeout": POLL_MS, "after": self._after})
+            self._after = answer["answer"]
             for message in answer["messages"]:
                 place = (message["topic"], message["partition"])
                 self._history.was_read(place, message["offset"], message["value"].encode())
@@ -155,24 +158,28 @@ class _HttpMember:
         self._positions.clear()
         answer = self._joining.ask("join", lambda api: api.post(*path, body=body))
         self._member_id, self._is_in = answer["memberId"], True
+        self._after = answer["answer"]
         self._load.joins[self._group] += 1
 
     def _commit(self) -> None:
         """Again, at any broker, until it is answered; else with the next ones."""
         if not self._positions:
             return
-        offsets = [
-            {"topic": topic, "partition": partition, "offset": offset}
-            for (topic, partition), offset in self._positions.items()
-        ]
+        body: dict[str, Any] = {}
+        if self._is_cooperative:
+            body["offsets"] = [
+                {"topic": topic, "partition": partition, "offset": offset}
+                for (topic, partition), offset in self._positions.items()
+            ]
+        # Else all that was delivered to it, as the guide has it.
         for _ in range(COMMIT_TRIES):
             try:
-                answer = self._post("offsets", {"offsets": offsets})
+                answer = self._post("offsets", body)
             except NotAnswered:
                 continue
             for each in answer["offsets"]:
                 place = (each["topic"], each["partition"])
-                if each["error"] is None:
+                if each["error"] is None and place in self._positions:
                     self._history.group_committed(place, self._positions[place])
             self._positions.clear()
             return

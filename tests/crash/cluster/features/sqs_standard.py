@@ -18,7 +18,7 @@ from tests.crash.cluster.features.calls import (
 )
 from tests.crash.cluster.features.loads import Load, Surroundings
 from tests.crash.cluster.features.queue_history import Acknowledgement, QueueHistory, the_next
-from tests.crash.cluster.features.reading import read_topic
+from tests.crash.cluster.features.reading import Read, read_topic
 
 QUEUE: Final = "errands"
 DEAD: Final = "errands-dead"
@@ -37,7 +37,7 @@ class SqsStandard(Load):
         super().__init__(around)
         self.history = QueueHistory("sqs", returns=the_next)
         self.moved_count = 0
-        self.dead: list[tuple[str, str]] = []
+        self.dead: list[Read] = []
         self._numbers = count()
         self._is_settling = False
         self._last_message_at = time.monotonic()
@@ -230,25 +230,19 @@ class SqsStandard(Load):
             SETTLE_S,
         )
         self.end()
-        self.dead = [
-            (
-                (record.value or b"").decode(),
-                "/".join(record.headers.get(f"goqueue-dlq-{each}", "") for each in _ORIGIN),
-            )
-            for record in read_topic(self.around.bootstrap_servers, DEAD)
-        ]
+        self.dead = list(read_topic(self.around.bootstrap_servers, DEAD))
 
     def violations(self) -> list[str]:
         """What was moved may be there twice: a task sends before it deletes."""
-        copied = {value for value, _ in self.dead}
-        origins: dict[str, int] = {}
-        for _, origin in self.dead:
-            origins[origin] = origins.get(origin, 0) + 1
-        found = self.history.violations(copied)
+        found = self.history.violations({(letter.value or b"").decode() for letter in self.dead})
+        by_origin: dict[tuple[str, ...], list[Read]] = {}
+        for letter in self.dead:
+            origin = tuple(letter.headers[f"goqueue-dlq-{each}"] for each in _ORIGIN)
+            by_origin.setdefault(origin, []).append(letter)
         return found + [
-            f"sqs: {times} dead letters of {origin}"
-            for origin, times in origins.items()
-            if times > 1
+            f"sqs: {len(letters)} dead letters of {origin}: {letters}"
+            for origin, letters in by_origin.items()
+            if len(letters) > 1
         ]
 
     def figures(self) -> dict[str, object]:
