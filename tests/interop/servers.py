@@ -19,6 +19,11 @@ class NewServer(Protocol):
     ) -> Server: ...
 
 
+def asked_broker(server: Server) -> ServerProcess:
+    """The process that clients talk to."""
+    return server if isinstance(server, ServerProcess) else server.door
+
+
 def http_urls_of(server: Server) -> list[str]:
     """Of all brokers."""
     return [server.http_url] if isinstance(server, ServerProcess) else server.cluster.http_urls

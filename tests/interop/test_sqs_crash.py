@@ -9,7 +9,7 @@ import httpx
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
-from tests.interop.servers import NewServer, Server
+from tests.interop.servers import NewServer, Server, asked_broker
 from tests.interop.sqs_api import attribute, connect, eventually, new_queue, receive
 
 # A load that died of something else than a crash of the server says so.
@@ -191,7 +191,7 @@ def test_a_stop_answers_those_who_wait(killable: Server) -> None:
         waiting.start()
         eventually(lambda: requests_in_flight(server), lambda count: count == 2)
         started = time.monotonic()
-        assert server.sigterm() == 0
+        assert asked_broker(server).sigterm() == 0
         waiting.join()
         assert time.monotonic() - started < 18
         assert found == [[]]
