@@ -39,6 +39,26 @@ def test_later_sources_win(tmp_path: Path) -> None:
     assert (config.kafka_port, config.http_port, config.num_partitions) == (1, 2, 3)
 
 
+def test_settings_that_say_nothing_any_more_are_passed_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What an earlier release took must not keep this one from starting."""
+    path = config_file(tmp_path, "queue.state.num.partitions = 4\nnum.partitions = 7\n")
+    config = load_broker_config(
+        config_file=path,
+        environment={"GOQUEUE_DELAYED_TOPIC_NUM_PARTITIONS": "2"},
+        options={"delayed.topic.num.partitions": "8"},
+    )
+    assert config.num_partitions == 7
+    told = [record.getMessage() for record in caplog.records]
+    assert [text.partition(" does nothing any more")[0] for text in told] == [
+        f"config file {path}: queue.state.num.partitions",
+        "variable GOQUEUE_DELAYED_TOPIC_NUM_PARTITIONS: delayed.topic.num.partitions",
+        "command line: delayed.topic.num.partitions",
+    ]
+    assert all("beside each topic" in text for text in told)
+
+
 def test_durations_and_sizes_have_units(tmp_path: Path) -> None:
     path = config_file(tmp_path, 'topic.retention.ms = "7d"\nfetch.max.bytes = "2MiB"\n')
     config = load_broker_config(

@@ -7,8 +7,16 @@ import pytest
 
 from goqueue.broker.own_grants import own_state
 from goqueue.model.companions import DELAYED, KINDS, QUEUE_STATE, companion_of, kind_and_owner
-from goqueue.model.errors import PolicyViolation
+from goqueue.model.errors import (
+    PolicyViolation,
+    UnknownDelayedMessage,
+    UnknownQueue,
+    UnknownTopicId,
+)
+from goqueue.model.queues.errors import QueueError
 from goqueue.model.queues.messages import AckAction
+from goqueue.model.queues.receipts import Receipt
+from goqueue.model.queues.settling import Settlement
 from goqueue.model.topics import NewTopic, is_internal
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
@@ -75,6 +83,57 @@ def test_queues_are_kept_with_their_topic(open_broker: OpenBroker) -> None:
             )
             await BrokerService(broker).topics.delete(ANYONE, "t")
             assert broker.queues.registry.list_queues() == []
+
+    asyncio.run(scenario())
+
+
+def test_who_only_looks_makes_no_companion(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker, partitions=2)
+            service = BrokerService(broker)
+            described = await service.queues.describe(ANYONE, "g", "t")
+            assert [each.error for each in described] == [QueueError.UNKNOWN_QUEUE] * 2
+            receipt = Receipt("t", 0, 0, 1, 1)
+            wanted = [Settlement(receipt, AckAction.ACCEPT, None)]
+            [refused] = await service.queues.settle(ANYONE, "g", wanted)
+            assert isinstance(refused, UnknownQueue)
+            assert (await service.delays.list_pending(ANYONE, "t")).messages == []
+            with pytest.raises(UnknownDelayedMessage):
+                await service.delays.cancel(ANYONE, "t", "5-0-0")
+            assert set(broker.image.topics) == {"t"}
+
+    asyncio.run(scenario())
+
+
+def test_a_companion_of_a_topic_that_is_gone_is_not_made(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            owner = broker.topic("t")
+            name = companion_of(QUEUE_STATE, owner.id)
+            await BrokerService(broker).topics.delete(ANYONE, "t")
+            with pytest.raises(UnknownTopicId):
+                await broker.topics.ensure_companion(own_state(name), owner, config={})
+            # Of the same name, but another one.
+            await make_topic(broker)
+            with pytest.raises(UnknownTopicId):
+                await broker.topics.ensure_companion(own_state(name), owner, config={})
+            assert set(broker.image.topics) == {"t"}
+
+    asyncio.run(scenario())
+
+
+def test_companions_take_no_room_of_other_topics(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker(max__partitions__per__broker="2") as broker:
+            await make_topic(broker, partitions=1)
+            await publish(broker, b"one")
+            assert values(await receive(broker)) == [b"one"]
+            topics = BrokerService(broker).topics
+            await topics.create(ANYONE, NewTopic(name="u", partitions=1))
+            with pytest.raises(PolicyViolation, match="2 there are"):
+                await topics.create(ANYONE, NewTopic(name="v", partitions=1))
 
     asyncio.run(scenario())
 
