@@ -197,6 +197,12 @@ def _settle(api: "HttpApi", action: str, body: dict[str, Any]) -> None:
     refused = [result for result in answer["results"] if result["error"] is not None]
     for result in refused:
         typer.echo(f"{result['receipt']}: {result['error']}", err=True)
+    away = [result for result in refused if not result["error"].startswith("receipt_")]
+    if away:
+        raise CommandFailed(
+            f"the leaders of {len(away)} of {len(answer['results'])} receipts could not be asked; "
+            "run it again with these"
+        )
     if refused:
         raise CommandFailed(
             f"{len(refused)} of {len(answer['results'])} receipts were refused; each is good for "

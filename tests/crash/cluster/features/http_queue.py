@@ -2,6 +2,7 @@
 
 import random
 import time
+from functools import partial
 from itertools import count
 from typing import Any, ClassVar, Final
 
@@ -115,15 +116,23 @@ class HttpQueue(Load):
         sent = [
             history.acknowledges(each["value"], each["deliveryCount"], now) for each in messages
         ]
-        body = {"group": group, "receipts": [each["receipt"] for each in messages]}
+        left = list(zip(sent, (each["receipt"] for each in messages), strict=True))
         for attempt in range(SETTLE_TRIES):
+            body = {"group": group, "receipts": [receipt for _, receipt in left]}
             try:
-                answer = broker.ask("ack", lambda api: api.post("messages", "ack", body=body))
+                results = broker.ask("ack", partial(_post_ack, body))["results"]
             except NotAnswered:
                 time.sleep(2 * RETRY_S)
                 continue
-            self._note(history, sent, answer["results"], is_first=attempt == 0)
-            return
+            self._note(history, [each for each, _ in left], results, is_first=attempt == 0)
+            left = [
+                each
+                for each, result in zip(left, results, strict=True)
+                if _is_open(result["error"])
+            ]
+            if not left:
+                return
+            time.sleep(2 * RETRY_S)
 
     def _note(
         self,
@@ -137,7 +146,7 @@ class HttpQueue(Load):
         for acknowledgement, result in zip(sent, results, strict=True):
             if result["error"] is None:
                 acknowledgement.answered_at = now
-            elif is_first:
+            elif is_first and not _is_open(result["error"]):
                 history.refused(acknowledgement)
             # After a try without an answer: that one may have counted.
 
@@ -156,3 +165,12 @@ class HttpQueue(Load):
 
     def figures(self) -> dict[str, object]:
         return {group: history.figures() for group, history in self.histories.items()}
+
+
+def _post_ack(body: dict[str, Any], api: HttpApi) -> Any:
+    return api.post("messages", "ack", body=body)
+
+
+def _is_open(error: str | None) -> bool:
+    """Whether nobody could tell what became of a receipt, because its leader was away."""
+    return error is not None and not error.startswith("receipt_")
