@@ -40,6 +40,7 @@ from goqueue.model.partitioner import partition_for_key
 from goqueue.model.queues.fifo import FifoMessage, SentOnce, number_text
 from goqueue.model.queues.sqs_queue import SqsQueue
 from goqueue.model.rights import DeletableTopic, WritableTopic
+from goqueue.pace import in_slices
 from goqueue.state.queues.fifo_window import Taken
 
 # The partition whose leader has the window.
@@ -244,7 +245,7 @@ class FifoSending:
     async def _load(self, queue: SqsQueue, sending: FifoQueue) -> None:
         found = await self._history.read(queue, sending.term)
         sending.window.skip_to(self._catalogue.purged_up_to(queue))
-        for taken in found:
+        async for taken in in_slices(found):
             sending.window.replay(taken)
 
     def _forget_deleted(self) -> None:

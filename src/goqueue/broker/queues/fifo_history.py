@@ -7,6 +7,8 @@ it moves on.
 """
 
 import asyncio
+import itertools
+import operator
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Final, NamedTuple, Protocol
 
@@ -20,7 +22,7 @@ from goqueue.broker.queues.queues import Queues
 from goqueue.model.calls import Method
 from goqueue.model.delays import DelayedId, DelayedPage
 from goqueue.model.digits import number_in
-from goqueue.model.log import MAX_TIMESTAMP, Isolation
+from goqueue.model.log import MAX_TIMESTAMP, Isolation, RecordPage
 from goqueue.model.names import topic_partition
 from goqueue.model.publishing import WriterTurn, before_term
 from goqueue.model.queues.fifo import DEDUPLICATION_MS, number_at, time_of
@@ -28,14 +30,17 @@ from goqueue.model.queues.sqs_headers import SystemFacts, system_facts
 from goqueue.model.queues.sqs_queue import SQS_GROUP, SqsQueue
 from goqueue.model.records import NewRecord, Record
 from goqueue.model.rights import ReadableTopic
+from goqueue.pace import in_slices, next_slice
 from goqueue.state.queues.fifo_window import Taken
 
 _GROUP: Final = own_group(SQS_GROUP, OwnWork.FIFO_WINDOW)
 # Those of `number_text`.
 SEQUENCE_NUMBER_DIGITS: Final = 20
-# One read of the log, and what of it goes into one answer.
-READ_BYTES: Final = 4 * 1024 * 1024
-READ_RECORDS: Final = 10_000
+# One read of the log: some milliseconds of the event loop, then others have their turn.
+READ_BYTES: Final = 128 * 1024
+READ_RECORDS: Final = 200
+# In one answer; some hundred bytes each.
+PAGE_MESSAGES: Final = 5_000
 # What was appended last must be committed first; a disk that takes longer has failed.
 COMMIT_TIMEOUT_MS: Final = 30_000
 # Any producer may write headers. Numbers of a time that is further ahead are none of ours, and
@@ -148,19 +153,32 @@ class FifoHistory:
         # window forget the last message, nor its number.
         newest_ms = max(end.newest_ms for end in ends)
         since_ms = min(now_ms, newest_ms) - DEDUPLICATION_MS
-        found: set[Taken] = set()
-        for index, end in zip(partitions, ends, strict=True):
-            cursor: PastCursor | None = PastCursor()
-            while cursor is not None:
-                request = ReadPast(topic, index, over, since_ms, end.end_offset, cursor)
-                page = await self._calls.ask(PAST, topic_partition(topic, index), request)
-                found.update(
-                    Taken(window_key(queue, group_id, deduplication_id), message_id, number)
-                    for group_id, deduplication_id, message_id, number in page.messages
-                    if time_of(number) < now_ms + AHEAD_MAX_MS
-                )
-                cursor = page.cursor
-        return sorted(found, key=lambda taken: taken.number)
+        pasts = await asyncio.gather(
+            *(
+                self._past(ReadPast(topic, index, over, since_ms, end.end_offset, PastCursor()))
+                for index, end in zip(partitions, ends, strict=True)
+            )
+        )
+        messages = sorted(itertools.chain.from_iterable(pasts), key=operator.attrgetter("number"))
+        # A message that was delivered meanwhile may be in it twice.
+        return [
+            Taken(window_key(queue, group_id, deduplication_id), message_id, number)
+            async for group_id, deduplication_id, message_id, number in in_slices(messages)
+            if time_of(number) < now_ms + AHEAD_MAX_MS
+        ]
+
+    async def _past(self, request: ReadPast) -> list[PastMessage]:
+        """Page by page."""
+        place = topic_partition(request.topic, request.index)
+        found: list[PastMessage] = []
+        cursor: PastCursor | None = request.cursor
+        while cursor is not None:
+            page = await self._calls.ask(
+                PAST, place, msgspec.structs.replace(request, cursor=cursor)
+            )
+            found += page.messages
+            cursor = page.cursor
+        return found
 
     async def has(self, queue: SqsQueue, index: int, taken: Taken, term: int) -> bool:
         """Whether a message is stored, be it that it still waits to be delivered. If not, it never
@@ -196,14 +214,27 @@ class FifoHistory:
             offset = await self._offset_at(partition, topic, request.since_ms)
             return PastPage(found, None if offset == _NOT_FOUND else PastCursor(offset=offset))
         await partition.wait_committed(request.up_to, COMMIT_TIMEOUT_MS)
-        page = await self._host.log.read_records(
-            topic, index, cursor.offset, limit=READ_RECORDS, max_bytes=READ_BYTES
-        )
-        is_last = page.next_offset in (cursor.offset, request.up_to)
-        is_last = is_last or page.next_offset > request.up_to
-        return PastPage(
-            list(_past(page.records)), None if is_last else PastCursor(offset=page.next_offset)
-        )
+        found = []
+        offset = cursor.offset
+        async for page in self._pages(topic, index, offset, request.up_to):
+            found += _past(page.records)
+            offset = page.next_offset
+            if len(found) >= PAGE_MESSAGES:
+                return PastPage(found, PastCursor(offset=offset))
+        return PastPage(found, None)
+
+    async def _pages(
+        self, topic: ReadableTopic, index: int, offset: int, up_to: int
+    ) -> AsyncIterator[RecordPage]:
+        while offset < up_to:
+            page = await self._host.log.read_records(
+                topic, index, offset, limit=READ_RECORDS, max_bytes=READ_BYTES
+            )
+            yield page
+            if page.next_offset == offset:
+                return
+            offset = page.next_offset
+            await next_slice()
 
     async def _has_here(self, request: LookFor) -> bool:
         partition = await self._ended(request.topic, request.index, request.over)
@@ -230,13 +261,11 @@ class FifoHistory:
         up_to = partition.log_end_offset
         await partition.wait_committed(up_to, COMMIT_TIMEOUT_MS)
         offset = await self._offset_at(partition, topic, since_ms)
-        while _NOT_FOUND < offset < up_to:
-            page = await self._host.log.read_records(
-                topic, index, offset, limit=READ_RECORDS, max_bytes=READ_BYTES
-            )
+        if offset == _NOT_FOUND:
+            return
+        async for page in self._pages(topic, index, offset, up_to):
             for record in page.records:
                 yield record
-            offset = page.next_offset if page.next_offset > offset else up_to
 
     async def _offset_at(self, partition: Partition, topic: ReadableTopic, since_ms: int) -> int:
         """Of the first message of this time or later that was not purged."""
