@@ -64,7 +64,7 @@ class DelayDelivery:
         self._host = host
         self._loop = asyncio.get_running_loop()
         # Numbers that fell due and are not claimed yet, in order.
-        self._ready: deque[int] = deque()
+        self._ready = shard.take_overdue()
         # The same for targets that cannot take them now.
         self._held: dict[int, deque[int]] = {}
         # By the event loop's clock, which is never set.

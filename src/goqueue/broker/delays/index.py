@@ -57,6 +57,8 @@ class DelayIndex:
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE_NAME
         self._connection: sqlite3.Connection | None = None
+        # Its files are closed, and it was in order.
+        self._is_resting = False
 
     def open(self, log_start: int, log_end: int, epochs: LeaderEpochs) -> IndexPosition | None:
         """Where the index stands; None when it is empty, also because it had to be emptied.
@@ -139,11 +141,22 @@ class DelayIndex:
 
     @property
     def _open(self) -> sqlite3.Connection:
+        if self._connection is None and self._is_resting:
+            self._connect()
         if self._connection is None:
             raise IndexUnusable(f"{self._path} is closed")
         return self._connection
 
+    def rest(self) -> None:
+        """Close the files until they are needed again."""
+        self._is_resting = self._connection is not None or self._is_resting
+        self._disconnect()
+
     def close(self) -> None:
+        self._is_resting = False
+        self._disconnect()
+
+    def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -185,6 +198,15 @@ class DelayIndex:
         rows = self._open.execute(
             "SELECT number, due, target, offset, size FROM pending WHERE due >= ? AND due < ?",
             (start_ms, end_ms),
+        )
+        return [Entry._make(row) for row in rows]
+
+    def due_before(self, end_ms: int, after: tuple[int, int], limit: int) -> list[Entry]:
+        """Messages due before `end_ms`, after (due, number), in order."""
+        rows = self._open.execute(
+            "SELECT number, due, target, offset, size FROM pending "
+            "WHERE due < ? AND (due, number) > (?, ?) ORDER BY due, number LIMIT ?",
+            (end_ms, *after, limit),
         )
         return [Entry._make(row) for row in rows]
 

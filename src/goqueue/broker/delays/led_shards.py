@@ -14,7 +14,9 @@ from uuid import UUID
 from goqueue.broker.delays.carrying import DelayCarrier
 from goqueue.broker.delays.delivery import DelayDelivery
 from goqueue.broker.delays.figures import DelayFigures
+from goqueue.broker.delays.indexed import IndexedDelays
 from goqueue.broker.delays.shard import DelayShard
+from goqueue.broker.delays.standby import DelayStandby
 from goqueue.broker.own_grants import own_state
 from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.partitions.partition import Partition
@@ -72,6 +74,8 @@ class DelayShards:
         self._loading: dict[TopicPartition, asyncio.Task[None]] = {}
         # Shards that were given up to another node; their files are free when this is done.
         self._leaving: dict[TopicPartition, asyncio.Task[None]] = {}
+        # Of shards that other nodes lead.
+        self._standbys: dict[TopicPartition, DelayStandby] = {}
         self._making: dict[str, asyncio.Task[None]] = {}
         self._is_closed = False
         carrier = DelayCarrier(host, self._open, self.ensure)
@@ -116,11 +120,28 @@ class DelayShards:
         if running is not None:
             for task in running.tasks:
                 task.cancel()
-            leaving = self._leaving[place] = asyncio.create_task(_leave(running))
-            leaving.add_done_callback(lambda _: self._left(place, leaving))
+            self._leave(place, asyncio.create_task(_leave(running)))
 
     def followed(self, hosted: HostedPartition) -> None:
         """Another node delivers it: what waits is kept at hand."""
+        place = hosted.name
+        if self._is_closed or kind_and_owner(place.topic) is None:
+            return
+
+        def has_ended() -> None:
+            if self._standbys.get(place) is standby:
+                del self._standbys[place]
+            if standby.files_free is not None:
+                self._leave(place, standby.files_free)
+
+        standby = DelayStandby(
+            hosted,
+            threads=self._threads,
+            leisure=self._host.leisure,
+            files_free=self._leaving.get(place),
+            has_ended=has_ended,
+        )
+        hosted.standby = self._standbys[place] = standby
 
     def topic_deleted(self, topic_id: UUID) -> None:
         companion = companion_of(DELAYED, topic_id)
@@ -146,6 +167,7 @@ class DelayShards:
             except GoQueueError as error:
                 logger.warning("the next start looks through the last deliveries: %s", error)
             await running.shard.close()
+        await asyncio.gather(*(standby.close() for standby in self._standbys.values()))
         self._threads.shutdown(wait=True)
 
     # --- loading --------------------------------------------------------------------------
@@ -168,6 +190,10 @@ class DelayShards:
     def _loaded(self, place: TopicPartition, loading: "asyncio.Task[None]") -> None:
         if self._loading.get(place) is loading:
             del self._loading[place]
+
+    def _leave(self, place: TopicPartition, leaving: "asyncio.Task[None]") -> None:
+        self._leaving[place] = leaving
+        leaving.add_done_callback(lambda _: self._left(place, leaving))
 
     def _left(self, place: TopicPartition, leaving: "asyncio.Task[None]") -> None:
         if self._leaving.get(place) is leaving:
@@ -202,6 +228,7 @@ class DelayShards:
             threads=self._threads,
             producer_ids=self._producer_ids,
             figures=self._figures,
+            stood_by=await self._stood_by(partition),
         )
         try:
             await shard.load()
@@ -209,6 +236,19 @@ class DelayShards:
             await shard.abandon()
             raise
         return shard
+
+    async def _stood_by(self, partition: Partition) -> IndexedDelays | None:
+        """What this node replayed while another one led."""
+        standby = self._standbys.pop(partition.name, None)
+        if standby is None:
+            return None
+        partition.hosted.standby = None
+        delays = await standby.hand_over()
+        if delays is not None and delays.next_offset < partition.log_start_offset:
+            # What it did not hear of is gone.
+            await delays.close()
+            return None
+        return delays
 
     def _start(self, shard: DelayShard) -> RunningShard:
         delivery = DelayDelivery(shard, self._host)

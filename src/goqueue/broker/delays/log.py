@@ -152,18 +152,9 @@ class DelayLog:
                         return note.messages()
             raise ValueError(f"no messages of a transaction stand at offset {offset}")
 
-    def replay_part(
-        self, offset: int, up_to: int
-    ) -> tuple[list[StoredMessage | LocatedHeld | Note], int]:
-        """Blocking: a part of the log from `offset` on, and where the next begins."""
-        log = self.partition.log
-        part = log.read(offset, REPLAY_BYTES, up_to=up_to, at_least_one=True, may_block=True)
-        with making_sense():
-            found = [_stored(record) for record in _records(part.data)]
-        return found, part.next_offset
 
-
-def _stored(record: StoredRecord) -> StoredMessage | LocatedHeld | Note:
+def stored_item(record: StoredRecord) -> StoredMessage | LocatedHeld | Note:
+    """What a record of the log tells."""
     address = parse_address(record.headers)
     if address is None:
         note = parse_note(record.value or b"")

@@ -1,29 +1,27 @@
-"""Runs the delayed messages of one partition of `__delayed`: its log, its state, its index.
+"""Runs the delayed messages of one partition of `__delayed`, which this node leads.
 
-The log is the truth. Every change is appended to it, and then replayed into the machine. The index
-follows at leisure, in a thread; a start reads the index and the log after it.
+The log is the truth. Every change is appended to it, and then replayed into the machine.
 """
 
 import asyncio
 import logging
-import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from typing import Final, ParamSpec, TypeVar
+from typing import Final
 
 from goqueue.broker.delays.figures import DelayFigures
-from goqueue.broker.delays.index import DelayIndex, IndexUnusable
-from goqueue.broker.delays.log import DelayLog, LocatedHeld, StoredMessage
-from goqueue.broker.delays.position import IndexPosition, position_of, restored
+from goqueue.broker.delays.indexed import IndexedDelays
+from goqueue.broker.delays.log import DelayLog
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.commits import until_committed
 from goqueue.broker.runtime.producer_ids import ProducerIdSource
-from goqueue.broker.runtime.stored_records import making_sense
+from goqueue.broker.runtime.slices import InHaste
 from goqueue.model.delays import FIRST_NUMBER
 from goqueue.model.errors import Conflict, GoQueueError
 from goqueue.model.records import NewRecord
 from goqueue.state.delays.held import HeldPart
-from goqueue.state.delays.machine import DelayMachine, Origin, Unindexed
+from goqueue.state.delays.machine import DelayMachine, Origin
 from goqueue.state.delays.pending import Entry
 from goqueue.state.delays.records import (
     NO_SPLIT,
@@ -41,23 +39,7 @@ from goqueue.state.delays.records import (
 
 logger = logging.getLogger(__name__)
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-LONG_AGO_MS: Final = -(1 << 62)
-# Messages due later than this wait on disk only. It is what the wheel's level 2 reaches to, so that
-# memory is spent on the next hours and a start need not load a year.
-HOT_MS: Final = (1 << 20) * 10
-# What is due in the next minute beyond is taken in when the minute has passed: a little at a time.
-WARM_STEP_MS: Final = 60_000
-# Entries replayed or collected between two looks at the event loop.
-SLICE: Final = 1_000
-# Far messages that wait in memory for the index to take them.
-FAR_MAX: Final = 50_000
-INDEX_CHANGES: Final = 50_000
-INDEX_MIN_GAP_MS: Final = 5_000
-INDEX_INTERVAL_MS: Final = 60_000
-# A slice takes about a millisecond of the event loop.
+# Between two slices of the index.
 INDEX_PAUSE_MS: Final = 4
 # The log may hold this much more than twice what is pending before it is cleaned.
 CLEAN_SLACK_BYTES: Final = 64 * 1024 * 1024
@@ -76,83 +58,60 @@ class DelayShard:
         threads: Executor,
         producer_ids: ProducerIdSource,
         figures: DelayFigures,
+        stood_by: IndexedDelays | None = None,
     ) -> None:
+        """`stood_by` is what this node replayed while another one led, if it did."""
         self.log = DelayLog(partition, threads)
         self.figures = figures
         self.clock_ms = clock_ms
         self._threads = threads
         self._producer_ids = producer_ids
-        self._index = DelayIndex(partition.log.path)
-        self._index_lock = asyncio.Lock()
-        self._indexed_at_ms = clock_ms()
-        self._indexed_offset = 0
-        self._far_earliest_ms: int | None = None
-        self.machine = DelayMachine(now_ms=clock_ms(), hot_until_ms=clock_ms() + HOT_MS)
+        self._is_cold = stood_by is None
+        self._delays = stood_by or IndexedDelays(partition.log, clock_ms=clock_ms, threads=threads)
 
     @property
     def number(self) -> int:
         return self.log.partition.name.partition
 
     @property
+    def machine(self) -> DelayMachine:
+        return self._delays.machine
+
+    @property
     def producer_id(self) -> int:
         assert self.machine.producer_id is not None
         return self.machine.producer_id
 
-    async def _run(self, work: Callable[P, T], *args: P.args, **_: P.kwargs) -> T:
-        """The index is for one thread at a time: whoever is cancelled waits for its end, too."""
-        running = asyncio.get_running_loop().run_in_executor(self._threads, work, *args)
-        try:
-            return await asyncio.shield(running)
-        except asyncio.CancelledError:
-            await asyncio.wait((running,))
-            raise
+    @property
+    def next_due_ms(self) -> int | None:
+        """When the next message falls due; too early if that one was cancelled."""
+        return self._delays.next_due_ms
+
+    def take_overdue(self) -> "deque[int]":
+        """Numbers of messages that fell due before this node led, in order."""
+        overdue, self._delays.overdue = self._delays.overdue, deque()
+        return overdue
 
     # --- recovery -------------------------------------------------------------------------
 
     async def load(self) -> None:
-        log = self.log.partition.log
-        end = log.log_end_offset
-        position = await self._run(self._index.open, log.log_start_offset, end, log.epochs)
-        offset = log.log_start_offset
-        if position is not None:
-            await self._restore(position)
-            self._indexed_offset = position.next_offset
-            offset = position.next_offset
-        while offset < end:
-            part, offset = await self._run(self.log.replay_part, offset, end)
-            with making_sense():
-                self._replay(part)
-            if len(self.machine.far) > FAR_MAX:
-                await self.update_index()
+        partition, haste = self.log.partition, InHaste()
+        end = partition.log_end_offset
+        if partition.leading is not None:
+            self._delays.committed = self._committed
+        has_begun = not self._is_cold or await self._delays.begin(haste)
+        await self._delays.follow(end, haste)
         # Nothing is delivered on the word of records that another leader may cut off.
-        await until_committed(self.log.partition, end)
+        await until_committed(partition, end)
         first = self.machine.loaded()
         if first is not None:
             self.note(first)
-        if position is None:
+        if not has_begun or self.machine.producer_id is None:
             # Without an index the last sequence may be unknown: a new producer begins at 0.
             await self.take_producer_id()
 
-    def _replay(self, part: Iterable[StoredMessage | LocatedHeld | Note]) -> None:
-        for item in part:
-            if isinstance(item, StoredMessage):
-                self.machine.replay_scheduled(*item)
-            elif isinstance(item, LocatedHeld):
-                self.machine.replay_held(*item)
-            else:
-                self.machine.replay(item)
-
-    async def _restore(self, position: IndexPosition) -> None:
-        now_ms = self.clock_ms()
-        until_ms = max(position.hot_until_ms, now_ms + HOT_MS)
-        self.machine = machine = restored(position, now_ms=now_ms, hot_until_ms=until_ms)
-        rows = await self._run(self._index.due_between, LONG_AGO_MS, until_ms)
-        for part in _slices(rows):
-            machine.restore_near(part)
-            await asyncio.sleep(0)
-        for target, count, size_bytes in await self._run(self._index.totals_from, until_ms):
-            machine.restore_far(target, count, size_bytes)
-        self._far_earliest_ms = await self._run(self._index.earliest_from, until_ms)
+    async def _committed(self, offset: int) -> None:
+        await self.log.committed(offset, flushed=False)
 
     async def take_producer_id(self) -> None:
         await self._producer_ids.refill()
@@ -167,13 +126,11 @@ class DelayShard:
             await self.update_index()
         except GoQueueError as error:
             logger.warning("the next start of %s takes longer: %s", self.log.partition.name, error)
-        async with self._index_lock:
-            await self._run(self._index.close)
+        await self._delays.close()
 
     async def abandon(self) -> None:
         """Another node leads it now: let go of the index as it is."""
-        async with self._index_lock:
-            await self._run(self._index.close)
+        await self._delays.close()
 
     # --- changes --------------------------------------------------------------------------
 
@@ -182,6 +139,7 @@ class DelayShard:
         self.log.append([note_record(note) for note in notes], self.clock_ms())
         for note in notes:
             self.machine.replay(note)
+        self._delays.replayed(self.log.end_offset)
         return self.log.end_offset
 
     def schedule(
@@ -206,6 +164,7 @@ class DelayShard:
             self.machine.replay(note)
         for message in stored:
             self.machine.replay_scheduled(*message)
+        self._delays.replayed(self.log.end_offset)
         return range(first, first + len(messages))
 
     def hold(
@@ -215,6 +174,7 @@ class DelayShard:
         note = Held(*origin.target, *origin[1:], pack_messages(messages), split_at_ms)
         offset = self.log.append([note_record(note)], self.clock_ms())
         self.machine.replay_held(note, offset)
+        self._delays.replayed(self.log.end_offset)
 
     async def release(
         self, target: TargetKey, producer_id: int, part: HeldPart, *, commit: bool
@@ -240,127 +200,53 @@ class DelayShard:
 
     async def cancel_indexed(self, number: int, is_meant: Callable[[Entry], bool]) -> int | None:
         """As `cancel`, for one that is not in memory; None if none waits that is meant."""
-        async with self._index_lock:
-            entry = await self._run(self._index.find, number)
-            if number not in self.machine.claimed and number not in self.machine.pending:
-                if entry is None or not self.machine.waits(entry) or not is_meant(entry):
-                    return None
-                return self.cancel(entry)
-            # It was taken into memory while we waited for the index.
-            entry = self.machine.find(number)
+
+        def cancel(entry: Entry | None) -> int | None:
+            machine = self.machine
+            if number in machine.claimed or number in machine.pending:
+                # It was taken into memory while we waited for the index.
+                entry = machine.find(number)
+            elif entry is not None and not machine.waits(entry):
+                return None
             return None if entry is None or not is_meant(entry) else self.cancel(entry)
+
+        return await self._delays.find_indexed(number, cancel)
 
     async def flush(self, partition: Partition) -> None:
         """Bring what a target was given to the disk."""
-        await self._run(partition.log.flush)
+        await asyncio.get_running_loop().run_in_executor(self._threads, partition.log.flush)
 
     # --- index ----------------------------------------------------------------------------
 
     async def page(self, after: tuple[int, int], limit: int) -> list[Entry]:
         """Messages that wait, after (due, number), in order."""
         await self.update_index()
-        async with self._index_lock:
-            found: list[Entry] = []
-            while len(found) < limit:
-                rows = await self._run(self._index.page, after, limit)
-                found += filter(self.machine.waits, rows)
-                if len(rows) < limit:
-                    break
-                after = (rows[-1].due_ms, rows[-1].number)
-            return found[:limit]
+        return await self._delays.page(after, limit)
 
     async def entries(self, target: int, after: int, limit: int) -> list[Entry]:
         """Messages for a target, those that are claimed among them, by number after `after`."""
         await self.update_index()
-        async with self._index_lock:
-            return await self._run(self._index.of_target, target, after, limit)
+        return await self._delays.entries(target, after, limit)
 
     async def numbers(self) -> set[int]:
         """Of all messages that wait or are claimed."""
         await self.update_index()
-        async with self._index_lock:
-            return await self._run(self._index.numbers)
+        return await self._delays.numbers()
 
     async def update_index(self, *, pause_ms: int = 0) -> None:
-        """Bring the index to the log's end as of now. `IndexUnusable` if that fails.
-
-        With `pause_ms` between the slices it takes longer and leaves room for deliveries.
-        """
-        async with self._index_lock:
-            if not self.machine.changes:
-                return
-            end = self.log.end_offset
-            epoch, _ = self.log.partition.log.epochs.covering(end - 1)
-            position = position_of(self.machine, end, epoch)
-            work = self.machine.begin_indexing()
-            self._indexed_at_ms = self.clock_ms()
-            succeeded = False
-            try:
-                await self._write_index(work, position, pause_ms=pause_ms)
-                succeeded = True
-            except sqlite3.Error as error:
-                raise IndexUnusable(
-                    f"index of {self.log.partition.name} cannot be written: {error}"
-                ) from error
-            finally:
-                self.machine.end_indexing(work, succeeded=succeeded)
-                if not succeeded:
-                    await self._run(self._index.roll_back)
-
-    async def _write_index(
-        self, work: Unindexed, position: IndexPosition, *, pause_ms: int
-    ) -> None:
-        index, machine = self._index, self.machine
-        await self._run(index.begin)
-        for numbers in _slices(work.numbers):
-            await self._run(index.insert, machine.near_rows(numbers))
-            await asyncio.sleep(pause_ms / 1000)
-        await self._run(index.insert, machine.near_rows(list(work.moved)))
-        for entries in _slices(list(work.far.values())):
-            await self._run(index.insert, [field for entry in entries for field in entry])
-            await asyncio.sleep(pause_ms / 1000)
-        for numbers in _slices(list(work.settled)):
-            await self._run(index.delete, numbers)
-            await asyncio.sleep(pause_ms / 1000)
-        await self._run(index.drop, work.dropped)
-        # The index must never know what the log has lost.
-        await self._run(self.log.partition.log.flush)
-        await self._run(index.commit, position)
-        self._indexed_offset = position.next_offset
-        self._far_earliest_ms = await self._run(index.earliest_from, machine.hot_until_ms)
-
-    @property
-    def next_due_ms(self) -> int | None:
-        """When the next message falls due; too early if that one was cancelled."""
-        far = [entry.due_ms for entry in self.machine.far.values()]
-        candidates = [self.machine.pending.wheel.earliest_due_ms(), self._far_earliest_ms, *far]
-        return min((due_ms for due_ms in candidates if due_ms is not None), default=None)
+        """Bring the index to the log's end as of now. `IndexUnusable` if that fails."""
+        await self._delays.update(pause_ms=pause_ms)
 
     # --- upkeep ---------------------------------------------------------------------------
 
     async def upkeep(self) -> None:
         """What comes round every second or so."""
-        now_ms = self.clock_ms()
-        machine = self.machine
-        age_ms = now_ms - self._indexed_at_ms
-        if (
-            (machine.changes >= INDEX_CHANGES and age_ms >= INDEX_MIN_GAP_MS)
-            or len(machine.far) >= FAR_MAX
-            or age_ms >= INDEX_INTERVAL_MS
-        ):
+        if self._delays.is_index_due:
             await self.update_index(pause_ms=INDEX_PAUSE_MS)
-        if now_ms + HOT_MS - WARM_STEP_MS >= machine.hot_until_ms:
-            await self._warm(now_ms + HOT_MS)
+        if self._delays.is_cooling:
+            await self._delays.warm()
         if self._is_dirty:
             await self.clean()
-
-    async def _warm(self, until_ms: int) -> None:
-        """Take what falls due in the next hours into memory."""
-        async with self._index_lock:
-            start_ms = self.machine.hot_until_ms
-            rows = await self._run(self._index.due_between, start_ms, until_ms)
-            self.machine.warm(rows, until_ms)
-            self._far_earliest_ms = await self._run(self._index.earliest_from, until_ms)
 
     async def clean(self) -> None:
         """Drop the part of the log below the oldest pending message.
@@ -382,18 +268,14 @@ class DelayShard:
 
     async def _trim(self) -> None:
         log = self.log.partition.log
-        async with self._index_lock:
-            first = await self._run(self._index.first_offset)
-            end = self._indexed_offset
-        held = self.machine.held.first_offset()
-        floor = min(each for each in (first, held, end) if each is not None)
+        floor = await self._delays.first_needed()
         if floor > log.log_start_offset:
-            await self._run(log.save_start, floor)
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._threads, log.save_start, floor)
             log.advance_start(floor)
 
     async def _write_again(self) -> None:
-        async with self._index_lock:
-            oldest = await self._run(self._index.oldest, CLEAN_MESSAGES)
+        oldest = await self._delays.oldest(CLEAN_MESSAGES)
         left_bytes = CLEAN_BYTES
         for start in range(0, len(oldest), CLEAN_SLICE):
             part = [
@@ -411,14 +293,10 @@ class DelayShard:
             if again:
                 for message in self.log.append_messages((), again, self.clock_ms()):
                     self.machine.replay_scheduled(*message)
+                self._delays.replayed(self.log.end_offset)
             left_bytes -= sum(entry.size_bytes for entry in part)
             if left_bytes < 0:
                 return
 
     def _key(self, entry: Entry) -> TargetKey:
         return self.machine.targets[entry.target].key
-
-
-def _slices(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    for start in range(0, len(items), SLICE):
-        yield items[start : start + SLICE]

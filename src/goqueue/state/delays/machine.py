@@ -293,9 +293,14 @@ class DelayMachine:
 
     # --- deciding -------------------------------------------------------------------------
 
+    @property
+    def is_between_groups(self) -> bool:
+        """Whether all messages that came together are known."""
+        return not self._open_group and self._open_origin is None
+
     def loaded(self) -> Note | None:
         """What recovery has to write down first."""
-        return Abandoned() if self._open_group or self._open_origin else None
+        return None if self.is_between_groups else Abandoned()
 
     def is_known(self, origin: Origin) -> bool:
         """Whether the delayed part of this batch is here already."""
