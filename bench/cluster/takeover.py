@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import httpx
@@ -281,24 +281,31 @@ class Bench:
         killed_at, elections = self.kill(topics)
         scheduled_at = self._schedule_one()
         elections.join(LIMIT_S)
-        self._until(lambda: len(reader.lateness_ms) >= count, 120)
+        self._until(lambda: len(reader.seen) >= count, 120)
         reader.end()
         elected_at = elections.elected_at or float("nan")
         takeover.elected_s = elected_at - killed_at
-        if len(reader.lateness_ms) < count:
-            say(f"  only {len(reader.lateness_ms)} of {count} arrived")
-        after = [at for at, _ in reader.lateness_ms if at > killed_at + 0.1]
+        numbers = {each.number for each in reader.seen}
+        # From the clock of messages to that of this process.
+        killed_ms = (time.time() - time.monotonic() + killed_at) * 1000
+        after = [each for each in reader.seen if each.delivered_ms > killed_ms]
+        first_ms = min(each.delivered_ms for each in after)
         takeover.figures = {
-            "first delivery, s after the election": min(after, default=float("nan")) - elected_at,
             "first message delayed anew, s after the election": scheduled_at - elected_at,
-            "latest message, s late": max(late for _, late in reader.lateness_ms) / 1000,
-            "before the kill, s late": max(
-                (late for at, late in reader.lateness_ms if at < killed_at), default=0.0
+            "first one delivered, s after the election": (
+                (first_ms - killed_ms) / 1000 - takeover.elected_s
+            ),
+            "latest one delivered, s late": max(e.delivered_ms - e.due_ms for e in after) / 1000,
+            "latest one read by a consumer, s late": max(e.read_ms - e.due_ms for e in after)
+            / 1000,
+            "latest one delivered before the kill, s late": max(
+                (e.delivered_ms - e.due_ms for e in reader.seen if e.delivered_ms <= killed_ms),
+                default=0,
             )
             / 1000,
             "messages due around the kill": count,
-            "of these delivered": len(set(reader.values)),
-            "delivered again": len(reader.values) - len(set(reader.values)),
+            "of these delivered": len(numbers),
+            "delivered again": len(reader.seen) - len(numbers),
         }
 
     def _schedule_one(self) -> float:
@@ -354,8 +361,17 @@ class Bench:
             raise LoadFailed(f"{failed} messages failed")
 
 
+class Delivered(NamedTuple):
+    """A delayed message that was read; its own timestamp is when it was delivered."""
+
+    number: int
+    due_ms: int
+    delivered_ms: int
+    read_ms: float
+
+
 class DueReader(threading.Thread):
-    """Reads the topic's end, and notes how late each delayed message came."""
+    """Reads the topic, and notes when each delayed message came."""
 
     def __init__(self, bootstrap: str, partitions: int) -> None:
         super().__init__(daemon=True)
@@ -371,9 +387,7 @@ class DueReader(threading.Thread):
         )
         self._consumer.assign([TopicPartition(TOPIC, index, 0) for index in range(partitions)])
         self._ended = threading.Event()
-        # When it came, and how late.
-        self.lateness_ms: list[tuple[float, float]] = []
-        self.values: list[bytes] = []
+        self.seen: list[Delivered] = []
 
     def run(self) -> None:
         while not self._ended.is_set():
@@ -381,9 +395,10 @@ class DueReader(threading.Thread):
                 value = message.value()
                 if message.error() is not None or not isinstance(value, bytes):
                     continue
-                _, due_ms, _ = value.split(b" ", 2)
-                self.values.append(value)
-                self.lateness_ms.append((time.monotonic(), time.time() * 1000 - int(due_ms)))
+                number, due_ms = map(int, value.split(b" ")[:2])
+                _, delivered_ms = message.timestamp()
+                read_ms = time.time() * 1000
+                self.seen.append(Delivered(number, due_ms, delivered_ms, read_ms))
         self._consumer.close()
 
     def end(self) -> None:

@@ -1,11 +1,12 @@
 """The durable state of one queue: a floor, whole blocks settled above it, and blocks of marks."""
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final
 
 from goqueue.model.offsets import OffsetRange
-from goqueue.state.queues.marks import FRESH, SETTLED
+from goqueue.state.queues.marks import FRESH, SETTLED, death_of, is_returned
 from goqueue.state.queues.pieces import (
     BLOCK_BITS,
     BLOCK_OFFSETS,
@@ -100,13 +101,50 @@ class Ledger(Marks):
         for first, last in self.full:
             if last << BLOCK_BITS > start:
                 yield Piece(max(first << BLOCK_BITS, start), last << BLOCK_BITS, SETTLED)
-        for number in sorted(self.blocks):
+        for number, block in self._blocks_above_floor():
             base = number << BLOCK_BITS
-            if base + BLOCK_OFFSETS <= start or number in self.full:
+            if base + BLOCK_OFFSETS <= start:
                 continue
-            for piece in self.blocks[number].between(max(start - base, 0), BLOCK_OFFSETS, base):
+            for piece in block.between(max(start - base, 0), BLOCK_OFFSETS, base):
                 if piece.value != FRESH:
                     yield piece
+
+    def open(self) -> RangeSet:
+        """What was delivered, and is neither settled nor dying. A new leader waits for this, and
+        there may be as many pieces as offsets: so they are not looked at one by one."""
+        starts: list[int] = []
+        ends: list[int] = []
+        for number, block in self._blocks_above_floor():
+            base = number << BLOCK_BITS
+            wanted = {mark for mark in set(block.values) if is_returned(mark)}
+            following = (*block.starts[1:], BLOCK_OFFSETS)
+            pieces = zip(block.starts, following, block.values, strict=True)
+            found = [(base + start, base + end) for start, end, mark in pieces if mark in wanted]
+            starts += [start for start, _ in found]
+            ends += [end for _, end in found]
+        floor = self.floor
+        if starts and starts[0] < floor:
+            below = bisect_right(ends, floor)
+            starts, ends = starts[below:], ends[below:]
+            if starts:
+                starts[0] = max(starts[0], floor)
+        return RangeSet.of_sorted(starts, ends)
+
+    def dying(self) -> Iterator[Piece[int]]:
+        """What is on its way to the dead letters."""
+        for number, block in self._blocks_above_floor():
+            if any(map(death_of, set(block.values))):
+                base = number << BLOCK_BITS
+                low = max(self.floor - base, 0)
+                for piece in block.between(low, BLOCK_OFFSETS, base):
+                    if death_of(piece.value) is not None:
+                        yield piece
+
+    def _blocks_above_floor(self) -> Iterator[tuple[int, Pieces[int]]]:
+        """Those of which something counts, in order."""
+        for number in sorted(self.blocks):
+            if (number + 1) << BLOCK_BITS > self.floor and number not in self.full:
+                yield number, self.blocks[number]
 
     def superseded(self) -> list[int]:
         """Blocks that the floor or the full blocks make redundant."""

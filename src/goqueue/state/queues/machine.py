@@ -362,12 +362,11 @@ class QueueMachine:
                 continue
             redundant = queue.stale_blocks.union(queue.ledger.superseded())
             turn.outcome.records += block_tombstones(queue.key, sorted(redundant))
-            for start, end, mark in queue.ledger.occupied(queue.ledger.floor):
+            for start, end, mark in queue.ledger.dying():
                 reason = death_of(mark)
-                if reason is not None:
-                    turn.dead_letter(queue, start, end, delivery_count(mark), reason)
-                elif is_open(mark):
-                    queue.unsorted.add(start, end)
+                assert reason is not None
+                turn.dead_letter(queue, start, end, delivery_count(mark), reason)
+            queue.unsorted = queue.ledger.open()
         return turn.finish()
 
     def next_deadline_ms(self) -> int | None:

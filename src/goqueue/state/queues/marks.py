@@ -39,6 +39,11 @@ def is_open(mark: int) -> bool:
     return mark & _KIND_MASK == 0
 
 
+def is_returned(mark: int) -> bool:
+    """Open, and not fresh."""
+    return mark != FRESH and mark & _KIND_MASK == 0
+
+
 def death_of(mark: int) -> DeadLetterReason | None:
     kind = mark & _KIND_MASK
     return DeadLetterReason(kind) if kind > SETTLED else None

@@ -100,6 +100,9 @@ class Queue:
 
     def sort_returned(self, lanes: LaneIndex | None) -> None:
         """Put what was found after loading into its lanes."""
+        if lanes is None and not self.returned[Lane.NORMAL]:
+            self.returned[Lane.NORMAL], self.unsorted = self.unsorted, RangeSet()
+            return
         for start, end in self.unsorted:
             if lanes is None:
                 self.returned[Lane.NORMAL].add(start, end)

@@ -1,7 +1,7 @@
 """A set of whole numbers kept as sorted ranges: offsets, or numbers of blocks."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from goqueue.model.offsets import OffsetRange
 
@@ -17,6 +17,16 @@ class RangeSet:
         self.size = 0
         for start, end in ranges:
             self.add(start, end)
+
+    @classmethod
+    def of_sorted(cls, starts: Sequence[int], ends: Sequence[int]) -> "RangeSet":
+        """Of disjoint ranges in order, which may touch: much faster than to add them one by one."""
+        new = cls()
+        before, after = (None, *ends), (*starts[1:], None)
+        new._starts = [start for start, end in zip(starts, before, strict=False) if start != end]
+        new._ends = [end for end, start in zip(ends, after, strict=False) if end != start]
+        new.size = sum(ends) - sum(starts)
+        return new
 
     def __bool__(self) -> bool:
         return bool(self._starts)
