@@ -55,6 +55,7 @@ class IndexPosition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def position_of(machine: DelayMachine, next_offset: int, leader_epoch: int) -> IndexPosition:
+    """With copies of all lists: it is written later, and the machine goes on meanwhile."""
     return IndexPosition(
         next_offset=next_offset,
         leader_epoch=leader_epoch,
@@ -71,7 +72,7 @@ def position_of(machine: DelayMachine, next_offset: int, leader_epoch: int) -> I
             )
             for key, producer, known in machine.origins()
         ],
-        held=[StoredHeld(*key, producer, parts) for key, producer, parts in machine.held],
+        held=[StoredHeld(*key, producer, list(parts)) for key, producer, parts in machine.held],
     )
 
 

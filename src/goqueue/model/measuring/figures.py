@@ -25,6 +25,8 @@ class ReplicationFigures(NamedTuple):
     in_sync_shrinks: int = 0
     in_sync_growths: int = 0
     elections: int = 0
+    # Of those that it follows: the most records that it has not replayed of one of them.
+    standby_lag: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,6 +69,11 @@ def _replication(figures: ReplicationFigures) -> Iterable[Metric]:
         "Messages that a follower lacks of a partition led here; the most of all.",
         figures.lag,
     )
+    yield gauge(
+        "goqueue_standby_lag_records",
+        "Records that this broker has copied of another's state and not replayed; the most of all.",
+        figures.standby_lag,
+    )
     yield counter(
         "goqueue_isr_shrinks",
         "Replicas taken out of in-sync sets since the start.",
