@@ -27,6 +27,7 @@ from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.runtime import slices, standby
 from goqueue.broker.runtime.slices import AtLeisure
 from goqueue.model.batch import iterate_batches
+from goqueue.model.errors import GoQueueError
 from goqueue.model.names import NodeId
 from goqueue.model.records import NewRecord, open_records
 from goqueue.state.delays.machine import DelayMachine, Origin
@@ -81,6 +82,7 @@ class World:
         self._standbys: dict[int, DelayStandby] = {}
         # Of each node, the end of its last leadership.
         self._closing: dict[int, asyncio.Task[None]] = {}
+        self._indexing: list[asyncio.Task[None]] = []
         self.replicas.role_changed = self._role_changed
 
     def _clock_ms(self) -> int:
@@ -197,6 +199,10 @@ class World:
 
     async def _index(self, node: int) -> None:
         """Now, whatever the rules say of when it is time."""
+        shard = self._shard
+        if node == self.replicas.state.leader and shard is not None:
+            # It waits until all is committed that it is to know.
+            self._indexing.append(asyncio.create_task(shard.update_index()))
         delays = self._delays(node)
         if delays is not None and delays.machine.is_between_groups:
             await delays.update()
@@ -264,11 +270,15 @@ class World:
         await self.check()
 
     async def close(self) -> None:
+        await self.commit()
         for found in self._standbys.values():
             await found.close()
         for loading in self._loading.values():
             await _abandon(loading)
         await asyncio.gather(*self._closing.values())
+        for said in await asyncio.gather(*self._indexing, return_exceptions=True):
+            # It gave up with its leadership, or since nobody copied.
+            assert said is None or isinstance(said, GoQueueError)
         await self.replicas.close()
         self._threads.shutdown()
 
@@ -291,6 +301,8 @@ async def _abandon(loading: "asyncio.Task[DelayShard]") -> None:
 async def _check(delays: IndexedDelays, log: PartitionLog) -> None:
     """Against a machine that keeps everything in memory and reads the log from its start."""
     end, machine = delays.next_offset, delays.machine
+    if delays._using.locked():
+        return
     rows = await delays.page(range(len(machine.targets)), (LONG_AGO_MS, 0), 100_000)
     if delays.next_offset != end or delays.machine is not machine:
         return
@@ -332,6 +344,7 @@ def _knowledge(machine: DelayMachine) -> dict[str, object]:
         "bytes": machine.live_bytes,
         "origins": machine.origins(),
         "held": list(machine.held),
+        "open": (machine._open_group, machine._open_origin),
     }
 
 

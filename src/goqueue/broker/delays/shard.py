@@ -41,6 +41,9 @@ logger = logging.getLogger(__name__)
 
 # Between two slices of the index.
 INDEX_PAUSE_MS: Final = 4
+# A commit takes milliseconds. Where other replicas are missing, the index is left as it is: who
+# lists messages, or stops the broker, waits for it.
+INDEX_COMMIT_TIMEOUT_MS: Final = 5_000
 # The log may hold this much more than twice what is pending before it is cleaned.
 CLEAN_SLACK_BYTES: Final = 64 * 1024 * 1024
 # Messages that one round of cleaning writes again.
@@ -111,7 +114,7 @@ class DelayShard:
             await self.take_producer_id()
 
     async def _committed(self, offset: int) -> None:
-        await self.log.committed(offset, flushed=False)
+        await self.log.partition.wait_committed(offset, INDEX_COMMIT_TIMEOUT_MS)
 
     async def take_producer_id(self) -> None:
         await self._producer_ids.refill()

@@ -77,7 +77,7 @@ class LogStandby(ABC):
             self._task.add_done_callback(self._stopped)
 
     def cut(self, offset: int) -> None:
-        if offset < self._reads_below:
+        if offset < max(self._reads_below, self._next_offset or 0):
             self._forget()
             self._reads_below = 0
             if self._task is not None:
