@@ -181,7 +181,7 @@ class World:
                 ]
                 shard.schedule(target, messages, dice.choice((None, origin)))
             case "hold":
-                shard.hold(origin, [(NewRecord(value=b"held"), self._clock_ms())])
+                shard.hold(origin, [(NewRecord(value=b"held"), self._clock_ms())], self._clock_ms())
             case "cancel" if pending:
                 shard.cancel(dice.choice(pending))
             case "claim":
@@ -303,7 +303,7 @@ async def _check(delays: IndexedDelays, log: PartitionLog) -> None:
     end, machine = delays.next_offset, delays.machine
     if delays._using.locked():
         return
-    rows = await delays.page(range(len(machine.targets)), (LONG_AGO_MS, 0), 100_000)
+    rows = await delays.page((LONG_AGO_MS, 0), 100_000)
     if delays.next_offset != end or delays.machine is not machine:
         return
     waiting = {number: machine.find(number) for number in (*machine.pending, *machine.far)}
