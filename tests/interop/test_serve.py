@@ -87,7 +87,8 @@ def test_port_in_use_is_refused(tmp_path: Path, option: str) -> None:
 def test_damaged_data_directory_is_refused(own_server: ServerProcess, tmp_path: Path) -> None:
     own_server.sigterm()
     format_file = tmp_path / "data" / "format.json"
-    format_file.write_text(format_file.read_text().replace('"version": 1', '"version": 9'))
+    known = json.loads(format_file.read_text())
+    format_file.write_text(json.dumps({**known, "version": 9}))
     done = serve("--data-dir", str(tmp_path / "data"), "--kafka-port", "0", "--http-port", "0")
     assert done.returncode == 1
     assert str(format_file) in done.stderr

@@ -4,7 +4,7 @@ import asyncio
 
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.share_messages import ShareGroupHeartbeat
-from goqueue.model.names import topic_partition
+from goqueue.model.names import TopicPartition, topic_partition
 from goqueue.model.queues.errors import QueueError
 from goqueue.model.queues.messages import AckAction, Acknowledgement
 from goqueue.model.queues.share import (
@@ -36,8 +36,14 @@ async def coordinator(nodes: Nodes) -> RunningNode:
     place = topic_partition(state.name, state.partition_for(GROUP))
     await nodes.until(lambda: asked.node.calls.leader_of(place) in nodes.running)
     found = nodes.running[asked.node.calls.leader_of(place)]
-    await nodes.until(lambda: found.node.led.find(*place))
+    await nodes.until(lambda: is_led(found, place))
     return found
+
+
+def is_led(node: RunningNode, place: TopicPartition) -> bool:
+    """It may not have heard of the topic yet."""
+    hosted = node.node.hosted.get(*place)
+    return hosted is not None and hosted.led is not None
 
 
 def leader(nodes: Nodes, index: int) -> RunningNode:
