@@ -18,6 +18,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from goqueue.testing import GoQueueCluster
 from tests.busy_machine import stretched
+from tests.interop.own_cluster import bring_back, options_of
 from tests.interop.test_share_groups import configure
 
 WAIT_SECONDS = 120.0
@@ -34,8 +35,7 @@ def cluster() -> Iterator[GoQueueCluster]:
         # Killed processes are noticed without it, and on a busy machine others must not seem so.
         "broker.session.timeout.ms": "30000",
     }
-    options = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-    with GoQueueCluster(*options) as running:
+    with GoQueueCluster(*options_of(settings)) as running:
         yield running
 
 
@@ -43,10 +43,7 @@ def cluster() -> Iterator[GoQueueCluster]:
 def whole(cluster: GoQueueCluster) -> Iterator[None]:
     """Each test begins and ends with all brokers."""
     yield
-    for node in cluster.node_ids:
-        if node not in cluster.running:
-            cluster.restart(node)
-    cluster.wait_complete()
+    bring_back(cluster)
 
 
 def make_topics(cluster: GoQueueCluster, *names: str) -> None:

@@ -16,6 +16,7 @@ from crc32c import crc32c
 from goqueue.client.transaction_group import TransactionGroup
 from goqueue.testing import GoQueueCluster
 from tests.busy_machine import stretched
+from tests.interop.own_cluster import bring_back, options_of
 
 WAIT_SECONDS = 120.0
 PARTITIONS = 3
@@ -31,8 +32,7 @@ def cluster() -> Iterator[GoQueueCluster]:
         # Killed processes are noticed without it, and on a busy machine others must not seem so.
         "broker.session.timeout.ms": "30000",
     }
-    options = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-    with GoQueueCluster(*options) as running:
+    with GoQueueCluster(*options_of(settings)) as running:
         yield running
 
 
@@ -40,10 +40,7 @@ def cluster() -> Iterator[GoQueueCluster]:
 def whole(cluster: GoQueueCluster) -> Iterator[None]:
     """Each test begins and ends with all brokers."""
     yield
-    for node in cluster.node_ids:
-        if node not in cluster.running:
-            cluster.restart(node)
-    cluster.wait_complete()
+    bring_back(cluster)
 
 
 def until(is_so: Callable[[], Any]) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from goqueue.testing import GoQueueCluster
 from tests.busy_machine import stretched
+from tests.interop.own_cluster import bring_back, options_of
 
 WAIT_SECONDS = 120.0
 STORY = [
@@ -35,8 +36,7 @@ def cluster() -> Iterator[GoQueueCluster]:
         # Killed processes are noticed without it, and on a busy machine others must not seem so.
         "broker.session.timeout.ms": "60000",
     }
-    options = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-    with GoQueueCluster(*options) as running:
+    with GoQueueCluster(*options_of(settings)) as running:
         yield running
 
 
@@ -44,10 +44,7 @@ def cluster() -> Iterator[GoQueueCluster]:
 def whole(cluster: GoQueueCluster) -> Iterator[None]:
     """Each test begins and ends with all brokers."""
     yield
-    for node in cluster.node_ids:
-        if node not in cluster.running:
-            cluster.restart(node)
-    cluster.wait_complete()
+    bring_back(cluster)
 
 
 def ask(cluster: GoQueueCluster, node: int, path: str, content: object = None) -> Any:

@@ -13,6 +13,7 @@ import requests
 
 from goqueue.testing import GoQueueCluster
 from tests.busy_machine import stretched
+from tests.interop.own_cluster import bring_back, options_of
 from tests.interop.sqs_api import attribute, bodies, connect, receive_all
 
 WAIT_SECONDS = 120.0
@@ -29,8 +30,7 @@ def cluster() -> Iterator[GoQueueCluster]:
         # Killed processes are noticed without it, and on a busy machine others must not seem so.
         "broker.session.timeout.ms": "30000",
     }
-    options = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-    with GoQueueCluster(*options, cordoned=1) as running:
+    with GoQueueCluster(*options_of(settings), cordoned=1) as running:
         yield running
 
 
@@ -38,10 +38,7 @@ def cluster() -> Iterator[GoQueueCluster]:
 def whole(cluster: GoQueueCluster) -> Iterator[None]:
     """Each test begins and ends with all brokers."""
     yield
-    for node in cluster.node_ids:
-        if node not in cluster.running:
-            cluster.restart(node)
-    cluster.wait_complete()
+    bring_back(cluster)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from goqueue.testing import GoQueueCluster
 from tests.busy_machine import stretched
+from tests.interop.own_cluster import bring_back
 
 TOPIC = "_schemas"
 WAIT_SECONDS = 120.0
@@ -37,10 +38,7 @@ def cluster() -> Iterator[GoQueueCluster]:
 def whole(cluster: GoQueueCluster) -> Iterator[None]:
     """Each test begins and ends with all brokers."""
     yield
-    for node in cluster.node_ids:
-        if node not in cluster.running:
-            cluster.restart(node)
-    cluster.wait_complete()
+    bring_back(cluster)
 
 
 def schema(number: int) -> Schema:

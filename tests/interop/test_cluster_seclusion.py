@@ -11,6 +11,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from goqueue.testing import GoQueueCluster
 from tests.busy_machine import stretched
+from tests.interop.own_cluster import options_of
 
 WAIT_SECONDS = 120.0
 # Brokers that wait for the processor must not seem dead.
@@ -31,8 +32,7 @@ def cluster(session_seconds: float) -> Iterator[GoQueueCluster]:
         "broker.session.timeout.ms": str(int(session_seconds * 1_000)),
         "offsets.topic.num.partitions": "1",
     }
-    options = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-    with GoQueueCluster(*options, cuts=True) as running:
+    with GoQueueCluster(*options_of(settings), cuts=True) as running:
         admin = AdminClient({"bootstrap.servers": running.bootstrap_servers})
         admin.create_topics([NewTopic(TOPIC, 1, 3)])[TOPIC].result(WAIT_SECONDS)
         yield running

@@ -8,17 +8,17 @@ import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from goqueue.client.http_api import HttpApi, HttpRefused, HttpUnreachable
+from goqueue.testing.lifetime import Lifetime
 from goqueue.testing.server_cluster import GoQueueCluster
 from goqueue.testing.server_process import START_TIMEOUT_SECONDS, ServerNotReady, ServerProcess
 
 _POLL_SECONDS: Final = 0.05
 
 
-class ClusterAsServer:
+class ClusterAsServer(Lifetime):
     """Used like a `ServerProcess`. What ends the server ends all brokers: they have what is stored.
 
     `cluster` is what stands behind it, for tests that do something to single brokers.
@@ -131,18 +131,3 @@ class ClusterAsServer:
         self.cluster.close()
         if self._temporary is not None:
             self._temporary.cleanup()
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -14,7 +14,6 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Literal, Self
 
 from kio.schema.describe_cluster.v1.request import DescribeClusterRequest
@@ -26,6 +25,7 @@ from goqueue.client.errors import BrokerUnreachable
 from goqueue.client.questions import metadata_request
 from goqueue.testing.cluster_links import ClusterLinks, Place
 from goqueue.testing.etcd_process import EtcdProcess
+from goqueue.testing.lifetime import Lifetime
 from goqueue.testing.ports import free_port
 from goqueue.testing.server_process import START_TIMEOUT_SECONDS, ServerNotReady, ServerProcess
 
@@ -33,7 +33,7 @@ ETCD: Final = "etcd"
 _POLL_SECONDS: Final = 0.05
 
 
-class GoQueueCluster:
+class GoQueueCluster(Lifetime):
     """Brokers are named by their node ids: 1, 2, 3. All keep data and addresses over restarts.
 
     With `cuts` (Linux only) everything between brokers and etcd goes through proxies, and so do
@@ -267,21 +267,6 @@ class GoQueueCluster:
         if self._links is not None:
             self._links.close()
         self._temporary.cleanup()
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 async def _metadata(address: str, topics: Sequence[str]) -> MetadataResponse:

@@ -8,10 +8,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from goqueue.model.errors import GoQueueError
+from goqueue.testing.lifetime import Lifetime
 from goqueue.testing.ports import free_port
 
 # Far more than a start takes, also on a machine with other things to do.
@@ -24,7 +24,7 @@ class ServerNotReady(GoQueueError):
     code = "server_not_ready"
 
 
-class ServerProcess:
+class ServerProcess(Lifetime):
     """A broker process on free ports. It keeps data directory and ports over restarts."""
 
     # What Python runs as `goqueue`.
@@ -126,21 +126,6 @@ class ServerProcess:
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def _child(self) -> "subprocess.Popen[bytes]":

@@ -422,7 +422,7 @@ class Calls:
         except Untouched as refusal:
             return _failed(refusal.reason, is_untouched=True)
         except GoQueueError as error:
-            return _failed(error, is_untouched=False)
+            return _failed(error)
         except msgspec.MsgspecError as error:
             return _failed(InvalidRequest(f"{call.method}: {error}"))
         try:
@@ -439,12 +439,9 @@ class Calls:
     async def _catch_up(self, revision: int) -> None:
         """So that a topic which was just made there is known here. One that cannot reach the
         metadata answers from what it knows."""
-        applying = asyncio.ensure_future(self._applied(revision))
-        await asyncio.wait((applying,), timeout=BEHIND_MAX_S)
-        if not applying.done():
-            applying.cancel()
-        elif not applying.cancelled():
-            applying.exception()
+        with contextlib.suppress(GoQueueError, TimeoutError):
+            async with asyncio.timeout(BEHIND_MAX_S):
+                await self._applied(revision)
 
     def _check_led(self, place: TopicPartition, epoch: int) -> None:
         try:
