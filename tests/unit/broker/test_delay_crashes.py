@@ -68,7 +68,13 @@ class Witness:
 
     def copy(self, torn: Path | None = None) -> None:
         copy = self._copies / str(len(self.crashes))
-        shutil.copytree(self._folder, copy)
+        while True:
+            try:
+                shutil.copytree(self._folder, copy)
+                break
+            except shutil.Error:
+                # A thread was exchanging the note of a log's leader epochs.
+                shutil.rmtree(copy)
         if torn is not None:
             path = copy / torn.relative_to(self._folder)
             path.write_bytes(path.read_bytes()[:-7])
