@@ -212,8 +212,7 @@ class SqsStandard(Load):
             )
             self.moved_count += 1
         except ClientError as error:
-            # One is running already.
-            if error.response["Error"]["Code"] not in _BUSY:
+            if "already a task running" not in error.response["Error"]["Message"]:
                 raise
 
     # --- the end --------------------------------------------------------------------------
@@ -254,7 +253,6 @@ class SqsStandard(Load):
 
 
 _ORIGIN: Final = ("topic", "partition", "offset")
-_BUSY: Final = ("AWS.SimpleQueueService.UnsupportedOperation", "UnsupportedOperation")
 
 
 def _arn(queue: str) -> str:
