@@ -28,7 +28,7 @@ from goqueue.broker.queues.fifo import FifoSending
 from goqueue.broker.queues.fifo_history import FifoHistory
 from goqueue.broker.queues.sqs_catalogue import SqsCatalogue
 from goqueue.model.calls import Method
-from goqueue.model.errors import BrokerUnreachable, GoQueueError, RecordTooLarge
+from goqueue.model.errors import BrokerUnreachable, GoQueueError, PartitionOffline, RecordTooLarge
 from goqueue.model.log import Published
 from goqueue.model.names import PartitionIndex, TopicName, TopicPartition
 from goqueue.model.publishing import Outcome, WriterTurn, before_term
@@ -188,6 +188,21 @@ class Writer:
             return [RecordTooLarge("too large") for _ in records]
         if send.fate in ("lost", "unanswered", "late"):
             return [BrokerUnreachable("no answer") for _ in records]
+        return [Published(0, 0, 0) for _ in records]
+
+    def publish_at_once(
+        self, _topic: WritableTopic, _index: int, records: Sequence[NewRecord], turn: WriterTurn
+    ) -> list[Outcome] | None:
+        send = self.fates[0] if self.fates else Send([], 0, 0, "stored")
+        if send.takes or send.fate not in ("stored", "unanswered", "refused", "lost"):
+            return None
+        del self.fates[:1]
+        if send.fate in ("stored", "unanswered"):
+            self.world.append(records, turn)
+        if send.fate == "refused":
+            return [RecordTooLarge("too large") for _ in records]
+        if send.fate in ("lost", "unanswered"):
+            raise PartitionOffline("the disk failed")
         return [Published(0, 0, 0) for _ in records]
 
     async def _arrive(self, records: Sequence[NewRecord], turn: WriterTurn, after: int) -> None:

@@ -10,7 +10,10 @@ from goqueue.broker.delays.delivery import DelayDelivery
 from goqueue.broker.node import Node
 from goqueue.broker.queues.fifo import FifoSending
 from goqueue.broker.queues.fifo_history import FifoHistory
+from goqueue.model.batch import iterate_batches
 from goqueue.model.errors import GoQueueError, RecordTooLarge, RequestTimedOut
+from goqueue.model.log import Isolation
+from goqueue.model.names import topic_partition
 from goqueue.model.partitioner import partition_for_key
 from goqueue.model.publishing import Outcome, WriterTurn
 from goqueue.model.queues.fifo import FifoMessage, SentOnce
@@ -20,9 +23,11 @@ from goqueue.model.queues.sqs_headers import (
     MESSAGE_ID,
     system_facts,
 )
+from goqueue.model.queues.sqs_queue import SqsQueue
 from goqueue.model.records import NewRecord, Record
 from goqueue.model.rights import ReadableTopic, WritableTopic
 from goqueue.service.broker_service import BrokerService
+from goqueue.state.queues.fifo_window import Taken
 from tests.callers import ANYONE
 from tests.stored_records import read_records
 from tests.unit.broker.conftest import OpenBroker
@@ -178,6 +183,56 @@ def test_what_is_just_being_delivered_is_known(
     asyncio.run(run())
 
 
+def test_a_message_waits_for_nothing_on_a_node_of_one(open_broker: OpenBroker) -> None:
+    async def run() -> None:
+        async with open_broker() as broker:
+            await make_queue(broker)
+            await send(broker, message("1", "first"))
+            await asyncio.sleep(0)
+            sending = broker.fifo.send(TOPIC, [message("2", "second")])
+            with pytest.raises(StopIteration) as done:
+                sending.send(None)
+            [sent] = done.value.value
+            assert sent.message_id == "2"
+            assert ids(await stored(broker)) == ["1", "2"]
+
+    asyncio.run(run())
+
+
+def test_messages_that_come_together_share_a_batch(open_broker: OpenBroker) -> None:
+    async def run() -> None:
+        async with open_broker() as broker:
+            await make_queue(broker)
+            await send(broker, message("0", "0"))
+            await asyncio.sleep(0)
+            index = partition_for_key(b"g", len(broker.topic(QUEUE).partitions))
+            partition = broker.partition(QUEUE, index)
+            start = partition.log_end_offset
+            await asyncio.gather(*(send(broker, message(each, each)) for each in "12345"))
+            found = await partition.look(start, 10_000, isolation=Isolation.READ_COMMITTED)
+            sizes = [header.record_count for _, header in iterate_batches(found.data)]
+            # The first one waits for nobody.
+            assert sizes == [1, 4]
+            assert ids(await stored(broker)) == list("012345")
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("delay_ms", [0, 600_000])
+def test_what_has_to_wait_is_safe_before_it_is_answered(
+    open_broker: OpenBroker, delay_ms: int
+) -> None:
+    async def run() -> None:
+        async with open_broker(topic__fsync__policy="always") as broker:
+            await make_queue(broker)
+            await send(broker, message("1", delay_ms=delay_ms))
+            index = partition_for_key(b"g", len(broker.topic(QUEUE).partitions))
+            log = broker.partition(QUEUE, index).log
+            assert log.flushed_offset == log.log_end_offset == (0 if delay_ms else 1)
+
+    asyncio.run(run())
+
+
 # --- failures -----------------------------------------------------------------------------
 
 
@@ -211,10 +266,50 @@ class TroubledPublishing:
         )
         return outcomes if failure is None else [failure] * len(records)
 
+    def publish_at_once(
+        self, topic: WritableTopic, index: int, records: Sequence[NewRecord], turn: WriterTurn
+    ) -> None:
+        """It takes its time."""
+
 
 def troubled(broker: Node, publishing: TroubledPublishing) -> FifoSending:
     history = FifoHistory(broker, broker.delays.waiting, broker.calls)
     return FifoSending(broker, broker.sqs_catalogue, publishing, history, broker.calls)
+
+
+class HeldHistory(FifoHistory):
+    """Reads what was stored when it is let to."""
+
+    def __init__(self, broker: Node) -> None:
+        super().__init__(broker, broker.delays.waiting, broker.calls)
+        self.entered = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def read(self, queue: SqsQueue, term: int) -> list[Taken]:
+        self.entered.set()
+        await self.go_on.wait()
+        return await super().read(queue, term)
+
+
+def test_a_writer_that_is_over_says_of_nothing_that_it_is_stored(open_broker: OpenBroker) -> None:
+    """It took the message while it read what was stored, and was replaced before it was done."""
+
+    async def run() -> None:
+        async with open_broker() as broker:
+            await make_queue(broker)
+            history = HeldHistory(broker)
+            fifo = FifoSending(
+                broker, broker.sqs_catalogue, broker.publishing, history, broker.calls
+            )
+            sending = asyncio.create_task(fifo.send(TOPIC, [message("1")]))
+            await history.entered.wait()
+            fifo.partition_lost(topic_partition(QUEUE, 0))
+            history.go_on.set()
+            [sent] = await sending
+            assert isinstance(sent, SentOnce)
+            assert ids(await stored(broker)) == ["1"]
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize("after", [True, False])

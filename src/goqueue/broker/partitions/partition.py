@@ -161,6 +161,11 @@ class Partition(ReadableCopy):
 
     # --- what is committed ----------------------------------------------------------------
 
+    @property
+    def commits_at_once(self) -> bool:
+        """Whether what is appended needs neither other replicas nor the disk to be committed."""
+        return self.leading is None and self.log.config.fsync_policy != "always"
+
     async def wait_committed(self, offset: int, timeout_ms: int) -> None:
         """Return once everything below `offset` is committed: durable wherever it has to be."""
         self.check_online()

@@ -64,6 +64,18 @@ class Appending:
                 admitted = await self._admit(partition, records, guard)
             return await self._append_in_turn(partition, admitted)
 
+    def append_at_once(self, partition: Partition, records: Buffer) -> Appended | None:
+        """As `append`, if there is nothing to wait for. None: there is, and nothing is done."""
+        if partition.turn.in_line:
+            return None
+        try:
+            admitted = admit(partition, records)
+        except UnpackedTooLarge:
+            return None
+        if isinstance(admitted, Appended):
+            return admitted
+        return None if admitted.has_features else partition.append(admitted)
+
     async def _admit(
         self, partition: Partition, records: Buffer, guard: int | None
     ) -> Admitted | Appended:

@@ -139,6 +139,24 @@ class Publishing:
         outcomes.update(refused)
         return [outcomes[at] for at in range(len(records))]
 
+    def publish_at_once(
+        self, topic: WritableTopic, index: int, records: Sequence[NewRecord], turn: WriterTurn
+    ) -> list[Published] | None:
+        """As `publish`, of records of one partition, if there is nothing to wait for: this broker
+        leads it alone. None: there is, and nothing was done."""
+        self._writable(topic, records, None)
+        if not self._calls.is_here(topic_partition(topic, index)):
+            return None
+        partition = self._find(topic, index)
+        if not partition.commits_at_once or self._validation.applies_to(topic):
+            return None
+        self._check_term(topic, turn)
+        partition.sole_writer.admit(turn)
+        now_ms = self._clock_ms()
+        batch = encode_records(records, now_ms=now_ms)
+        appended = self._appending.append_at_once(partition, batch)
+        return None if appended is None else published(records, index, appended, now_ms)
+
     def _jobs(
         self,
         topic: WritableTopic,

@@ -31,7 +31,7 @@ from goqueue.broker.calls.failures import error_of, failure_of
 from goqueue.broker.own_grants import OwnWork, own_write
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues.fifo_history import FifoHistory, window_key
-from goqueue.broker.queues.fifo_storing import FifoQueue, Numbered, Publishing
+from goqueue.broker.queues.fifo_storing import FifoQueue, Numbered, Publishing, Storing
 from goqueue.broker.queues.sqs_catalogue import SqsCatalogue
 from goqueue.model.calls import Failure, Method
 from goqueue.model.errors import BrokerUnreachable, GoQueueError, NotLeader, ShuttingDown
@@ -108,25 +108,29 @@ class FifoSending:
         return [_answer(answer) for answer in answers]
 
     async def _send_here(self, request: SendMessages) -> list[SentMessage]:
+        sent = await self._send(request.topic, request.messages)
+        if any(isinstance(outcome, _GONE) for outcome in sent):
+            await self._send_again(request, sent)
+        return [
+            SentMessage(failure=failure_of(outcome))
+            if isinstance(outcome, GoQueueError)
+            else SentMessage(outcome)
+            for outcome in sent
+        ]
+
+    async def _send_again(
+        self, request: SendMessages, outcomes: list[SentOnce | GoQueueError]
+    ) -> None:
         """As often as needed, while partitions change their leaders."""
-        answers: list[SentMessage] = [SentMessage()] * len(request.messages)
-        left = list(range(len(answers)))
-        give_up_at = asyncio.get_running_loop().time() + PATIENCE_S
-        while left:
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + PATIENCE_S
+        while left := [at for at, each in enumerate(outcomes) if isinstance(each, _GONE)]:
+            if loop.time() >= give_up_at:
+                return
+            await asyncio.sleep(RETRY_S)
             sent = await self._send(request.topic, [request.messages[at] for at in left])
-            is_late = asyncio.get_running_loop().time() >= give_up_at
-            again: list[int] = []
             for at, outcome in zip(left, sent, strict=True):
-                if not isinstance(outcome, GoQueueError):
-                    answers[at] = SentMessage(sent=outcome)
-                elif isinstance(outcome, _GONE) and not is_late:
-                    again.append(at)
-                else:
-                    answers[at] = SentMessage(failure=failure_of(outcome))
-            left = again
-            if left:
-                await asyncio.sleep(RETRY_S)
-        return answers
+                outcomes[at] = outcome
 
     async def _send(
         self, topic: WritableTopic, messages: Sequence[FifoMessage]
@@ -135,6 +139,8 @@ class FifoSending:
         sending = await self._loaded(topic, queue)
         doubts = await self._settle_doubts(queue, sending, messages)
         answers: list[Taken | GoQueueError] = []
+        # What is under way; once stored it is no longer there to be waited for.
+        storing: dict[Taken, asyncio.Future[None]] = {}
         fresh: dict[int, list[Numbered]] = {}
         now_ms = self._host.clock_ms()
         for message in messages:
@@ -151,17 +157,13 @@ class FifoSending:
                 sending.window.replay(taken)
                 index = partition_for_key(message.group_id.encode(), len(queue.topic.partitions))
                 fresh.setdefault(index, []).append(Numbered(message, taken))
+            elif taken in sending.storing:
+                storing[taken] = sending.storing[taken]
         for index, parcel in fresh.items():
-            sending.store(index, parcel)
-        # What is under way now; once stored it is no longer there to be waited for.
-        stored = {
-            taken: sending.storing[taken]
-            for taken in answers
-            if isinstance(taken, Taken) and taken in sending.storing
-        }
-        if stored:
-            await asyncio.wait(stored.values())
-        return [_outcome(taken, stored) for taken in answers]
+            storing.update(sending.store(index, parcel))
+        if storing:
+            await asyncio.wait(storing.values())
+        return [_outcome(taken, storing) for taken in answers]
 
     async def purge(self, topic: DeletableTopic) -> None:
         """Empty a queue of either kind; ids that were sent before may be sent again."""
@@ -258,12 +260,10 @@ def _key(queue: SqsQueue, message: FifoMessage) -> str:
     return window_key(queue, message.group_id, message.deduplication_id)
 
 
-def _outcome(
-    taken: Taken | GoQueueError, stored: dict[Taken, "asyncio.Future[None]"]
-) -> SentOnce | GoQueueError:
+def _outcome(taken: Taken | GoQueueError, storing: Storing) -> SentOnce | GoQueueError:
     if isinstance(taken, GoQueueError):
         return taken
-    future = stored.get(taken)
+    future = storing.get(taken)
     error = None if future is None else future.exception()
     if isinstance(error, GoQueueError):
         return error

@@ -8,7 +8,7 @@ that asks whether a batch came true gets an answer that stays true: see `fifo.py
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
@@ -46,6 +46,10 @@ class Publishing(Protocol):
         turn: WriterTurn | None = None,
     ) -> list[Outcome]: ...
 
+    def publish_at_once(
+        self, topic: WritableTopic, index: int, records: Sequence[NewRecord], turn: WriterTurn
+    ) -> Sequence[Outcome] | None: ...
+
 
 class Numbered(NamedTuple):
     message: FifoMessage
@@ -54,6 +58,8 @@ class Numbered(NamedTuple):
 
 # What one request brings to one partition.
 Parcel = Sequence[Numbered]
+# Done once the message is stored, or is not.
+Storing = Mapping[Taken, "asyncio.Future[None]"]
 
 
 class _Lane:
@@ -88,27 +94,64 @@ class FifoQueue:
         self.term = term
         self.window = FifoWindow()
         self.loading: asyncio.Task[None] | None = None
-        # Done once the message is stored, or is not; a repetition that comes before waits for it.
+        # A repetition that comes before its message is stored waits for it.
         self.storing: dict[Taken, asyncio.Future[None]] = {}
         # Messages whose append failed in a way that leaves open whether they are stored, with the
         # partition of each.
         self.in_doubt: dict[Taken, int] = {}
         self.looking = asyncio.Lock()
         self._lanes: dict[int, _Lane] = {}
+        # Parcels that came in this turn of the event loop; whether one came alone in the last.
+        self._came = 0
+        self._came_alone = True
         self._over: GoQueueError | None = None
 
-    def store(self, index: int, parcel: Parcel) -> None:
-        """In tasks of their own: a client that goes away must not leave open what is stored."""
+    def store(self, index: int, parcel: Parcel) -> Storing:
+        """What is to be waited for: nothing if all of it is stored now."""
+        outcomes = self._at_once(index, parcel)
+        if outcomes is not None and not any(isinstance(each, Exception) for each in outcomes):
+            return {}
         loop = asyncio.get_running_loop()
-        for _, taken in parcel:
-            self.storing[taken] = loop.create_future()
-        if self._over is not None:
-            self._settle(index, [parcel], [self._over] * len(parcel))
-            return
+        storing = {taken: loop.create_future() for _, taken in parcel}
+        self.storing.update(storing)
+        if outcomes is not None:
+            self._settle(index, [parcel], outcomes)
+            return storing
         lane = self._lanes.setdefault(index, _Lane())
         lane.waiting.append(parcel)
         if lane.running is None:
+            # A task of its own: a client that goes away must not leave open what is stored.
             lane.running = asyncio.create_task(self._run(index, lane))
+        return storing
+
+    def _at_once(self, index: int, parcel: Parcel) -> Sequence[Outcome | BaseException] | None:
+        """On a node of one most appends have nothing to wait for. None: this one may have.
+
+        Where several come in one turn of the event loop, it is better to wait for the others: a
+        batch of all costs far less than one for each.
+        """
+        if self._over is not None:
+            return [self._over] * len(parcel)
+        if not self._came:
+            asyncio.get_running_loop().call_soon(self._end_turn)
+        self._came += 1
+        if self._came > 1 or not self._came_alone or self._lanes:
+            return None
+        if any(message.delay_ms for message, _ in parcel):
+            return None
+        try:
+            return self._publishing.publish_at_once(
+                self._topic,
+                index,
+                [message.record(taken.number) for message, taken in parcel],
+                WriterTurn(self.term, parcel[0].taken.number),
+            )
+        except Exception as error:
+            return [error] * len(parcel)
+
+    def _end_turn(self) -> None:
+        self._came_alone = self._came == 1
+        self._came = 0
 
     def end(self, error: GoQueueError) -> "list[asyncio.Task[None]]":
         """Nothing is stored any more; those who wait get `error`. Returns what is yet to end."""
