@@ -40,6 +40,9 @@ READER_SILENCE_SECONDS: Final = 30.0
 PIPELINED_MAX: Final = 64
 PIPELINED_BYTES: Final = 3 * 1024
 
+_HEAD_BEGIN: Final = b"HTTP/1.1 "
+_HEAD_END: Final = b"\r\n\r\n"
+
 
 class _Stage(Enum):
     IDLE = "idle"
@@ -78,7 +81,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._written = _Written(transport)
+        self._written = _Written(transport, self.loop)
         self.transport = cast(asyncio.Transport, self._written)
         self.flow = _Flow(transport, self._start_measuring)
         if len(self.connections) > CONNECTIONS_MAX:
@@ -277,15 +280,20 @@ class HttpConnection(HttpToolsProtocol):
 
 
 class _Written:
-    """A transport that knows what its unsent bytes hold in memory.
+    """A transport that knows what its unsent bytes hold in memory, and sends heads with bodies.
 
     An answer that was sent but for its last byte is still there as a whole, and megabytes of it
     may wait in the kernel's buffers: the size of the write buffer says little.
+
+    A head that goes out alone is taken for a whole answer by some clients (boto3) if the broker is
+    killed before the body follows.
     """
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
+        self._loop = loop
         self._bytes_since_empty = 0
+        self._head = b""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -298,8 +306,25 @@ class _Written:
         if self._transport.is_closing():
             # Cut off for what it held, while its answer was being made: a write would raise.
             return
-        self._bytes_since_empty = self.held_bytes + len(data)
-        self._transport.write(data)
+        head, self._head = self._head, b""
+        if not head and data.startswith(_HEAD_BEGIN) and data.endswith(_HEAD_END):
+            self._head = data
+            # Some answers have no body.
+            self._loop.call_soon(self._send_head)
+            return
+        self._bytes_since_empty = self.held_bytes + len(head) + len(data)
+        if head:
+            self._transport.writelines((head, data))
+        else:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        self._send_head()
+        self._transport.close()
+
+    def _send_head(self) -> None:
+        if self._head:
+            self.write(b"")
 
 
 class _Flow(FlowControl):
