@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
+from goqueue.broker.measuring.replication import standbys_behind
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
 from goqueue.model.cluster import ClusterHealth, ClusterState, NamedPartition, Trouble
@@ -38,10 +39,11 @@ class ClusterService:
         """Counts are of the whole cluster; partitions are listed for those who may know them."""
         self._access.describable_cluster(caller)
         image, visible = self._node.image, self._visible(caller)
+        hosted = tuple(self._node.hosted)
 
         def read() -> ClusterHealth:
             state = self._state()
-            found, reasons = health(state)
+            found, reasons = health(state, replaying=standbys_behind(hosted))
             troubled = (
                 (partition, wrong)
                 for partition in partitions_of(image)

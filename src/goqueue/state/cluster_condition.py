@@ -90,8 +90,12 @@ def cluster_state(
     )
 
 
-def health(state: ClusterState) -> tuple[Health, list[str]]:
-    """How it is, and everything that speaks against its being healthy."""
+def health(state: ClusterState, *, replaying: int = 0) -> tuple[Health, list[str]]:
+    """How it is, and everything that speaks against its being healthy.
+
+    `replaying` partitions the broker that is asked could lead only after a while: it has not heard
+    yet what they remember.
+    """
     found, unavailable = state.counts, []
     if found.offline:
         unavailable.append(f"{found.offline} partitions have no leader")
@@ -108,6 +112,8 @@ def health(state: ClusterState) -> tuple[Health, list[str]]:
     ):
         if nodes := [node.node_id for node in state.nodes if node.status is status]:
             degraded.append(f"{words}: {', '.join(map(str, nodes))}")
+    if replaying:
+        degraded.append(f"this broker is not ready yet to take over {replaying} partitions")
     if state.controller_id == NO_CONTROLLER:
         degraded.append("there is no controller: nobody elects leaders")
     if state.store_failure is not None:

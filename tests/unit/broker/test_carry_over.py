@@ -384,7 +384,7 @@ def test_what_cannot_be_carried_over_yet_is_not_served(
                 await list_pending(broker, ORDERS)
             with pytest.raises(StateLoading):
                 await broker.delays.end_transaction(
-                    topic_partition(ORDERS, 1), expected["commits"][0], commit=False
+                    topic_partition(ORDERS, 1), expected["commits"][0], 0, commit=False
                 )
             assert broker.partition(ORDERS, 2).log_end_offset == 0
             # Nothing of it was for this topic.

@@ -1,6 +1,6 @@
 """Delayed messages: scheduled, listed, cancelled, and delivered when due."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from goqueue.broker.calls.calls import Calls, before_anything_is_done
@@ -95,13 +95,17 @@ class Delays:
             for number, (_, due_ms) in zip(numbers, records, strict=True)
         ]
 
-    async def keep(self, partition: Partition, delayed: DelayedPart) -> None:
+    async def keep(
+        self, partition: Partition, delayed: DelayedPart, check: Callable[[], object]
+    ) -> None:
         """Keep what was cut out of produced batches; it is safe on return.
 
-        Only the first delayed message of a topic waits for its shards to be made.
+        Only the first delayed message of a topic waits for its shards to be made. `check` raises if
+        the batches may not be appended any more: their transaction has ended.
         """
         key = self._key(*partition.name)
         running = await self.shards.of(key)
+        check()
         shard = running.shard
         origin = _origin(key, delayed.header)
         if origin is not None and _split_at_ms(shard, origin, delayed.header) is not None:
@@ -114,6 +118,8 @@ class Delays:
             running.delivery.wake(min(due_ms for _, due_ms in delayed.messages))
         flushed = partition.config.fsync_policy == "always"
         await shard.log.committed(shard.log.end_offset, flushed=flushed)
+        # Whatever ended the transaction meanwhile has ended what was held, too.
+        check()
 
     async def split_before_ms(self, partition: Partition, header: BatchHeader) -> int | None:
         """By which time a batch was split that is sent again; None if it is not known.
@@ -130,23 +136,27 @@ class Delays:
         return None if found == NO_SPLIT else found
 
     async def end_transaction(
-        self, place: TopicPartition, producer_id: int, *, commit: bool
+        self, place: TopicPartition, producer_id: int, last_epoch: int, *, commit: bool
     ) -> None:
         """Schedule what a producer's transaction delayed in a partition, or forget it.
 
-        With the partition's marker; repeated until both are known to be done.
+        With the partition's marker; repeated until both are known to be done. The transaction was
+        one of `last_epoch`. What is held of earlier ones was never acknowledged, and what is held
+        of later ones is not decided yet: this may be the second time that it is told.
         """
         key = self._key(*place)
         running = await self.shards.known(key)
         if running is None:
             return
         shard = running.shard
-        parts = shard.machine.held.of(key, producer_id)
+        held = shard.machine.held.of(key, producer_id)
+        parts = [part for part in held if part.producer_epoch <= last_epoch]
         if not parts:
             return
         partition = self._host.partition(*place)
         for part in parts:
-            numbers, messages = await shard.release(key, producer_id, part, commit=commit)
+            is_kept = commit and part.producer_epoch == last_epoch
+            numbers, messages = await shard.release(key, producer_id, part, commit=is_kept)
             if messages:
                 note_scheduled(partition.trace, numbers, messages)
                 running.delivery.wake(min(due_ms for _, due_ms in messages))

@@ -54,7 +54,9 @@ _DAMAGED: Final = NewRecord(value=None)
 
 class _Sent(NamedTuple):
     next_sequence: int
+    # Where its batch ends, in the log as the leader of this epoch has it.
     end_offset: int
+    leader_epoch: int
     flushed_by: float
 
 
@@ -73,6 +75,9 @@ class DelayDelivery:
         # Claims that are not in their partition; then those that may not stay in a power cut.
         self._unsent: dict[int, deque[Claim]] = {}
         self._sent: dict[int, deque[_Sent]] = {}
+        # Claims end here; nothing is sent before they are safe, and that may need several tries.
+        self._claims_end = 0
+        self._claims_want_disk = False
         self._sleeping: asyncio.Future[None] | None = None
         self._sleeps_until_ms = 0
         for number, target in enumerate(shard.machine.targets):
@@ -106,7 +111,8 @@ class DelayDelivery:
         if len(self._ready) < ROUND_MESSAGES:
             self._ready += pending.pop_due(now_ms, ROUND_MESSAGES)
         self._release_held()
-        await self._send_all({})
+        if self._unsent:
+            await self._send_claims({})
         entries = self._take()
         if entries:
             await self._claim_and_send(entries)
@@ -162,8 +168,9 @@ class DelayDelivery:
         for target, cut in batches.items():
             claims = machine.targets[target].claims
             self._unsent[target] = deque(claims[at] for at in range(-len(cut), 0))
-        await shard.log.committed(end, flushed=any(map(self._wants_disk, batches)))
-        await self._send_all(messages)
+        self._claims_end = end
+        self._claims_want_disk = any(map(self._wants_disk, batches))
+        await self._send_claims(messages)
 
     async def _read(self, entries: Sequence[Entry]) -> dict[int, NewRecord]:
         """The messages that can be read. One that is damaged is set aside until the next start."""
@@ -214,7 +221,9 @@ class DelayDelivery:
 
     # --- sending --------------------------------------------------------------------------
 
-    async def _send_all(self, messages: Mapping[int, NewRecord]) -> None:
+    async def _send_claims(self, messages: Mapping[int, NewRecord]) -> None:
+        """Another leader that does not know the claims would use their sequences again."""
+        await self._shard.log.committed(self._claims_end, flushed=self._claims_want_disk)
         for target in list(self._unsent):
             if self._retry_at.get(target, 0) <= self._loop.time():
                 await self._send(target, messages)
@@ -226,28 +235,28 @@ class DelayDelivery:
         self._retry_at.pop(number, None)
         while claims and not target.is_dropped:
             try:
-                end_offset = await self._send_claim(target, claims[0], messages)
+                end_offset, leader_epoch = await self._send_claim(target, claims[0], messages)
             except UnknownTopic:
                 self._shard.note(Dropped(target.key.topic_id))
                 break
             except OutOfOrderSequence as error:
                 await self._restart(number, error)
-                claims = self._unsent[number]
-                continue
+                return
             except GoQueueError as error:
                 logger.warning("delayed messages of %s wait: %s", target.key, error)
                 self._retry_at[number] = self._loop.time() + RETRY_MS / 1000
                 return
             sent = claims.popleft()
             flushed_by = self._loop.time() + FLUSH_PATIENCE_MS / 1000
-            found = _Sent(sent.next_sequence, end_offset, flushed_by)
+            found = _Sent(sent.next_sequence, end_offset, leader_epoch, flushed_by)
             self._sent.setdefault(number, deque()).append(found)
         del self._unsent[number]
 
     async def _send_claim(
         self, target: Target, claim: Claim, messages: Mapping[int, NewRecord]
-    ) -> int:
-        """Append one batch, unless it is there already; returns the offset after it."""
+    ) -> tuple[int, int]:
+        """Append one batch, unless it is there already; returns the offset after it, and the epoch
+        of the leader that has it there."""
         machine = self._shard.machine
         claimed = [machine.claimed[n] for n in claim.numbers if n in machine.claimed]
         if any(number not in messages for number in claim.numbers):
@@ -269,7 +278,7 @@ class DelayDelivery:
                 end_offset = _append(partition, batch)
         due_times_ms = [entry.due_ms for entry in claimed]
         self._shard.figures.delivery(target.key.topic_id, due_times_ms, now_ms)
-        return end_offset
+        return end_offset, partition.leader_epoch
 
     async def _restart(self, number: int, error: OutOfOrderSequence) -> None:
         """The target lost batches that it had acknowledged, so sequences no longer follow on."""
@@ -279,8 +288,13 @@ class DelayDelivery:
         for sent in self._sent.pop(number, ()):
             shard.note(Delivered(*target.key, sent.next_sequence))
         await shard.take_producer_id()
-        shard.note(Restarted(*target.key, shard.producer_id))
-        self._unsent[number] = deque(target.claims)
+        self._claims_end = shard.note(Restarted(*target.key, shard.producer_id))
+        self._send_again(number)
+
+    def _send_again(self, number: int) -> None:
+        """In the next round, all claims that are not known to be kept."""
+        self._unsent[number] = deque(self._shard.machine.targets[number].claims)
+        self._retry_at[number] = self._loop.time()
 
     # --- settling -------------------------------------------------------------------------
 
@@ -291,8 +305,13 @@ class DelayDelivery:
             target = self._shard.machine.targets[number]
             sent = self._sent[number]
             partition = self._find(target)
-            if partition is None or target.is_dropped:
+            if target.is_dropped:
                 self._sent.pop(number)
+                continue
+            if partition is None or sent[0].leader_epoch != partition.leader_epoch:
+                # Another leader may have cut it off, and given its place to others.
+                self._sent.pop(number)
+                self._send_again(number)
                 continue
             overdue = at_once or sent[0].flushed_by < self._loop.time()
             if overdue and sent[0].end_offset > _safe_offset(partition):

@@ -1,7 +1,7 @@
 """Figures of copies: what other brokers have of what this one leads, and the other way round."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.model.measuring.figures import ReplicationFigures
@@ -9,6 +9,15 @@ from goqueue.pace import Pace
 
 if TYPE_CHECKING:
     from goqueue.broker.replication.replication import Replication
+
+# A new leader replays so many records in some tenths of a second.
+STANDBY_LAG_MAX: Final = 10_000
+
+
+def standbys_behind(hosted: Iterable[HostedPartition]) -> int:
+    """How many partitions this broker could take over only after a while."""
+    standbys = (partition.standby for partition in hosted)
+    return sum(each is not None and each.lag > STANDBY_LAG_MAX for each in standbys)
 
 
 async def read_replication(

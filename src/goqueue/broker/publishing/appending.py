@@ -42,7 +42,7 @@ class Appending:
         async with partition.turn:
             await self._validation.check_batch(partition, records)
             admitted = await self._admit(partition, records, guard)
-            return await self._append_in_turn(partition, admitted)
+            return await self._append_in_turn(partition, admitted, guard)
 
     async def append(
         self, partition: Partition, records: Buffer, *, guard: int | None = None
@@ -62,7 +62,7 @@ class Appending:
         async with partition.turn:
             if admitted is None:
                 admitted = await self._admit(partition, records, guard)
-            return await self._append_in_turn(partition, admitted)
+            return await self._append_in_turn(partition, admitted, guard)
 
     def append_at_once(self, partition: Partition, records: Buffer) -> Appended | None:
         """As `append`, if there is nothing to wait for. None: there is, and nothing is done."""
@@ -85,7 +85,7 @@ class Appending:
             return await admit_large(partition, records, guard)
 
     async def _append_in_turn(
-        self, partition: Partition, admitted: Admitted | Appended
+        self, partition: Partition, admitted: Admitted | Appended, guard: int | None
     ) -> Appended:
         if isinstance(admitted, Appended):
             return admitted
@@ -100,7 +100,11 @@ class Appending:
         if delayed is not None and delayed.messages:
             # Before its batch: after a crash that kept the batch alone, a retry would be taken for
             # a repetition, and the delayed part would be acknowledged and lost.
-            await self._delays.keep(partition, delayed)
+            producers, header = partition.ledger.producers, delayed.header
+            # The end of a transaction does not wait for its turn.
+            await self._delays.keep(
+                partition, delayed, lambda: producers.check(header, guard=guard)
+            )
         return partition.append(rest)
 
 

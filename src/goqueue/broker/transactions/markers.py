@@ -39,7 +39,7 @@ class PendingDelays(Protocol):
     """Delayed messages that wait for the end of a transaction."""
 
     async def end_transaction(
-        self, place: TopicPartition, producer_id: int, *, commit: bool
+        self, place: TopicPartition, producer_id: int, last_epoch: int, *, commit: bool
     ) -> None: ...
 
 
@@ -75,8 +75,10 @@ class MarkerWriter:
         end_offset = partition.append_marker(
             marker, producer_id=producer_id, producer_epoch=producer_epoch, bumps_epoch=bumps_epoch
         )
+        # Transactions of version 2 end with an epoch of their own.
+        last_epoch = producer_epoch - 1 if bumps_epoch else producer_epoch
         # After a crash in between, the coordinator has the marker written again, and this with it.
-        await self._delays.end_transaction(place, producer_id, commit=is_commit)
+        await self._delays.end_transaction(place, producer_id, last_epoch, commit=is_commit)
         await partition.wait_committed(end_offset, MARKER_TIMEOUT_MS)
 
     async def write_all(self, effect: WriteMarkers) -> MarkersWritten:
