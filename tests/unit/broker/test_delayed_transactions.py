@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,12 +11,13 @@ import pytest
 from goqueue.broker.delays import delivery as delay_delivery
 from goqueue.broker.node import Node
 from goqueue.broker.partitions.partition import Partition
-from goqueue.model.errors import NotLeader
+from goqueue.model.errors import InvalidTransactionState, NotLeader
 from goqueue.model.names import topic_partition
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.model.transactions.errors import TransactionError
 from goqueue.model.transactions.messages import AddPartitions, EndTransaction, InitProducerId
 from goqueue.service.broker_service import BrokerService
+from goqueue.state.delays.machine import Origin
 from tests.callers import ANYONE
 from tests.unit.broker.delay_bench import (
     START_MS,
@@ -32,6 +34,7 @@ from tests.unit.broker.delay_bench import (
     with_topic,
 )
 from tests.unit.broker.test_delay_crashes import HOUR_MS, Crash, Witness, _is_settled
+from tests.unit.broker.test_uncommitted import commits_held, delayed_log
 
 ID = "copier"
 DUE = b"%d" % (START_MS + 2_000)
@@ -246,5 +249,107 @@ def test_all_or_none_whatever_write_was_the_last(
         return partition.last_stable_offset == partition.high_watermark and not any(
             list(shard.machine.held) for shard in shards(broker)
         )
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_what_waits_when_its_transaction_ends_is_refused_whole(
+    tmp_path: Path, is_first: bool
+) -> None:
+    """Its marker does not wait for it, and the next transaction must not take it along."""
+
+    async def scenario() -> None:
+        clock = Clock()
+        async with running(tmp_path, clock) as broker:
+            await with_topic(broker)
+            service, place = BrokerService(broker), broker.partition(TOPIC, 0)
+            init = InitProducerId(transactional_id=ID, timeout_ms=60_000)
+            taken = await service.producers.init(ANYONE, init)
+            producer = Producer(taken.producer_id, taken.producer_epoch)
+            if not is_first:
+                await open_shards(broker)
+            with nullcontext() if is_first else commits_held(delayed_log(broker)):
+                late = asyncio.create_task(produce(service, producer, b"now", b"d0"))
+                await until(lambda: bool(place.turn.in_line))
+                request = ending(producer, commit=False)
+                ends = asyncio.create_task(service.transactions.end(ANYONE, request))
+                await until(lambda: place.log_end_offset == 1)
+            aborted = await ends
+            assert aborted.error is TransactionError.NONE
+            assert await broker.transactions.settled(ID)
+            with pytest.raises(InvalidTransactionState):
+                await late
+            following = Producer(aborted.producer_id, aborted.producer_epoch)
+            await produce(service, following, b"second")
+            committed = await service.transactions.end(ANYONE, ending(following, commit=True))
+            assert committed.error is TransactionError.NONE
+            assert await broker.transactions.settled(ID)
+            await advance(broker, clock, 5_000)
+            await until(lambda: _is_settled(broker, clock))
+            assert [record.value for record in await stored(broker)] == [b"second"]
+            assert place.ledger.producers.open_transaction_count == 0
+            assert not any(list(shard.machine.held) for shard in shards(broker))
+
+    async def produce(service: BrokerService, producer: Producer, *values: bytes) -> None:
+        headers = (("goqueue-deliver-at", DUE),)
+        batch = encode_records(
+            [NewRecord(value=v, headers=headers if v.startswith(b"d") else ()) for v in values],
+            now_ms=START_MS,
+            producer_id=producer.id,
+            producer_epoch=producer.epoch,
+            base_sequence=0,
+            is_transactional=True,
+        )
+        await service.log.produce(
+            ANYONE,
+            TOPIC,
+            0,
+            bytes(batch),
+            acks=-1,
+            timeout_ms=5_000,
+            transactional_id=ID,
+            bumps_epoch=True,
+        )
+
+    def ending(producer: Producer, *, commit: bool) -> EndTransaction:
+        return EndTransaction(
+            transactional_id=ID,
+            producer_id=producer.id,
+            producer_epoch=producer.epoch,
+            commit=commit,
+            bumps_epoch=True,
+        )
+
+    asyncio.run(scenario())
+
+
+def test_a_marker_that_is_told_again_decides_nothing_about_the_next_transaction(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        clock = Clock()
+        async with running(tmp_path, clock) as broker:
+            await with_topic(broker)
+            producer = await begin(broker)
+            await write(broker, producer, 0, b"d0")
+            following = Producer(producer.id, producer.epoch + 1)
+            [shard] = shards(broker)
+            key = shard.machine.targets[0].key
+            origin = Origin(key, following.id, following.epoch, 0)
+            shard.hold(origin, [(NewRecord(value=b"d1"), START_MS + 2_000)], 0)
+            place = topic_partition(TOPIC, 0)
+            for _ in range(2):
+                await broker.delays.end_transaction(place, producer.id, producer.epoch, commit=True)
+            assert [part.producer_epoch for part in shard.machine.held.of(key, producer.id)] == [
+                following.epoch
+            ]
+            assert stats(broker).pending == 1
+            # What is left of an earlier one was never acknowledged.
+            await broker.delays.end_transaction(
+                place, producer.id, following.epoch + 1, commit=True
+            )
+            assert stats(broker).pending == 1
+            assert not list(shard.machine.held)
 
     asyncio.run(scenario())

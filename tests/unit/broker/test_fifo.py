@@ -10,6 +10,7 @@ from goqueue.broker.delays.delivery import DelayDelivery
 from goqueue.broker.node import Node
 from goqueue.broker.queues.fifo import FifoSending
 from goqueue.broker.queues.fifo_history import FifoHistory
+from goqueue.broker.queues.sqs_catalogue import SqsCatalogue
 from goqueue.model.batch import iterate_batches
 from goqueue.model.errors import GoQueueError, RecordTooLarge, RequestTimedOut
 from goqueue.model.log import Isolation
@@ -26,6 +27,7 @@ from goqueue.model.queues.sqs_headers import (
 from goqueue.model.queues.sqs_queue import SqsQueue
 from goqueue.model.records import NewRecord, Record
 from goqueue.model.rights import ReadableTopic, WritableTopic
+from goqueue.service.access import Access
 from goqueue.service.broker_service import BrokerService
 from goqueue.state.queues.fifo_window import Taken
 from tests.callers import ANYONE
@@ -120,6 +122,33 @@ def test_a_purge_forgets_what_was_sent(open_broker: OpenBroker, restart: bool) -
         assert again.message_id == "3"
         assert again.sequence_number > first.sequence_number
         assert same == between
+
+    asyncio.run(run())
+
+
+def test_a_purge_leaves_doubts_about_later_messages(
+    open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was never stored must not pass for one that was."""
+
+    async def run() -> None:
+        async with open_broker() as broker:
+            await make_queue(broker)
+            publishing = TroubledPublishing(broker, RequestTimedOut("slow disk"), after=False)
+            fifo = troubled(broker, publishing)
+            purge = SqsCatalogue.purge
+
+            async def interrupted(*args: Any) -> None:
+                [failed] = await fifo.send(TOPIC, [message("1")])
+                assert isinstance(failed, RequestTimedOut)
+                await purge(*args)
+
+            monkeypatch.setattr(SqsCatalogue, "purge", interrupted)
+            await fifo.purge(Access().deletable_topic(ANYONE, QUEUE))
+            [again] = await fifo.send(TOPIC, [message("2")])
+            assert isinstance(again, SentOnce)
+            assert again.message_id == "2"
+            assert ids(await stored(broker)) == ["2"]
 
     asyncio.run(run())
 

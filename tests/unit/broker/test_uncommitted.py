@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from goqueue.broker.delays import delivery as delay_delivery
+from goqueue.broker.delays import log as delay_log
 from goqueue.broker.node import Node
 from goqueue.broker.partitions.partition import Partition
 from goqueue.model.companions import DELAYED, companion_of
 from goqueue.model.names import topic_partition
 from goqueue.model.queues.messages import AckAction
 from goqueue.model.records import NewRecord, encode_records
+from goqueue.state.producers.partition import PartitionProducers
 from tests.callers import ANYONE
 from tests.unit.broker import delay_bench
 from tests.unit.broker.conftest import OpenBroker
@@ -103,6 +105,66 @@ def test_a_new_leader_delivers_nothing_before_what_it_found_is_committed(tmp_pat
             await delay_bench.until(lambda: bool(delay_bench.shards(broker)))
             await delay_bench.advance(broker, clock, 100)
             await delay_bench.until_end(broker, 1)
+
+    asyncio.run(scenario())
+
+
+def test_nothing_is_delivered_on_a_claim_that_is_not_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long that takes: another leader would give its sequence to other messages."""
+    monkeypatch.setattr(delay_log, "COMMIT_TIMEOUT_MS", 20)
+    monkeypatch.setattr(delay_delivery, "RETRY_MS", 1)
+
+    async def scenario() -> None:
+        clock = delay_bench.Clock()
+        async with delay_bench.running(tmp_path, clock) as broker:
+            await delay_bench.with_topic(broker)
+            due = clock.now_ms + 100
+            await delay_bench.schedule(
+                broker, delay_bench.TOPIC, 0, [(delay_bench.message(b"a"), due)]
+            )
+            [shard] = delay_bench.shards(broker)
+            log, target = delayed_log(broker), broker.partition(delay_bench.TOPIC, 0)
+            with commits_held(log):
+                clock.now_ms += 200
+                broker.delays.wake()
+                await delay_bench.until(lambda: bool(shard.machine.claimed))
+                await asyncio.sleep(2 * A_WHILE_S)
+                assert target.log_end_offset == 0
+            await delay_bench.until_end(broker, 1)
+            await delay_bench.until(lambda: not shard.machine.claimed)
+
+    asyncio.run(scenario())
+
+
+def test_a_delivery_is_repeated_that_another_leader_of_its_topic_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delay_delivery, "FLUSH_PATIENCE_MS", 60_000)
+
+    async def scenario() -> None:
+        clock = delay_bench.Clock()
+        async with delay_bench.running(tmp_path, clock) as broker:
+            await delay_bench.with_topic(broker, fsync__policy="never")
+            due = clock.now_ms + 100
+            await delay_bench.schedule(
+                broker, delay_bench.TOPIC, 0, [(delay_bench.message(b"a"), due)]
+            )
+            [shard] = delay_bench.shards(broker)
+            target = broker.partition(delay_bench.TOPIC, 0)
+            with commits_held(target):
+                clock.now_ms += 200
+                broker.delays.wake()
+                await delay_bench.until(lambda: target.log_end_offset == 1)
+                # Another one led meanwhile: something else stands in its place.
+                target.log.truncate_to(0)
+                target.ledger.producers = PartitionProducers()
+                target.leader_epoch += 2
+                target.append_own(encode_records([NewRecord(value=b"b")], now_ms=clock.now_ms))
+            await delay_bench.until_end(broker, 2)
+            await delay_bench.until(lambda: not shard.machine.claimed)
+            assert await delay_bench.values(broker) == [b"b", b"a"]
 
     asyncio.run(scenario())
 

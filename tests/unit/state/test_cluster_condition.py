@@ -70,6 +70,16 @@ def found(of: MetadataImage, failure: str | None = None) -> tuple[Health, str]:
 ALL_UP = [*node(ONE), *node(TWO), *node(THREE)]
 
 
+def test_a_broker_that_could_not_take_over_yet_says_so() -> None:
+    at_peace = cluster_state(
+        image(ALL_UP, partition(ONE, TWO, THREE)), cluster_id="c", store_failure=None
+    )
+    assert health(at_peace, replaying=2) == (
+        Health.DEGRADED,
+        ["this broker is not ready yet to take over 2 partitions"],
+    )
+
+
 def test_a_healthy_cluster() -> None:
     at_peace = image(ALL_UP, partition(ONE, TWO, THREE), partition(ONE, TWO, THREE))
     state = cluster_state(at_peace, cluster_id="c", store_failure=None)

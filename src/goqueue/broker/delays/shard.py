@@ -29,6 +29,7 @@ from goqueue.state.delays.records import (
     Held,
     HeldEnded,
     Note,
+    Numbered,
     Originated,
     ProducerTaken,
     Scheduled,
@@ -192,7 +193,8 @@ class DelayShard:
         if commit and not self.machine.is_known(origin):
             messages = await self.log.read_held(part.offset, part.size_bytes)
             numbers = self.schedule(target, messages, origin)
-        self.note(HeldEnded(*target, producer_id, part.base_sequence))
+        ended = HeldEnded(*target, producer_id, part.base_sequence, part.producer_epoch)
+        self.note(ended)
         return numbers, messages
 
     def cancel(self, entry: Entry) -> int:
@@ -273,6 +275,9 @@ class DelayShard:
         log = self.log.partition.log
         floor = await self._delays.first_needed()
         if floor > log.log_start_offset:
+            # Who begins at the new start must not give the numbers again of what is gone.
+            end = self.note(Numbered(self.machine.next_number))
+            await self.log.committed(end, flushed=False)
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(self._threads, log.save_start, floor)
             log.advance_start(floor)

@@ -179,7 +179,9 @@ class FifoSending:
         last_number = sending.window.last_number
         await self._catalogue.purge(request.topic, last_number)
         sending.window.forget(last_number)
-        sending.in_doubt.clear()
+        # Those that were numbered since are still in doubt.
+        for taken in [each for each in sending.in_doubt if each.number <= last_number]:
+            del sending.in_doubt[taken]
 
     async def close(self) -> None:
         """Called with the doors closed: nobody waits for what is still under way."""

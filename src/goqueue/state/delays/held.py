@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from uuid import UUID
 
-from goqueue.state.delays.records import NO_SPLIT, TargetKey
+from goqueue.state.delays.records import ANY_EPOCH, NO_SPLIT, TargetKey
 
 
 class HeldPart(NamedTuple):
@@ -28,12 +28,18 @@ class HeldMessages:
     def add(self, target: TargetKey, producer_id: int, part: HeldPart) -> None:
         self._parts.setdefault((target, producer_id), []).append(part)
 
-    def end(self, target: TargetKey, producer_id: int, base_sequence: int) -> int:
-        """Forget the part with this sequence, and return its bytes."""
+    def end(
+        self, target: TargetKey, producer_id: int, producer_epoch: int, base_sequence: int
+    ) -> int:
+        """Forget the part of this batch, and return its bytes."""
         key = (target, producer_id)
-        parts = self._parts.get(key, [])
-        ended = [part for part in parts if part.base_sequence == base_sequence]
-        left = [part for part in parts if part.base_sequence != base_sequence]
+        ended: list[HeldPart] = []
+        left: list[HeldPart] = []
+        for part in self._parts.get(key, []):
+            is_meant = part.base_sequence == base_sequence and (
+                producer_epoch in (part.producer_epoch, ANY_EPOCH)
+            )
+            (ended if is_meant else left).append(part)
         if left:
             self._parts[key] = left
         else:

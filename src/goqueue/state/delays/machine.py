@@ -24,6 +24,7 @@ from goqueue.state.delays.records import (
     Held,
     HeldEnded,
     Note,
+    Numbered,
     Originated,
     ProducerTaken,
     Remembered,
@@ -170,7 +171,9 @@ class DelayMachine:
         match note:
             case HeldEnded():
                 target = TargetKey(note.topic_id, note.partition)
-                self.live_bytes -= self.held.end(target, note.producer_id, note.base_sequence)
+                self.live_bytes -= self.held.end(
+                    target, note.producer_id, note.producer_epoch, note.base_sequence
+                )
             case Claimed():
                 self._replay_claimed(note)
             case Delivered():
@@ -189,6 +192,8 @@ class DelayMachine:
                 self.producer_id = note.producer_id
             case Remembered():
                 self._remember(_origin(note), NO_SPLIT)
+            case Numbered():
+                self.next_number = max(self.next_number, note.next_number)
 
     def _insert(self, entry: Entry) -> None:
         if entry.due_ms < self.hot_until_ms:

@@ -50,6 +50,7 @@ class Scheduled(NamedTuple):
 
 # Of a batch that was split before this was noted.
 NO_SPLIT: Final = -1
+ANY_EPOCH: Final = -1
 
 
 class _Note(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -151,6 +152,8 @@ class HeldEnded(_Note, frozen=True, tag=10):
     partition: int
     producer_id: int
     base_sequence: int
+    # Earlier releases did not say.
+    producer_epoch: int = ANY_EPOCH
 
 
 class Remembered(_Note, frozen=True, tag=11):
@@ -161,6 +164,12 @@ class Remembered(_Note, frozen=True, tag=11):
     producer_id: int
     producer_epoch: int
     base_sequence: int
+
+
+class Numbered(_Note, frozen=True, tag=12):
+    """Smaller numbers were given to messages, whether the log still has those or not."""
+
+    next_number: int
 
 
 Note = (
@@ -175,6 +184,7 @@ Note = (
     | Held
     | HeldEnded
     | Remembered
+    | Numbered
 )
 
 _Message = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]

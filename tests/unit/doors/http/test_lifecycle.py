@@ -52,6 +52,24 @@ async def test_stopping_answers_long_polls_and_takes_less_than_a_second(
         await client.get("/healthz")
 
 
+@pytest.mark.parametrize(
+    ("method", "end"), [(b"GET", b"}"), (b"HEAD", b"\r\n\r\n")], ids=["body", "no body"]
+)
+async def test_a_head_does_not_go_out_alone(
+    address: tuple[str, int], orders: str, method: bytes, end: bytes
+) -> None:
+    """A broker that is killed leaves whole answers or none: some take a head for all of it."""
+    for _ in range(20):
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(
+            b"%s /topics/%s HTTP/1.1\r\nhost: localhost\r\n\r\n" % (method, orders.encode())
+        )
+        first = await reader.read(65_536)
+        assert first.startswith(b"HTTP/1.1 200")
+        assert first.endswith(end)
+        writer.close()
+
+
 async def test_stopping_hangs_up_on_who_does_not_finish(
     door: HttpDoor, address: tuple[str, int]
 ) -> None:
