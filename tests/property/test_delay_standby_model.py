@@ -17,10 +17,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from goqueue.broker.delays import indexed as indexed_delays
 from goqueue.broker.delays import standby as delay_standby
 from goqueue.broker.delays.figures import DelayFigures
 from goqueue.broker.delays.indexed import LONG_AGO_MS, IndexedDelays
 from goqueue.broker.delays.log import LocatedHeld, StoredMessage, stored_item
+from goqueue.broker.delays.open_indexes import OpenIndexes
 from goqueue.broker.delays.shard import DelayShard
 from goqueue.broker.delays.standby import DelayStandby
 from goqueue.broker.partitions.hosted import HostedPartition
@@ -76,6 +78,8 @@ class World:
         self._dice = random.Random(seed)
         self.replicas = Replicas(folder, NODES, segment_bytes=100_000)
         self._threads = ThreadPoolExecutor(2)
+        # Of three replicas one has to close its files now and then.
+        self._open_indexes = OpenIndexes(limit=2)
         self._ids: Any = ProducerIds()
         self._leisure = {node: AtLeisure() for node in range(NODES)}
         self._loading: dict[int, asyncio.Task[DelayShard]] = {}
@@ -101,6 +105,7 @@ class World:
                 hosted,
                 threads=self._threads,
                 leisure=self._leisure[node],
+                open_indexes=self._open_indexes,
                 files_free=self._closing.get(node),
                 has_ended=lambda: None,
             )
@@ -118,10 +123,12 @@ class World:
             threads=self._threads,
             producer_ids=self._ids,
             figures=DelayFigures(),
+            open_indexes=self._open_indexes,
             stood_by=None if stands_by is None else await stands_by.hand_over(),
         )
         try:
             await shard.load()
+            await shard.ensure_producer()
         except BaseException:
             await shard.abandon()
             raise
@@ -279,6 +286,7 @@ class World:
         for said in await asyncio.gather(*self._indexing, return_exceptions=True):
             # It gave up with its leadership, or since nobody copied.
             assert said is None or isinstance(said, GoQueueError)
+        await self._open_indexes.close()
         await self.replicas.close()
         self._threads.shutdown()
 
@@ -385,6 +393,9 @@ def test_who_stands_by_knows_what_waits(seed: int) -> None:
             await world.close()
 
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        # Indexes for the least, for much, and only where they are asked for.
+        worth = (1, 30, 1_000)[seed % 3]
+        patch.setattr(indexed_delays, "INDEX_WORTH_RECORDS", worth)
         patch.setattr(slices, "SLICE_SECONDS", 0)
         patch.setattr(standby, "PAUSE_S", 0)
         patch.setattr(delay_standby, "INDEX_PAUSE_MS", 0)

@@ -1,11 +1,15 @@
 """Delayed messages: scheduled, listed, cancelled, delivered in order, found again."""
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 import pytest
 
+from goqueue.broker.delays import indexed as indexed_delays
+from goqueue.broker.delays import open_indexes
 from goqueue.broker.delays import shard as delay_shard
+from goqueue.broker.delays.delivery import DelayDelivery
 from goqueue.broker.delays.index import FILE_NAME
 from goqueue.broker.node import Node
 from goqueue.model.companions import DELAYED, companion_of
@@ -46,6 +50,12 @@ from tests.unit.broker.delay_bench import (
 )
 
 DAY_MS = 86_400_000
+
+
+@pytest.fixture(autouse=True)
+def _indexes_are_worth_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of a few messages: they are much of what is tested here."""
+    monkeypatch.setattr(indexed_delays, "INDEX_WORTH_RECORDS", 1)
 
 
 def test_messages_arrive_when_due_and_in_order(tmp_path: Path) -> None:
@@ -567,6 +577,162 @@ def test_durability_follows_the_topics_policy(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_a_few_messages_do_without_an_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexed_delays, "INDEX_WORTH_RECORDS", 1_000)
+
+    async def scenario() -> None:
+        clock = Clock()
+        dues = [START_MS + 100, START_MS + 200, START_MS + DAY_MS, START_MS + 2 * DAY_MS]
+        async with running(tmp_path, clock) as broker:
+            await with_topic(broker)
+            records = [(message(b"%d" % at), due) for at, due in enumerate(dues)]
+            ids = await schedule(broker, TOPIC, 0, records)
+            first = await list_pending(broker, TOPIC, limit=3)
+            assert [each.id for each in first.messages] == ids[:3]
+            rest = await list_pending(broker, TOPIC, after=first.next_after)
+            assert [each.id for each in rest.messages] == ids[3:]
+            for at in (1, 3):
+                await cancel(broker, TOPIC, str(ids[at]))
+                with pytest.raises(UnknownDelayedMessage):
+                    await cancel(broker, TOPIC, str(ids[at]))
+            assert not indexes(tmp_path)
+        assert not indexes(tmp_path)
+        async with running(tmp_path, clock) as broker:
+            assert [m.id for m in (await list_pending(broker, TOPIC)).messages] == [ids[0], ids[2]]
+            await advance(broker, clock, 1_000)
+            await until_end(broker, 1)
+            clock.now_ms += 3 * DAY_MS
+            for shard in shards(broker):
+                await shard.upkeep()
+            await advance(broker, clock, 1_000)
+            await until_end(broker, 2)
+            assert await values(broker) == [b"0", b"2"]
+            many = [(message(b"m"), clock.now_ms + DAY_MS) for _ in range(1_000)]
+            await schedule(broker, TOPIC, 0, many)
+        assert indexes(tmp_path)
+        async with running(tmp_path, clock) as broker:
+            assert stats(broker).pending == 1_000
+
+    asyncio.run(scenario())
+
+
+def test_a_few_large_messages_are_worth_an_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start would have to read them all."""
+    monkeypatch.setattr(indexed_delays, "INDEX_WORTH_RECORDS", 1_000)
+
+    async def scenario() -> None:
+        clock = Clock()
+        async with running(tmp_path, clock) as broker:
+            await with_topic(broker)
+            large = [(message(b"x" * 400_000), START_MS + DAY_MS) for _ in range(3)]
+            await schedule(broker, TOPIC, 0, large[:2])
+            [shard] = shards(broker)
+            clock.now_ms += 61_000
+            await shard.upkeep()
+            assert not indexes(tmp_path)
+            await schedule(broker, TOPIC, 0, large[2:])
+            assert shard.is_upkeep_due
+            await shard.upkeep()
+            assert indexes(tmp_path)
+            assert len((await list_pending(broker, TOPIC)).messages) == 3
+
+    asyncio.run(scenario())
+
+
+def test_a_start_writes_nothing_before_something_is_due(tmp_path: Path) -> None:
+    """Or a thousand logs would have their files opened, and synced."""
+
+    async def scenario() -> None:
+        clock = Clock()
+        async with running(tmp_path, clock) as broker:
+            await with_topic(broker)
+            await schedule(broker, TOPIC, 0, [(message(b"later"), START_MS + DAY_MS)])
+            [shard] = shards(broker)
+            end = shard.log.end_offset
+        damage_indexes(tmp_path, "gone")
+        async with running(tmp_path, clock) as broker:
+            [shard] = shards(broker)
+            await advance(broker, clock, 1_000)
+            assert shard.log.end_offset == end
+            clock.now_ms = START_MS + DAY_MS
+            await shard.upkeep()
+            await advance(broker, clock, 1_000)
+            await until_end(broker, 1)
+
+    asyncio.run(scenario())
+
+
+def test_many_indexes_have_few_files_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_indexes, "OPEN_MAX", 3)
+    partitions = 12
+
+    def open_tables() -> int:
+        found = 0
+        for file in Path("/proc/self/fd").iterdir():
+            with contextlib.suppress(OSError):
+                found += file.readlink().name == FILE_NAME
+        return found
+
+    async def scenario() -> None:
+        clock = Clock()
+        async with running(tmp_path, clock) as broker:
+            await with_topic(broker, partitions=partitions)
+            for partition in range(partitions):
+                far = [(message(b"%d" % partition), START_MS + DAY_MS)]
+                await schedule(broker, TOPIC, partition, far)
+            for _ in range(2):
+                for shard in shards(broker):
+                    await shard.update_index()
+                    clock.now_ms += 1
+                assert len((await list_pending(broker, TOPIC)).messages) == partitions
+            await until(lambda: open_tables() <= 3)
+        assert len(indexes(tmp_path)) == partitions
+        async with running(tmp_path, clock) as broker:
+            assert stats(broker).pending == partitions
+            await until(lambda: open_tables() <= 3)
+            clock.now_ms = START_MS + DAY_MS
+            for shard in shards(broker):
+                await shard.upkeep()
+            await advance(broker, clock, 1_000)
+            for partition in range(partitions):
+                await until_end(broker, 1, partition)
+
+    asyncio.run(scenario())
+
+
+def test_many_shards_wait_for_one_timer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While nothing falls due, they cost the event loop a turn or two in a second."""
+    partitions = 40
+
+    async def scenario() -> None:
+        clock = Clock()
+        async with running(tmp_path, clock) as broker:
+            await with_topic(broker, partitions=partitions)
+            for partition in range(partitions):
+                await schedule(broker, TOPIC, partition, [(message(b"x"), START_MS + 900_000)])
+            looks = 0
+
+            async def counted(delivery: DelayDelivery) -> bool:
+                nonlocal looks
+                looks += 1
+                return await deliver(delivery)
+
+            deliver = DelayDelivery.deliver
+            await asyncio.sleep(0.1)
+            monkeypatch.setattr(DelayDelivery, "deliver", counted)
+            await asyncio.sleep(2.2)
+            assert looks == 0
+            clock.now_ms += 1_000_000
+            await until(lambda: stats(broker).delivered == partitions)
+            assert looks >= partitions
+
+    asyncio.run(scenario())
+
+
 def test_figures(tmp_path: Path) -> None:
     async def scenario() -> None:
         clock = Clock()
@@ -608,8 +774,12 @@ async def _shards_with_small_segments(broker: Node) -> list[delay_shard.DelaySha
     return opened
 
 
+def indexes(folder: Path) -> list[Path]:
+    return list(folder.rglob(FILE_NAME))
+
+
 def damage_indexes(folder: Path, damage: str) -> None:
-    for index in folder.rglob(FILE_NAME):
+    for index in indexes(folder):
         match damage:
             case "gone":
                 index.unlink()

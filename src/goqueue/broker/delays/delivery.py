@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from goqueue.broker.delays.alarm_clock import SET_BACK_MS, AlarmClock
 from goqueue.broker.delays.shard import DelayShard
 from goqueue.broker.delays.tracing import delivering
 from goqueue.broker.partitions.admission import append_now
@@ -37,14 +38,11 @@ logger = logging.getLogger(__name__)
 # One round must not hold the event loop for longer than some milliseconds.
 ROUND_MESSAGES: Final = 1_000
 ROUND_BYTES: Final = 4 * 1024 * 1024
-SLEEP_MAX_MS: Final = 1_000
 # How often to look whether partitions have flushed what they were given.
 SETTLE_MS: Final = 200
 RETRY_MS: Final = 1_000
 # Twice the usual `flush.ms`; then we flush ourselves.
 FLUSH_PATIENCE_MS: Final = 2_000
-# Smaller steps back are the wheel's to wait out.
-SET_BACK_MS: Final = 1_000
 PRODUCER_EPOCH: Final = 0
 
 _NEVER_MS: Final = 1 << 62
@@ -61,9 +59,10 @@ class _Sent(NamedTuple):
 
 
 class DelayDelivery:
-    def __init__(self, shard: DelayShard, host: ShardHost) -> None:
+    def __init__(self, shard: DelayShard, host: ShardHost, alarm_clock: AlarmClock) -> None:
         self._shard = shard
         self._host = host
+        self._alarm_clock = alarm_clock
         self._loop = asyncio.get_running_loop()
         # Numbers that fell due and are not claimed yet, in order.
         self._ready = shard.take_overdue()
@@ -152,6 +151,7 @@ class DelayDelivery:
         by_target: dict[int, list[Entry]] = {}
         batches: dict[int, list[list[int]]] = {}
         try:
+            await shard.ensure_producer()
             messages = await self._read(entries)
             for entry in entries:
                 # While reading, one may have been cancelled, or its topic deleted.
@@ -341,23 +341,23 @@ class DelayDelivery:
             sleeping.set_result(None)
 
     async def _sleep(self) -> None:
-        """Until something is to be done; at most a second, as the wall clock may be set forward."""
+        """Until something is to be done."""
         seconds = [at - self._loop.time() for at in self._retry_at.values()]
         if self._sent:
             seconds.append(self._settle_at - self._loop.time())
         stop_ms = self._shard.machine.pending.wheel.next_stop_ms()
         self._sleeps_until_ms = _NEVER_MS if stop_ms is None else stop_ms
-        if stop_ms is not None:
-            seconds.append((stop_ms - self._shard.clock_ms()) / 1000)
         self._sleeping = self._loop.create_future()
+        if stop_ms is not None:
+            self._alarm_clock.set(self.wake, stop_ms)
         timer = None
         if seconds:
-            delay = min(max(min(seconds), 0.001), SLEEP_MAX_MS / 1000)
-            timer = self._loop.call_later(delay, self.wake, -1)
+            timer = self._loop.call_later(max(min(seconds), 0.001), self.wake)
         try:
             await self._sleeping
         finally:
             self._sleeping = None
+            self._alarm_clock.unset(self.wake)
             if timer is not None:
                 timer.cancel()
 

@@ -57,15 +57,19 @@ class DelayIndex:
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE_NAME
         self._connection: sqlite3.Connection | None = None
-        # Its files are closed, and it was in order.
-        self._is_resting = False
+        self._is_closed = False
+        # Whether there is a table at all.
+        self.is_made = False
 
     def open(self, log_start: int, log_end: int, epochs: LeaderEpochs) -> IndexPosition | None:
         """Where the index stands; None when it is empty, also because it had to be emptied.
 
         An offset alone does not say that the log still is what the index was made from: its end may
-        have been cut off, and another leader's records be there now.
+        have been cut off, and another leader's records be there now. Where there is no table, none
+        is made before something is written: most logs are short, and do without.
         """
+        if not self.exists():
+            return None
         try:
             self._connect()
             self._check()
@@ -92,18 +96,30 @@ class DelayIndex:
                 )
                 position = None
         if position is None:
+            self.rest()
             self._remove()
-            self._connect()
         return position
 
+    def exists(self) -> bool:
+        """Whether an earlier run left a table, whatever it is worth."""
+        return self._path.exists()
+
     def _connect(self) -> None:
+        if not self.exists():
+            # What is left of another table beside it would be taken for changes of this one.
+            self._remove()
         connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+        try:
+            # A power cut may take the last changes but leaves the table whole.
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+            connection.executescript(_TABLES)
+        except BaseException:
+            connection.close()
+            raise
         self._connection = connection
-        # A power cut may take the last changes but leaves the table whole.
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-        connection.executescript(_TABLES)
+        self.is_made = True
 
     def _check(self) -> None:
         """Damage would else be met in the middle of something, or believed.
@@ -135,31 +151,32 @@ class DelayIndex:
         return position
 
     def _remove(self) -> None:
-        self.close()
+        self.is_made = False
         for suffix in _SIDE_FILES:
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
 
     @property
     def _open(self) -> sqlite3.Connection:
-        if self._connection is None and self._is_resting:
-            self._connect()
-        if self._connection is None:
+        if self._is_closed:
             raise IndexUnusable(f"{self._path} is closed")
+        if self._connection is None:
+            self._connect()
+        assert self._connection is not None
         return self._connection
+
+    @property
+    def has_files_open(self) -> bool:
+        return self._connection is not None
 
     def rest(self) -> None:
         """Close the files until they are needed again."""
-        self._is_resting = self._connection is not None or self._is_resting
-        self._disconnect()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
     def close(self) -> None:
-        self._is_resting = False
-        self._disconnect()
-
-    def _disconnect(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._is_closed = True
+        self.rest()
 
     # --- writing --------------------------------------------------------------------------
 

@@ -1,18 +1,22 @@
 """The delayed messages that one log tells of: those due soon in memory, all in an index on disk.
 
 They are replayed from the log. The index follows at leisure, in a thread; it says how far it
-stands, and a start goes on from there.
+stands, and a start goes on from there. Where that would save a start little there is none, and all
+messages wait in memory.
 """
 
 import asyncio
 import sqlite3
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Executor
+from contextlib import asynccontextmanager
+from heapq import nsmallest
 from typing import Final, ParamSpec, TypeVar
 
 from goqueue.broker.delays.index import DelayIndex, IndexUnusable
 from goqueue.broker.delays.log import LocatedHeld, StoredMessage, stored_item
+from goqueue.broker.delays.open_indexes import OpenIndexes
 from goqueue.broker.delays.position import IndexPosition, position_of, restored
 from goqueue.broker.runtime.replaying import LogReplay
 from goqueue.broker.runtime.slices import Slices
@@ -37,13 +41,23 @@ FAR_MAX: Final = 50_000
 INDEX_CHANGES: Final = 50_000
 INDEX_MIN_GAP_MS: Final = 5_000
 INDEX_INTERVAL_MS: Final = 60_000
+# Fewer records than this and fewer bytes are replayed in some milliseconds. There may be thousands
+# of logs with a message or two: a table for each would cost three descriptors and 150 KB of memory.
+INDEX_WORTH_RECORDS: Final = 1_000
+INDEX_WORTH_BYTES: Final = 1024 * 1024
 
 
 class IndexedDelays:
     def __init__(
-        self, log: PartitionLog, *, clock_ms: Callable[[], int], threads: Executor
+        self,
+        log: PartitionLog,
+        *,
+        clock_ms: Callable[[], int],
+        threads: Executor,
+        open_indexes: OpenIndexes,
     ) -> None:
         self._log = log
+        self._open_indexes = open_indexes
         self._clock_ms = clock_ms
         self._threads = threads
         self._replay = LogReplay(log, threads, self._take)
@@ -78,19 +92,36 @@ class IndexedDelays:
             await asyncio.wait((running,))
             raise
 
+    @asynccontextmanager
+    async def _index_in_use(self) -> AsyncIterator[None]:
+        async with self._using:
+            try:
+                yield
+            finally:
+                if self._index.has_files_open:
+                    self._open_indexes.used(self)
+
     # --- replaying ------------------------------------------------------------------------
 
     async def begin(self, slices: Slices) -> bool:
         """Begin where the index stands; False if there is none, and the log is to be read whole."""
+        has_begun = False
+        if self._index.exists():
+            async with self._open_indexes.beginning, self._index_in_use():
+                has_begun = await self._begin_with_index(slices)
+        if not has_begun:
+            self._indexed_offset = self._log.log_start_offset
+            self.replayed(self._indexed_offset)
+        return has_begun
+
+    async def _begin_with_index(self, slices: Slices) -> bool:
         log = self._log
-        async with self._using:
-            position = await self._run(
-                self._index.open, log.log_start_offset, log.log_end_offset, log.epochs
-            )
-            if position is None:
-                self.replayed(log.log_start_offset)
-                return False
-            await self._restore(position, slices)
+        position = await self._run(
+            self._index.open, log.log_start_offset, log.log_end_offset, log.epochs
+        )
+        if position is None:
+            return False
+        await self._restore(position, slices)
         self._indexed_offset = position.next_offset
         self.replayed(position.next_offset)
         return True
@@ -134,15 +165,29 @@ class IndexedDelays:
     # --- the index ------------------------------------------------------------------------
 
     @property
+    def is_index_worth_while(self) -> bool:
+        """Whether a start would have more than a little to replay as the index stands now."""
+        return (
+            self.next_offset - self._indexed_offset >= INDEX_WORTH_RECORDS
+            or self.machine.unindexed_bytes >= INDEX_WORTH_BYTES
+        )
+
+    @property
     def is_index_due(self) -> bool:
-        changes = self.machine.changes
         age_ms = self._clock_ms() - self._indexed_at_ms
         is_due = (
-            (changes >= INDEX_CHANGES and age_ms >= INDEX_MIN_GAP_MS)
+            (self.machine.changes >= INDEX_CHANGES and age_ms >= INDEX_MIN_GAP_MS)
             or len(self.machine.far) >= FAR_MAX
-            or (changes > 0 and age_ms >= INDEX_INTERVAL_MS)
+            or (age_ms >= INDEX_INTERVAL_MS and self.is_index_worth_while)
         )
         return is_due and self.machine.is_between_groups
+
+    @property
+    def does_without_index(self) -> bool:
+        """All messages are in memory, and they are few."""
+        return (
+            not self._index.is_made and not self._using.locked() and not self.is_index_worth_while
+        )
 
     async def update(self, *, pause_ms: int = 0) -> None:
         """Bring the index to what was replayed as of now. `IndexUnusable` if that fails.
@@ -150,10 +195,10 @@ class IndexedDelays:
         With `pause_ms` between the slices it takes longer and leaves room for deliveries. Not in
         the middle of a group: the index does not know which of its messages belong together.
         """
-        async with self._using:
-            if not self.machine.changes:
-                return
+        async with self._index_in_use():
             end = self.next_offset
+            if end == self._indexed_offset and not self.machine.changes:
+                return
             epoch, _ = self._log.epochs.covering(end - 1)
             position = position_of(self.machine, end, epoch)
             work = self.machine.begin_indexing()
@@ -193,11 +238,17 @@ class IndexedDelays:
         self._indexed_offset = position.next_offset
         self._far_earliest_ms = await self._run(index.earliest_from, machine.hot_until_ms)
 
+    def first_in_memory(self, after: tuple[int, int], limit: int) -> list[Entry]:
+        """Messages that wait, after (due, number), in order, where there is no index."""
+        waiting = self.machine.in_memory()
+        later = (entry for entry in waiting if (entry.due_ms, entry.number) > after)
+        return nsmallest(limit, later, key=lambda entry: (entry.due_ms, entry.number))
+
     async def page(self, after: tuple[int, int], limit: int) -> list[Entry]:
         """Messages of the index that wait, after (due, number), in order."""
         found: list[Entry] = []
-        async with self._using:
-            while len(found) < limit:
+        async with self._index_in_use():
+            while len(found) < limit and self._index.is_made:
                 rows = await self._run(self._index.page, after, limit)
                 found += filter(self.machine.waits, rows)
                 if len(rows) < limit:
@@ -207,28 +258,32 @@ class IndexedDelays:
 
     async def entries(self, target: int, after: int, limit: int) -> list[Entry]:
         """Messages of the index for a target, by number after `after`."""
-        async with self._using:
+        async with self._index_in_use():
+            if not self._index.is_made:
+                return []
             return await self._run(self._index.of_target, target, after, limit)
 
     async def numbers(self) -> set[int]:
         """Of all messages of the index."""
-        async with self._using:
-            return await self._run(self._index.numbers)
+        async with self._index_in_use():
+            return await self._run(self._index.numbers) if self._index.is_made else set()
 
     async def find_indexed(self, number: int, use: Callable[[Entry | None], T]) -> T:
         """What `use` makes of a message that the index has; nothing changes in between."""
-        async with self._using:
-            return use(await self._run(self._index.find, number))
+        async with self._index_in_use():
+            is_made = self._index.is_made
+            return use(await self._run(self._index.find, number) if is_made else None)
 
     async def oldest(self, limit: int) -> list[Entry]:
         """Messages by their place in the log."""
-        async with self._using:
-            return await self._run(self._index.oldest, limit)
+        async with self._index_in_use():
+            return await self._run(self._index.oldest, limit) if self._index.is_made else []
 
     async def first_needed(self) -> int:
         """The log must be kept from this offset on."""
-        async with self._using:
-            first = await self._run(self._index.first_offset)
+        async with self._index_in_use():
+            is_made = self._index.is_made
+            first = await self._run(self._index.first_offset) if is_made else None
             end = self._indexed_offset
         held = self.machine.held.first_offset()
         return min(each for each in (first, held, end) if each is not None)
@@ -236,11 +291,15 @@ class IndexedDelays:
     async def rest(self) -> None:
         """Let go of the index's files until they are needed again."""
         async with self._using:
-            await self._run(self._index.rest)
+            if self._index.has_files_open:
+                await self._run(self._index.rest)
 
     async def close(self) -> None:
         async with self._using:
-            await self._run(self._index.close)
+            if self._index.has_files_open:
+                await self._run(self._index.close)
+            self._index.close()
+        self._open_indexes.closed(self)
 
     # --- time -----------------------------------------------------------------------------
 
@@ -258,8 +317,13 @@ class IndexedDelays:
 
     async def warm(self) -> None:
         """Take what falls due in the next hours into memory."""
-        async with self._using:
+        async with self._index_in_use():
             start_ms, until_ms = self.machine.hot_until_ms, self._clock_ms() + HOT_MS
+            earliest_ms = self._far_earliest_ms
+            if earliest_ms is None or earliest_ms >= until_ms:
+                # The index has nothing that comes closer.
+                self.machine.warm((), until_ms)
+                return
             rows = await self._run(self._index.due_between, start_ms, until_ms)
             self.machine.warm(rows, until_ms)
             self._far_earliest_ms = await self._run(self._index.earliest_from, until_ms)

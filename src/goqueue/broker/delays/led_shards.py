@@ -8,15 +8,19 @@ import asyncio
 import logging
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
+from goqueue.broker.delays.alarm_clock import AlarmClock
 from goqueue.broker.delays.carrying import DelayCarrier
 from goqueue.broker.delays.delivery import DelayDelivery
 from goqueue.broker.delays.figures import DelayFigures
 from goqueue.broker.delays.indexed import IndexedDelays
+from goqueue.broker.delays.open_indexes import OpenIndexes
 from goqueue.broker.delays.shard import DelayShard
 from goqueue.broker.delays.standby import DelayStandby
+from goqueue.broker.delays.upkeep import DelayUpkeep
 from goqueue.broker.own_grants import own_state
 from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.partitions.partition import Partition
@@ -49,15 +53,34 @@ DELAYED_TOPIC_CONFIG: Final[Mapping[str, str]] = {
 }
 # For the indexes and for flushes: a slow one must not hold up all shards.
 THREADS: Final = 4
-UPKEEP_INTERVAL_MS: Final = 1_000
-# Between two tries to load a shard, such as while no producer ids can be had.
+# Shards that write their indexes at the same time when the broker stops.
+CLOSING_MAX: Final = 2 * THREADS
+# Between two tries to load a shard.
 RETRY_MS: Final = 1_000
 
 
-class RunningShard(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class RunningShard:
     shard: DelayShard
     delivery: DelayDelivery
-    tasks: tuple["asyncio.Task[None]", ...]
+    delivering: "asyncio.Task[None]"
+
+    @property
+    def name(self) -> TopicPartition:
+        return self.shard.log.partition.name
+
+    @property
+    def end_offset(self) -> int:
+        return self.shard.log.end_offset
+
+    @property
+    def is_upkeep_due(self) -> bool:
+        return self.shard.is_upkeep_due
+
+    async def upkeep(self) -> None:
+        await self.shard.upkeep()
+        # Messages may have come closer.
+        self.delivery.wake()
 
 
 class DelayShards:
@@ -78,6 +101,10 @@ class DelayShards:
         self._standbys: dict[TopicPartition, DelayStandby] = {}
         self._making: dict[str, asyncio.Task[None]] = {}
         self._is_closed = False
+        self._closing = asyncio.Semaphore(CLOSING_MAX)
+        self._open_indexes = OpenIndexes()
+        self._alarm_clock = AlarmClock(host.clock_ms)
+        self._upkeep = DelayUpkeep(self.running)
         carrier = DelayCarrier(host, self._open, self.ensure)
         self.carry_over = CarryOver(host, DELAYED, carrier.carry, self.led)
 
@@ -118,9 +145,8 @@ class DelayShards:
             loading.cancel()
         running = self._running.pop(place, None)
         if running is not None:
-            for task in running.tasks:
-                task.cancel()
-            self._leave(place, asyncio.create_task(_leave(running)))
+            running.delivering.cancel()
+            self._leave(place, asyncio.create_task(self._abandon(running)))
 
     def followed(self, hosted: HostedPartition) -> None:
         """Another node delivers it: what waits is kept at hand."""
@@ -138,6 +164,7 @@ class DelayShards:
             hosted,
             threads=self._threads,
             leisure=self._host.leisure,
+            open_indexes=self._open_indexes,
             files_free=self._leaving.get(place),
             has_ended=has_ended,
         )
@@ -157,18 +184,27 @@ class DelayShards:
             task.cancel()
         await asyncio.gather(*opening, *self._leaving.values(), return_exceptions=True)
         shards, self._running = list(self._running.values()), {}
-        tasks = [task for running in shards for task in running.tasks]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._upkeep.close()
         for running in shards:
+            running.delivering.cancel()
+        await asyncio.gather(*(each.delivering for each in shards), return_exceptions=True)
+        await asyncio.gather(*map(self._close, shards))
+        await asyncio.gather(*(standby.close() for standby in self._standbys.values()))
+        await self._open_indexes.close()
+        self._threads.shutdown(wait=True)
+
+    async def _close(self, running: RunningShard) -> None:
+        async with self._closing:
             try:
                 await running.delivery.settle_all()
             except GoQueueError as error:
                 logger.warning("the next start looks through the last deliveries: %s", error)
             await running.shard.close()
-        await asyncio.gather(*(standby.close() for standby in self._standbys.values()))
-        self._threads.shutdown(wait=True)
+
+    async def _abandon(self, running: RunningShard) -> None:
+        await asyncio.gather(running.delivering, return_exceptions=True)
+        await self._upkeep.leave(running)
+        await running.shard.abandon()
 
     # --- loading --------------------------------------------------------------------------
 
@@ -228,6 +264,7 @@ class DelayShards:
             threads=self._threads,
             producer_ids=self._producer_ids,
             figures=self._figures,
+            open_indexes=self._open_indexes,
             stood_by=await self._stood_by(partition),
         )
         try:
@@ -251,9 +288,9 @@ class DelayShards:
         return delays
 
     def _start(self, shard: DelayShard) -> RunningShard:
-        delivery = DelayDelivery(shard, self._host)
-        tasks = (asyncio.create_task(delivery.run()), asyncio.create_task(_look_after(shard)))
-        return RunningShard(shard, delivery, tasks)
+        delivery = DelayDelivery(shard, self._host, self._alarm_clock)
+        self._upkeep.start()
+        return RunningShard(shard, delivery, asyncio.create_task(delivery.run()))
 
     # --- finding --------------------------------------------------------------------------
 
@@ -321,19 +358,3 @@ class DelayShards:
 def _key(target: TargetKey) -> bytes:
     """By this an earlier release chose the shard of a target."""
     return target.topic_id.bytes + b"%d" % target.partition
-
-
-async def _leave(running: RunningShard) -> None:
-    await asyncio.gather(*running.tasks, return_exceptions=True)
-    await running.shard.abandon()
-
-
-async def _look_after(shard: DelayShard) -> None:
-    while True:
-        await asyncio.sleep(UPKEEP_INTERVAL_MS / 1000)
-        try:
-            await shard.upkeep()
-        except GoQueueError as error:
-            logger.warning("%s is looked after later: %s", shard.log.partition.name, error)
-        except Exception:
-            logger.exception("%s is looked after later", shard.log.partition.name)

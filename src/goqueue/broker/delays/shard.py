@@ -13,6 +13,7 @@ from typing import Final
 from goqueue.broker.delays.figures import DelayFigures
 from goqueue.broker.delays.indexed import IndexedDelays
 from goqueue.broker.delays.log import DelayLog
+from goqueue.broker.delays.open_indexes import OpenIndexes
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.runtime.commits import until_committed
 from goqueue.broker.runtime.producer_ids import ProducerIdSource
@@ -62,6 +63,7 @@ class DelayShard:
         threads: Executor,
         producer_ids: ProducerIdSource,
         figures: DelayFigures,
+        open_indexes: OpenIndexes,
         stood_by: IndexedDelays | None = None,
     ) -> None:
         """`stood_by` is what this node replayed while another one led, if it did."""
@@ -71,7 +73,10 @@ class DelayShard:
         self._threads = threads
         self._producer_ids = producer_ids
         self._is_cold = stood_by is None
-        self._delays = stood_by or IndexedDelays(partition.log, clock_ms=clock_ms, threads=threads)
+        self._delays = stood_by or IndexedDelays(
+            partition.log, clock_ms=clock_ms, threads=threads, open_indexes=open_indexes
+        )
+        self._needs_producer = True
 
     @property
     def number(self) -> int:
@@ -110,12 +115,16 @@ class DelayShard:
         first = self.machine.loaded()
         if first is not None:
             self.note(first)
-        if not has_begun or self.machine.producer_id is None:
-            # Without an index the last sequence may be unknown: a new producer begins at 0.
-            await self.take_producer_id()
+        # Without an index the last sequence may be unknown: a new producer begins at 0.
+        self._needs_producer = not has_begun or self.machine.producer_id is None
 
     async def _committed(self, offset: int) -> None:
         await self.log.partition.wait_committed(offset, INDEX_COMMIT_TIMEOUT_MS)
+
+    async def ensure_producer(self) -> None:
+        """To be called before messages are claimed: until then nothing is written for a start."""
+        if self._needs_producer:
+            await self.take_producer_id()
 
     async def take_producer_id(self) -> None:
         await self._producer_ids.refill()
@@ -123,11 +132,13 @@ class DelayShard:
         if producer_id is None:
             raise Conflict("no producer id is at hand; try again")
         self.note(ProducerTaken(producer_id))
+        self._needs_producer = False
 
     async def close(self) -> None:
-        """Leave an index of the end, so that the next start replays nothing."""
+        """Leave an index of about the end, so that the next start replays little."""
         try:
-            await self.update_index()
+            if self._delays.is_index_worth_while:
+                await self.update_index()
         except GoQueueError as error:
             logger.warning("the next start of %s takes longer: %s", self.log.partition.name, error)
         await self._delays.close()
@@ -225,6 +236,8 @@ class DelayShard:
 
     async def page(self, after: tuple[int, int], limit: int) -> list[Entry]:
         """Messages that wait, after (due, number), in order."""
+        if self._delays.does_without_index:
+            return self._delays.first_in_memory(after, limit)
         await self.update_index()
         return await self._delays.page(after, limit)
 
@@ -235,6 +248,8 @@ class DelayShard:
 
     async def numbers(self) -> set[int]:
         """Of all messages that wait or are claimed."""
+        if self._delays.does_without_index:
+            return {*self.machine.pending, *self.machine.far, *self.machine.claimed}
         await self.update_index()
         return await self._delays.numbers()
 
@@ -243,6 +258,10 @@ class DelayShard:
         await self._delays.update(pause_ms=pause_ms)
 
     # --- upkeep ---------------------------------------------------------------------------
+
+    @property
+    def is_upkeep_due(self) -> bool:
+        return self._delays.is_index_due or self._delays.is_cooling or self._is_dirty
 
     async def upkeep(self) -> None:
         """What comes round every second or so."""

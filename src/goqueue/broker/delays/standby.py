@@ -8,6 +8,7 @@ from typing import Final
 
 from goqueue.broker.background import ended
 from goqueue.broker.delays.indexed import IndexedDelays
+from goqueue.broker.delays.open_indexes import OpenIndexes
 from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.runtime.slices import AtLeisure
 from goqueue.broker.runtime.standby import LogStandby
@@ -18,8 +19,8 @@ logger = logging.getLogger(__name__)
 # The leader has taken in hand what was due before that, unless it is in trouble.
 OVERDUE_MS: Final = 5_000
 OVERDUE_AT_ONCE: Final = 1_000
-# Messages come closer also while nothing happens in the log.
-IDLE_S: Final = 30.0
+# Messages come closer also while nothing happens in the log, and hours of them are in memory.
+IDLE_S: Final = 300.0
 # Between two slices of the index: nobody waits for it.
 INDEX_PAUSE_MS: Final = 10
 
@@ -31,12 +32,14 @@ class DelayStandby(LogStandby):
         *,
         threads: Executor,
         leisure: AtLeisure,
+        open_indexes: OpenIndexes,
         files_free: "asyncio.Task[None] | None",
         has_ended: Callable[[], None],
     ) -> None:
         """`files_free` is over when nobody else uses the index any more."""
         super().__init__(hosted, leisure, has_ended)
         self._threads = threads
+        self._open_indexes = open_indexes
         self._delays: IndexedDelays | None = None
         # The end of whoever used the index before.
         self.files_free = files_free
@@ -57,7 +60,7 @@ class DelayStandby(LogStandby):
         await self._stop()
         await ended(self._upkeep)
         delays = self._delays
-        if delays is not None and delays.machine.is_between_groups:
+        if delays is not None and delays.is_index_worth_while and delays.machine.is_between_groups:
             try:
                 await delays.update()
             except GoQueueError as error:
@@ -76,7 +79,12 @@ class DelayStandby(LogStandby):
         if end <= hosted.log_start_offset:
             return False
         await self._when_files_are_free()
-        delays = IndexedDelays(hosted.log, clock_ms=hosted.clock_ms, threads=self._threads)
+        delays = IndexedDelays(
+            hosted.log,
+            clock_ms=hosted.clock_ms,
+            threads=self._threads,
+            open_indexes=self._open_indexes,
+        )
         try:
             await delays.begin(self._leisure)
             await delays.rest()

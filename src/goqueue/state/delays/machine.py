@@ -7,7 +7,7 @@ from then on they can no longer be cancelled, and they are forgotten once their 
 
 from array import array
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -90,6 +90,8 @@ class Unindexed:
     moved: set[int]
     settled: set[int]
     dropped: list[int]
+    # Of the log, for messages.
+    size_bytes: int
 
 
 class DelayMachine:
@@ -112,6 +114,8 @@ class DelayMachine:
         self._indexed_below = 0
         # New ones since; those that are gone again among them.
         self._unindexed = array("q")
+        # What a start would have to read of messages that the index has not.
+        self.unindexed_bytes = 0
         self._indexing_far: dict[int, Entry] = {}
         self._moved: set[int] = set()
         self._settled: set[int] = set()
@@ -122,6 +126,7 @@ class DelayMachine:
 
     def replay_scheduled(self, address: Scheduled, offset: int, size_bytes: int) -> None:
         number, due_ms, key, group_left = address
+        self.unindexed_bytes += size_bytes
         entry = Entry(number, due_ms, self.target_number(key), offset, size_bytes)
         if number < self.next_number and self._replay_moved(entry):
             return
@@ -166,6 +171,7 @@ class DelayMachine:
         self.target_number(target)  # known, and so dropped with its topic
         self.held.add(target, note.producer_id, part)
         self.live_bytes += size_bytes
+        self.unindexed_bytes += size_bytes
 
     def replay(self, note: Note) -> None:
         match note:
@@ -347,6 +353,13 @@ class DelayMachine:
             entry = self._indexing_far.get(number)
         return entry
 
+    def in_memory(self) -> Iterator[Entry]:
+        """All that are `WAITING`, as long as the index has none and takes none over."""
+        for number in (*self.pending, *self.far):
+            entry = self.find(number)
+            if entry is not None and not self.targets[entry.target].is_dropped:
+                yield entry
+
     def discard(self, number: int) -> None:
         """Forget a message whose topic is gone."""
         entry = self.pending.remove(number)
@@ -368,7 +381,9 @@ class DelayMachine:
             self._moved,
             self._settled,
             self._dropped,
+            self.unindexed_bytes,
         )
+        self.unindexed_bytes = 0
         self._indexed_below = self.next_number
         self._unindexed = array("q")
         self._indexing_far, self.far = self.far, {}
@@ -392,6 +407,7 @@ class DelayMachine:
         self._moved |= work.moved
         self._settled |= work.settled
         self._dropped = work.dropped + self._dropped
+        self.unindexed_bytes += work.size_bytes
 
     def warm(self, rows: Iterable[Entry], until_ms: int) -> None:
         """Take messages due before `until_ms` into memory: `rows` are those of the index."""
