@@ -199,6 +199,8 @@ class IndexedDelays:
             end = self.next_offset
             if end == self._indexed_offset and not self.machine.changes:
                 return
+            if not self.machine.is_between_groups:
+                return  # more was replayed while somebody else used the index
             epoch, _ = self._log.epochs.covering(end - 1)
             position = position_of(self.machine, end, epoch)
             work = self.machine.begin_indexing()

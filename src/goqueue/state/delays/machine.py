@@ -117,6 +117,10 @@ class DelayMachine:
         # What a start would have to read of messages that the index has not.
         self.unindexed_bytes = 0
         self._indexing_far: dict[int, Entry] = {}
+        # While the index takes over: what has changed meanwhile, as it was. The index is to stand
+        # where it was begun, and what came later may be cut off the log.
+        self._is_indexing = False
+        self._indexing_before: dict[int, Entry] = {}
         self._moved: set[int] = set()
         self._settled: set[int] = set()
         self._dropped: list[int] = []
@@ -150,7 +154,9 @@ class DelayMachine:
         note that follows. Messages move only before they are claimed.
         """
         number = entry.number
-        if number in self.pending:
+        before = self.pending.get(number)
+        if before is not None:
+            self._keep_for_index(before)
             self.pending.move(number, entry.offset)
             if number < self._indexed_below:
                 self._moved.add(number)
@@ -227,7 +233,7 @@ class DelayMachine:
             for number in settled.numbers:
                 entry = self.claimed.pop(number, None)
                 if entry is not None:
-                    self._settle(number, entry.size_bytes)
+                    self._settle(entry)
             if settled.next_sequence == note.next_sequence:
                 return
 
@@ -238,7 +244,10 @@ class DelayMachine:
             return  # the index already knows
         target = self.targets[self.target_number(TargetKey(note.topic_id, note.partition))]
         target.pending -= 1
-        self._settle(number, note.size_bytes)
+        if entry is None:
+            self._forget(number, note.size_bytes)
+        else:
+            self._settle(entry)
 
     def _replay_originated(self, note: Originated) -> None:
         origin = _origin(note)
@@ -261,7 +270,7 @@ class DelayMachine:
                 for message in taken.numbers:
                     entry = self.claimed.pop(message, None)
                     if entry is not None:
-                        self._settle(message, entry.size_bytes)
+                        self._settle(entry)
             target.claims.clear()
             target.is_dropped = True
             target.pending = 0
@@ -284,16 +293,24 @@ class DelayMachine:
             entry = self.pending.remove(number) or self.far.pop(number, None)
             if entry is not None:
                 self.targets[entry.target].pending -= 1
-                self._settle(number, entry.size_bytes)
+                self._settle(entry)
         self._open_group = []
         origin, self._open_origin = self._open_origin, None
         if origin is not None:
             self._origins[origin.target, origin.producer_id].pop()
 
-    def _settle(self, number: int, size_bytes: int) -> None:
+    def _settle(self, entry: Entry) -> None:
+        self._keep_for_index(entry)
+        self._forget(entry.number, entry.size_bytes)
+
+    def _forget(self, number: int, size_bytes: int) -> None:
         self.live_bytes -= size_bytes
         if number < self._indexed_below:
             self._settled.add(number)
+
+    def _keep_for_index(self, before: Entry) -> None:
+        if self._is_indexing:
+            self._indexing_before.setdefault(before.number, before)
 
     def target_number(self, key: TargetKey) -> int:
         number = self._target_numbers.get(key)
@@ -364,7 +381,7 @@ class DelayMachine:
         """Forget a message whose topic is gone."""
         entry = self.pending.remove(number)
         if entry is not None:
-            self._settle(number, entry.size_bytes)
+            self._settle(entry)
 
     # --- the index on disk ----------------------------------------------------------------
 
@@ -384,6 +401,7 @@ class DelayMachine:
             self.unindexed_bytes,
         )
         self.unindexed_bytes = 0
+        self._is_indexing = True
         self._indexed_below = self.next_number
         self._unindexed = array("q")
         self._indexing_far, self.far = self.far, {}
@@ -391,15 +409,18 @@ class DelayMachine:
         return work
 
     def near_rows(self, numbers: Sequence[int]) -> list[int]:
-        """The fields of entries that are due soon or claimed, all in one list."""
-        rows = self.pending.rows(numbers)
-        if self.claimed:
+        """The fields of entries that were due soon or claimed when the index began to take over,
+        all in one list."""
+        before = self._indexing_before
+        rows = self.pending.rows(n for n in numbers if n not in before)
+        if self.claimed or before:
             for number in numbers:
-                rows += self.claimed.get(number, ())
+                rows += before.get(number, self.claimed.get(number, ()))
         return rows
 
     def end_indexing(self, work: Unindexed, *, succeeded: bool) -> None:
         self._indexing_far = {}
+        self._is_indexing, self._indexing_before = False, {}
         if succeeded:
             return
         self._unindexed = work.numbers + self._unindexed
