@@ -28,7 +28,7 @@ OPEN_FILES_MAX: Final = 10_000
 # Each holds a descriptor and, at default settings, up to 256 KB of index: 16 MB for all.
 READERS_MAX: Final = 64
 # What the process has open besides logs and connections: the interpreter's files, worker processes,
-# indexes that are being read or written, the tables of `__delayed`.
+# indexes that are being read or written, some tables of delayed messages.
 OTHER_FILES: Final = 192
 # With fewer, writing to some partitions in turn would be nothing but opening and syncing.
 WRITERS_MIN: Final = 16
