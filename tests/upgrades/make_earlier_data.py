@@ -139,9 +139,9 @@ class World:
                     values, await self._schedule(partition, values, due_ms), strict=True
                 ):
                     waiting[message_id] = (value, partition)
-            for shard, _, _ in list(self.broker.delays.shards.running()):
+            for running in list(self.broker.delays.shards.running()):
                 if partition == 1:
-                    await shard.update_index()
+                    await running.shard.update_index()
         cancelled = [message_id for message_id in waiting if waiting[message_id][0].endswith("7")]
         for message_id in cancelled:
             await self.service.delays.cancel(ANYONE, ORDERS, message_id)
