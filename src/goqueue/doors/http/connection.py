@@ -182,6 +182,11 @@ class HttpConnection(HttpToolsProtocol):
         waiting_bytes = len(self.pipeline) * PIPELINED_BYTES
         return self._written.held_bytes + waiting_bytes
 
+    def send_away(self) -> None:
+        """Answer at once, with a refusal, what is not answered yet: the door closes."""
+        if self._answering is not None and not self._answering.response_complete:
+            Asked.send_away(self._answering.scope)
+
     def hang_up(self) -> None:
         self.transport.abort()
 

@@ -29,7 +29,9 @@ from goqueue.service.broker_service import BrokerService
 # Connections waiting to be accepted, as many as Linux keeps by default (net.core.somaxconn).
 BACKLOG: Final = 4_096
 # Requests under way get this long to end by themselves; the whole stop stays below one second.
-STOP_GRACE_SECONDS: Final = 0.6
+STOP_GRACE_SECONDS: Final = 0.4
+# What still waits then, such as for a leader, is refused; clients get this long to take it.
+STOP_REFUSAL_SECONDS: Final = 0.2
 # After a cancelled request was hung up on, its task needs a few turns of the loop.
 STOP_SETTLE_SECONDS: Final = 0.2
 
@@ -130,7 +132,11 @@ class HttpDoor:
             mount.close()
         for connection in tuple(self._connections.connections):
             connection.shutdown()
-        await self._drain()
+        await self._drain(STOP_GRACE_SECONDS)
+        for connection in tuple(self._connections.connections):
+            if isinstance(connection, HttpConnection):
+                connection.send_away()
+        await self._drain(STOP_REFUSAL_SECONDS)
         for connection in tuple(self._connections.connections):
             connection.transport.abort()
         unfinished = tuple(self._connections.tasks)
@@ -141,12 +147,12 @@ class HttpDoor:
         await self._app.stop()
         self._stop_clock()
 
-    async def _drain(self) -> None:
+    async def _drain(self, seconds: float) -> None:
         """Wait until every connection has had its answers, or for as long as we may."""
         if not self._connections.connections:
             return
         try:
-            async with asyncio.timeout(STOP_GRACE_SECONDS):
+            async with asyncio.timeout(seconds):
                 await self._drained.wait()
         except TimeoutError:
             return

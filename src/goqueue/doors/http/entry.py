@@ -17,6 +17,7 @@ from goqueue.doors.web.mounting import Mount
 from goqueue.doors.web.sending import respond
 from goqueue.doors.web.site_guard import SiteGuard, Unwelcome
 from goqueue.model.caller import Caller, Door
+from goqueue.model.errors import ShuttingDown
 from goqueue.service.broker_service import BrokerService
 
 _PREFIX: Final = "/topics/"
@@ -26,6 +27,10 @@ _PUBLISHING: Final = "/topics/{name}/messages"
 _UNMATCHED: Final = "unmatched"
 _ONLY_ASKING: Final = frozenset({"GET", "HEAD"})
 _JSON: Final = b"application/json"
+# Of a request that waits for something, such as a leader, when the door closes.
+_CLOSING: Final = Unwelcome(
+    503, ShuttingDown.code, "the broker is shutting down; whether this was done is not known"
+)
 
 
 class Entry:
@@ -73,12 +78,12 @@ class Entry:
         traffic.in_flight += 1
         started = perf_counter()
         route = _UNMATCHED
-        asked = Asked.note(scope) if method in _ONLY_ASKING else None
+        asked = Asked.note(scope, changes=method not in _ONLY_ASKING)
         try:
             for mount in self._mounts:
                 if mount.takes(scope):
                     route = mount.name
-                    await self._mounted_answer(mount, scope, receive, send)
+                    await self._mounted_answer(mount, asked, scope, receive, send)
                     return
             caller = caller_in(scope, Door.HTTP)
             self._service.tracing.asked_by(caller)
@@ -86,16 +91,17 @@ class Entry:
                 name = path[len(_PREFIX) : -len(_SUFFIX)]
                 if name and "/" not in name and not scope["query_string"]:
                     route = _PUBLISHING
-                    await self._publish(caller, name, scope, receive, send)
+                    await self._publish(caller, name, asked, scope, receive, send)
                     return
-            route = await self._app_answer(scope, receive, send)
+            route = await self._app_answer(asked, scope, receive, send)
         except asyncio.CancelledError:
-            # A closing door hangs up on its requests as well.
-            if not self._closing.is_set() and (asked is None or not asked.is_abandoned):
+            if self._closing.is_set():
+                if not asked.has_begun:
+                    await self._refuse(_CLOSING, scope, send)
+            elif not asked.is_abandoned:
                 raise
         finally:
-            if asked is not None:
-                asked.end()
+            asked.end()
             traffic.in_flight -= 1
             traffic.time(method, route, perf_counter() - started)
 
@@ -108,7 +114,13 @@ class Entry:
         await _send(send, answer(unwelcome.status, unwelcome.code, unwelcome.message))
 
     async def _publish(
-        self, caller: Caller, name: str, scope: Scope, receive: Receive, send: Send
+        self,
+        caller: Caller,
+        name: str,
+        asked: Asked,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
     ) -> None:
         try:
             body = await read_json(self._bodies, scope["headers"], receive)
@@ -117,28 +129,32 @@ class Entry:
             )
         except Exception as error:
             refusal = answer_to(error)
+            asked.has_begun = True
             self._traffic.count("POST", refusal.status)
             await _send(send, refusal)
             return
+        asked.has_begun = True
         self._traffic.count("POST", 200)
         await respond(send, 200, _JSON, stored, traceparent)
 
     async def _mounted_answer(
-        self, mount: Mount, scope: Scope, receive: Receive, send: Send
+        self, mount: Mount, asked: Asked, scope: Scope, receive: Receive, send: Send
     ) -> None:
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
+                asked.has_begun = True
                 self._traffic.count(scope["method"], message["status"])
             await send(message)
 
         await mount(scope, receive, counted)
 
-    async def _app_answer(self, scope: Scope, receive: Receive, send: Send) -> str:
+    async def _app_answer(self, asked: Asked, scope: Scope, receive: Receive, send: Send) -> str:
         """Returns the route that answered."""
         method: str = scope["method"]
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
+                asked.has_begun = True
                 self._traffic.count(method, message["status"])
             await send(message)
 

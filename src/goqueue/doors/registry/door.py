@@ -89,7 +89,7 @@ class RegistryDoor:
 
     async def refuse(self, unwelcome: Unwelcome, _scope: Scope, send: Send) -> None:
         status, body = answer_to(HttpRefusal(unwelcome.status, unwelcome.message))
-        await respond(send, status, _KINDS[0], _encode(body))
+        await respond(send, status, _KINDS[0], _encode(body), retry_after(status))
 
     async def _answer(self, scope: Scope, receive: Receive) -> object:
         # Imported with the first request: most brokers start without a registry being used.

@@ -148,10 +148,12 @@ class Answering:
 
 
 async def refuse(unwelcome: Unwelcome, scope: Scope, send: Send) -> None:
-    """Answer a request that was not let in, in its protocol."""
-    error = SqsError(ErrorKind.ACCESS_DENIED, unwelcome.message)
+    """Answer a request that was not let in, or is not waited for, in its protocol."""
+    is_denied = unwelcome.status < ErrorKind.SERVICE_UNAVAILABLE.status
+    kind = ErrorKind.ACCESS_DENIED if is_denied else ErrorKind.SERVICE_UNAVAILABLE
+    error = SqsError(kind, unwelcome.message)
     request_id = new_message_id()
-    headers = [(b"x-amzn-requestid", request_id.encode())]
+    headers = [(b"x-amzn-requestid", request_id.encode()), *retry_after(unwelcome.status)]
     if _head(scope["headers"]).target:
         headers.append(query_error_header(error))
         await respond(send, unwelcome.status, _JSON, _json_error(error), headers)

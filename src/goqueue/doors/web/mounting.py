@@ -17,7 +17,7 @@ class Mount(Protocol):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
     async def refuse(self, unwelcome: Unwelcome, scope: Scope, send: Send, /) -> None:
-        """Answer one of its requests that was not let in."""
+        """Answer one of its requests that was not let in, or that the closing door ends."""
 
     def close(self) -> None:
         """The door closes: answer what waits."""

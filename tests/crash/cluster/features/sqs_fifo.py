@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 from tests.crash.cluster.features.calls import PATIENCE_S, RETRY_S, AnyBroker, NotAnswered, any_sqs
 from tests.crash.cluster.features.fifo_history import FifoHistory, Number
 from tests.crash.cluster.features.loads import Load, Surroundings
+from tests.crash.cluster.features.sqs_receiving import SqsReceiving
 
 QUEUE: Final = "ledger-lines.fifo"
 GROUPS: Final = tuple(f"account-{n}" for n in range(6))
@@ -16,7 +17,6 @@ SENDERS: Final = 2
 READERS: Final = 2
 LEASE_S: Final = 3
 DELETE_TRIES: Final = 6
-QUIET_S: Final = 8.0
 
 
 class SqsFifo(Load):
@@ -26,7 +26,6 @@ class SqsFifo(Load):
         super().__init__(around)
         self.history = FifoHistory("fifo")
         self._is_settling = False
-        self._last_message_at = time.monotonic()
 
     def prepare(self) -> None:
         broker = self._brokers()
@@ -35,6 +34,7 @@ class SqsFifo(Load):
             "create", lambda sqs: sqs.create_queue(QueueName=QUEUE, Attributes=attributes)
         )
         self._url: str = made["QueueUrl"]
+        self._receiving = SqsReceiving(self._url, limit=5, attribute="SequenceNumber")
         self._senders = [
             self.worker(f"sender {n}", self._sender(GROUPS[n::SENDERS]), 0.1)
             for n in range(SENDERS)
@@ -105,20 +105,7 @@ class SqsFifo(Load):
         return step
 
     def _receive(self, broker: AnyBroker[Any]) -> list[dict[str, Any]]:
-        asked_at = time.monotonic()
-        answer = broker.ask(
-            "receive",
-            lambda sqs: sqs.receive_message(
-                QueueUrl=self._url,
-                MaxNumberOfMessages=5,
-                WaitTimeSeconds=1,
-                MessageSystemAttributeNames=["SequenceNumber"],
-            ),
-        )
-        came_at = time.monotonic()
-        messages: list[dict[str, Any]] = answer.get("Messages", [])
-        if messages:
-            self._last_message_at = came_at
+        messages, asked_at, came_at = self._receiving.receive(broker)
         for message in messages:
             sequence = int(message["Attributes"]["SequenceNumber"])
             self.history.was_stored(_number(message), message["MessageId"], sequence)
@@ -155,12 +142,7 @@ class SqsFifo(Load):
     def settle(self) -> None:
         self.end(*self._senders)
         self._is_settling = True
-        self.until(
-            lambda: (
-                not self.history.open_numbers()
-                and time.monotonic() - self._last_message_at > QUIET_S
-            )
-        )
+        self.until(lambda: not self.history.open_numbers() and self._receiving.is_quiet)
         self.end()
 
     def violations(self) -> list[str]:

@@ -19,14 +19,13 @@ from tests.crash.cluster.features.calls import (
 from tests.crash.cluster.features.loads import Load, Surroundings
 from tests.crash.cluster.features.queue_history import Acknowledgement, QueueHistory, the_next
 from tests.crash.cluster.features.reading import Read, read_topic
+from tests.crash.cluster.features.sqs_receiving import SqsReceiving
 
 QUEUE: Final = "errands"
 DEAD: Final = "errands-dead"
 MAX_RECEIVE_COUNT: Final = 4
 LEASE_S: Final = 3
 DELETE_TRIES: Final = 6
-# How long nothing may come before a queue counts as empty: leases, and then some.
-QUIET_S: Final = 8.0
 SETTLE_S: Final = 90.0
 
 
@@ -40,7 +39,6 @@ class SqsStandard(Load):
         self.dead: list[Read] = []
         self._numbers = count()
         self._is_settling = False
-        self._last_message_at = time.monotonic()
 
     def prepare(self) -> None:
         broker = self._brokers()
@@ -55,6 +53,7 @@ class SqsStandard(Load):
         )
         # As one broker gave it; it is used at all of them.
         self._url: str = made["QueueUrl"]
+        self._receiving = SqsReceiving(self._url, limit=10, attribute="ApproximateReceiveCount")
         chance = self.chance()
         self._sender = self.worker("sender", lambda: self._send(broker, chance), 0.1)
         for number in range(2):
@@ -114,20 +113,7 @@ class SqsStandard(Load):
         return step
 
     def _receive(self, broker: AnyBroker[Any]) -> list[dict[str, Any]]:
-        asked_at = time.monotonic()
-        answer = broker.ask(
-            "receive",
-            lambda sqs: sqs.receive_message(
-                QueueUrl=self._url,
-                MaxNumberOfMessages=10,
-                WaitTimeSeconds=1,
-                MessageSystemAttributeNames=["ApproximateReceiveCount"],
-            ),
-        )
-        came_at = time.monotonic()
-        messages: list[dict[str, Any]] = answer.get("Messages", [])
-        if messages:
-            self._last_message_at = came_at
+        messages, asked_at, came_at = self._receiving.receive(broker)
         for message in messages:
             self.history.was_delivered(
                 message["Body"], _count(message), asked_at, came_at, message["MessageId"]
@@ -221,13 +207,7 @@ class SqsStandard(Load):
         self.end(self._sender)
         self._is_settling = True
         # What is dead comes back by the mover, which goes on until nothing comes any more.
-        self.until(
-            lambda: (
-                not self.history.open_values()
-                and time.monotonic() - self._last_message_at > QUIET_S
-            ),
-            SETTLE_S,
-        )
+        self.until(lambda: not self.history.open_values() and self._receiving.is_quiet, SETTLE_S)
         self.end()
         self.dead = list(read_topic(self.around.bootstrap_servers, DEAD))
 

@@ -70,7 +70,7 @@ async def test_a_head_does_not_go_out_alone(
         writer.close()
 
 
-async def test_stopping_hangs_up_on_who_does_not_finish(
+async def test_stopping_refuses_and_hangs_up_on_who_does_not_finish(
     door: HttpDoor, address: tuple[str, int]
 ) -> None:
     reader, writer = await asyncio.open_connection(*address)
@@ -87,7 +87,7 @@ async def test_stopping_hangs_up_on_who_does_not_finish(
 
     assert loop.time() - before < stretched(1)
     assert door._traffic.in_flight == 0
-    assert await read_to_end(reader) == b""
+    assert (await read_to_end(reader)).startswith(b"HTTP/1.1 503 ")
     assert await read_to_end(quiet_reader) == b""
     writer.close()
     quiet_writer.close()
@@ -114,6 +114,24 @@ async def test_a_request_under_way_is_answered_before_the_end(
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert b"connection: close" in answer
     writer.close()
+
+
+async def test_who_waits_for_others_is_refused_before_the_end(
+    broker: Node, door: HttpDoor, client: httpx.AsyncClient, orders: str
+) -> None:
+    turn = broker.partition(orders, 0).turn
+    async with turn:
+        message = {"value": "last", "partition": 0}
+        asked = asyncio.create_task(client.post(f"/topics/{orders}/messages", json=message))
+        await until(lambda: turn.in_line == 2)
+
+        await door.stop()
+        answer = await asked
+
+    assert error_code(answer, 503) == "shutting_down"
+    assert answer.headers["retry-after"]
+    assert answer.headers["connection"] == "close"
+    assert door._traffic.in_flight == 0
 
 
 async def test_stopping_twice_or_before_the_start_is_nothing(door: HttpDoor) -> None:
