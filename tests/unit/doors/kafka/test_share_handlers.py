@@ -221,7 +221,7 @@ async def test_a_record_wakes_one_member_and_many_records_wake_many(
 ) -> None:
     count = 20
     members = [await ShareMember.join(door, broker, topic, name=f"m{n}") for n in range(count)]
-    fields: dict[str, Any] = {"max_wait": 20_000, "max_records": 1, "share_acquire_mode": 1}
+    fields: dict[str, Any] = {"max_wait": 60_000, "max_records": 1, "share_acquire_mode": 1}
     waiting = {asyncio.create_task(m.get([0], **fields)): m for m in members}
 
     async def all_wait() -> bool:
@@ -249,9 +249,12 @@ async def test_a_record_wakes_one_member_and_many_records_wake_many(
     gone.cancel()
     await publish_batch(broker, count - 2)
     found, _ = await asyncio.wait(rest, timeout=60)
-    assert sorted(task.result()[0][0] for task in found) == [
-        (offset, offset, 1) for offset in range(1, count - 1)
+    acquired = sorted(task.result()[0][0] for task in found)
+    assert [(first, last) for first, last, _ in acquired] == [
+        (offset, offset) for offset in range(1, count - 1)
     ]
+    # Or what it had acquired, if it was first in line and quicker than the end of its connection.
+    assert sum(deliveries for _, _, deliveries in acquired) in (count - 2, count - 1)
 
 
 async def test_too_few_bytes_are_waited_for_but_not_locked(
