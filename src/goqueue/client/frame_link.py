@@ -43,6 +43,11 @@ class FrameLink(asyncio.BufferedProtocol):
     def address(self) -> str:
         return self._address
 
+    @property
+    def unsent_bytes(self) -> int:
+        """Of frames that the broker has not taken yet. Whoever sends on bounds them."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
     def send(self, frame: bytes) -> None:
         if self._transport is not None:
             self._transport.write(frame)

@@ -3,6 +3,7 @@
 from goqueue.broker.calls.calls import ReadCall
 from goqueue.broker.node import Node
 from goqueue.model.caller import Caller
+from goqueue.model.errors import GoQueueError
 from goqueue.service.access import Access
 
 # What a door runs: see `BrokerCalls` there.
@@ -17,3 +18,7 @@ class CallService:
     def read(self, caller: Caller, body: bytes) -> BrokerCall:
         """A call that another broker sent; rights were asked for where the client is."""
         return self._calls.read(self._access.acting_cluster(caller), body)
+
+    def refusal(self, reason: GoQueueError) -> bytes:
+        """An answer that says that nothing was done."""
+        return self._calls.refusal(reason)

@@ -27,6 +27,7 @@ from goqueue.model.errors import (
     InvalidRequest,
     NotLeader,
     OffsetNotAvailable,
+    Overloaded,
     StateLoading,
     UnknownPartition,
     UnknownTopic,
@@ -319,6 +320,9 @@ class Calls:
             if link is None:
                 raise Untouched(error) from None
             raise
+        except Overloaded as error:
+            # Of the link: it was not sent.
+            raise Untouched(error) from None
         answer = _ANSWER.decode(body)
         if answer.failure is not None:
             told = error_of(answer.failure)
@@ -404,6 +408,10 @@ class Calls:
             return _refused(InvalidRequest(f"this broker knows no call {call.method!r}"))
         self.counts.served.request_bytes += len(body)
         return ReadCall(served.method.waits, lambda: self._serve(call, served))
+
+    def refusal(self, reason: GoQueueError) -> bytes:
+        """An answer to a call with which nothing was done."""
+        return _failed(reason, is_untouched=True)
 
     async def _serve(self, call: Call, served: _Served) -> bytes:
         with Serving(self.counts, call.method):

@@ -6,7 +6,7 @@ from typing import Final
 
 from goqueue.client.frame_link import FrameLink
 from goqueue.model.calls import CALL, CALL_API_KEY, FORGET
-from goqueue.model.errors import BrokerUnreachable, RequestTimedOut
+from goqueue.model.errors import BrokerUnreachable, Overloaded, RequestTimedOut
 
 # The length, then Kafka's header of a request, without a client id.
 _REQUEST: Final = struct.Struct(">ihhih")
@@ -14,6 +14,9 @@ _HEADER_BYTES: Final = _REQUEST.size - 4
 _NO_CLIENT_ID: Final = -1
 _NUMBER: Final = struct.Struct(">i")
 _NUMBERS: Final = 2**31
+# Of calls that the other broker does not read. It reads at once, so it is stuck, or the line is
+# slow: some tenths of a second of a fast one. The last call that is sent may go beyond.
+UNSENT_MAX_BYTES: Final = 32 * 1024 * 1024
 
 
 class CallLink:
@@ -39,9 +42,15 @@ class CallLink:
         return 0.0 if self._waiting else self._loop.time() - self._used_at
 
     async def call(self, body: bytes, *, timeout_s: float, waits: bool) -> bytes:
-        """The answer's bytes. If it fails, the call may have been carried out all the same."""
+        """The answer's bytes. If it fails, the call may have been carried out all the same; not if
+        it fails with `Overloaded`, which is said before anything is sent."""
         if self._failure is not None:
             raise self._failure.with_traceback(None)
+        if self._frames.unsent_bytes >= UNSENT_MAX_BYTES:
+            raise Overloaded(
+                f"{UNSENT_MAX_BYTES} bytes are on their way to the broker at "
+                f"{self._frames.address}, which does not take them"
+            )
         number = self._next_number
         self._next_number = (number + 1) % _NUMBERS
         answered: asyncio.Future[bytes] = self._loop.create_future()

@@ -12,6 +12,7 @@ from goqueue.model.errors import (
     GoQueueError,
     NotLeader,
     OffsetNotAvailable,
+    Overloaded,
     RequestTimedOut,
     StateLoading,
 )
@@ -20,11 +21,12 @@ from goqueue.model.names import NO_LEADER, NodeId, topic_partition
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-# What ends by itself when there is a leader again.
+# What ends by itself when there is a leader again, or one has room for further calls.
 PASSING: Final = (
     BrokerUnreachable,
     NotLeader,
     OffsetNotAvailable,
+    Overloaded,
     RequestTimedOut,
     StateLoading,
 )

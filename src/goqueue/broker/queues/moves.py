@@ -30,6 +30,7 @@ from goqueue.model.errors import (
     NotEnoughReplicas,
     NotEnoughReplicasAfterAppend,
     NotLeader,
+    Overloaded,
     RequestTimedOut,
     StateLoading,
 )
@@ -55,13 +56,14 @@ STEP_MESSAGES: Final = 100
 _GROUP: Final = own_group(SQS_GROUP, OwnWork.MOVE_TASK)
 # A dead letter under way is hidden from others for this long.
 LEASE_MS: Final = 60_000
-# What passes when leaders are there again; the task goes on then.
+# What passes when leaders are there again, or have room for further calls; the task goes on then.
 _PASSING: Final = (
     BrokerUnreachable,
     MetadataUnavailable,
     NotEnoughReplicas,
     NotEnoughReplicasAfterAppend,
     NotLeader,
+    Overloaded,
     RequestTimedOut,
     StateLoading,
 )

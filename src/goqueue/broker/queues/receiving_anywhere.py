@@ -25,6 +25,7 @@ from goqueue.model.errors import (
     BrokerUnreachable,
     GoQueueError,
     NotLeader,
+    Overloaded,
     RequestTimedOut,
     StateLoading,
     TooManyInFlight,
@@ -42,8 +43,8 @@ LOOK_AGAIN_S: Final = 0.2
 # One receive of so many asks the others first: what they lead would otherwise wait for as long as
 # there is something here.
 OTHERS_FIRST_EVERY: Final = 4
-# What ends by itself when there is a leader again.
-_PASSING: Final = (BrokerUnreachable, NotLeader, RequestTimedOut, StateLoading)
+# What ends by itself when there is a leader again, or one has room for further calls.
+_PASSING: Final = (BrokerUnreachable, NotLeader, Overloaded, RequestTimedOut, StateLoading)
 
 
 class ReceiveMessages(msgspec.Struct, frozen=True):

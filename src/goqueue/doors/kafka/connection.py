@@ -4,6 +4,7 @@ Requests of a connection run one after another, as Kafka runs them, so a pipelin
 what the one before it did. Only operations that overlap (produce: it appends before it first
 waits) run side by side. What arrives is worked on in turns that all connections share (`turn`);
 a request that need not wait is answered in the turn in which it is read, without a task.
+A connection on which another broker sends its calls carries nothing else.
 """
 
 import asyncio
@@ -45,6 +46,10 @@ REQUESTS_IN_FLIGHT: Final = "requests in flight"
 MEMORY: Final = "memory"
 FAILURE: Final = "failure"
 SHUTDOWN: Final = "shutdown"
+
+# Calls are answered in any order, however many answers are unsent. While those of all brokers take
+# the whole memory, one that has left at least this part of it unread is cut off at once.
+UNREAD_PARTS: Final = 4
 
 CANCELLED: Final = "cancelled"
 
@@ -92,6 +97,11 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def is_busy(self) -> bool:
         return bool(self._running) or bool(self._calls)
+
+    @property
+    def is_brokers(self) -> bool:
+        """Whether it carries calls of another broker."""
+        return self._calls is not None
 
     @contextmanager
     def hurrying(self, hurry: Callable[[], None]) -> Iterator[None]:
@@ -204,6 +214,8 @@ class Connection(asyncio.BufferedProtocol):
             if header.api_key == CALL_API_KEY:
                 self._take_call(header, frame)
                 return
+            if self._calls is not None:
+                raise Malformed("a request of a client among calls of a broker")
             operation = recognised(self._services.operations, header)
         except Malformed:
             self._memory.give_back(len(frame))
@@ -221,9 +233,31 @@ class Connection(asyncio.BufferedProtocol):
 
     def _take_call(self, header: RequestHeader, frame: memoryview) -> None:
         if self._calls is None:
-            calls = self._services.service.calls
-            self._calls = BrokerCalls(calls, self._memory, self._write, self._end)
+            self._calls = self._become_a_brokers(frame)
         self._calls.take(self._caller, header, frame)
+
+    def _become_a_brokers(self, frame: memoryview) -> BrokerCalls:
+        """What it holds from now on, beginning with this frame, is counted with other calls."""
+        if self._unanswered:
+            raise Malformed("a call of a broker behind requests of a client")
+        room = self._services.call_room
+        self._memory.give_back(len(frame))
+        self._memory = room.memory
+        self._memory.take(len(frame))
+        self._frames.count_in(self._memory)
+        return BrokerCalls(
+            self._services.service.calls,
+            room.of_a_connection(),
+            write=self._answer_call,
+            fail=self._end,
+            one_ended=self._close_if_over,
+        )
+
+    def _answer_call(self, chunks: Chunks) -> None:
+        self._write(chunks)
+        unread_bytes = self._unsent_bytes
+        if self._memory.is_full and unread_bytes >= self._memory.limit_bytes // UNREAD_PARTS:
+            self.cut_off(f"{unread_bytes} bytes of answers to its calls were not read")
 
     # --- running --------------------------------------------------------------------------
 
@@ -369,8 +403,8 @@ class Connection(asyncio.BufferedProtocol):
         self._write(ready)
         if self._failure is not None and not unanswered:
             self._end(self._failure)
-        elif self._is_ending and not self._running:
-            self._close_transport()
+        elif self._is_ending:
+            self._close_if_over()
         elif self._holds and len(unanswered) < self._max_in_flight:
             self._release(REQUESTS_IN_FLIGHT)
         if self._may_start():
@@ -476,6 +510,10 @@ class Connection(asyncio.BufferedProtocol):
         self._cancel_waiting()
         # Closes when nothing is running, after what is answered.
         self.send_answers()
+
+    def _close_if_over(self) -> None:
+        if self._is_ending and not self.is_busy:
+            self._close_transport()
 
     def _cancel_waiting(self) -> None:
         for exchange in self._running:

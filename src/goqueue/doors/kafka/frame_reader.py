@@ -44,6 +44,11 @@ class FrameReader:
         """What is held for a frame that is not whole yet."""
         return 0 if self._partial is None else len(self._partial)
 
+    def count_in(self, memory: RequestMemory) -> None:
+        """From now on, between two frames."""
+        assert self._partial is None
+        self._memory = memory
+
     def buffer(self) -> memoryview:
         """Where the next bytes belong."""
         partial = self._partial

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from goqueue.doors.kafka.call_room import CallRoom
 from goqueue.doors.kafka.closing_lines import ClosingLines
 from goqueue.doors.kafka.fetch_sessions import FetchSessions
 from goqueue.doors.kafka.large_requests import LARGE_ELEMENTS, LargeRequests
@@ -45,6 +46,7 @@ class DoorServices:
     share_sessions: ShareSessions
     limits: "RequestLimits"
     memory: RequestMemory
+    call_room: CallRoom
     traffic: KafkaTraffic = field(default_factory=KafkaTraffic)
     # Those that wait for something must not hold up the others.
     large_requests: LargeRequests = field(default_factory=LargeRequests)

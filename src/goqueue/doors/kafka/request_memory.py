@@ -37,7 +37,7 @@ class Holder(Protocol):
 
 class RequestMemory:
     def __init__(self, limit_bytes: int, holders: Callable[[], Iterable[Holder]] = tuple) -> None:
-        self._limit_bytes = limit_bytes
+        self.limit_bytes = limit_bytes
         self._tight_bytes = limit_bytes * 3 // 4
         self._holders = holders
         self.held_bytes = 0
@@ -46,7 +46,7 @@ class RequestMemory:
 
     @property
     def is_full(self) -> bool:
-        return self.held_bytes >= self._limit_bytes
+        return self.held_bytes >= self.limit_bytes
 
     @property
     def is_tight(self) -> bool:
@@ -93,7 +93,7 @@ class RequestMemory:
                 break
             holder.cut_off(
                 f"it held {held_bytes} bytes for too long; all connections may hold "
-                f"{self._limit_bytes} (queued.max.request.bytes)"
+                f"{self.limit_bytes} (queued.max.request.bytes)"
             )
         self._is_relieving = self.is_tight
         if self._is_relieving:

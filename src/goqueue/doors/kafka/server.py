@@ -5,6 +5,7 @@ import contextlib
 import logging
 from typing import Final
 
+from goqueue.doors.kafka.call_room import CallRoom
 from goqueue.doors.kafka.connection import Connection
 from goqueue.doors.kafka.fetch_sessions import FetchSessions
 from goqueue.doors.kafka.frame_reader import SCRATCH_BYTES
@@ -33,7 +34,12 @@ class KafkaDoor:
     def __init__(self, service: BrokerService, config: BrokerConfig) -> None:
         self._config = config
         self._memory = RequestMemory(
-            config.queued_max_request_bytes, lambda: tuple(self.connections)
+            config.queued_max_request_bytes,
+            lambda: [each for each in self.connections if not each.is_brokers],
+        )
+        calls_memory = RequestMemory(
+            config.queued_max_request_bytes,
+            lambda: [each for each in self.connections if each.is_brokers],
         )
         self._services = DoorServices(
             service=service,
@@ -46,6 +52,7 @@ class KafkaDoor:
             share_sessions=ShareSessions(config.group_share_max_share_sessions),
             limits=RequestLimits(config, OPERATIONS),
             memory=self._memory,
+            call_room=CallRoom(calls_memory),
             traffic=service.measuring.traffic.kafka,
         )
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))

@@ -5,6 +5,7 @@ import struct
 from types import SimpleNamespace
 from typing import Any, cast
 
+from goqueue.doors.kafka.call_room import CallRoom
 from goqueue.doors.kafka.connection import Connection
 from goqueue.doors.kafka.fetch_sessions import FetchSessions
 from goqueue.doors.kafka.frame_reader import SCRATCH_BYTES
@@ -131,6 +132,7 @@ class Peer:
             operations=self.script.operations(),
             fetch_sessions=FetchSessions(1),
             memory=self.memory,
+            call_room=CallRoom(RequestMemory(config.queued_max_request_bytes)),
             limits=RequestLimits(config, self.script.operations()),
             share_sessions=ShareSessions(1),
         )

@@ -16,6 +16,7 @@ from goqueue.model.errors import (
     GoQueueError,
     NotLeader,
     OffsetOutOfRange,
+    Overloaded,
     RequestTimedOut,
 )
 from goqueue.model.groups.errors import GroupError
@@ -38,8 +39,8 @@ PREVIOUS_POLL_SECONDS: Final = 1.0
 _ISOLATION: Final = Isolation.READ_COMMITTED
 _TIMESTAMP_OF: Final = {OffsetReset.EARLIEST: -2, OffsetReset.LATEST: -1}
 
-# Another broker leads soon.
-_PASSING: Final = (NotLeader, BrokerUnreachable, RequestTimedOut)
+# Another broker leads soon, or this one has room for further calls.
+_PASSING: Final = (NotLeader, BrokerUnreachable, Overloaded, RequestTimedOut)
 
 Heartbeat = Callable[[], Awaitable[None]]
 
