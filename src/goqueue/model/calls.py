@@ -24,14 +24,14 @@ FORGET: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Method(Generic[Q, R]):
-    """`waits`: it may be forgotten at any time before it answers. `reads`: it changes nothing, or
-    knows what it has done, and may be asked again when its answer is lost."""
+    """`waits`: it may be forgotten at any time before it answers. `is_repeatable`: it changes
+    nothing, or knows what it has done, and is asked again when its answer is lost."""
 
     name: str
     request: type[Q]
     answer: type[R]
     waits: bool = False
-    reads: bool = False
+    is_repeatable: bool = False
 
 
 class Travels(ABC):

@@ -3,7 +3,8 @@
 Rooms say once what they can do for a partition (`serve`), and ask for it wherever it is led
 (`ask`). A call goes one hop: a broker that does not lead the partition under the epoch that it is
 asked with refuses, and has done nothing. Only then is another one asked. Whatever else goes wrong,
-the call may have been carried out, so it is not repeated here, unless that does no harm.
+the call may have been carried out, so it is not repeated here, unless its method says that this
+does no harm.
 """
 
 import asyncio
@@ -199,14 +200,12 @@ class Calls:
         *,
         timeout_s: float = CALL_TIMEOUT_S,
         patience_s: float = LEADER_PATIENCE_S,
-        repeats: bool = False,
     ) -> R:
-        """Have it done where the partition is led. Waits so long for a leader. `repeats`: it does
-        no harm to do it twice, so that it is asked again when its answer is lost."""
+        """Have it done where the partition is led. Waits so long for a leader."""
         give_up_at: float | None = None
         while True:
             try:
-                return await self._ask_leader(method, place, request, timeout_s, repeats=repeats)
+                return await self._ask_leader(method, place, request, timeout_s)
             except Untouched as refusal:
                 now = asyncio.get_running_loop().time()
                 if give_up_at is None:
@@ -221,8 +220,6 @@ class Calls:
         place: TopicPartition,
         request: Q,
         timeout_s: float,
-        *,
-        repeats: bool,
     ) -> R:
         leader, epoch = self._state(place)
         if leader == NO_LEADER:
@@ -234,7 +231,7 @@ class Calls:
             return cast(R, await self._served[method.name].run(request))
         except (NotLeader, BrokerUnreachable, StateLoading, OffsetNotAvailable) as error:
             # The leader is gone, leads no longer, or leads only just.
-            if method.reads or repeats:
+            if method.is_repeatable:
                 raise Untouched(error) from None
             raise
 

@@ -25,7 +25,7 @@ class HearNews(msgspec.Struct, frozen=True):
     pass
 
 
-HEAR: Final = Method("calls.hear", HearNews, bool, waits=True, reads=True)
+HEAR: Final = Method("calls.hear", HearNews, bool, waits=True, is_repeatable=True)
 
 
 class News:

@@ -19,7 +19,7 @@ class ReadStats(msgspec.Struct, frozen=True):
     cluster: DescribableCluster
 
 
-STATS: Final = Method("delays.stats", ReadStats, DelayStats, waits=True, reads=True)
+STATS: Final = Method("delays.stats", ReadStats, DelayStats, waits=True, is_repeatable=True)
 
 
 class DelayStatistics:

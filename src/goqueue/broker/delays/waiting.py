@@ -82,12 +82,14 @@ class CountWaiting(msgspec.Struct, frozen=True):
     index: int
 
 
-FIND: Final = Method("delays.find", FindWaiting, list[FoundWaiting], waits=True, reads=True)
-READ: Final = Method("delays.read", FindWaiting, list[DelayedMessage], waits=True, reads=True)
+FIND: Final = Method("delays.find", FindWaiting, list[FoundWaiting], waits=True, is_repeatable=True)
+READ: Final = Method(
+    "delays.read", FindWaiting, list[DelayedMessage], waits=True, is_repeatable=True
+)
 CANCEL: Final = Method("delays.cancel", CancelWaiting, type(None))
 # Whether there may be more.
 CANCEL_SOME: Final = Method("delays.cancel_some", CancelSome, bool)
-COUNT: Final = Method("delays.count", CountWaiting, int, waits=True, reads=True)
+COUNT: Final = Method("delays.count", CountWaiting, int, waits=True, is_repeatable=True)
 
 
 class _Looked(NamedTuple):

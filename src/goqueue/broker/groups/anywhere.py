@@ -52,13 +52,13 @@ class Rebalances(NamedTuple):
     tally: RebalanceTally
 
 
-OVERVIEW: Final = Method("groups.overview", Look, GroupOverview, reads=True)
-CONSUMER: Final = Method("groups.consumer", Look, NamedConsumerGroup, reads=True)
+OVERVIEW: Final = Method("groups.overview", Look, GroupOverview, is_repeatable=True)
+CONSUMER: Final = Method("groups.consumer", Look, NamedConsumerGroup, is_repeatable=True)
 DELETE: Final = Method("groups.delete", Delete, DeleteGroupResult)
-OFFSETS: Final = Method("groups.offsets", FetchOffsets, OffsetFetchResult, reads=True)
-REBALANCES: Final = Method("groups.rebalances", Look, GroupRebalances, reads=True)
-LIST: Final = Method("groups.list", ListGroups, list[ListedGroup], reads=True)
-TALLIES: Final = Method("groups.tallies", AskTallies, Rebalances, reads=True)
+OFFSETS: Final = Method("groups.offsets", FetchOffsets, OffsetFetchResult, is_repeatable=True)
+REBALANCES: Final = Method("groups.rebalances", Look, GroupRebalances, is_repeatable=True)
+LIST: Final = Method("groups.list", ListGroups, list[ListedGroup], is_repeatable=True)
+TALLIES: Final = Method("groups.tallies", AskTallies, Rebalances, is_repeatable=True)
 
 Q = TypeVar("Q", bound=Look | Delete | FetchOffsets)
 R = TypeVar("R")

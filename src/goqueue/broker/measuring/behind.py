@@ -42,7 +42,7 @@ class HowFarBehind(msgspec.Struct, frozen=True):
     committed: list[CommittedAt]
 
 
-BEHIND: Final = Method("measuring.behind", HowFarBehind, list[Behind | None], reads=True)
+BEHIND: Final = Method("measuring.behind", HowFarBehind, list[Behind | None], is_repeatable=True)
 
 
 class BehindElsewhere:

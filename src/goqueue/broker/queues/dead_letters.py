@@ -67,7 +67,7 @@ class BuryLetters(msgspec.Struct, frozen=True):
 
 # Answered with the number of letters that were new. It may be asked again: those that are there
 # already are not written twice.
-BURY: Final = Method("dead_letters.bury", BuryLetters, int, reads=True)
+BURY: Final = Method("dead_letters.bury", BuryLetters, int, is_repeatable=True)
 
 
 class _Copies:

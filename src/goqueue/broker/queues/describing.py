@@ -49,9 +49,13 @@ class DescribedPage(msgspec.Struct, frozen=True):
     last: QueueKey | None
 
 
-DESCRIBE: Final = Method("queues.describe", DescribeQueues, list[QueueDescription], reads=True)
-POSITIONS: Final = Method("queues.positions", DescribeQueues, list[QueuePosition], reads=True)
-DESCRIBE_LED: Final = Method("queues.describe_led", DescribeLed, DescribedPage, reads=True)
+DESCRIBE: Final = Method(
+    "queues.describe", DescribeQueues, list[QueueDescription], is_repeatable=True
+)
+POSITIONS: Final = Method(
+    "queues.positions", DescribeQueues, list[QueuePosition], is_repeatable=True
+)
+DESCRIBE_LED: Final = Method("queues.describe_led", DescribeLed, DescribedPage, is_repeatable=True)
 
 
 class QueueDescribing:

@@ -68,7 +68,7 @@ class PurgeMessages(msgspec.Struct, frozen=True):
 
 
 # It may be asked again: a message that is sent twice is known by its ids.
-SEND: Final = Method("fifo.send", SendMessages, list[SentMessage], reads=True)
+SEND: Final = Method("fifo.send", SendMessages, list[SentMessage], is_repeatable=True)
 PURGE: Final = Method("fifo.purge", PurgeMessages, type(None))
 
 

@@ -99,9 +99,9 @@ class LookFor(msgspec.Struct, frozen=True):
     message_id: str
 
 
-END_TURNS: Final = Method("fifo.end_turns", EndTurns, Ended, reads=True)
-PAST: Final = Method("fifo.past", ReadPast, PastPage, waits=True, reads=True)
-HAS: Final = Method("fifo.has", LookFor, bool, waits=True, reads=True)
+END_TURNS: Final = Method("fifo.end_turns", EndTurns, Ended, is_repeatable=True)
+PAST: Final = Method("fifo.past", ReadPast, PastPage, waits=True, is_repeatable=True)
+HAS: Final = Method("fifo.has", LookFor, bool, waits=True, is_repeatable=True)
 
 
 class HistoryHost(Protocol):

@@ -96,7 +96,7 @@ class CountMoved(msgspec.Struct, frozen=True):
 START: Final = Method("moves.start", StartMove, MoveTask)
 CANCEL: Final = Method("moves.cancel", CancelMove, int)
 # By task, of those that run.
-MOVED: Final = Method("moves.moved", CountMoved, dict[str, int], waits=True, reads=True)
+MOVED: Final = Method("moves.moved", CountMoved, dict[str, int], waits=True, is_repeatable=True)
 
 
 class MoveHost(Protocol):

@@ -94,15 +94,17 @@ class AskSizes(msgspec.Struct, frozen=True):
     """Of all topics: whoever asked gets only those that it may know of."""
 
 
-READ_PAGE: Final = Method("log.read_page", ReadPage, RecordPage, waits=True, reads=True)
-READ_RECORDS: Final = Method("log.read_records", ReadRecords, RecordPage, reads=True)
-COUNT: Final = Method("log.count", CountRecords, RecordCount, reads=True)
-LIST_OFFSET: Final = Method("log.list_offset", ListOffset, ListedOffset, reads=True)
-ENDS: Final = Method("log.ends", AskEnds, LogEnds, reads=True)
-ALL_ENDS: Final = Method("log.all_ends", AskAllEnds, list[tuple[str, int, LogEnds]], reads=True)
-STORED: Final = Method("log.stored", AskStored, list[StoredPartition], reads=True)
+READ_PAGE: Final = Method("log.read_page", ReadPage, RecordPage, waits=True, is_repeatable=True)
+READ_RECORDS: Final = Method("log.read_records", ReadRecords, RecordPage, is_repeatable=True)
+COUNT: Final = Method("log.count", CountRecords, RecordCount, is_repeatable=True)
+LIST_OFFSET: Final = Method("log.list_offset", ListOffset, ListedOffset, is_repeatable=True)
+ENDS: Final = Method("log.ends", AskEnds, LogEnds, is_repeatable=True)
+ALL_ENDS: Final = Method(
+    "log.all_ends", AskAllEnds, list[tuple[str, int, LogEnds]], is_repeatable=True
+)
+STORED: Final = Method("log.stored", AskStored, list[StoredPartition], is_repeatable=True)
 # Bytes by topic.
-SIZES: Final = Method("log.sizes", AskSizes, dict[str, int], reads=True)
+SIZES: Final = Method("log.sizes", AskSizes, dict[str, int], is_repeatable=True)
 
 
 class LogAnywhere:

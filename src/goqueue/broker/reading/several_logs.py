@@ -57,7 +57,7 @@ class PartRead(msgspec.Struct, frozen=True):
 
 # Only parts that moved, or failed.
 READ_SEVERAL: Final = Method(
-    "log.read_several", ReadSeveral, list[PartRead], waits=True, reads=True
+    "log.read_several", ReadSeveral, list[PartRead], waits=True, is_repeatable=True
 )
 
 

@@ -66,7 +66,7 @@ class Committed(msgspec.Struct, frozen=True):
     deletions_gone_before: int
 
 
-SINCE: Final = Method("schemas.since", ReadSince, Committed, waits=True, reads=True)
+SINCE: Final = Method("schemas.since", ReadSince, Committed, waits=True, is_repeatable=True)
 
 
 async def read_since(partition: Partition, request: ReadSince) -> Committed:

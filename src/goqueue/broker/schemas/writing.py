@@ -12,8 +12,6 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from goqueue.broker.calls.calls import (
-    LEADER_PATIENCE_S,
-    LOOK_S,
     Calls,
     before_anything_is_done,
 )
@@ -24,7 +22,6 @@ from goqueue.broker.schemas.recognising import KnownSchema, Recogniser, inherite
 from goqueue.broker.schemas.subjects import check_scope, check_subject
 from goqueue.broker.schemas.worker import SchemaWorker
 from goqueue.model.calls import Method
-from goqueue.model.errors import BrokerUnreachable, NotLeader
 from goqueue.model.rights import (
     ConfigurableScope,
     DeletableContext,
@@ -55,8 +52,6 @@ Q = TypeVar("Q")
 # The last of the slow schemas waits for a minute and a half until it is looked at, and once more
 # until it is compared. A broker that is lost is noticed much sooner.
 WRITE_TIMEOUT_S: Final = 200.0
-# For how long a registration is asked for again whose leader was lost.
-REPEAT_S: Final = LEADER_PATIENCE_S
 
 
 class Written(msgspec.Struct, Generic[R], frozen=True):
@@ -101,7 +96,10 @@ class RemoveContext(msgspec.Struct, frozen=True):
     context: DeletableContext
 
 
-REGISTER: Final = Method("schemas.register", RegisterSchema, Written[Registered])
+# A schema that is registered already is answered with its id.
+REGISTER: Final = Method(
+    "schemas.register", RegisterSchema, Written[Registered], is_repeatable=True
+)
 DELETE_VERSION: Final = Method("schemas.delete_version", RemoveVersion, Written[int])
 DELETE_SUBJECT: Final = Method("schemas.delete_subject", RemoveSubject, Written[list[int]])
 SET_CONFIG: Final = Method("schemas.set_config", ChangeConfig, Written[SubjectConfig])
@@ -144,17 +142,7 @@ class SchemaWriting:
         version before.
         """
         check_subject(subject)
-        request = RegisterSchema(subject, new, normalize)
-        clock = asyncio.get_running_loop().time
-        give_up_at = clock() + REPEAT_S
-        while True:
-            try:
-                return await self._ask(REGISTER, request)
-            except (BrokerUnreachable, NotLeader):
-                # The leader was lost, perhaps just before it answered.
-                if clock() >= give_up_at:
-                    raise
-                await self._calls.until_changed(LOOK_S)
+        return await self._ask(REGISTER, RegisterSchema(subject, new, normalize))
 
     async def delete_version(
         self, subject: DeletableSubject, number: int | None, *, is_permanent: bool

@@ -69,9 +69,9 @@ class NoQuestion(msgspec.Struct, frozen=True):
     """What is asked for needs no more words."""
 
 
-MATCHING: Final = Method("stories.matching", FindTraces, FoundHere, waits=True, reads=True)
-SPANS_OF: Final = Method("stories.spans", FindSpans, FoundHere, waits=True, reads=True)
-FIGURES: Final = Method("stories.figures", NoQuestion, TracingFigures, reads=True)
+MATCHING: Final = Method("stories.matching", FindTraces, FoundHere, waits=True, is_repeatable=True)
+SPANS_OF: Final = Method("stories.spans", FindSpans, FoundHere, waits=True, is_repeatable=True)
+FIGURES: Final = Method("stories.figures", NoQuestion, TracingFigures, is_repeatable=True)
 
 
 class Stories:

@@ -61,13 +61,18 @@ class LookAtSome(msgspec.Struct, frozen=True):
     transactional_ids: list[DescribableTransactionalId]
 
 
-COMMIT_GROUP: Final = Method("transactions.commit_group", Commit, GroupAnswer)
-ABORT_GROUP: Final = Method("transactions.abort_group", Abort, GroupAnswer)
-RENEW_GROUP: Final = Method("transactions.renew_group", Renew, GroupRenewed)
-DESCRIBE_GROUP: Final = Method("transactions.describe_group", Look, GroupDescription, reads=True)
-LIST: Final = Method("transactions.list", ListTransactions, ListTransactionsAnswer, reads=True)
+# A sequence that was committed is known.
+COMMIT_GROUP: Final = Method("transactions.commit_group", Commit, GroupAnswer, is_repeatable=True)
+ABORT_GROUP: Final = Method("transactions.abort_group", Abort, GroupAnswer, is_repeatable=True)
+RENEW_GROUP: Final = Method("transactions.renew_group", Renew, GroupRenewed, is_repeatable=True)
+DESCRIBE_GROUP: Final = Method(
+    "transactions.describe_group", Look, GroupDescription, is_repeatable=True
+)
+LIST: Final = Method(
+    "transactions.list", ListTransactions, ListTransactionsAnswer, is_repeatable=True
+)
 DESCRIBE: Final = Method(
-    "transactions.describe", LookAtSome, list[TransactionDescription], reads=True
+    "transactions.describe", LookAtSome, list[TransactionDescription], is_repeatable=True
 )
 
 Q = TypeVar("Q", bound=Commit | Abort | Renew | Look)
@@ -99,8 +104,7 @@ class TransactionsAnywhere:
 
     async def _ask(self, method: Method[Q, R], request: Q) -> R:
         place = await self._transactions.coordinator(request.group)
-        # All of them may be repeated: a sequence that was committed is known.
-        return await self._calls.ask(method, place, request, repeats=True)
+        return await self._calls.ask(method, place, request)
 
     # --- many that end together -----------------------------------------------------------
 

@@ -37,7 +37,7 @@ class Question(msgspec.Struct, frozen=True):
 ECHO: Final = Method("test.echo", Question, str)
 WAIT: Final = Method("test.wait", Question, str, waits=True)
 WRITE: Final = Method("test.write", Question, str)
-READ: Final = Method("test.read", Question, str, reads=True)
+READ: Final = Method("test.read", Question, str, is_repeatable=True)
 
 
 class Room:

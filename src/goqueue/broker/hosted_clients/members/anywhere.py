@@ -97,7 +97,7 @@ REVOKE: Final = Method("members.revoke", Revoke, HostedMemberView)
 LEAVE_COOPERATIVE: Final = Method("members.leave_cooperative", LeaveCooperative, type(None))
 POLL: Final = Method("members.poll", Poll, MemberPoll, waits=True)
 COMMIT: Final = Method("members.commit", Commit, tuple[CommittedPartition, ...])
-VIEW: Final = Method("members.view", View, HostedMemberView, reads=True)
+VIEW: Final = Method("members.view", View, HostedMemberView, is_repeatable=True)
 
 Q = TypeVar("Q", bound=AnyRequest)
 R = TypeVar("R")

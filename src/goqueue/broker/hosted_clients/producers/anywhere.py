@@ -70,13 +70,19 @@ class CommitOffsets(msgspec.Struct, frozen=True):
 
 
 # Each may be repeated: see "When something fails" in docs/transactions.md.
-INIT: Final = Method("producers.init", Init, ProducerIdAnswer)
-DESCRIBE: Final = Method("producers.describe", AsProducer, TransactionDescription, reads=True)
-OPEN: Final = Method("producers.open", AsProducer, TransactionDescription, reads=True)
-BEGIN: Final = Method("producers.begin", AsProducer, TransactionDescription)
-ADD_PARTITION: Final = Method("producers.add_partition", AddPartition, TransactionDescription)
-END: Final = Method("producers.end", End, TransactionDescription)
-COMMIT_OFFSETS: Final = Method("producers.commit_offsets", CommitOffsets, OffsetCommitResult)
+INIT: Final = Method("producers.init", Init, ProducerIdAnswer, is_repeatable=True)
+DESCRIBE: Final = Method(
+    "producers.describe", AsProducer, TransactionDescription, is_repeatable=True
+)
+OPEN: Final = Method("producers.open", AsProducer, TransactionDescription, is_repeatable=True)
+BEGIN: Final = Method("producers.begin", AsProducer, TransactionDescription, is_repeatable=True)
+ADD_PARTITION: Final = Method(
+    "producers.add_partition", AddPartition, TransactionDescription, is_repeatable=True
+)
+END: Final = Method("producers.end", End, TransactionDescription, is_repeatable=True)
+COMMIT_OFFSETS: Final = Method(
+    "producers.commit_offsets", CommitOffsets, OffsetCommitResult, is_repeatable=True
+)
 
 Q = TypeVar("Q", bound=Init | AsProducer)
 R = TypeVar("R")
@@ -122,7 +128,7 @@ class ProducersAnywhere:
 
     async def _ask(self, method: Method[Q, R], request: Q) -> R:
         place = await self._broker.transactions.coordinator(request.transactional_id)
-        return await self._calls.ask(method, place, request, repeats=True)
+        return await self._calls.ask(method, place, request)
 
     # --- a producer and its transactions --------------------------------------------------
 
@@ -229,7 +235,7 @@ class ProducersAnywhere:
         await self._ask(OPEN, AsProducer(producer))
         place = await self._broker.groups.coordinator(group)
         request = CommitOffsets(producer, group, commit)
-        return await self._calls.ask(COMMIT_OFFSETS, place, request, repeats=True)
+        return await self._calls.ask(COMMIT_OFFSETS, place, request)
 
     async def _commit_offsets_here(self, asked: CommitOffsets) -> OffsetCommitResult:
         with before_anything_is_done():

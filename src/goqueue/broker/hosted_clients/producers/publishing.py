@@ -44,6 +44,10 @@ class ProduceOnce(msgspec.Struct, frozen=True):
 
 
 PRODUCE: Final = Method("producers.produce", ProduceOnce, Produced)
+# What has its place in a sequence is stored once, however often it is sent.
+PRODUCE_IN_SEQUENCE: Final = Method(
+    "producers.produce_in_sequence", ProduceOnce, Produced, is_repeatable=True
+)
 
 
 class ProducerPublishing:
@@ -54,6 +58,7 @@ class ProducerPublishing:
         # Sequences are given out one request at a time; a lock goes when nobody holds it.
         self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         calls.serve(PRODUCE, self._produce_here)
+        calls.serve(PRODUCE_IN_SEQUENCE, self._produce_here)
 
     async def publish(
         self,
@@ -76,11 +81,9 @@ class ProducerPublishing:
         for index, positions in by_partition.items():
             batch = [records[position] for position in positions]
             produced = await self._calls.ask(
-                PRODUCE,
+                PRODUCE if sequence is None else PRODUCE_IN_SEQUENCE,
                 topic_partition(topic, index),
                 ProduceOnce(writer, topic, index, batch, sequence, now_ms),
-                # What has its place in a sequence is stored once, however often it is sent.
-                repeats=sequence is not None,
             )
             stored.update(zip(positions, published(batch, index, produced, now_ms), strict=True))
         return [stored[position] for position in range(len(records))]

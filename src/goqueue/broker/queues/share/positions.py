@@ -47,10 +47,10 @@ class FindTopics(msgspec.Struct, frozen=True):
 
 # Nothing where nobody has read it yet.
 POSITION: Final = Method(
-    "share.position", DescribePosition, list[SharePosition], waits=True, reads=True
+    "share.position", DescribePosition, list[SharePosition], waits=True, is_repeatable=True
 )
 ALTER: Final = Method("share.alter", AlterPosition, bool)
-TOPICS: Final = Method("share.topics", FindTopics, list[UUID], waits=True, reads=True)
+TOPICS: Final = Method("share.topics", FindTopics, list[UUID], waits=True, is_repeatable=True)
 
 
 class SharePositions:
