@@ -12,7 +12,7 @@ from goqueue.doors.kafka.wire.request_header import RequestHeader
 from goqueue.doors.kafka.wire.writing import Chunks, framed
 from goqueue.model.caller import Caller
 from goqueue.model.calls import CALL, FORGET
-from goqueue.model.errors import GoQueueError, Overloaded
+from goqueue.model.errors import GoQueueError, Overloaded, ShuttingDown
 from goqueue.service.calls import BrokerCall, CallService
 
 log = logging.getLogger(__name__)
@@ -39,6 +39,7 @@ class BrokerCalls:
         self._running: dict[int, asyncio.Task[None]] = {}
         # Of those that may be forgotten.
         self._waits: set[int] = set()
+        self._is_ending = False
 
     def __len__(self) -> int:
         return len(self._running)
@@ -56,7 +57,7 @@ class BrokerCalls:
             call = self._service.read(caller, bytes(frame[header.end :]))
         except GoQueueError as error:
             raise Malformed(error.message) from error
-        if not self._room.admits(size_bytes, waits=call.waits):
+        if self._is_ending or not self._room.admits(size_bytes, waits=call.waits):
             self._room.drop(size_bytes)
             self._refuse(number)
             return
@@ -67,8 +68,14 @@ class BrokerCalls:
         task.add_done_callback(lambda _: self._done(number, size_bytes))
 
     def _refuse(self, number: int) -> None:
-        told = Overloaded(f"calls of other brokers hold all they may; {self._room.bound}")
+        told: GoQueueError = ShuttingDown("the broker is shutting down")
+        if not self._is_ending:
+            told = Overloaded(f"calls of other brokers hold all they may; {self._room.bound}")
         self._answer(number, self._service.refusal(told))
+
+    def refuse_more(self) -> None:
+        """Those that are under way are the last ones."""
+        self._is_ending = True
 
     async def _run(self, number: int, call: BrokerCall) -> None:
         try:

@@ -175,7 +175,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self.last_active_seconds = self._loop.time()
-        if self._is_ending:
+        if self._is_ending and self._calls is None:
             return
         frame = None if self._holds else self._frames.only_frame(nbytes)
         if frame is None:
@@ -503,9 +503,13 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.close()
 
     def finish(self) -> None:
-        """Stop reading, end what only waits, let the rest finish, then close."""
+        """Stop reading, end what only waits, let the rest finish, then close. Another broker's
+        calls are read until then: it learns that nothing was done with them."""
         self._is_ending = True
-        self._hold(SHUTDOWN)
+        if self._calls is None:
+            self._hold(SHUTDOWN)
+        else:
+            self._calls.refuse_more()
         self._drop_queued()
         self._cancel_waiting()
         # Closes when nothing is running, after what is answered.

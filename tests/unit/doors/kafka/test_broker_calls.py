@@ -236,6 +236,12 @@ async def test_calls_in_flight_are_answered_at_a_stop(
     await until(lambda: room.asked == 2)
     stopping = asyncio.create_task(door.stop())
     await until(lambda: room.forgotten == 1)
+    # What comes now is not begun, and its broker learns that.
+    late = link.call(WRITE, Question())
+    refused, answer = await link.answer()
+    assert refused == late
+    assert answer.failure is not None
+    assert answer.failure.is_untouched
     room.may_go.set()
     assert await link.answer() == (number, Answer(msgspec.Raw(b"\xc4\x00")))
     assert await link.reader.read() == b""
