@@ -3,8 +3,7 @@
 import asyncio
 import logging
 import struct
-from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from goqueue.doors.kafka.call_room import ConnectionRoom
 from goqueue.doors.kafka.wire.reading import Malformed
@@ -20,21 +19,27 @@ log = logging.getLogger(__name__)
 _NUMBER: Final = struct.Struct(">i")
 
 
+class Line(Protocol):
+    """The connection that they come on."""
+
+    @property
+    def unsent_bytes(self) -> int: ...
+    def write(self, chunks: Chunks) -> None: ...
+    def end(self, reason: str) -> None: ...
+    def cut_off(self, reason: str) -> None: ...
+    def close_if_over(self) -> None: ...
+
+
 class BrokerCalls:
     def __init__(
         self,
         service: CallService,
         room: ConnectionRoom,
-        *,
-        write: Callable[[Chunks], None],
-        fail: Callable[[str], None],
-        one_ended: Callable[[], None],
+        line: Line,
     ) -> None:
         self._service = service
         self._room = room
-        self._write = write
-        self._fail = fail
-        self._one_ended = one_ended
+        self._line = line
         self._loop = asyncio.get_running_loop()
         self._running: dict[int, asyncio.Task[None]] = {}
         # Of those that may be forgotten.
@@ -73,28 +78,33 @@ class BrokerCalls:
             told = Overloaded(f"calls of other brokers hold all they may; {self._room.bound}")
         self._answer(number, self._service.refusal(told))
 
-    def refuse_more(self) -> None:
-        """Those that are under way are the last ones."""
+    def finish(self) -> None:
+        """Those that are under way are the last ones, and nothing waits any more."""
         self._is_ending = True
+        self.forget_all()
 
     async def _run(self, number: int, call: BrokerCall) -> None:
         try:
             body = await call.run()
         except Exception:
             log.exception("a call of another broker failed, and its connection is closed")
-            self._fail("internal error")
+            self._line.end("internal error")
             return
         self._answer(number, body)
 
     def _answer(self, number: int, body: bytes) -> None:
-        self._write(framed([_NUMBER.pack(number), body]))
+        self._line.write(framed([_NUMBER.pack(number), body]))
+        unread_bytes = self._line.unsent_bytes
+        if self._room.is_choked_by(unread_bytes):
+            # All that were begun are answered, however many answers are unsent.
+            self._line.cut_off(f"{unread_bytes} bytes of answers to its calls were not read")
 
     def _done(self, number: int, size_bytes: int) -> None:
         waits = number in self._waits
         self._waits.discard(number)
         self._running.pop(number, None)
         self._room.leaves(size_bytes, waits=waits)
-        self._one_ended()
+        self._line.close_if_over()
 
     def _forget(self, number: int) -> None:
         if number in self._waits:

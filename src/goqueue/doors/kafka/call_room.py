@@ -16,6 +16,8 @@ IN_FLIGHT_PARTS: Final = 2
 PER_CONNECTION_PARTS: Final = 2
 # Calls that wait on behalf of clients leave a quarter of their room to those that do something.
 WAITING_SHARE: Final = 3 / 4
+# Of the memory for calls. Who leaves as much unread is cut off at once while all of it is taken.
+UNREAD_PARTS: Final = 4
 # What a call takes beside its frame, at least: its task.
 CALL_BYTES: Final = 1024
 
@@ -81,6 +83,11 @@ class ConnectionRoom:
         self._own.add(-size_bytes, waits=waits)
         self._of_all.add(-size_bytes, waits=waits)
         self._memory.give_back(size_bytes)
+
+    def is_choked_by(self, unread_bytes: int) -> bool:
+        """Whether brokers that do not read hold everything, and this one much of it."""
+        memory = self._memory
+        return memory.is_full and unread_bytes >= memory.limit_bytes // UNREAD_PARTS
 
     def drop(self, size_bytes: int) -> None:
         """A frame that is no call under way."""

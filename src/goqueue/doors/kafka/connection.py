@@ -30,7 +30,8 @@ from goqueue.doors.kafka.operation import (
 )
 from goqueue.doors.kafka.request_memory import RequestMemory
 from goqueue.doors.kafka.turn import Turn
-from goqueue.doors.kafka.wire.reading import Malformed, TooManyElements
+from goqueue.doors.kafka.unsent_answers import UnsentAnswers
+from goqueue.doors.kafka.wire.reading import Malformed
 from goqueue.doors.kafka.wire.request_header import RequestHeader, read_request_header
 from goqueue.doors.kafka.wire.writing import Chunks
 from goqueue.model.caller import ANONYMOUS, Caller, Door
@@ -46,10 +47,6 @@ REQUESTS_IN_FLIGHT: Final = "requests in flight"
 MEMORY: Final = "memory"
 FAILURE: Final = "failure"
 SHUTDOWN: Final = "shutdown"
-
-# Calls are answered in any order, however many answers are unsent. While those of all brokers take
-# the whole memory, one that has left at least this part of it unread is cut off at once.
-UNREAD_PARTS: Final = 4
 
 CANCELLED: Final = "cancelled"
 
@@ -86,9 +83,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_paused = False
         self._failure: str | None = None
         self._is_ending = False
-        # Of answers, as far as they are counted in `memory`: nothing below the high water mark.
-        self._unsent_bytes = 0
-        self._unsent_since_seconds = 0.0
+        self._unsent = UnsentAnswers(memory)
         self._partial_since_seconds = 0.0
         self.client_host = ""
         self._caller = Caller(principal=ANONYMOUS, door=Door.KAFKA)
@@ -144,7 +139,7 @@ class Connection(asyncio.BufferedProtocol):
     def _end_lost(self) -> None:
         self._connections.discard(self, self.client_host)
         self._memory.forget(self)
-        self._count_unsent(0)
+        self._unsent.count(0)
         self._frames.drop()
         self._drop_queued()
         for exchange in self._running:
@@ -160,13 +155,13 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def pause_writing(self) -> None:
-        self._unsent_since_seconds = self._loop.time()
+        self._unsent.since_seconds = self._loop.time()
         self._hold(UNSENT_ANSWERS)
-        self._count_unsent(self.unsent_bytes)
+        self._unsent.count(self.unsent_bytes)
 
     def resume_writing(self) -> None:
-        self._unsent_since_seconds = 0.0
-        self._count_unsent(0)
+        self._unsent.since_seconds = 0.0
+        self._unsent.count(0)
         self._release(UNSENT_ANSWERS)
         self._proceed()
 
@@ -233,31 +228,17 @@ class Connection(asyncio.BufferedProtocol):
 
     def _take_call(self, header: RequestHeader, frame: memoryview) -> None:
         if self._calls is None:
-            self._calls = self._become_a_brokers(frame)
+            if self._unanswered:
+                raise Malformed("a call of a broker behind requests of a client")
+            room = self._services.call_room
+            # What it holds from now on, beginning with this frame, is counted with other calls.
+            self._memory.give_back(len(frame))
+            self._memory = room.memory
+            self._memory.take(len(frame))
+            self._frames.count_in(room.memory)
+            self._unsent.count_in(room.memory)
+            self._calls = BrokerCalls(self._services.service.calls, room.of_a_connection(), self)
         self._calls.take(self._caller, header, frame)
-
-    def _become_a_brokers(self, frame: memoryview) -> BrokerCalls:
-        """What it holds from now on, beginning with this frame, is counted with other calls."""
-        if self._unanswered:
-            raise Malformed("a call of a broker behind requests of a client")
-        room = self._services.call_room
-        self._memory.give_back(len(frame))
-        self._memory = room.memory
-        self._memory.take(len(frame))
-        self._frames.count_in(self._memory)
-        return BrokerCalls(
-            self._services.service.calls,
-            room.of_a_connection(),
-            write=self._answer_call,
-            fail=self._end,
-            one_ended=self._close_if_over,
-        )
-
-    def _answer_call(self, chunks: Chunks) -> None:
-        self._write(chunks)
-        unread_bytes = self._unsent_bytes
-        if self._memory.is_full and unread_bytes >= self._memory.limit_bytes // UNREAD_PARTS:
-            self.cut_off(f"{unread_bytes} bytes of answers to its calls were not read")
 
     # --- running --------------------------------------------------------------------------
 
@@ -280,15 +261,9 @@ class Connection(asyncio.BufferedProtocol):
         try:
             exchange.read(self._limits)
         except Malformed as error:
-            exchange.failure = self._refusal(exchange, error)
+            exchange.failure = exchange.refusal(self._limits, error)
         except Exception:
             exchange.failure = self._internal_error(exchange)
-
-    def _refusal(self, exchange: Exchange, error: Exception) -> str:
-        told = f"{exchange.operation.name}: {error}"
-        if isinstance(error, TooManyElements):
-            told += f" ({self._limits.elements_setting(exchange.operation)})"
-        return told
 
     def start_requests(self) -> None:
         if self._unanswered and self._unanswered[0].is_done:
@@ -338,7 +313,7 @@ class Connection(asyncio.BufferedProtocol):
                 ):
                     await self._handle(exchange, context)
         except (Malformed, CloseConnection) as error:
-            exchange.failure = self._refusal(exchange, error)
+            exchange.failure = exchange.refusal(self._limits, error)
         except asyncio.CancelledError:
             # The client is gone or the broker is going: no use in waiting on.
             exchange.failure = CANCELLED
@@ -372,8 +347,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _internal_error(self, exchange: Exchange) -> str:
         message = "a request from %s failed, and its connection is closed: %s"
-        name = exchange.operation.name
-        self._write_line(logging.ERROR, message, name, with_trace=True)
+        self._write_line(logging.ERROR, message, exchange.operation.name, with_trace=True)
         return "internal error"
 
     def _write_line(
@@ -396,26 +370,26 @@ class Connection(asyncio.BufferedProtocol):
             if exchange.failure is not None:
                 if exchange.failure is not CANCELLED:
                     self._traffic.failures[name] += 1
-                self._write(ready)
-                self._end(exchange.failure)
+                self.write(ready)
+                self.end(exchange.failure)
                 return
             self._traffic.latencies[name].observe(perf_counter() - exchange.arrived_seconds)
-        self._write(ready)
+        self.write(ready)
         if self._failure is not None and not unanswered:
-            self._end(self._failure)
+            self.end(self._failure)
         elif self._is_ending:
-            self._close_if_over()
+            self.close_if_over()
         elif self._holds and len(unanswered) < self._max_in_flight:
             self._release(REQUESTS_IN_FLIGHT)
         if self._may_start():
             self._proceed()
 
-    def _write(self, chunks: Chunks) -> None:
+    def write(self, chunks: Chunks) -> None:
         if chunks and self._transport is not None and not self._transport.is_closing():
             self.last_active_seconds = self._loop.time()
             self._transport.writelines(chunks)
             if UNSENT_ANSWERS in self._holds:
-                self._count_unsent(self.unsent_bytes)
+                self._unsent.count(self.unsent_bytes)
 
     # --- holding back ---------------------------------------------------------------------
 
@@ -437,36 +411,28 @@ class Connection(asyncio.BufferedProtocol):
             self._is_paused = False
             self._transport.resume_reading()
 
-    def _count_unsent(self, unsent_bytes: int) -> None:
-        change = unsent_bytes - self._unsent_bytes
-        self._unsent_bytes = unsent_bytes
-        if change > 0:
-            self._memory.take(change)
-        elif change < 0:
-            self._memory.give_back(-change)
-
     @property
     def stalled_bytes(self) -> int:
         """What is held until the client sends on, reads on, or gets what it waits for."""
-        held_bytes = self._frames.partial_bytes + self._unsent_bytes
+        held_bytes = self._frames.partial_bytes + self._unsent.counted_bytes
         if any(exchange.operation.waits for exchange in self._running):
             held_bytes += sum(exchange.size_bytes for exchange in self._unanswered)
         return held_bytes
 
     @property
     def stalled_since_seconds(self) -> float:
-        since = [self._partial_since_seconds, self._unsent_since_seconds]
+        since = [self._partial_since_seconds, self._unsent.since_seconds]
         if self._unanswered:
             since.append(self._unanswered[0].arrived_seconds)
         return min(filter(None, since), default=self._loop.time())
 
     def look_for_progress(self, now: float) -> float:
         """When a byte of a half-read request or answer last moved; `now` if there is none."""
-        if not self._frames.partial_bytes and not self._unsent_bytes:
+        counted_bytes, unsent_bytes = self._unsent.counted_bytes, self.unsent_bytes
+        if not self._frames.partial_bytes and not counted_bytes:
             return now
-        unsent_bytes = self.unsent_bytes
-        if unsent_bytes and unsent_bytes < self._unsent_bytes:
-            self._count_unsent(unsent_bytes)
+        if 0 < unsent_bytes < counted_bytes:
+            self._unsent.count(unsent_bytes)
             self.last_active_seconds = now
         return self.last_active_seconds
 
@@ -482,9 +448,9 @@ class Connection(asyncio.BufferedProtocol):
         self._frames.drop()
         self._hold(FAILURE)
         if not self._unanswered:
-            self._end(reason)
+            self.end(reason)
 
-    def _end(self, reason: str) -> None:
+    def end(self, reason: str) -> None:
         if self._is_ending:
             self._close_transport()
             return
@@ -503,36 +469,30 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.close()
 
     def finish(self) -> None:
-        """Stop reading, end what only waits, let the rest finish, then close. Another broker's
-        calls are read until then: it learns that nothing was done with them."""
+        """Stop reading, or refuse calls; end what only waits, let the rest finish, then close."""
         self._is_ending = True
-        if self._calls is None:
-            self._hold(SHUTDOWN)
+        if self._calls is not None:
+            self._calls.finish()
         else:
-            self._calls.refuse_more()
-        self._drop_queued()
-        self._cancel_waiting()
+            self._hold(SHUTDOWN)
+            self._drop_queued()
+            for exchange in self._running:
+                if exchange.operation.waits and exchange.task is not None:
+                    exchange.task.cancel()
         # Closes when nothing is running, after what is answered.
         self.send_answers()
 
-    def _close_if_over(self) -> None:
+    def close_if_over(self) -> None:
         if self._is_ending and not self.is_busy:
             self._close_transport()
 
-    def _cancel_waiting(self) -> None:
-        for exchange in self._running:
-            if exchange.operation.waits and exchange.task is not None:
-                exchange.task.cancel()
-        if self._calls is not None:
-            self._calls.forget_all()
-
     def cut_off(self, reason: str) -> None:
         """Close at once: what it holds is needed for others."""
-        self._end(reason)
+        self.end(reason)
         self.abort()
         # Not when the socket is closed, but now.
         self._frames.drop()
-        self._count_unsent(0)
+        self._unsent.count(0)
 
     def abort(self) -> None:
         self._is_ending = True

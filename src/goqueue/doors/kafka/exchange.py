@@ -60,6 +60,13 @@ class Exchange:
         self.failure: str | None = None
         self.is_done = False
 
+    def refusal(self, limits: RequestLimits, error: Exception) -> str:
+        """Why the connection is closed on which it came."""
+        told = f"{self.operation.name}: {error}"
+        if isinstance(error, TooManyElements):
+            told += f" ({limits.elements_setting(self.operation)})"
+        return told
+
     def read(self, limits: RequestLimits) -> None:
         """Decode the request unless it is large, or raise `Malformed`."""
         self.is_read = True

@@ -9,7 +9,7 @@ from goqueue.broker.schemas import writing
 from goqueue.broker.schemas.catalogues import SCHEMAS_TOPIC
 from goqueue.model.calls import Method
 from goqueue.model.errors import BrokerUnreachable, GoQueueError, InvalidRecord, NotLeader
-from goqueue.model.names import NO_LEADER
+from goqueue.model.names import NO_LEADER, NodeId
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.model.schemas.errors import RefusalKind, RegistryRefusal
 from goqueue.model.schemas.formats import SchemaType
@@ -158,11 +158,11 @@ async def test_ids_go_on_under_another_leader(nodes: Nodes) -> None:
 async def test_a_registration_whose_answer_was_lost_is_asked_for_again(nodes: Nodes) -> None:
     leader, (one, _) = await started(nodes)
     calls, asked = one.node.calls, 0
-    ask = calls.ask
+    call = calls._call
 
-    async def lossy(method: Method[object, object], *args: object, **kwargs: object) -> object:
+    async def lossy(node: NodeId, method: Method[object, object], *args: object) -> object:
         nonlocal asked
-        answer = await ask(method, *args, **kwargs)  # type: ignore[arg-type]
+        answer = await call(node, method, *args)  # type: ignore[arg-type]
         if method is writing.REGISTER or method is writing.SET_MODE:
             asked += 1
             if asked % 2:
@@ -170,7 +170,7 @@ async def test_a_registration_whose_answer_was_lost_is_asked_for_again(nodes: No
         return answer
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calls, "ask", lossy)
+        patch.setattr(calls, "_call", lossy)
         assert await register(one, "s", number(1)) == 2
         assert asked == 2
         # Who sets something is told instead.
