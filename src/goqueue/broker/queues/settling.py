@@ -13,7 +13,7 @@ from goqueue.broker.queues.receiving import QueueReceiving
 from goqueue.broker.queues.registry import QueueRegistry
 from goqueue.broker.queues.tracing import note_settled
 from goqueue.broker.queues.waiting import QueueLines
-from goqueue.broker.runtime.shard import StateShard, timed
+from goqueue.broker.runtime.shard import StateShard, timed, untimed
 from goqueue.model.calls import Method
 from goqueue.model.errors import GoQueueError, UnknownQueue
 from goqueue.model.names import topic_partition
@@ -172,6 +172,10 @@ class Settling:
     ) -> Acknowledged:
         request = Acknowledge(queue=key, member=member, items=tuple(items), is_atomic=is_atomic)
         acknowledged = await shard.execute(timed(QueueMachine.acknowledge, request))
+        is_alone = shard.partition.leading is None
+        if QueueError.RECEIPT_UNKNOWN in acknowledged.errors and not is_alone:
+            # Another broker may lead the queue already, and have given out this receipt.
+            await shard.execute(untimed(QueueMachine.attest, key))
         trace = self._host.hosted.trace_of(topic, key.partition)
         if trace is not None:
             note_settled(trace, items, acknowledged, key.group)

@@ -114,6 +114,15 @@ class QueueMachine:
         outcome.reply(ticket, answer)
         return outcome
 
+    def attest(self, key: QueueKey, *, ticket: Ticket[None]) -> Outcome:
+        """Answered once something is written and committed, so only by who leads the queue."""
+        outcome = Outcome()
+        queue = self._queues.get(key)
+        if queue is not None and queue.head is not None:
+            outcome.records.append(head_record(key, queue.head))
+        outcome.reply(ticket, None)
+        return outcome
+
     def reset_queue(
         self, request: ResetQueue, *, ticket: Ticket[QueueAnswer], now_ms: int
     ) -> Outcome:

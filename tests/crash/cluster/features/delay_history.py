@@ -78,7 +78,7 @@ class DelayHistory:
 
     def violations(self) -> list[str]:
         found = [f"delays: {value!r} is lost" for value in sorted(self.open_values())]
-        for value, arrivals in self.arrivals.items():
+        for value, arrivals in self.arrivals.copy().items():
             sent = self.delayed.get(value)
             if sent is None:
                 found.append(f"delays: {value!r} arrived, and was never sent")
@@ -110,7 +110,7 @@ class DelayHistory:
 
     def figures(self) -> dict[str, object]:
         lateness: dict[bool, list[int]] = {False: [], True: []}
-        for value, arrivals in self.arrivals.items():
+        for value, arrivals in self.arrivals.copy().items():
             sent = self.delayed.get(value)
             if sent is not None and (late_ms := _lateness_ms(sent, arrivals[0])) is not None:
                 lateness[self._in_pause(sent)].append(late_ms)

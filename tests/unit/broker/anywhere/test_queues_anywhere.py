@@ -8,6 +8,7 @@ import pytest
 
 from goqueue.broker.own_grants import OwnWork, own_group, own_read
 from goqueue.broker.queues.receiving_anywhere import OTHERS_FIRST_EVERY
+from goqueue.model.companions import QUEUE_STATE, companion_of
 from goqueue.model.configs import ConfigChange
 from goqueue.model.errors import (
     BrokerUnreachable,
@@ -27,6 +28,7 @@ from goqueue.model.rights import DeletableGroup
 from tests.callers import ANYONE
 from tests.publishing import publish as store
 from tests.unit.broker.replication.nodes import TOPIC, Nodes, RunningNode, with_nodes
+from tests.unit.broker.test_uncommitted import commits_held
 
 
 async def three(nodes: Nodes, partitions: int = 3, **settings: str) -> list[RunningNode]:
@@ -138,6 +140,27 @@ async def test_receipts_of_a_leader_that_is_away_do_not_hold_up_the_others(nodes
     assert settled[1:] == [QueueError.NONE] * 3
     with pytest.raises(Exception, match="no partition 9"):
         raise settled[0]  # type: ignore[misc]
+
+
+@with_nodes
+async def test_a_receipt_is_called_unknown_only_by_who_is_known_to_lead(nodes: Nodes) -> None:
+    """A leader that has not heard of the next one would not know what that one gave out."""
+    brokers = await three(nodes, partitions=1)
+    await publish(brokers[0], b"a")
+    [found] = await receive(brokers[0])
+    receipt = found.receipt._replace(delivery_count=2)
+    wanted = settle_all([receipt], AckAction.ACCEPT)
+    said = await brokers[1].service.queues.settle(ANYONE, "g", wanted)
+    assert said == [QueueError.RECEIPT_UNKNOWN]
+    name = companion_of(QUEUE_STATE, brokers[0].node.topic(TOPIC).id)
+    state = brokers[0].node.partition(name, 0)
+    with commits_held(state):
+        settling = asyncio.create_task(brokers[0].service.queues.settle(ANYONE, "g", wanted))
+        await asyncio.sleep(0.1)
+        assert not settling.done()
+        state.stand_down(NotLeader("another broker leads it"))
+        [told] = await settling
+    assert isinstance(told, NotLeader)
 
 
 @with_nodes
