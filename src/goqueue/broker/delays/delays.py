@@ -81,8 +81,11 @@ class Delays:
         key = self._key(topic, partition)
         with before_anything_is_done():
             running = await self.shards.of(key)
+        target.check_online()
+        # Neither what waits nor its delivery could be committed: nothing is taken.
+        for needed in (target, running.shard.log.partition):
+            needed.check_enough_in_sync()
         if turn is not None:
-            target.check_online()
             target.sole_writer.admit(turn)
         numbers = running.shard.schedule(key, records)
         note_scheduled(target.trace, numbers, records)
@@ -107,6 +110,7 @@ class Delays:
         running = await self.shards.of(key)
         check()
         shard = running.shard
+        shard.log.partition.check_enough_in_sync()
         origin = _origin(key, delayed.header)
         if origin is not None and _split_at_ms(shard, origin, delayed.header) is not None:
             pass  # it was sent again

@@ -282,6 +282,7 @@ class WaitingMessages:
         raise UnknownDelayedMessage(f"no such message waits for {view.name}-{request.index}")
 
     async def _cancel(self, topic: TopicView, shard: DelayShard, wanted: DelayedId) -> None:
+        shard.log.partition.check_enough_in_sync()
         machine = shard.machine
         meant: list[Entry] = []
 

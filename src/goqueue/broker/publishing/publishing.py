@@ -205,6 +205,7 @@ class Publishing:
         """As `store_own`, under this leadership of the partition or not at all."""
         if is_internal(topic):
             raise PolicyViolation(f"topic {topic!r} is written by the broker only")
+        partition.check_enough_in_sync()
         batch = encode_records(records, now_ms=self._clock_ms())
         appended = await self._appending.append(partition, batch)
         await partition.wait_committed(appended.last_offset + 1, PUBLISH_TIMEOUT_MS)
@@ -251,6 +252,7 @@ class Publishing:
     async def _append_here(self, request: AppendBatch) -> AppendedBatch:
         CONTINUED.set(request.continued)
         partition = self._find(request.topic, request.index)
+        partition.check_enough_in_sync()
         if request.turn is not None:
             self._check_term(request.topic, request.turn)
             partition.sole_writer.admit(request.turn)

@@ -17,7 +17,7 @@ from goqueue.broker.queues.tracing import buried, continuing
 from goqueue.broker.tracing.recorder import Continuation
 from goqueue.model.batch import NO_TIMESTAMP
 from goqueue.model.calls import Method
-from goqueue.model.errors import InvalidRecord, RecordTooLarge, TopicExists
+from goqueue.model.errors import InvalidRecord, NotEnoughReplicas, RecordTooLarge, TopicExists
 from goqueue.model.header_names import (
     DEAD_LETTER_COUNT,
     DEAD_LETTER_GROUP,
@@ -140,6 +140,9 @@ class DeadLetters:
             if fresh:
                 try:
                     await self._store(request.topic, partition, list(fresh.values()), ids)
+                except NotEnoughReplicas:
+                    # Those that were written are known; it is tried again until there are enough.
+                    raise
                 except BaseException:
                     # Perhaps they are in the log, and nobody waited for their commit: the next one
                     # who asks looks there.

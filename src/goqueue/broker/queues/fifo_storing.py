@@ -16,6 +16,7 @@ from goqueue.model.errors import (
     AccessDenied,
     GoQueueError,
     InvalidRequest,
+    NotEnoughReplicas,
     PolicyViolation,
     ShuttingDown,
     UnknownTopic,
@@ -26,8 +27,10 @@ from goqueue.model.records import NewRecord
 from goqueue.model.rights import WritableTopic
 from goqueue.state.queues.fifo_window import FifoWindow, Taken
 
+# What one message of a batch may do to all others.
+_UNFIT: Final = (InvalidRequest, PolicyViolation, UnknownTopic, AccessDenied)
 # What is refused with one of these was not appended; after any other error nobody knows.
-_NOT_STORED: Final = (InvalidRequest, PolicyViolation, UnknownTopic, AccessDenied)
+_NOT_STORED: Final = (*_UNFIT, NotEnoughReplicas)
 # Of several requests in one batch. The bytes are far below what a queue takes in one message.
 BATCH_MESSAGES: Final = 1_000
 BATCH_BYTES: Final = 128 * 1024
@@ -183,7 +186,7 @@ class FifoQueue:
         while lane.waiting:
             batch = lane.next_batch()
             outcomes = await self._publish(index, batch)
-            if len(batch) > 1 and any(isinstance(each, _NOT_STORED) for each in outcomes):
+            if len(batch) > 1 and any(isinstance(each, _UNFIT) for each in outcomes):
                 outcomes = await self._publish_each(index, batch, outcomes)
             self._settle(index, batch, outcomes)
         del self._lanes[index]
@@ -221,7 +224,7 @@ class FifoQueue:
         outcomes: list[Outcome | BaseException] = []
         for parcel in batch:
             own = found[len(outcomes) : len(outcomes) + len(parcel)]
-            if all(isinstance(each, _NOT_STORED) for each in own):
+            if all(isinstance(each, _UNFIT) for each in own):
                 own = await self._publish(index, [parcel])
             outcomes += own
         return outcomes
