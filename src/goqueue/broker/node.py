@@ -52,6 +52,7 @@ from goqueue.broker.stored_revision import (
 from goqueue.broker.stories.gathering import Stories
 from goqueue.broker.topics.broker_configs import BrokerConfigs
 from goqueue.broker.topics.changing import KeyChanges
+from goqueue.broker.topics.companions import reconfigured
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.broker.topics.topics import TopicAdmin
 from goqueue.broker.tracing.tracing import Tracing
@@ -469,8 +470,7 @@ class Node:
             self.hosted.dropped(topic)
             self.queues.topic_deleted(topic)
             self.delays.topic_deleted(topic.id)
-        all_concerned = bool(changes.broker_configs_changed)
-        for topic in image.topics.values() if all_concerned else changes.topics_reconfigured:
+        for topic in reconfigured(changes, image):
             self.hosted.reconfigure(topic)
         if changes.topics_deleted or changes.topics_grown:
             self.groups.topics_changed()

@@ -1,5 +1,6 @@
 """Topics of a cluster: where their partitions come, and how they are stored in steps."""
 
+import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from goqueue.broker.topics.topics import TopicAdmin
 from goqueue.metadata import Compare, LocalStore, TxnResult
 from goqueue.metadata.store import Op
 from goqueue.model.broker_config import broker_config
+from goqueue.model.companions import KINDS, companion_of
 from goqueue.model.configs import ConfigChange, ConfigSource
 from goqueue.model.errors import (
     Conflict,
@@ -42,6 +44,7 @@ from goqueue.model.rights import (
 )
 from goqueue.model.topics import NewTopic
 from goqueue.state import metadata_keys as keys
+from goqueue.state.controller.commit_settings import CommitSettings
 from goqueue.state.metadata_image import ImageChanges, MetadataImage
 
 pytestmark = pytest.mark.anyio
@@ -426,6 +429,83 @@ async def test_settings_and_a_partition_that_changes_meanwhile(tmp_path: Path) -
         await cluster.topics.alter_config(ConfigurableTopic("orders"), [change])
         states = cluster.states("orders")
         assert [(s.min_in_sync, s.leader_epoch) for s in states] == [(3, 0), (3, 9)]
+
+
+COMMITS = {"fsync.policy": "always", "min.insync.replicas": "1"}
+
+
+async def with_companions(cluster: Cluster, partitions: int) -> list[str]:
+    owner = cluster.topics.find("orders")
+    names = [companion_of(kind, owner.id) for kind in KINDS]
+    for name in names:
+        # What is said there of commits counts for nothing.
+        config = {"min.insync.replicas": "3"}
+        await cluster.topics.ensure_companion(own_state(name), owner, config=config)
+    assert [len(cluster.states(name)) for name in names] == [partitions] * 2
+    return names
+
+
+def said(cluster: Cluster, *topics: str) -> set[tuple[int, bool]]:
+    states = [state for topic in topics for state in cluster.states(topic)]
+    return {(state.min_in_sync, state.is_flushed) for state in states}
+
+
+async def test_companions_commit_as_the_topic_that_they_belong_to(tmp_path: Path) -> None:
+    async with opened(tmp_path, ONE, TWO, THREE) as cluster:
+        new = NewTopic(name="orders", partitions=130, config=COMMITS)
+        await cluster.topics.create(ORDERS, new)
+        companions = await with_companions(cluster, 130)
+        assert said(cluster, *companions) == {(1, True)}
+        name = ConfigurableTopic("orders")
+        await cluster.topics.alter_config(name, [changed("min.insync.replicas", "3")])
+        assert said(cluster, "orders", *companions) == {(3, True)}
+        await cluster.topics.create_partitions(AlterableTopic("orders"), 140)
+        await with_companions(cluster, 140)
+        assert said(cluster, "orders", *companions) == {(3, True)}
+        await cluster.topics.replace_config(name, {})
+        assert said(cluster, "orders", *companions) == {(2, False)}
+        assert cluster.store.largest <= 128
+        for companion in companions:
+            # As the controller sees to it when defaults change.
+            view = cluster.topics.find(companion)
+            assert cluster.topics.commits_of(view) == CommitSettings(2, is_flushed=False)
+            with pytest.raises(PolicyViolation, match="belongs to"):
+                await cluster.topics.alter_config(
+                    ConfigurableTopic(companion), [changed("min.insync.replicas", "1")]
+                )
+
+
+@pytest.mark.parametrize("is_grown", [False, True])
+@pytest.mark.parametrize("is_made_first", [False, True])
+async def test_a_companion_that_is_made_while_its_topic_changes(
+    tmp_path: Path, is_grown: bool, is_made_first: bool
+) -> None:
+    """It never counts as safer than it is."""
+    async with opened(tmp_path, ONE, TWO, THREE) as cluster:
+        await cluster.topics.create(ORDERS, NewTopic(name="orders", partitions=2, config=COMMITS))
+        if is_grown:
+            await with_companions(cluster, 2)
+            await cluster.topics.create_partitions(AlterableTopic("orders"), 3)
+        partitions = 3 if is_grown else 2
+
+        async def make() -> None:
+            with contextlib.suppress(Conflict):
+                await with_companions(cluster, partitions)
+
+        async def change() -> None:
+            await cluster.topics.replace_config(ConfigurableTopic("orders"), {})
+
+        first, second = (make, change) if is_made_first else (change, make)
+
+        async def between() -> None:
+            cluster.store.before = None
+            await first()
+
+        at = cluster.store.count + 1
+        cluster.store.before = lambda count: between() if count == at else None
+        await second()
+        companions = await with_companions(cluster, partitions)
+        assert said(cluster, "orders", *companions) == {(2, False)}
 
 
 def test_what_holds_in_every_cluster_is_a_default_there() -> None:

@@ -1,12 +1,17 @@
 """State that is kept with the topic it belongs to."""
 
 import asyncio
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
+from goqueue.broker.node import Node
 from goqueue.broker.own_grants import own_state
+from goqueue.model.broker_config import broker_config
 from goqueue.model.companions import DELAYED, KINDS, QUEUE_STATE, companion_of, kind_and_owner
+from goqueue.model.configs import ConfigChange, ConfigResource, ConfigResourceKind
 from goqueue.model.errors import (
     PolicyViolation,
     UnknownDelayedMessage,
@@ -19,6 +24,7 @@ from goqueue.model.queues.receipts import Receipt
 from goqueue.model.queues.settling import Settlement
 from goqueue.model.topics import NewTopic, is_internal
 from goqueue.service.broker_service import BrokerService
+from goqueue.storage.disk import Disk
 from tests.callers import ANYONE
 from tests.unit.broker import delay_bench
 from tests.unit.broker.conftest import OpenBroker
@@ -164,5 +170,97 @@ def test_delayed_messages_wait_with_the_topic_they_go_to(tmp_path: Path) -> None
                 assert await delay_bench.values(broker, index) == [b"%d" % index]
             await BrokerService(broker).topics.delete(ANYONE, topic)
             assert list(broker.delays.shards.running()) == []
+
+    asyncio.run(scenario())
+
+
+def test_commits_of_a_companion_are_as_safe_as_those_of_its_topic(
+    open_broker: OpenBroker,
+) -> None:
+    def topic(name: str) -> ConfigResource:
+        return ConfigResource(ConfigResourceKind.TOPIC, name)
+
+    def policies(broker: Node) -> set[tuple[str, int]]:
+        names = [companion_of(QUEUE_STATE, broker.topic("t").id), "t"]
+        configs = [broker.partition(name, 0).config for name in names]
+        return {(config.fsync_policy, config.flush_ms) for config in configs}
+
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker, fsync_policy="always")
+            await publish(broker, b"one")
+            assert values(await receive(broker)) == [b"one"]
+            administration = BrokerService(broker).administration
+
+            async def change(name: str, **texts: str) -> None:
+                changes = [
+                    ConfigChange(name=setting.replace("_", "."), value=text)
+                    for setting, text in texts.items()
+                ]
+                await administration.alter_config(ANYONE, topic(name), changes)
+
+            assert policies(broker) == {("always", 1_000)}
+            await change("t", fsync_policy="interval", flush_ms="77")
+            assert policies(broker) == {("interval", 77)}
+            await administration.replace_config(ANYONE, topic("t"), {"fsync.policy": "never"})
+            assert policies(broker) == {("never", 1_000)}
+            name = companion_of(QUEUE_STATE, broker.topic("t").id)
+            entries = {
+                each.name: each for each in administration.describe_config(ANYONE, topic(name))
+            }
+            assert entries["fsync.policy"].value == "never"
+            assert entries["cleanup.policy"].value == "compact"
+            with pytest.raises(PolicyViolation, match="belongs to"):
+                await change(name, fsync_policy="always")
+            await change(name, segment_bytes="1000000")
+            await change("t", fsync_policy="always")
+        async with open_broker() as broker:
+            assert policies(broker) == {("always", 1_000)}
+
+    asyncio.run(scenario())
+
+
+class SyncingDisk(Disk):
+    """Knows how much of each file was synced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.synced_bytes: dict[str, int] = {}
+
+    def fdatasync(self, fd: int) -> None:
+        size_bytes = os.fstat(fd).st_size
+        super().fdatasync(fd)
+        self.synced_bytes[str(Path(f"/proc/self/fd/{fd}").readlink())] = size_bytes
+
+    def cut_power(self, folder: Path, left: Path) -> None:
+        """What a cut may leave: of logs what was synced, and no more."""
+        shutil.copytree(folder, left)
+        for file in left.rglob("*.log"):
+            was = folder / file.relative_to(left)
+            os.truncate(file, min(self.synced_bytes.get(str(was), 0), file.stat().st_size))
+
+
+def test_what_was_acknowledged_stays_so_in_a_power_cut(tmp_path: Path) -> None:
+    async def opened(folder: Path, disk: Disk) -> Node:
+        broker = await Node.open(broker_config({"data.dir": str(folder)}), disk=disk)
+        await broker.announce("127.0.0.1", 9092, 8080)
+        return broker
+
+    async def scenario() -> None:
+        disk = SyncingDisk()
+        broker = await opened(tmp_path / "data", disk)
+        try:
+            await make_topic(broker, fsync_policy="always")
+            await publish(broker, b"done", b"not done")
+            first, _ = await receive(broker)
+            assert await acknowledge(broker, first, AckAction.ACCEPT) is QueueError.NONE
+            disk.cut_power(tmp_path / "data", tmp_path / "left")
+        finally:
+            await broker.close()
+        broker = await opened(tmp_path / "left", Disk())
+        try:
+            assert values(await receive(broker)) == [b"not done"]
+        finally:
+            await broker.close()
 
     asyncio.run(scenario())

@@ -9,7 +9,7 @@ earlier one is refused: so the mark of a broker that died stops nobody.
 import contextlib
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from goqueue.metadata.store import (
     Compare,
@@ -30,6 +30,13 @@ from goqueue.state import metadata_keys as keys
 STEP_OPERATIONS_MAX: Final = 120
 
 T = TypeVar("T")
+
+
+class ChangedPartition(NamedTuple):
+    """A partition of this topic as it is to be; `view` has the revision that it was found at."""
+
+    topic: str
+    view: PartitionView
 
 
 async def store_topic(
@@ -75,23 +82,27 @@ async def store_settings(
     topic: str,
     value: keys.TopicValue,
     revision: int,
-    changed: Sequence[PartitionView],
+    changed: Sequence[ChangedPartition],
+    *,
+    also: Sequence[Compare],
 ) -> TxnResult:
     """Put the states of partitions that follow from a topic's settings, and then the settings.
 
-    Not done if the topic is not at `revision` any more, or one of the partitions not at its own.
-    Settings come last: no broker acts on them before every partition says what holds.
+    Not done if the topic is not at `revision` any more, or one of the partitions not at its own, or
+    `also` does not hold. Settings come last: no broker acts on them before every partition says
+    what holds.
     """
     topic_is = Compare.unchanged(keys.topic_key(topic), revision)
     last = Put(*keys.topic_entry(topic, value))
     steps = list(_steps(changed)) or [()]
     for step in steps:
-        puts = [Put(*keys.partition_entry(topic, view.index, view.state)) for view in step]
+        puts = [Put(*keys.partition_entry(name, view.index, view.state)) for name, view in step]
         compares = [
-            Compare.unchanged(put.key, view.revision) for put, view in zip(puts, step, strict=True)
+            Compare.unchanged(put.key, view.revision)
+            for put, (_, view) in zip(puts, step, strict=True)
         ]
         ops = [*puts, last] if step is steps[-1] else puts
-        done = await store.transact([topic_is, *compares], ops)
+        done = await store.transact([topic_is, *also, *compares], ops)
         if not done.succeeded:
             break
     return done

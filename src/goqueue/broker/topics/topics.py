@@ -12,6 +12,7 @@ import msgspec
 
 from goqueue.broker.topics.broker_configs import BrokerConfigs
 from goqueue.broker.topics.changing import TRANSACTION_TRIES
+from goqueue.broker.topics.companions import check_change, companion_settings, settings_said
 from goqueue.broker.topics.configs import (
     BrokerOverrides,
     apply_changes,
@@ -21,7 +22,7 @@ from goqueue.broker.topics.configs import (
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.broker.topics.growth import CreationPace
 from goqueue.broker.topics.placing import NewPartitions, Placing
-from goqueue.broker.topics.storing import store_settings, store_topic
+from goqueue.broker.topics.storing import ChangedPartition, store_settings, store_topic
 from goqueue.metadata.store import (
     Compare,
     Delete,
@@ -32,7 +33,7 @@ from goqueue.metadata.store import (
     TxnResult,
 )
 from goqueue.model.broker_config import BrokerConfig
-from goqueue.model.companions import KINDS, companion_of
+from goqueue.model.companions import KINDS, companion_of, kind_and_owner
 from goqueue.model.configs import ConfigChange, ConfigEntry
 from goqueue.model.errors import (
     Conflict,
@@ -136,10 +137,8 @@ class TopicAdmin:
 
         known = self._follower.image.topics.get(topic)
         if known is None:
-            # Not for a topic that is gone: nobody would delete it.
-            is_there = Compare.exists(keys.topic_key(owner.name))
             with contextlib.suppress(TopicExists):
-                await self._make(TopicName(topic), place, config, also=[is_there])
+                await self._make(TopicName(topic), place, config)
             known = self.find(topic)
         replicas = place(self._placing())
         if len(known.partitions) < len(replicas):
@@ -161,7 +160,6 @@ class TopicAdmin:
         config: Mapping[str, str],
         *,
         validate_only: bool = False,
-        also: Sequence[Compare] = (),
     ) -> TopicView:
         topic_config(config)
         for _ in range(TRANSACTION_TRIES):
@@ -170,25 +168,27 @@ class TopicAdmin:
                 # Who is told so may use it: not before this broker hosts it.
                 await self._follower.applied(image.revision)
                 raise TopicExists(f"topic {name!r} exists already")
+            says, still = await self._says(name, config)
             placing = self._placing()
             assignments = await _placed(placing, place)
             if not is_internal(name):
                 _check_collision(name, image.topics)
                 placing.check_room(assignments)
-            new = placing.begin(assignments, self._commits(config))
+            new = placing.begin(assignments, self._commits(says))
             if validate_only:
                 return _proposed(name, new, config)
             value = keys.TopicValue(
                 id=self._new_id(), partitions=len(assignments), config=dict(config)
             )
             is_missing = Compare.missing(keys.topic_key(name))
-            done = await self._store_topic(name, 0, new, value, is_missing, also)
+            done = await self._store_topic(name, 0, new, value, is_missing, still)
             if done.succeeded:
                 await self._follower.applied(done.revision)
                 return self.find(name)
             for found in done.responses[0]:
                 await self._follower.applied(found.mod_revision)
-            # Somebody was faster; or a broker restarted: partitions begin under its new epoch.
+            # Somebody was faster; or a broker restarted: partitions begin under its new epoch; or
+            # the topic changed that it is to belong to.
             await asyncio.sleep(_AGAIN_S)
         raise Conflict(f"brokers, or topic {name!r}, change too often at the same time; try again")
 
@@ -260,10 +260,11 @@ class TopicAdmin:
             raise UnknownTopic(f"there is no topic {name!r}")
         total = current + len(replicas)
         grown = keys.TopicValue(id=value.id, partitions=total, config=value.config)
-        new = self._placing().begin(replicas, self._commits(value.config))
+        says, still = await self._says(name, value.config)
+        new = self._placing().begin(replicas, self._commits(says))
         is_as_read = Compare.unchanged(found.key, found.mod_revision)
         if value.partitions == current:
-            done = await self._store_topic(name, current, new, grown, is_as_read)
+            done = await self._store_topic(name, current, new, grown, is_as_read, still)
             if done.succeeded:
                 await self._follower.applied(done.revision)
                 return
@@ -297,27 +298,30 @@ class TopicAdmin:
         overrides = self._broker_configs.overrides
         if overrides != self._effective_under or len(self._effective) >= EFFECTIVE_MAX:
             self._effective, self._effective_under = {}, overrides
-        own = tuple(sorted(topic.config.items()))
+        says = settings_said(topic, self._follower.image)
+        own = tuple(sorted(says.items()))
         known = self._effective.get(own)
         if known is None:
-            known = effective_topic_config(topic.config, overrides, self._config)
+            known = effective_topic_config(says, overrides, self._config)
             self._effective[own] = known
         return known
 
     def commits_of(self, topic: TopicView) -> CommitSettings:
-        return self._commits(topic.config)
+        return self._commits(settings_said(topic, self._follower.image))
 
     def describe_config(self, name: InspectableTopic) -> list[ConfigEntry]:
-        own = self.find(check_topic_name(name)).config
-        return topic_entries(own, self._broker_configs.overrides, self._config)
+        says = settings_said(self.find(check_topic_name(name)), self._follower.image)
+        return topic_entries(says, self._broker_configs.overrides, self._config)
 
     # --- inside ---------------------------------------------------------------------------
 
     async def _set_config(
         self, name: str, change: ChangeConfig, *, validate_only: bool = False
     ) -> None:
-        checked = change(self.find(name).config)
+        current = self.find(name).config
+        checked = change(current)
         topic_config(checked)
+        check_change(name, current, checked)
         if validate_only:
             return
         for _ in range(TRANSACTION_TRIES):
@@ -329,21 +333,60 @@ class TopicAdmin:
             topic_config(texts)
             configured = msgspec.structs.replace(value, config=texts)
             await self._follower.applied(found.mod_revision)
-            changed = self._following(name, self._commits(texts))
-            done = await store_settings(self._store, name, configured, found.mod_revision, changed)
+            says, still = await self._says(name, texts)
+            changed = self._following(name, self._commits(says))
+            for kind in KINDS:
+                more, unchanged = await self._companion_following(kind, value.id, texts)
+                changed += more
+                still.append(unchanged)
+            done = await store_settings(
+                self._store, name, configured, found.mod_revision, changed, also=still
+            )
             if done.succeeded:
                 await self._follower.applied(done.revision)
                 return
             await asyncio.sleep(_AGAIN_S)
         raise Conflict(f"topic {name!r} is changed too often at the same time; try again")
 
-    def _following(self, name: str, commits: CommitSettings) -> list[PartitionView]:
+    async def _says(
+        self, name: str, own: Mapping[str, str]
+    ) -> tuple[Mapping[str, str], list[Compare]]:
+        """What holds of a topic that is to be given `own`, as the store has it now; and what must
+        still be so when it is given them."""
+        companion = kind_and_owner(name)
+        if companion is None:
+            return own, []
+        owner = self.find_by_id(companion[1])
+        found = (await self._store.get(keys.topic_key(owner.name))).one
+        value = None if found is None else _topic_value(found)
+        if found is None or value is None or value.id != owner.id:
+            # It must not be made: nobody would delete it.
+            raise UnknownTopicId(f"there is no topic with id {owner.id}")
+        unchanged = Compare.unchanged(found.key, found.mod_revision)
+        return companion_settings(own, value.config), [unchanged]
+
+    def _following(self, name: str, commits: CommitSettings) -> list[ChangedPartition]:
         """Partitions of the topic whose state must follow its settings, as they are to be."""
         return [
-            replace(partition, state=state)
+            ChangedPartition(name, replace(partition, state=state))
             for partition in self.find(name).partitions
             if (state := following(partition.state, commits)) != partition.state
         ]
+
+    async def _companion_following(
+        self, kind: str, owner: uuid.UUID, texts: Mapping[str, str]
+    ) -> tuple[list[ChangedPartition], Compare]:
+        """The same of a companion of a topic that is to have the settings `texts`; and that it is
+        as it was found, or is not there."""
+        name = companion_of(kind, owner)
+        key = keys.topic_key(name)
+        found = (await self._store.get(key)).one
+        if found is None:
+            return [], Compare.missing(key)
+        await self._follower.applied(found.mod_revision)
+        says = companion_settings(_topic_value(found).config, texts)
+        changed = self._following(name, self._commits(says))
+        return changed, Compare.unchanged(key, found.mod_revision)
 
     def _commits(self, own: Mapping[str, str]) -> CommitSettings:
         effective = effective_topic_config(own, self._broker_configs.overrides, self._config)

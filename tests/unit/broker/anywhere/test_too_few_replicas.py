@@ -9,11 +9,13 @@ import pytest
 
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues import moves
-from goqueue.model.companions import DELAYED, companion_of
+from goqueue.model.companions import DELAYED, KINDS, companion_of
+from goqueue.model.delays import ScheduledMessage
 from goqueue.model.errors import NotEnoughReplicas
 from goqueue.model.header_names import DELAY_MS
 from goqueue.model.log import Published
 from goqueue.model.publishing import Outcome
+from goqueue.model.queues.errors import QueueError
 from goqueue.model.queues.fifo import FifoMessage, SentOnce
 from goqueue.model.queues.messages import AckAction
 from goqueue.model.queues.moves import MoveStatus, NewMove
@@ -171,6 +173,52 @@ async def test_a_refused_fifo_message_may_be_sent_again(nodes: Nodes) -> None:
     again = await fifo.send(last, fifo.message(group, "b"), fifo.message(group, "c"))
     assert all(isinstance(each, SentOnce) for each in again)
     fifo.check_order(await fifo.stored(last), [*first, *again])
+
+
+async def take(at: RunningNode, *, wait_ms: int = 20_000) -> bytes | None:
+    """One message of the topic as a queue; acknowledged on return."""
+    request = Receive(max_messages=1, start="earliest", wait_ms=wait_ms)
+    [found] = await at.service.queues.receive(ANYONE, "g", TOPIC, request)
+    [settled] = await at.service.queues.settle(
+        ANYONE, "g", settle_all([found.receipt], AckAction.ACCEPT)
+    )
+    assert settled is QueueError.NONE
+    return found.record.value
+
+
+@with_nodes
+async def test_a_topic_that_needs_no_others_has_queues_and_delays_that_do_not(
+    nodes: Nodes,
+) -> None:
+    one, *_ = await nodes.start(1, 2, 3)
+    await nodes.make_topic(config={"min.insync.replicas": "1"})
+    await publish(one, b"a")
+    await publish(one, b"b")
+    assert await take(one) == b"a"
+    await nodes.die(2)
+    await nodes.die(3)
+    async with at_once():
+        await nodes.until(lambda: all(is_alone(each) for each in led(one)))
+        assert await take(one) == b"b"
+        assert isinstance(await schedule(one, b"later"), ScheduledMessage)
+
+
+@with_nodes
+async def test_queues_of_a_flushed_topic_are_on_the_disks_of_all_replicas(nodes: Nodes) -> None:
+    brokers = await nodes.start(1, 2, 3)
+    await nodes.make_topic(config={"fsync.policy": "always"})
+    await publish(brokers[0], b"a")
+    await take(brokers[1])
+    await schedule(brokers[2], b"later")
+    for kind in KINDS:
+        name = companion_of(kind, brokers[0].node.topic(TOPIC).id)
+        end = brokers[0].node.partition(name, 0).log_end_offset
+        assert end
+        for broker in brokers:
+            copy = broker.node.hosted.get(name, 0)
+            assert copy is not None
+            assert copy.log.flushed_offset == end
+            assert broker.node.topic(name).partitions[0].state.is_flushed
 
 
 async def make(nodes: Nodes, name: str, *replicas: int) -> None:
