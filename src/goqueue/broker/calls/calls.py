@@ -97,7 +97,7 @@ def before_anything_is_done() -> Iterator[None]:
     """For a room that looks for what it needs: if it is not here now, the call is repeated."""
     try:
         yield
-    except (NotLeader, StateLoading) as error:
+    except (NotLeader, OffsetNotAvailable, StateLoading) as error:
         raise Untouched(error) from None
 
 

@@ -25,6 +25,7 @@ from goqueue.model.errors import (
     BrokerUnreachable,
     GoQueueError,
     NotLeader,
+    OffsetNotAvailable,
     Overloaded,
     RequestTimedOut,
     StateLoading,
@@ -44,7 +45,14 @@ LOOK_AGAIN_S: Final = 0.2
 # there is something here.
 OTHERS_FIRST_EVERY: Final = 4
 # What ends by itself when there is a leader again, or one has room for further calls.
-_PASSING: Final = (BrokerUnreachable, NotLeader, Overloaded, RequestTimedOut, StateLoading)
+_PASSING: Final = (
+    BrokerUnreachable,
+    NotLeader,
+    OffsetNotAvailable,
+    Overloaded,
+    RequestTimedOut,
+    StateLoading,
+)
 
 
 class ReceiveMessages(msgspec.Struct, frozen=True):

@@ -17,6 +17,7 @@ from goqueue.broker.queues.redrive_marks import RedriveMarks
 from goqueue.broker.queues.tracing import sending_back
 from goqueue.model.errors import AccessDenied, GoQueueError, UnfitRecord, UnknownTopic
 from goqueue.model.header_names import DEAD_LETTER_PREFIX, DEAD_LETTER_TOPIC
+from goqueue.model.log import LATEST_TIMESTAMP
 from goqueue.model.queues.dead_letters import REDRIVE_GROUP, Redriven, StoredDeadLetter
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.messages import AckAction
@@ -130,7 +131,8 @@ async def _deliveries(
     # Dead letters that come while this runs are for the next time.
     left = 0
     for part in host.topic(letters).partitions:
-        left += (await host.log_anywhere.ends(letters, part.index)).high_watermark
+        end = await host.log_anywhere.list_offset(letters, part.index, LATEST_TIMESTAMP)
+        left += end.offset
     while left > 0 and wanted() > 0:
         most = min(left, wanted(), BATCH_MESSAGES)
         request = Receive(max_messages=most, until_empty=True)

@@ -20,11 +20,12 @@ from goqueue.model.errors import (
     InvalidConfig,
     InvalidRequest,
     NotLeader,
+    OffsetNotAvailable,
     PartitionOffline,
     PolicyViolation,
     StateLoading,
 )
-from goqueue.model.log import Isolation
+from goqueue.model.log import LATEST_TIMESTAMP, Isolation
 from goqueue.model.names import topic_partition
 from goqueue.model.offsets import OffsetRange
 from goqueue.model.queues.dead_letters import is_dead_letter_topic
@@ -194,7 +195,7 @@ class QueueRegistry:
             if self._settings.get(key) != wanted:
                 try:
                     await self._open_one(key, topic, start, wanted)
-                except (NotLeader, StateLoading) as error:
+                except (NotLeader, OffsetNotAvailable, StateLoading) as error:
                     failure = error
         if failure is not None:
             raise failure
@@ -256,10 +257,18 @@ class QueueRegistry:
         partition = self._host.partition(topic, index)
         if start == "earliest":
             return partition.log_start_offset
+        end = await self.end(topic, index)
         if start == "latest":
-            return partition.high_watermark
+            return end
         listed = await partition.list_offset(start, isolation=Isolation.READ_UNCOMMITTED)
-        return partition.high_watermark if listed.offset < 0 else listed.offset
+        return end if listed.offset < 0 else listed.offset
+
+    async def end(self, topic: str, index: int) -> int:
+        """Behind all that is committed now. `OffsetNotAvailable` while a new leader does not know
+        all that the one before it committed: that would come as if it were new."""
+        partition = self._host.partition(topic, index)
+        listed = await partition.list_offset(LATEST_TIMESTAMP, isolation=Isolation.READ_UNCOMMITTED)
+        return listed.offset
 
     async def describe(self, key: QueueKey, topic: str) -> QueueDescription:
         """Of a queue that is led here; one that was never opened says UNKNOWN_QUEUE."""

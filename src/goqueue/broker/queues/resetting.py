@@ -86,7 +86,7 @@ class QueueResetting:
             await self._registry.open_known(group, topic)
             await self._registry.state.known_shard(key)
             if offset is None:
-                offset = self._host.partition(topic, index).high_watermark
+                offset = await self._registry.end(topic, index)
         await self._registry.reset(group, topic, index, offset)
         self._orders.forget(lambda known: known == key)
         return True
