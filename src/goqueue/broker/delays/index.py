@@ -1,4 +1,4 @@
-"""The pending messages of one partition of `__delayed`, as a table on disk.
+"""The delayed messages of one partition that are still pending, as a table on disk.
 
 It saves recovery from reading the whole log, holds what is due too late to wait in memory, and
 answers who waits, in order. It is derived: it says up to which offset of the log it stands, and one

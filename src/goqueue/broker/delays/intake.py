@@ -1,11 +1,11 @@
 """Produced batches in which record headers ask for a delay.
 
-Their delayed records go to `__delayed`; the others stay in the batch, which keeps its header. So
-the partition still sees every sequence of an idempotent producer, and recognises a repeated batch
-before anything of it is scheduled. The delayed records are safe before their batch is appended. A
-crash between the two leaves them without their batch: it is known by its origin when the producer
-sends it again, and split as it was then. Those of a transaction are held until it ends in this
-partition.
+Their delayed records go to the topic's companion (`model/companions.py`); the others stay in the
+batch, which keeps its header. So the partition still sees every sequence of an idempotent producer,
+and recognises a repeated batch before anything of it is scheduled. The delayed records are safe
+before their batch is appended. A crash between the two leaves them without their batch: it is known
+by its origin when the producer sends it again, and split as it was then. Those of a transaction are
+held until it ends in this partition.
 """
 
 from collections.abc import Sequence

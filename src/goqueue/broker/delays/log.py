@@ -1,4 +1,7 @@
-"""One partition of `__delayed`: writing messages and notes into it, and reading them again."""
+"""The log with the delayed messages of one partition: a partition of its topic's companion.
+
+Messages and notes are written into it, and read again.
+"""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,6 +1,7 @@
-"""Runs the delayed messages of one partition of `__delayed`, which this node leads.
+"""Runs the delayed messages of one partition of a topic, which this node leads.
 
-The log is the truth. Every change is appended to it, and then replayed into the machine.
+They are kept in the topic's companion (`model/companions.py`), in the partition of the same number.
+That log is the truth. Every change is appended to it, and then replayed into the machine.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The delayed messages of one partition of `__delayed`, in the states that `states` lists.
+"""The delayed messages of one partition of a topic, in the states that `states` lists.
 
 Messages due soon wait in memory (`pending`); those due later stand in an index on disk that the
 broker keeps, and until it has taken them, in `far`. Taken in hand for delivery they are `claimed`:

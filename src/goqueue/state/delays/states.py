@@ -9,7 +9,7 @@
                                └──────────► CANCELLED
 
 A topic that is deleted takes its messages along from every state (`Dropped`), and a group that a
-crash cut short never was (`Abandoned`). Moves with a capital are notes in `__delayed`, so that
+crash cut short never was (`Abandoned`). Moves with a capital are notes in the log, so that
 replaying the log makes them again. The two others are not: time passes by itself, and what was
 appended to a target is known to be there by its producer's sequence, so that a start takes all
 that is SENT for CLAIMED and appends it again without harm.
