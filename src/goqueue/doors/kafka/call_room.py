@@ -18,7 +18,8 @@ PER_CONNECTION_PARTS: Final = 2
 WAITING_SHARE: Final = 3 / 4
 # Of the memory for calls. Who leaves as much unread is cut off at once while all of it is taken.
 UNREAD_PARTS: Final = 4
-# What a call takes beside its frame, at least: its task.
+# Counted for a call beside its frame. Its task takes 3.8 KB; with these, some 20,000 clients of one
+# broker can wait at another one by default, for 80 MB.
 CALL_BYTES: Final = 1024
 
 
