@@ -13,12 +13,13 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 import msgspec
 
 from goqueue.broker.calls.counting import Asking, CallCounts, Serving
 from goqueue.broker.calls.failures import error_of, failure_of
+from goqueue.broker.calls.links import Links
 from goqueue.broker.partitions.leading import LedPartitions
 from goqueue.broker.tracing.recorder import CALLER
 from goqueue.model.calls import Answer, Call, Failure, Method, Travels, Unanswered
@@ -38,9 +39,6 @@ from goqueue.model.names import NO_LEADER, NodeId, TopicPartition, topic_partiti
 from goqueue.model.rights import ActingCluster
 from goqueue.state.metadata_image import ImageChanges, MetadataImage
 
-if TYPE_CHECKING:
-    from goqueue.broker.calls.link import CallLink
-
 logger = logging.getLogger(__name__)
 
 Q = TypeVar("Q")
@@ -51,14 +49,15 @@ Run = Callable[[Q], Awaitable[R]]
 CALL_TIMEOUT_S: Final = 35.0
 # A leader that was killed is replaced within a second, one that hangs in four or five.
 LEADER_PATIENCE_S: Final = 6.0
+# For what waits on behalf of a client: the answer may come so much later than the client's time.
+# Also the leader may have to wait, for a follower that hangs.
+LATE_MAX_S: Final = 6.0
 # Lists and figures leave out whoever takes longer.
 GATHER_TIMEOUT_S: Final = 5.0
 # Brokers hear of changes within some ms of each other, and need a second where those are large.
 BEHIND_MAX_S: Final = 3.0
 # Between two looks for a leader, where nothing is heard of one.
 LOOK_S: Final = 0.1
-# Far below the time after which the other side closes what nobody uses.
-LINK_IDLE_S: Final = 60.0
 
 
 def _packed(part: Any) -> Any:
@@ -146,9 +145,7 @@ class Calls:
         self._applied = applied
         self._served: dict[str, _Served] = {}
         self._answers: dict[str, msgspec.msgpack.Decoder[Any]] = {}
-        self._links: dict[NodeId, asyncio.Task[CallLink]] = {}
-        # Which registration of a broker a link leads to.
-        self._epochs: dict[NodeId, int] = {}
+        self._links = Links(image)
         self._changed: asyncio.Event | None = None
         self._is_closed = False
         self.counts = CallCounts()
@@ -309,7 +306,7 @@ class Calls:
         asked, link = self.counts.asked, None
         try:
             with Asking(self.counts, method.name):
-                link = await self._link(node_id)
+                link = await self._links.to(node_id, timeout_s)
                 asked.request_bytes += len(call)
                 body = await link.call(call, timeout_s=timeout_s, waits=method.waits)
                 asked.answer_bytes += len(body)
@@ -342,55 +339,19 @@ class Calls:
         finally:
             changing.cancel()
 
-    # --- links ----------------------------------------------------------------------------
-
-    async def _link(self, node_id: NodeId) -> "CallLink":
-        from goqueue.broker.calls.link import CallLink  # a node of one needs none of it
-
-        broker = self._image().brokers.get(node_id)
-        if broker is None or self._is_closed:
-            raise BrokerUnreachable(f"broker {node_id} is not there")
-        opening = self._links.get(node_id)
-        if opening is None or self._epochs[node_id] != broker.epoch or _is_spent(opening):
-            self._drop(node_id, f"broker {node_id} was restarted")
-            opening = asyncio.create_task(CallLink.open(broker.host, broker.kafka_port))
-            opening.add_done_callback(_taken_note_of)
-            self._links[node_id], self._epochs[node_id] = opening, broker.epoch
-        if not opening.done():
-            # Whoever goes away meanwhile does not stop it for the others.
-            await asyncio.wait((opening,))
-        if opening.cancelled():
-            raise BrokerUnreachable(f"broker {node_id} is gone")
-        return opening.result()
-
-    def _drop(self, node_id: NodeId, reason: str) -> None:
-        opening = self._links.pop(node_id, None)
-        if opening is None:
-            return
-        if not opening.done():
-            opening.cancel()
-        elif not opening.cancelled() and opening.exception() is None:
-            opening.result().close(reason)
-
     def image_changed(self, changes: ImageChanges) -> None:
         """Nobody waits any longer for a broker that is gone, or for a leader that is there now."""
         if self._changed is not None:
             self._changed.set()
             self._changed = None
-        brokers = self._image().brokers
-        for node_id in changes.brokers_changed:
-            broker = brokers.get(node_id)
-            if node_id in self._links and (broker is None or broker.epoch != self._epochs[node_id]):
-                self._drop(node_id, f"broker {node_id} is gone; whether it was done is not known")
+        self._links.image_changed(changes)
 
     def figures(self) -> CallFigures:
-        links = sum(not _is_spent(each) for each in self._links.values())
-        return self.counts.figures((*self.others(), *self.absent()), links)
+        return self.counts.figures((*self.others(), *self.absent()), self._links.open_count)
 
     def close(self) -> None:
         self._is_closed = True
-        for node_id in list(self._links):
-            self._drop(node_id, "the broker is shutting down")
+        self._links.close()
 
     # --- answering ------------------------------------------------------------------------
 
@@ -461,21 +422,6 @@ class Calls:
                     f"not {epoch}"
                 )
             )
-
-
-def _is_spent(opening: "asyncio.Task[CallLink]") -> bool:
-    if not opening.done():
-        return False
-    if opening.cancelled() or opening.exception() is not None:
-        return True
-    link = opening.result()
-    return not link.is_open or link.idle_seconds > LINK_IDLE_S
-
-
-def _taken_note_of(opening: "asyncio.Task[CallLink]") -> None:
-    """Perhaps nobody waits for it any more."""
-    if not opening.cancelled():
-        opening.exception()
 
 
 def _refused(error: GoQueueError) -> ReadCall:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from goqueue.broker.calls.calls import LEADER_PATIENCE_S, Untouched
+from goqueue.broker.calls.calls import LATE_MAX_S, LEADER_PATIENCE_S, Untouched
 from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.queues.lines_elsewhere import LinesElsewhere
 from goqueue.broker.queues.receiving import QueueReceiving, Sweep, Work
@@ -37,8 +37,8 @@ from goqueue.model.queues.messages import QueueKey
 from goqueue.model.queues.receiving import Receive
 from goqueue.model.rights import ReadableGroup, ReadableTopic
 
-# A leader looks for half a second at most where it passes over something; its disk may be slow.
-RECEIVE_TIMEOUT_S: Final = 10.0
+# What a leader gets at least to answer, also after another one took the reader's time.
+ANSWER_MIN_S: Final = 1.0
 # How long others are waited for while some partitions have no leader that can be asked.
 LOOK_AGAIN_S: Final = 0.2
 # One receive of so many asks the others first: what they lead would otherwise wait for as long as
@@ -130,10 +130,16 @@ class _Look:
 
 
 class _Reader:
-    """Where one reader stands in line elsewhere, and what it knows of these places."""
+    """Where one reader stands in line elsewhere, and what it knows of these places.
 
-    def __init__(self, lines: LinesElsewhere) -> None:
+    `answer_by` is when it must be answered, in seconds of the event loop.
+    """
+
+    def __init__(self, lines: LinesElsewhere, answer_by: float) -> None:
         self._lines = lines
+        self.answer_by = answer_by
+        # Leaders that did not answer in time, and how often something had happened there by then.
+        self._silent: dict[QueuesElsewhere, tuple[int, RequestTimedOut]] = {}
         # How often something had happened there when its leader was last asked.
         self._asked: dict[QueuesElsewhere, int] = {}
         self._is_gone = False
@@ -159,6 +165,14 @@ class _Reader:
     def asked(self, queues: QueuesElsewhere, wakes: int) -> None:
         if queues in self._asked:
             self._asked[queues] = wakes
+
+    def silent(self, queues: QueuesElsewhere, wakes: int, error: RequestTimedOut) -> None:
+        """It is not asked again before something is heard of it: others may have messages."""
+        self._silent[queues] = (wakes, error)
+
+    def silence_of(self, queues: QueuesElsewhere) -> RequestTimedOut | None:
+        wakes, error = self._silent.get(queues, (0, None))
+        return error if error is not None and wakes == self.wakes(queues) else None
 
     def leave(self) -> None:
         self._is_gone = True
@@ -192,7 +206,8 @@ class ReceivingAnywhere:
         """Lease messages of any partition and read them; waits until there is at least one."""
         if request.start is not None and not self._host.is_alone:
             await self._registry.open_elsewhere(group, topic, start=request.start)
-        reader = _Reader(self._elsewhere)
+        now = asyncio.get_running_loop().time()
+        reader = _Reader(self._elsewhere, now + request.wait_ms / 1000 + LATE_MAX_S)
         try:
             return await self._receive(group, topic, request, reader)
         finally:
@@ -348,8 +363,13 @@ class ReceivingAnywhere:
                 continue
             wakes = reader.wakes(queues)
             try:
-                received = await self._ask(queues, request)
+                silence = reader.silence_of(queues)
+                if silence is not None:
+                    raise silence.with_traceback(None)
+                received = await self._ask(queues, request, reader.answer_by)
             except GoQueueError as error:
+                if isinstance(error, RequestTimedOut):
+                    reader.silent(queues, wakes, error)
                 look.failure = error
                 look.failed.add(queues)
                 continue
@@ -367,7 +387,8 @@ class ReceivingAnywhere:
             look.is_done = look.is_done or received.is_done
             (look.full if received.is_full else look.idle).add(queues)
 
-    async def _ask(self, queues: QueuesElsewhere, request: Receive) -> Received:
+    async def _ask(self, queues: QueuesElsewhere, request: Receive, answer_by: float) -> Received:
+        left_s = answer_by - asyncio.get_running_loop().time()
         asked = ReceiveMessages(
             queues.group, queues.topic, list(queues.indexes), replace(request, wait_ms=0)
         )
@@ -375,7 +396,7 @@ class ReceivingAnywhere:
             RECEIVE,
             topic_partition(queues.topic, queues.indexes[0]),
             asked,
-            timeout_s=RECEIVE_TIMEOUT_S,
+            timeout_s=min(max(left_s, ANSWER_MIN_S), LATE_MAX_S),
             patience_s=0,
         )
 

@@ -8,7 +8,11 @@ from uuid import UUID
 
 import msgspec
 
-from goqueue.broker.calls.calls import LEADER_PATIENCE_S, before_anything_is_done
+from goqueue.broker.calls.calls import (
+    GATHER_TIMEOUT_S,
+    LEADER_PATIENCE_S,
+    before_anything_is_done,
+)
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues.gaps import LOOK_BYTES, QueueGaps
 from goqueue.broker.queues.host import QueueHost
@@ -152,6 +156,7 @@ class QueueRegistry:
                     OPEN,
                     topic_partition(topic, index),
                     OpenQueues(group, topic, start),
+                    timeout_s=GATHER_TIMEOUT_S,
                     patience_s=LEADER_PATIENCE_S if is_urgent else 0,
                 )
                 for index in leaders.values()

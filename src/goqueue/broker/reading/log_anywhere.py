@@ -10,6 +10,7 @@ import msgspec
 
 from goqueue.broker.calls.calls import (
     GATHER_TIMEOUT_S,
+    LATE_MAX_S,
     LEADER_PATIENCE_S,
     Calls,
     Gathered,
@@ -129,7 +130,9 @@ class LogAnywhere:
     ) -> RecordPage:
         """Single records, without what was not committed; waits at the leader."""
         request = ReadPage(topic, index, wanted, consumer)
-        return await self._calls.ask(READ_PAGE, topic_partition(topic, index), request)
+        timeout_s = wanted.max_wait_ms / 1000 + LATE_MAX_S
+        place = topic_partition(topic, index)
+        return await self._calls.ask(READ_PAGE, place, request, timeout_s=timeout_s)
 
     async def _read_page_here(self, request: ReadPage) -> RecordPage:
         return await self._log.read_page(

@@ -168,12 +168,26 @@ async def test_who_waits_for_a_connection_to_a_broker_that_goes_asks_the_next_on
         calls = two.node.node.calls
         asking = asyncio.create_task(calls.ask(ECHO, PLACE, Question("x")))
         impatient = asyncio.create_task(calls.ask(ECHO, PLACE, Question("y"), patience_s=0))
-        await nodes.until(lambda: 1 in calls._links)
+        await nodes.until(lambda: 1 in calls._links._links)
     await nodes.die(1)
     with pytest.raises(BrokerUnreachable):
         await impatient
     assert await asking in ("2:x", "3:x")
     assert "x" in [*two.asked, *three.asked]
+
+
+@with_nodes
+async def test_a_connection_that_hangs_is_waited_for_as_long_as_an_answer(nodes: Nodes) -> None:
+    _, two, _ = await rooms_of(nodes)
+
+    async def hangs(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("goqueue.broker.calls.link.CallLink.open", hangs)
+        calls = two.node.node.calls
+        with pytest.raises(BrokerUnreachable, match=r"within 0\.05 s"):
+            await calls.ask(ECHO, PLACE, Question("x"), timeout_s=0.05, patience_s=0)
 
 
 @with_nodes

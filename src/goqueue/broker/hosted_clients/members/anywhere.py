@@ -6,7 +6,12 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from goqueue.broker.calls.calls import CALL_TIMEOUT_S, Calls, before_anything_is_done
+from goqueue.broker.calls.calls import (
+    CALL_TIMEOUT_S,
+    LATE_MAX_S,
+    Calls,
+    before_anything_is_done,
+)
 from goqueue.broker.groups.groups import Groups
 from goqueue.broker.hosted_clients.members.classic import JOIN_WAIT_SECONDS
 from goqueue.broker.hosted_clients.members.members import HostedMembers
@@ -211,7 +216,8 @@ class MembersAnywhere:
     ) -> MemberPoll:
         """Records from the member's positions on; a heartbeat, too. `after` is the last answer
         that the client has."""
-        return await self._ask(POLL, Poll(rights, member_id, max_records, timeout_ms, after))
+        request = Poll(rights, member_id, max_records, timeout_ms, after)
+        return await self._ask(POLL, request, timeout_s=timeout_ms / 1000 + LATE_MAX_S)
 
     async def _poll_here(self, asked: Poll) -> MemberPoll:
         return await self._members.poll(
