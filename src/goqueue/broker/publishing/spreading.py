@@ -18,10 +18,12 @@ LOOKS_MAX: Final = 10
 
 def led_partition(topic: TopicView) -> int:
     """Any one that has a leader just now, if that is not hard to find."""
-    for _ in range(LOOKS_MAX):
-        index = random.randrange(len(topic.partitions))
-        if topic.partitions[index].leader != NO_LEADER:
-            break
+    partitions = topic.partitions
+    index = random.randrange(len(partitions))
+    if partitions[index].leader == NO_LEADER:
+        for other in random.sample(range(len(partitions)), min(LOOKS_MAX, len(partitions))):
+            if partitions[other].leader != NO_LEADER:
+                return other
     return index
 
 

@@ -77,7 +77,7 @@ async def test_a_call_that_was_not_sent_is_asked_again(
     one.node.calls.serve(OUTER, answer)
     await nodes.make_topic()
     await nodes.until(lambda: two.view().leader == 1)
-    link = await two.node.calls._link(NodeId(1))
+    link = await two.node.calls._links.to(NodeId(1), timeout_s=60)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("goqueue.broker.calls.link.UNSENT_MAX_BYTES", 0)
         with pytest.raises(Overloaded):
