@@ -388,7 +388,10 @@ class QueueRegistry:
         return QueueKey(group, self._host.topic(topic).id, index)
 
     async def shard(self, key: QueueKey) -> StateShard[QueueMachine]:
-        return await self.state.shard(key)
+        """For changes: nobody waits for one that cannot be committed now."""
+        shard = await self.state.shard(key)
+        shard.partition.check_enough_in_sync()
+        return shard
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         """Work that nobody waits for; it ends with the queues."""

@@ -170,6 +170,7 @@ class Settling:
         member: str | None = None,
         is_atomic: bool = False,
     ) -> Acknowledged:
+        shard.partition.check_enough_in_sync()
         request = Acknowledge(queue=key, member=member, items=tuple(items), is_atomic=is_atomic)
         acknowledged = await shard.execute(timed(QueueMachine.acknowledge, request))
         is_alone = shard.partition.leading is None

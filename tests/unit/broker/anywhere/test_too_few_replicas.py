@@ -282,3 +282,30 @@ async def test_a_move_task_waits_for_replicas_and_moves_each_once(nodes: Nodes) 
         [told] = await one.service.moves.list_tasks(ANYONE, "dead")
         assert (told.status, told.moved) == (MoveStatus.COMPLETED, 5)
         assert one.node.partition("target", 0).high_watermark == 5
+
+
+@with_nodes
+async def test_a_queue_that_cannot_commit_says_so_at_once(nodes: Nodes) -> None:
+    brokers = await nodes.start(1, 2, 3, 4)
+    await nodes.make_topic(replicas=(1, 2, 3))
+    for value in (b"a", b"b"):
+        await publish(brokers[0], value)
+    request = Receive(max_messages=1, start="earliest")
+    [taken] = await brokers[3].service.queues.receive(ANYONE, "g", TOPIC, request)
+    await nodes.die(2)
+    await nodes.die(3)
+    await nodes.until(lambda: all(is_alone(each) for each in led(brokers[0])))
+    before = ends(brokers[0])
+    wanted = settle_all([taken.receipt], AckAction.ACCEPT)
+    for broker in (brokers[0], brokers[3]):
+        async with at_once():
+            with pytest.raises(NotEnoughReplicas):
+                await broker.service.queues.receive(ANYONE, "g", TOPIC, request)
+            [settled] = await broker.service.queues.settle(ANYONE, "g", wanted)
+            assert isinstance(settled, NotEnoughReplicas)
+    assert ends(brokers[0]) == before
+    await nodes.start(2)
+    await nodes.until_in_sync(1, 2)
+    assert await brokers[3].service.queues.settle(ANYONE, "g", wanted) == [QueueError.NONE]
+    [other] = await brokers[3].service.queues.receive(ANYONE, "g", TOPIC, request)
+    assert other.record.value == b"b"
