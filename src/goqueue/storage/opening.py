@@ -10,7 +10,7 @@ from goqueue.model.names import TopicPartition
 from goqueue.storage.checkpoint import Checkpoint
 from goqueue.storage.clean_stop import LogEnd
 from goqueue.storage.compaction.history import History
-from goqueue.storage.compaction.swapping import settle
+from goqueue.storage.compaction.swapping import is_to_be_settled, settle
 from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import DamagedFile, load, save
 from goqueue.storage.epochs import EpochsOfBatches, EpochStart, LeaderEpochs
@@ -59,18 +59,27 @@ def open_partition(
     """
     disk.mkdir(path)
     is_new = _claim(disk, path, name, topic_id)
-    checkpoint = _load_checkpoint(disk, path)
+    # Thousands of folders are opened at a start, most of them with little in them: what is not
+    # there need not be asked for.
+    names = set(disk.listdir(path))
+    checkpoint = Checkpoint(disk, path / CHECKPOINT_FILE)
+    if CHECKPOINT_FILE in names:
+        _load_checkpoint(checkpoint)
     known_epochs = _load_epochs(disk, path)
     epochs = known_epochs or LeaderEpochs(disk, path / EPOCHS_FILE)
     home = SegmentHome(path, name, epochs, disk, LogHealth(name), open_segments)
     # Without a file, and if not all batches are looked at, every epoch is accepted at first.
     finds_epochs = known_epochs is not None or not (clean or checkpoint.recovery_offset)
-    compactions = settle(disk, path)
-    leftovers = find_leftovers(disk, path)
+    compactions = History()
+    if is_to_be_settled(names):
+        compactions = settle(disk, path)
+        names = set(disk.listdir(path))
+    leftovers = find_leftovers(disk, path, names)
     _drop_orphans(disk, leftovers, name)
-    flushed_offset = 0 if clean else noted_as_flushed(disk, path)
+    flushed_offset = 0 if clean else noted_as_flushed(disk, path, names)
     segments = recover_segments(
         home,
+        names,
         clean=clean,
         recovery_offset=checkpoint.recovery_offset,
         index_interval_bytes=index_interval_bytes,
@@ -169,13 +178,11 @@ def _claim(disk: Disk, path: Path, name: TopicPartition, topic_id: UUID) -> bool
     return found is None
 
 
-def _load_checkpoint(disk: Disk, path: Path) -> Checkpoint:
-    checkpoint = Checkpoint(disk, path / CHECKPOINT_FILE)
+def _load_checkpoint(checkpoint: Checkpoint) -> None:
     try:
         checkpoint.load()
     except DamagedFile as error:
         logger.error("%s; the log starts at its first segment and is verified as a whole", error)
-    return checkpoint
 
 
 def _load_epochs(disk: Disk, path: Path) -> LeaderEpochs | None:

@@ -1,5 +1,6 @@
 """Find a log's segments on disk and bring them into a state that can be served and appended to."""
 
+from collections.abc import Collection
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -45,6 +46,7 @@ class Leftovers(NamedTuple):
 
 def recover_segments(
     home: SegmentHome,
+    names: Collection[str],
     *,
     clean: bool,
     recovery_offset: int,
@@ -54,6 +56,7 @@ def recover_segments(
 ) -> list[Segment]:
     """The segments in order, the last one ending at the log's end; empty for a new log.
 
+    `names` are those of the files in the folder.
     After a clean shutdown this reads the last segment's index and nothing else. Otherwise it
     verifies what may not have reached the disk: every segment that ends after `recovery_offset`.
     Batches are held against `epochs`.
@@ -65,7 +68,7 @@ def recover_segments(
             index_interval_bytes=index_interval_bytes,
             size_bytes=home.disk.stat(home.folder / file_name(base_offset, LOG_SUFFIX)).st_size,
         )
-        for base_offset in _base_offsets(home.disk, home.folder)
+        for base_offset in _base_offsets(home.disk, home.folder, names)
     ]
     for segment, following in pairwise(segments):
         segment.next_offset = following.base_offset
@@ -89,9 +92,8 @@ def recover_segments(
     return segments
 
 
-def _base_offsets(disk: Disk, folder: Path) -> list[int]:
+def _base_offsets(disk: Disk, folder: Path, names: Collection[str]) -> list[int]:
     """Base offsets of the log files; files that an earlier run was about to delete go now."""
-    names = set(disk.listdir(folder))
     base_offsets = []
     for name in names:
         if name.endswith((DELETED_SUFFIX, TEMPORARY_SUFFIX)):
@@ -103,24 +105,22 @@ def _base_offsets(disk: Disk, folder: Path) -> list[int]:
     return sorted(base_offsets)
 
 
-def noted_as_flushed(disk: Disk, folder: Path) -> int:
+def noted_as_flushed(disk: Disk, folder: Path, names: Collection[str]) -> int:
     """Up to where the segment that takes appends was on disk, as far as that was noted; else 0.
 
     To be called before `recover_segments`, which notes something else.
     """
-    names = disk.listdir(folder)
     found = (base_offset_in(name, LOG_SUFFIX) for name in names)
     last = max((base_offset for base_offset in found if base_offset is not None), default=None)
     return 0 if last is None else SegmentFiles(disk, folder, last).flushed_offset()
 
 
-def find_leftovers(disk: Disk, folder: Path) -> Leftovers:
+def find_leftovers(disk: Disk, folder: Path, names: Collection[str]) -> Leftovers:
     """To be called before `recover_segments`, which removes some of them.
 
     A log file is made after its index files and removed after them: if they say which log file is
     theirs, it was there and has been lost.
     """
-    names = set(disk.listdir(folder))
     orphans, lost = [], []
     for suffix, name in product(_INDEX_SUFFIXES, sorted(names)):
         base_offset = base_offset_in(name, suffix)

@@ -6,17 +6,29 @@ swap that it completes; the renames can be repeated.
 """
 
 import logging
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
 
 from goqueue.storage.compaction.copy_writer import CLEANED_SUFFIX, cleaned_ending
-from goqueue.storage.compaction.history import History, Swap, load_history, save_history
+from goqueue.storage.compaction.history import (
+    FILE_NAME,
+    History,
+    Swap,
+    load_history,
+    save_history,
+)
 from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import DamagedFile
 from goqueue.storage.segment_files import SegmentFiles
 
 logger = logging.getLogger(__name__)
+
+
+def is_to_be_settled(names: Collection[str]) -> bool:
+    """Whether a folder with these files was ever compacted, or was to be."""
+    return FILE_NAME in names or any(name.endswith(CLEANED_SUFFIX) for name in names)
 
 
 def settle(disk: Disk, folder: Path) -> History:

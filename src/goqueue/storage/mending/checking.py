@@ -119,7 +119,8 @@ def _check_files(
     yield from _check_small_files(disk, folder)
     closed = None if stop is None else stop.end_of(folder.name)
     checkpoint = _read_checkpoint(disk, folder)
-    leftovers = find_leftovers(disk, folder)
+    names = set(disk.listdir(folder))
+    leftovers = find_leftovers(disk, folder, names)
     base_offsets = _base_offsets(disk, folder)
     for lost in leftovers.lost:
         if base_offsets and base_offsets[0] < lost.base_offset:
@@ -140,7 +141,7 @@ def _check_files(
             )
     found_any = False
     end = (
-        max(checkpoint.recovery_offset, leftovers.lost_end, noted_as_flushed(disk, folder))
+        max(checkpoint.recovery_offset, leftovers.lost_end, noted_as_flushed(disk, folder, names))
         if closed is None
         else closed.end
     )
