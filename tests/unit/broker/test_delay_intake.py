@@ -215,11 +215,11 @@ def test_the_delayed_part_is_safe_before_its_batch_and_nobody_overtakes(tmp_path
             def held(log: DelayLog) -> Callable[..., Awaitable[None]]:
                 committed = log.committed
 
-                async def wait(offset: int, *, flushed: bool) -> None:
+                async def wait(offset: int) -> None:
                     nonlocal waiting
                     waiting += 1
                     await may_commit.wait()
-                    await committed(offset, flushed=flushed)
+                    await committed(offset)
 
                 return wait
 

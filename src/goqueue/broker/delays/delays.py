@@ -90,9 +90,7 @@ class Delays:
         numbers = running.shard.schedule(key, records)
         note_scheduled(target.trace, numbers, records)
         running.delivery.wake(min(due_ms for _, due_ms in records))
-        await running.shard.log.committed(
-            running.shard.log.end_offset, flushed=target.config.fsync_policy == "always"
-        )
+        await running.shard.log.committed(running.shard.log.end_offset)
         return [
             DelayedId(due_ms, key.partition, number)
             for number, (_, due_ms) in zip(numbers, records, strict=True)
@@ -120,8 +118,7 @@ class Delays:
             numbers = shard.schedule(key, delayed.messages, origin, delayed.split_at_ms)
             note_scheduled(partition.trace, numbers, delayed.messages)
             running.delivery.wake(min(due_ms for _, due_ms in delayed.messages))
-        flushed = partition.config.fsync_policy == "always"
-        await shard.log.committed(shard.log.end_offset, flushed=flushed)
+        await shard.log.committed(shard.log.end_offset)
         # Whatever ended the transaction meanwhile has ended what was held, too.
         check()
 
@@ -164,8 +161,7 @@ class Delays:
             if messages:
                 note_scheduled(partition.trace, numbers, messages)
                 running.delivery.wake(min(due_ms for _, due_ms in messages))
-        flushed = partition.config.fsync_policy == "always"
-        await shard.log.committed(shard.log.end_offset, flushed=flushed)
+        await shard.log.committed(shard.log.end_offset)
 
     def _key(self, topic: str, partition: int) -> TargetKey:
         return TargetKey(self._topic(topic).id, int(partition))

@@ -76,7 +76,6 @@ class DelayDelivery:
         self._sent: dict[int, deque[_Sent]] = {}
         # Claims end here; nothing is sent before they are safe, and that may need several tries.
         self._claims_end = 0
-        self._claims_want_disk = False
         self._sleeping: asyncio.Future[None] | None = None
         self._sleeps_until_ms = 0
         for number, target in enumerate(shard.machine.targets):
@@ -169,7 +168,6 @@ class DelayDelivery:
             claims = machine.targets[target].claims
             self._unsent[target] = deque(claims[at] for at in range(-len(cut), 0))
         self._claims_end = end
-        self._claims_want_disk = any(map(self._wants_disk, batches))
         await self._send_claims(messages)
 
     async def _read(self, entries: Sequence[Entry]) -> dict[int, NewRecord]:
@@ -202,11 +200,6 @@ class DelayDelivery:
             batches[-1].append(entry.number)
         return batches
 
-    def _wants_disk(self, target: int) -> bool:
-        """Whether the target's policy asks for claims that survive a power cut."""
-        partition = self._find(self._shard.machine.targets[target])
-        return partition is not None and partition.config.fsync_policy == "always"
-
     def _find(self, target: Target) -> Partition | None:
         try:
             return self._partition(target)
@@ -223,7 +216,7 @@ class DelayDelivery:
 
     async def _send_claims(self, messages: Mapping[int, NewRecord]) -> None:
         """Another leader that does not know the claims would use their sequences again."""
-        await self._shard.log.committed(self._claims_end, flushed=self._claims_want_disk)
+        await self._shard.log.committed(self._claims_end)
         for target in list(self._unsent):
             if self._retry_at.get(target, 0) <= self._loop.time():
                 await self._send(target, messages)

@@ -3,9 +3,7 @@
 Messages and notes are written into it, and read again.
 """
 
-import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
 from typing import Final, NamedTuple
 
 from goqueue.broker.partitions.partition import Partition
@@ -52,10 +50,8 @@ class LocatedHeld(NamedTuple):
 class DelayLog:
     """Appends go to the page cache on the event loop, in one write per call."""
 
-    def __init__(self, partition: Partition, threads: Executor) -> None:
+    def __init__(self, partition: Partition) -> None:
         self.partition = partition
-        self._threads = threads
-        self._flushing: asyncio.Future[int] | None = None
 
     @property
     def end_offset(self) -> int:
@@ -82,22 +78,9 @@ class DelayLog:
 
     # --- durability -----------------------------------------------------------------------
 
-    async def committed(self, offset: int, *, flushed: bool) -> None:
-        """Return once all below `offset` is committed, and on disk if `flushed` asks for it."""
+    async def committed(self, offset: int) -> None:
+        """Return once all below `offset` is committed, as safely as the topic's policy says."""
         await self.partition.wait_committed(offset, COMMIT_TIMEOUT_MS)
-        log = self.partition.log
-        while flushed and log.flushed_offset < offset:
-            if self._flushing is None:
-                loop = asyncio.get_running_loop()
-                self._flushing = loop.run_in_executor(self._threads, log.flush)
-                self._flushing.add_done_callback(self._flush_done)
-            # Shielded: others wait for the same flush.
-            await asyncio.shield(self._flushing)
-
-    def _flush_done(self, flushing: "asyncio.Future[int]") -> None:
-        self._flushing = None
-        if not flushing.cancelled():
-            flushing.exception()
 
     # --- reading --------------------------------------------------------------------------
 

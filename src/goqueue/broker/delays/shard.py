@@ -68,7 +68,7 @@ class DelayShard:
         stood_by: IndexedDelays | None = None,
     ) -> None:
         """`stood_by` is what this node replayed while another one led, if it did."""
-        self.log = DelayLog(partition, threads)
+        self.log = DelayLog(partition)
         self.figures = figures
         self.clock_ms = clock_ms
         self._threads = threads
@@ -297,7 +297,7 @@ class DelayShard:
         if floor > log.log_start_offset:
             # Who begins at the new start must not give the numbers again of what is gone.
             end = self.note(Numbered(self.machine.next_number))
-            await self.log.committed(end, flushed=False)
+            await self.log.committed(end)
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(self._threads, log.save_start, floor)
             log.advance_start(floor)

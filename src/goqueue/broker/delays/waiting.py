@@ -303,8 +303,7 @@ class WaitingMessages:
                 raise TooLateToCancel(f"message {wanted.shown} is delivered or on its way")
             raise UnknownDelayedMessage(f"no message {wanted.shown} waits for {topic.name!r}")
         partition = self._host.partition(topic.name, shard.number)
-        flushed = partition.config.fsync_policy == "always"
-        await shard.log.committed(end, flushed=flushed)
+        await shard.log.committed(end)
         with contextlib.suppress(GoQueueError):
             # Cancelled it is, whether or not it can be read for those who follow it.
             if partition.trace is not None:
