@@ -66,3 +66,8 @@ def redrive(
         typer.echo(
             f"{result['gone']} stay: their topic is no more, or you may not write to it", err=True
         )
+    if result["held"]:
+        typer.echo(
+            f"{result['held']} are in the hands of another redrive; run this again in a minute",
+            err=True,
+        )

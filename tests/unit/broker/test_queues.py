@@ -12,7 +12,7 @@ from goqueue.broker.partitions.admission import append_now
 from goqueue.broker.queues.receiving import QueueReceiving
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import PartitionOffline, TooManyInFlight, UnknownQueue
-from goqueue.model.queues.dead_letters import Redriven
+from goqueue.model.queues.dead_letters import REDRIVE_GROUP, Redriven
 from goqueue.model.queues.delivery import Delivery
 from goqueue.model.queues.errors import QueueError
 from goqueue.model.queues.messages import AckAction
@@ -729,6 +729,53 @@ def test_a_redrive_does_not_believe_whoever_wrote_the_header(open_broker: OpenBr
             assert await queues(broker).redrive(ANYONE, "t") == Redriven(sent_back=0, gone=1)
             assert broker.partition("victim", 0).high_watermark == 0
             assert broker.partition("t", 0).high_watermark == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_redrive_that_fails_gives_back_what_it_has(
+    open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one must not take what is in the hands of nobody for sent back."""
+
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            await BrokerService(broker).topics.create(ANYONE, NewTopic(name="t.dlq", partitions=1))
+            said = (("goqueue-dlq-topic", b"t"),)
+            letters = [NewRecord(value=value, headers=said) for value in (b"a", b"b", b"c")]
+            await store(broker, "t.dlq", letters)
+            publish_for_real = broker.publishing.publish
+
+            async def refuse(*args: Any, **options: Any) -> Any:
+                [record] = args[1]
+                if record.value == b"b":
+                    return [PartitionOffline("disk full")]
+                return await publish_for_real(*args, **options)
+
+            with monkeypatch.context() as patches:
+                patches.setattr(broker.publishing, "publish", refuse)
+                with pytest.raises(PartitionOffline):
+                    await queues(broker).redrive(ANYONE, "t")
+            assert await queues(broker).redrive(ANYONE, "t") == Redriven(sent_back=2, gone=0)
+            assert values(await receive(broker)) == [b"a", b"b", b"c"]
+
+    asyncio.run(scenario())
+
+
+def test_a_redrive_tells_what_is_in_the_hands_of_another(open_broker: OpenBroker) -> None:
+    async def scenario() -> None:
+        async with open_broker() as broker:
+            await make_topic(broker)
+            await BrokerService(broker).topics.create(ANYONE, NewTopic(name="t.dlq", partitions=1))
+            said = (("goqueue-dlq-topic", b"t"),)
+            await store(broker, "t.dlq", [NewRecord(value=b"a", headers=said)])
+            # As one whose broker was killed.
+            group = own_group(REDRIVE_GROUP, OwnWork.REDRIVE)
+            letters = own_read("t.dlq", OwnWork.REDRIVE)
+            request = Receive(max_messages=1, until_empty=True)
+            assert await broker.queues.receive(group, letters, request)
+            assert await queues(broker).redrive(ANYONE, "t") == Redriven(0, 0, held=1)
 
     asyncio.run(scenario())
 

@@ -131,8 +131,8 @@ async def test_a_dead_letter_does_not_open_a_topic_that_may_not_be_written(
             ANYONE, "others", {"RedrivePolicy": policy}
         )
         rights = (topic("jobs", Verb.WRITE), topic("jobs.dlq", Verb.READ))
-        assert await with_rights(node, *rights).redrive(ANYONE, "jobs") == (0, 1)
+        assert await with_rights(node, *rights).redrive(ANYONE, "jobs") == (0, 1, 0)
         assert node.partition("others", 0).high_watermark == 0
         allowed = with_rights(node, *rights, topic("others", Verb.WRITE))
-        assert await allowed.redrive(ANYONE, "jobs") == (1, 0)
+        assert await allowed.redrive(ANYONE, "jobs") == (1, 0, 0)
         assert node.partition("others", 0).high_watermark == 1

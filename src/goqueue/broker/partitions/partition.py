@@ -177,7 +177,7 @@ class Partition(ReadableCopy):
         if acks == -1 or self.leading is None:
             self.check_online()
             if offset > self._high_watermark:
-                await self._commits.reached(offset, timeout_ms, self._not_acknowledged)
+                await self._commits.reached(offset, timeout_ms, self.not_acknowledged)
         elif self.log.config.fsync_policy == "always" and self.log.flushed_offset < offset:
             self.check_online()
             await self._writes.reached(offset, timeout_ms, self._not_committed)
@@ -185,7 +185,8 @@ class Partition(ReadableCopy):
     def _not_committed(self, timeout_ms: int) -> GoQueueError:
         return RequestTimedOut(f"{self.name}: append was not committed within {timeout_ms} ms")
 
-    def _not_acknowledged(self, timeout_ms: int) -> GoQueueError:
+    def not_acknowledged(self, timeout_ms: int) -> GoQueueError:
+        """What to tell who waited for so long for the commit of an append."""
         leading = self.leading
         if leading is None or leading.may_commit:
             return self._not_committed(timeout_ms)

@@ -5,7 +5,9 @@ on where it was. A letter with a mark was sent back already, here or by a pipeli
 between a message and its mark sends the message back once more.
 """
 
-from collections.abc import AsyncIterator, Callable, Set
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Set
+from contextlib import aclosing
 from typing import Final
 
 from goqueue.broker.own_grants import OwnWork, own_group
@@ -89,33 +91,48 @@ async def redrive(
         """How many more."""
         return BATCH_MESSAGES if limit is None else limit - sent_back - len(gone)
 
-    async for delivery in _deliveries(host, queues, letters, wanted):
-        if delivery.record.offset in marked.get(delivery.partition, ()):
-            await _settle(queues, letters, delivery, AckAction.ACCEPT)
-            continue
-        if is_stand_in(delivery.record):
-            gone.append(delivery)
-            continue
-        try:
-            named = _source(delivery.record)
-            if named and named not in origins:
-                raise UnknownOrigin(f"topic {named!r} does not send its dead letters to {letters}")
-            source = may_write(named) if named else topic
-            with sending_back([delivery]):
-                [outcome] = await host.publishing.publish(source, [_restored(delivery.record)])
-            if isinstance(outcome, GoQueueError):
-                raise outcome
-        except (UnknownTopic, UnknownOrigin, AccessDenied, UnfitRecord):
-            gone.append(delivery)
-            continue
-        await marks.add(delivery.partition, delivery.record.offset)
-        await _settle(queues, letters, delivery, AckAction.ACCEPT)
-        queues.dead_letters.sent_back[delivery.topic] += 1
-        sent_back += 1
-    # Given back at the end, or they would be delivered again before the others.
-    for delivery in gone:
-        await _settle(queues, letters, delivery, AckAction.RELEASE)
-    return Redriven(sent_back, len(gone))
+    try:
+        async with aclosing(_deliveries(host, queues, letters, wanted)) as deliveries:
+            async for delivery in deliveries:
+                if delivery.record.offset in marked.get(delivery.partition, ()):
+                    await _settle(queues, letters, delivery, AckAction.ACCEPT)
+                    continue
+                if is_stand_in(delivery.record):
+                    gone.append(delivery)
+                    continue
+                try:
+                    await _send_back(host, topic, letters, delivery, origins, may_write)
+                except (UnknownTopic, UnknownOrigin, AccessDenied, UnfitRecord):
+                    gone.append(delivery)
+                    continue
+                await marks.add(delivery.partition, delivery.record.offset)
+                await _settle(queues, letters, delivery, AckAction.ACCEPT)
+                queues.dead_letters.sent_back[delivery.topic] += 1
+                sent_back += 1
+    finally:
+        # Given back at the end, or they would be delivered again before the others.
+        for delivery in gone:
+            await _settle(queues, letters, delivery, AckAction.RELEASE)
+    described = await queues.describe(_GROUP, letters)
+    return Redriven(sent_back, len(gone), sum(part.in_flight for part in described))
+
+
+async def _send_back(
+    host: QueueHost,
+    topic: WritableTopic,
+    letters: ReadableTopic,
+    delivery: Delivery,
+    origins: Set[str],
+    may_write: Callable[[str], WritableTopic],
+) -> None:
+    named = _source(delivery.record)
+    if named and named not in origins:
+        raise UnknownOrigin(f"topic {named!r} does not send its dead letters to {letters}")
+    source = may_write(named) if named else topic
+    with sending_back([delivery]):
+        [outcome] = await host.publishing.publish(source, [_restored(delivery.record)])
+    if isinstance(outcome, GoQueueError):
+        raise outcome
 
 
 async def _settle(
@@ -126,8 +143,8 @@ async def _settle(
 
 async def _deliveries(
     host: QueueHost, queues: Queues, letters: ReadableTopic, wanted: Callable[[], int]
-) -> AsyncIterator[Delivery]:
-    """`wanted` is asked before each batch: what is delivered and not handled stays leased."""
+) -> AsyncGenerator[Delivery, None]:
+    """`wanted` is asked before each batch. What is not handled when it is closed is given back."""
     # Dead letters that come while this runs are for the next time.
     left = 0
     for part in host.topic(letters).partitions:
@@ -139,9 +156,15 @@ async def _deliveries(
         found = await queues.receive(_GROUP, letters, request)
         if not found:
             return
-        for delivery in found:
-            yield delivery
         left -= len(found)
+        unhandled = deque(found)
+        try:
+            while unhandled:
+                yield unhandled[0]
+                unhandled.popleft()
+        finally:
+            for delivery in unhandled:
+                await _settle(queues, letters, delivery, AckAction.RELEASE)
 
 
 def _source(record: Record) -> str | None:

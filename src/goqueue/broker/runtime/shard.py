@@ -38,6 +38,8 @@ R = TypeVar("R")
 
 # Far below a segment's size, so that one batch never forces a roll of its own.
 BATCH_BYTES: Final = 512 * 1024
+# How long an answer waits for the commit where replicas are missing for it.
+COMMIT_PATIENCE_MS: Final = 10_000
 
 # Decides with the machine, the ticket to answer, and the time.
 Command = Callable[[M, Ticket[R], int], Outcome]
@@ -87,6 +89,9 @@ class StateShard(Generic[M]):
         self._unwritten_replies: list[Reply] = []
         self._unwritten_effects: list[object] = []
         self._uncommitted: deque[_Waiting] = deque()
+        self._patience: asyncio.TimerHandle | None = None
+        # Answers were given up: who asks now is refused before anything is done.
+        self._is_stuck = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None
         self._error: GoQueueError | None = None
@@ -119,6 +124,8 @@ class StateShard(Generic[M]):
         """Run `command(machine, ticket, now_ms)` and return the response to its ticket."""
         if self._error is not None:
             raise self._error.with_traceback(None)
+        if self._is_stuck:
+            self.partition.check_enough_in_sync()
         ticket: Ticket[R] = Ticket(self._next_ticket)
         self._next_ticket += 1
         future: asyncio.Future[R] = self._loop.create_future()
@@ -155,8 +162,9 @@ class StateShard(Generic[M]):
         if self._error is not None:
             return
         self._error = error or NotLeader(f"{self.partition.name} is closed")
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._patience):
+            if timer is not None:
+                timer.cancel()
         self.snapshots.close()
         if self._committed in self.partition.commit_listeners:
             self.partition.commit_listeners.remove(self._committed)
@@ -194,6 +202,28 @@ class StateShard(Generic[M]):
             self._deliver(replies, effects)
         elif replies or effects:
             self._uncommitted.append(_Waiting(end, replies, effects))
+            self._be_patient()
+
+    def _be_patient(self) -> None:
+        if self._patience is None and self.partition.leading is not None:
+            seconds = COMMIT_PATIENCE_MS / 1000
+            self._patience = self._loop.call_later(seconds, self._lose_patience)
+
+    def _lose_patience(self) -> None:
+        self._patience = None
+        leading = self.partition.leading
+        if not self._uncommitted or leading is None:
+            return
+        if not leading.may_commit:
+            # What was decided stays so, and its effects wait for the commit.
+            self._is_stuck = True
+            error = self.partition.not_acknowledged(COMMIT_PATIENCE_MS)
+            for waiting in self._uncommitted:
+                for ticket, _ in waiting.replies:
+                    future = self._tickets.get(ticket)
+                    if future is not None and not future.done():
+                        future.set_exception(error)
+        self._be_patient()
 
     def _committed(self) -> None:
         if self.partition.offline_reason is not None:
@@ -203,6 +233,8 @@ class StateShard(Generic[M]):
         while self._uncommitted and self._uncommitted[0].offset <= high_watermark:
             waiting = self._uncommitted.popleft()
             self._deliver(waiting.replies, waiting.effects)
+        if not self._uncommitted:
+            self._is_stuck = False
 
     def _deliver(self, replies: list[Reply], effects: list[object]) -> None:
         for ticket, response in replies:

@@ -69,6 +69,13 @@ class RedriveResult(msgspec.Struct, frozen=True, rename="camel"):
             "send its dead letters here or does not take them, or the caller may not write to it."
         ),
     ]
+    held: Annotated[
+        int,
+        Meta(
+            description="In the hands of another redrive, or of one whose broker was lost: free "
+            "again within a minute."
+        ),
+    ]
 
 
 # Of the topic in the path and of its dead-letter topic.
@@ -113,7 +120,7 @@ async def redrive_dlq(
 ) -> RedriveResult:
     """Send dead letters back to the topics they came from."""
     result = await service.queues.redrive(caller, name, limit=whole(data.limit))
-    return RedriveResult(result.sent_back, result.gone)
+    return RedriveResult(result.sent_back, result.gone, result.held)
 
 
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (list_dlq, redrive_dlq)

@@ -5,7 +5,14 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from goqueue.doors.kafka.errors import error_code
-from goqueue.model.errors import GoQueueError, NotLeader, PartitionOffline, ShuttingDown
+from goqueue.model.errors import (
+    GoQueueError,
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    NotLeader,
+    PartitionOffline,
+    ShuttingDown,
+)
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.transactions.errors import TransactionError
 
@@ -29,4 +36,6 @@ def failure_code(error: GoQueueError) -> ErrorCode:
     """When the coordinator itself cannot be used: clients look for it again and retry."""
     if isinstance(error, NotLeader | PartitionOffline | ShuttingDown):
         return ErrorCode.not_coordinator
+    if isinstance(error, NotEnoughReplicas | NotEnoughReplicasAfterAppend):
+        return ErrorCode.coordinator_not_available
     return error_code(error)

@@ -65,7 +65,9 @@ class StoredDeadLetter(NamedTuple):
 
 
 class Redriven(NamedTuple):
-    """`gone` stay: their topic is no more, the caller may not write it, or they have no content."""
+    """`gone` stay: their topic is no more, the caller may not write it, or they have no content.
+    `held` are in the hands of another redrive, or of one whose broker was lost, for a minute."""
 
     sent_back: int
     gone: int
+    held: int = 0

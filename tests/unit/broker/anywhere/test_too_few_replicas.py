@@ -3,15 +3,17 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from unittest.mock import patch
 
 import msgspec
 import pytest
 
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues import moves
+from goqueue.broker.runtime import shard
 from goqueue.model.companions import DELAYED, KINDS, companion_of
 from goqueue.model.delays import ScheduledMessage
-from goqueue.model.errors import NotEnoughReplicas
+from goqueue.model.errors import NotEnoughReplicas, NotEnoughReplicasAfterAppend
 from goqueue.model.header_names import DELAY_MS
 from goqueue.model.log import Published
 from goqueue.model.publishing import Outcome
@@ -23,6 +25,7 @@ from goqueue.model.queues.receiving import Receive
 from goqueue.model.queues.settling import settle_all
 from goqueue.model.records import NewRecord, encode_records
 from goqueue.model.topics import NewTopic
+from goqueue.model.transactions.messages import InitProducerId
 from tests.busy_machine import stretched
 from tests.callers import ANYONE
 from tests.unit.broker.anywhere import test_fifo_anywhere as fifo
@@ -309,3 +312,32 @@ async def test_a_queue_that_cannot_commit_says_so_at_once(nodes: Nodes) -> None:
     assert await brokers[3].service.queues.settle(ANYONE, "g", wanted) == [QueueError.NONE]
     [other] = await brokers[3].service.queues.receive(ANYONE, "g", TOPIC, request)
     assert other.record.value == b"b"
+
+
+@with_nodes
+async def test_a_coordinator_that_cannot_commit_says_so(nodes: Nodes) -> None:
+    brokers = await nodes.start(1, 2, 3)
+    request = InitProducerId(transactional_id="shop", timeout_ms=60_000)
+    before = await brokers[0].service.producers.init(ANYONE, request)
+    place = await brokers[0].node.transactions.coordinator("shop")
+    leader = brokers[0].node.image.topics[place.topic].partitions[place.partition].leader
+    others = [each for each in (1, 2, 3) if each != leader]
+    at = nodes.running[leader]
+    for other in others:
+        await nodes.die(other)
+    await nodes.until(lambda: is_alone(at.node.partition(*place)))
+    async with at_once():
+        with (
+            patch.object(shard, "COMMIT_PATIENCE_MS", 200),
+            pytest.raises(NotEnoughReplicasAfterAppend),
+        ):
+            await at.service.producers.init(ANYONE, request)
+        end = at.node.partition(*place).log_end_offset
+        with pytest.raises(NotEnoughReplicas):
+            await at.service.producers.init(ANYONE, request)
+    assert at.node.partition(*place).log_end_offset == end
+    await nodes.start(others[0])
+    await nodes.until(lambda: not is_alone(at.node.partition(*place)))
+    after = await at.service.producers.init(ANYONE, request)
+    assert (after.producer_id, after.error) == (before.producer_id, before.error)
+    assert after.producer_epoch > before.producer_epoch

@@ -111,7 +111,7 @@ async def test_dead_letters_are_listed_and_sent_back(client: httpx.AsyncClient) 
     assert (letter["sourceTopic"], letter["sourceOffset"]) == ("jobs", 0)
 
     answer = await client.post("/topics/jobs/dlq/redrive", json={})
-    assert answer.json() == {"sentBack": 1, "gone": 0}
+    assert answer.json() == {"sentBack": 1, "gone": 0, "held": 0}
     [back] = await poll(client, timeout=5_000)
     assert back["value"] == "poison"
     assert [header["name"] for header in back["headers"]] == ["who"]
