@@ -329,6 +329,8 @@ class Segment:
         next_offset, size = self.next_offset, self.size_bytes
         file = self.reader().file
         found = self._survey(file, size, next_offset)
+        if self.next_offset < next_offset or self.size_bytes < size:
+            return  # its end was cut off meanwhile: what is missing now is meant to be
         self._gaps.replace(found.all_gaps(size, next_offset), self.files.path())
         if not self.is_appendable and self.size_bytes == size:
             self._adopt(found.index, found.max_timestamp_ms)
@@ -377,7 +379,9 @@ class Segment:
         """Remove the batch that holds `offset` and all after it."""
         self.sync()  # what it says is lost with the descriptor
         gap = self._gaps.holding(offset)
-        position = self.locate(offset)[0] if gap is None else gap.position
+        position, end = self.locate(offset) if gap is None else (gap.position, gap.first_offset)
+        # Before the file: who looks for damage just now must not find any.
+        self.next_offset = end
         self.files.forget_origin()
         self._is_flush_noted = False
         with self.files.open_log(os.O_RDWR) as file:

@@ -9,7 +9,7 @@ import pytest
 from goqueue.broker.delays.log import DelayLog
 from goqueue.broker.node import Node
 from goqueue.model.configs import ConfigResource, ConfigResourceKind
-from goqueue.model.errors import InvalidRecord, OutOfOrderSequence
+from goqueue.model.errors import InvalidRecord, NotLeader, OutOfOrderSequence
 from goqueue.model.records import COMPRESSION_CODES, NewRecord, encode_records
 from goqueue.service.broker_service import BrokerService
 from tests.callers import ANYONE
@@ -258,5 +258,35 @@ def test_a_batch_without_delays_waits_for_nothing_before_its_append(tmp_path: Pa
             # Its first step is its last: call order is log order.
             with pytest.raises(StopIteration):
                 appending.send(None)
+
+    asyncio.run(scenario())
+
+
+def test_batches_behind_one_whose_delays_are_led_elsewhere_are_not_out_of_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A producer that reads so sends under a new epoch, and what was kept would come twice."""
+
+    async def scenario() -> None:
+        async with running(tmp_path, Clock()) as broker:
+            await with_topic(broker)
+            service = BrokerService(broker)
+
+            async def send(sequence: int) -> None:
+                data = bytes(batch(MIXED, sequence=sequence))
+                await service.log.produce(ANYONE, TOPIC, 0, data, acks=-1, timeout_ms=5_000)
+
+            async def elsewhere(_: object) -> None:
+                raise NotLeader("another broker leads the delays of orders-0")
+
+            await send(0)
+            count = len(MIXED)
+            with monkeypatch.context() as patches:
+                patches.setattr(broker.delays.shards, "of", elsewhere)
+                for sequence in (count, 2 * count):
+                    with pytest.raises(NotLeader):
+                        await send(sequence)
+            await send(count)
+            await send(2 * count)
 
     asyncio.run(scenario())

@@ -175,6 +175,31 @@ def test_truncation_cuts_the_end(tmp_path: Path, offset: int) -> None:
         assert read_values(reopened) == [*values[:kept], b"new"]
 
 
+@pytest.mark.parametrize("is_early", [True, False])
+def test_truncation_is_no_damage_to_who_looks_for_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_early: bool
+) -> None:
+    """A reader in another thread met the end that was being cut off."""
+    log = open_log(tmp_path / "p")
+    values = fill(log, 6)
+    log.flush()
+    [segment] = log._segments.all
+    survey = segment._survey
+
+    def cut_meanwhile(*args: Any) -> Any:
+        monkeypatch.setattr(segment, "_survey", survey)
+        found = None if is_early else survey(*args)
+        log.truncate_to(4)
+        return survey(*args) if found is None else found
+
+    monkeypatch.setattr(segment, "_survey", cut_meanwhile)
+    segment.inspect()
+
+    assert log.damage == ()
+    append(log, b"new")
+    assert read_values(log) == [*values[:4], b"new"]
+
+
 def test_truncation_inside_a_batch_removes_the_batch(tmp_path: Path) -> None:
     log = open_log(tmp_path / "p")
     append(log, b"a")

@@ -19,6 +19,7 @@ from goqueue.model.errors import (
     InvalidRecord,
     InvalidRequiredAcks,
     NotEnoughReplicas,
+    NotLeader,
     Overloaded,
     PartitionOffline,
     PolicyViolation,
@@ -144,6 +145,11 @@ class Log:
                 appended = await self._intake.append_checked(partition, records)
         except _PASSING as error:
             partition.refused(records, error)
+            raise
+        except NotLeader as error:
+            if partition.offline_reason is None:
+                # Another broker leads its delays, for a moment: what follows on is in order, too.
+                partition.refused(records, error)
             raise
         if acks != 0 and appended.last_offset >= partition.high_watermark:
             await partition.wait_acknowledged(acks, appended.last_offset + 1, timeout_ms)

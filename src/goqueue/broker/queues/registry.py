@@ -66,6 +66,8 @@ class OpenQueues(msgspec.Struct, frozen=True):
     group: ReadableGroup
     topic: ReadableTopic
     start: Start
+    # Those of the topic, unless the group has its own.
+    settings: QueueSettings | None = None
 
 
 OPEN: Final = Method("queues.open", OpenQueues, bool)
@@ -138,7 +140,12 @@ class QueueRegistry:
             await opener(topic)
 
     async def open_elsewhere(
-        self, group: ReadableGroup, topic: ReadableTopic, *, start: Start
+        self,
+        group: ReadableGroup,
+        topic: ReadableTopic,
+        *,
+        start: Start,
+        settings: QueueSettings | None = None,
     ) -> None:
         """At all leaders, when the group first reads the topic here.
 
@@ -155,7 +162,7 @@ class QueueRegistry:
                 self._host.calls.ask(
                     OPEN,
                     topic_partition(topic, index),
-                    OpenQueues(group, topic, start),
+                    OpenQueues(group, topic, start, settings),
                     timeout_s=GATHER_TIMEOUT_S,
                     patience_s=LEADER_PATIENCE_S if is_urgent else 0,
                 )
@@ -174,7 +181,9 @@ class QueueRegistry:
 
     async def _open_here(self, request: OpenQueues) -> bool:
         with before_anything_is_done():
-            await self.open(request.group, request.topic, start=request.start)
+            await self.open(
+                request.group, request.topic, start=request.start, settings=request.settings
+            )
         return True
 
     async def open(

@@ -31,6 +31,7 @@ KINDS: Final = {KILL: 8, STOP: 1, PAUSE: 1}
 AWAY_S: Final = (0.2, 4.0)
 # Shorter than a broker's session, and longer.
 PAUSED_S: Final = (1.0, 7.0)
+SESSION_S: Final = 3.0
 # What brokers tell each other after the last replica is in sync takes a moment.
 CALM_S: Final = 1.0
 PEACE_S: Final = (1.0, 3.0)
@@ -70,6 +71,9 @@ class Kills:
         undo = self._do(kind, node)
         time.sleep(away_s)
         undo()
+        if kind == PAUSE:
+            # Only then is it known whether its session ran out.
+            time.sleep(SESSION_S)
         self.wait_healthy()
         struck = Struck(kind, role, what, node, away_s, time.monotonic() - began)
         if kind == PAUSE:

@@ -2,11 +2,13 @@
 
 import asyncio
 
+from goqueue.model.companions import QUEUE_STATE, companion_of
+from goqueue.model.errors import NotLeader
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.share_messages import ShareGroupHeartbeat
 from goqueue.model.names import TopicPartition, topic_partition
 from goqueue.model.queues.errors import QueueError
-from goqueue.model.queues.messages import AckAction, Acknowledgement
+from goqueue.model.queues.messages import AckAction, Acknowledgement, QueueKey
 from goqueue.model.queues.share import (
     NewShareOffset,
     ShareFetch,
@@ -15,9 +17,12 @@ from goqueue.model.queues.share import (
     ShareOffset,
     SharePart,
 )
+from goqueue.model.records import NewRecord
 from goqueue.model.topics import NewTopic
 from tests.callers import ANYONE
+from tests.publishing import publish as store
 from tests.unit.broker.replication.nodes import TOPIC, Nodes, RunningNode, with_nodes
+from tests.unit.broker.test_uncommitted import commits_held
 
 GROUP = "g"
 PARTITIONS = 3
@@ -172,3 +177,52 @@ async def test_what_nobody_leads_is_told_of_that_partition_alone(nodes: Nodes) -
     told = await offsets(at)
     assert [part.index for part in told if part.error is not None] == [away]
     assert all(part.start_offset == 0 for part in told if part.index != away)
+
+
+@with_nodes
+async def test_a_fetch_elsewhere_leaves_a_groups_settings_as_they_are(nodes: Nodes) -> None:
+    """A broker that was just started opens the group's queues at all leaders."""
+    await three_leaders(nodes)
+    for index in range(PARTITIONS):
+        await fetch(nodes, index, "m")
+
+    def limits() -> list[int]:
+        found = []
+        for index in range(PARTITIONS):
+            at = leader(nodes, index).node
+            key = QueueKey(GROUP, at.topic(TOPIC).id, index)
+            found += [
+                settings.max_deliveries
+                for shard in at.queues.registry.state.loaded_shards()
+                if (settings := shard.machine.settings(key)) is not None
+            ]
+        return found
+
+    own = leader(nodes, 0).node.group_configs.of(GROUP).share_delivery_count_limit
+    of_topic = leader(nodes, 0).node.topic_config(leader(nodes, 0).node.topic(TOPIC))
+    assert own != of_topic.queue_max_deliveries
+    assert limits() == [own] * PARTITIONS
+    for running in nodes.running.values():
+        running.node.queues.registry._opened_elsewhere.clear()
+    leader(nodes, 0).node.share_groups._share_queues.forget(GROUP)
+    await fetch(nodes, 0, "m")
+    assert limits() == [own] * PARTITIONS
+
+
+@with_nodes
+async def test_a_fetch_tells_of_each_partition_that_is_led_elsewhere_by_now(nodes: Nodes) -> None:
+    await three_leaders(nodes)
+    await fetch(nodes, 0, "m")
+    at = leader(nodes, 0)
+    await store(at.node, TOPIC, [NewRecord(value=b"a")], partition=0)
+    name = companion_of(QUEUE_STATE, at.node.topic(TOPIC).id)
+    state = at.node.partition(name, 0)
+    with commits_held(state):
+        fetching = asyncio.create_task(fetch(nodes, 0, "m", wait_ms=5_000))
+        end = state.log_end_offset
+        await nodes.until(lambda: state.log_end_offset > end)
+        [shard] = at.node.queues.registry.state.loaded_shards()
+        shard.close(NotLeader("another broker leads it"))
+        found = await fetching
+    assert isinstance(found.error, NotLeader)
+    assert not found.acquired

@@ -79,7 +79,7 @@ class ShareFetching:
                 wait_s = 0.0 if is_over else give_up_at - loop.time()
                 if wait_s <= 0 or have_bytes >= max(request.min_bytes, 1):
                     answers = [*refused, *await _acquire(seen, request.batch_size)]
-                    if wait_s <= 0 or any(answer.acquired for answer in answers):
+                    if wait_s <= 0 or any(each.acquired or each.error for each in answers):
                         return answers
                     # Somebody else was faster, or all of it had to be passed over.
                 elif any(s.has_passed_over for s in seen):
@@ -189,6 +189,10 @@ async def _acquire(seen: Sequence[_Seen], batch_size: int) -> list[ShareFetched]
     )
     answers = [ShareFetched(s.of.part, s.error) for s in seen if s.error is not None]
     for s, found in zip(wanted, acquired, strict=True):
+        if isinstance(found, GoQueueError):
+            # What others gave is leased by now: it must reach the member.
+            answers.append(ShareFetched(s.of.part, found))
+            continue
         leased = sorted(found.leased)
         data = s.batches.data_of([each.offsets for each in leased])
         trace = s.of.partition.trace
@@ -216,13 +220,19 @@ async def _pass_over(seen: Sequence[_Seen]) -> None:
     )
 
 
-async def _execute(requests: Iterable[tuple[_Part, Acquire]]) -> list[Acquired]:
-    commands = [
-        part.shard.execute(timed(QueueMachine.acquire, request)) for part, request in requests
-    ]
+async def _execute(requests: Iterable[tuple[_Part, Acquire]]) -> list[Acquired | GoQueueError]:
+    """Each by itself: one that is led elsewhere by now does not hold up the others."""
+    commands = [_tried(part.shard, request) for part, request in requests]
     if len(commands) == 1:
         return [await commands[0]]
     return await asyncio.gather(*commands)
+
+
+async def _tried(shard: StateShard[QueueMachine], request: Acquire) -> Acquired | GoQueueError:
+    try:
+        return await shard.execute(timed(QueueMachine.acquire, request))
+    except GoQueueError as error:
+        return error
 
 
 def _cut_at_batches(

@@ -47,17 +47,13 @@ class ShareQueues:
             "max_in_flight_per_member": 2**31 - 1,
         }
         start = cast(Start, config.share_start(self._host.clock_ms()))
+        # The topic's (priorities, dead letters, time to live), with the group's locks.
+        settings = msgspec.structs.replace(self._registry.settings_of(view), **own)
         if not self._host.is_alone:
             # A group that begins at the end begins everywhere now, not when it first reads there.
             with suppress(GoQueueError):
-                await self._registry.open_elsewhere(group, topic, start=start)
-        await self._registry.open(
-            group,
-            topic,
-            start=start,
-            # The topic's (priorities, dead letters, time to live), with the group's locks.
-            settings=msgspec.structs.replace(self._registry.settings_of(view), **own),
-        )
+                await self._registry.open_elsewhere(group, topic, start=start, settings=settings)
+        await self._registry.open(group, topic, start=start, settings=settings)
         if config.share_isolation_level == "read_uncommitted":
             self._registry.reads_uncommitted.add(group)
         else:
