@@ -370,8 +370,7 @@ class Segment:
                 self._forget_if_empty(found)
         if not self.is_foreign:
             self.next_offset = found.next_offset
-        gaps = found.all_gaps(self.size_bytes, self.next_offset)
-        self._gaps.replace(gaps, self.files.path())
+        self._gaps.replace(found.all_gaps(self.size_bytes, self.next_offset), self.files.path())
         self._adopt(found.index, found.max_timestamp_ms)
         self._readers.discard(self)
 
@@ -379,9 +378,9 @@ class Segment:
         """Remove the batch that holds `offset` and all after it."""
         self.sync()  # what it says is lost with the descriptor
         gap = self._gaps.holding(offset)
-        position, end = self.locate(offset) if gap is None else (gap.position, gap.first_offset)
-        # Before the file: who looks for damage just now must not find any.
-        self.next_offset = end
+        found = self.locate(offset) if gap is None else (gap.position, gap.first_offset)
+        # The end before the file: who looks for damage just now must not find any.
+        position, self.next_offset = found
         self.files.forget_origin()
         self._is_flush_noted = False
         with self.files.open_log(os.O_RDWR) as file:
