@@ -11,7 +11,7 @@ from goqueue.broker.node import Node
 from goqueue.broker.queues.share.fetching import ShareFetching
 from goqueue.doors.kafka import KafkaDoor
 from goqueue.model.configs import ConfigChange, ConfigResource, ConfigResourceKind
-from goqueue.model.errors import GoQueueError
+from goqueue.model.errors import GoQueueError, NotEnoughReplicas
 from goqueue.model.records import NewRecord
 from goqueue.model.topics import NewTopic
 from goqueue.service.broker_service import BrokerService
@@ -196,6 +196,22 @@ async def test_closing_releases(door: KafkaDoor, broker: Node, topic: str) -> No
     await three.fetch([0], max_wait=5_000)
     described = await BrokerService(broker).queues.describe(ANYONE, "g", topic)
     assert described[0].in_flight == 1
+
+
+async def test_too_few_replicas_for_a_lock_are_told_as_consumers_know_it(
+    door: KafkaDoor, broker: Node, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await publish(broker, 1)
+    member = await ShareMember.join(door, broker, topic)
+    with monkeypatch.context() as patches:
+
+        async def refuse(*_: object) -> None:
+            raise NotEnoughReplicas("1 of 2 is in sync")
+
+        patches.setattr(broker.queues.registry, "shard", refuse)
+        refused = await member.fetch([0])
+        assert parts(refused)[0].error_code is ErrorCode.not_leader_or_follower
+    assert await member.get() == {0: [(0, 0, 1)]}
 
 
 async def test_a_fetch_waits_for_records_and_for_released_ones(

@@ -24,7 +24,12 @@ from goqueue.doors.kafka.share_sessions import (
     ShareSessionError,
 )
 from goqueue.doors.kafka.wire.writing import Message
-from goqueue.model.errors import AccessDenied, GoQueueError
+from goqueue.model.errors import (
+    AccessDenied,
+    GoQueueError,
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+)
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.queues.share import ShareFetch, ShareFetched, ShareMember, SharePart
 from goqueue.model.rights import Resource, Verb
@@ -152,11 +157,19 @@ def _by_topic(
     return [{"topic_id": topic_id, "partitions": found} for topic_id, found in topics.items()]
 
 
+def _code(error: GoQueueError) -> ErrorCode:
+    """Too few replicas are in sync for a lock: consumers do not know that of a fetch, and end. So
+    they are made to look for the leader again, and ask once more."""
+    if isinstance(error, NotEnoughReplicas | NotEnoughReplicasAfterAppend):
+        return ErrorCode.not_leader_or_follower
+    return error_code(error)
+
+
 def _partition(fetched: ShareFetched, acknowledged: Acknowledged) -> Any:
     error = fetched.error
     return {
         "partition_index": fetched.part.partition,
-        "error_code": ErrorCode.none if error is None else error_code(error),
+        "error_code": ErrorCode.none if error is None else _code(error),
         "error_message": None if error is None else error.message,
         "acknowledge_error_code": acknowledged[0].value,
         "acknowledge_error_message": acknowledged[1],
