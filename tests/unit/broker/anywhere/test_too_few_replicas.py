@@ -315,6 +315,7 @@ async def test_a_queue_that_cannot_commit_says_so_at_once(nodes: Nodes) -> None:
 
 
 @with_nodes
+@patch.object(shard, "COMMIT_PATIENCE_MS", 200)
 async def test_a_coordinator_that_cannot_commit_says_so(nodes: Nodes) -> None:
     brokers = await nodes.start(1, 2, 3)
     request = InitProducerId(transactional_id="shop", timeout_ms=60_000)
@@ -327,10 +328,7 @@ async def test_a_coordinator_that_cannot_commit_says_so(nodes: Nodes) -> None:
         await nodes.die(other)
     await nodes.until(lambda: is_alone(at.node.partition(*place)))
     async with at_once():
-        with (
-            patch.object(shard, "COMMIT_PATIENCE_MS", 200),
-            pytest.raises(NotEnoughReplicasAfterAppend),
-        ):
+        with pytest.raises(NotEnoughReplicasAfterAppend):
             await at.service.producers.init(ANYONE, request)
         end = at.node.partition(*place).log_end_offset
         with pytest.raises(NotEnoughReplicas):
