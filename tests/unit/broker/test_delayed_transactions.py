@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter
-from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -253,10 +252,7 @@ def test_all_or_none_whatever_write_was_the_last(
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("is_first", [True, False])
-def test_what_waits_when_its_transaction_ends_is_refused_whole(
-    tmp_path: Path, is_first: bool
-) -> None:
+def test_what_waits_when_its_transaction_ends_is_refused_whole(tmp_path: Path) -> None:
     """Its marker does not wait for it, and the next transaction must not take it along."""
 
     async def scenario() -> None:
@@ -267,9 +263,8 @@ def test_what_waits_when_its_transaction_ends_is_refused_whole(
             init = InitProducerId(transactional_id=ID, timeout_ms=60_000)
             taken = await service.producers.init(ANYONE, init)
             producer = Producer(taken.producer_id, taken.producer_epoch)
-            if not is_first:
-                await open_shards(broker)
-            with nullcontext() if is_first else commits_held(delayed_log(broker)):
+            await open_shards(broker)
+            with commits_held(delayed_log(broker)):
                 late = asyncio.create_task(produce(service, producer, b"now", b"d0"))
                 await until(lambda: bool(place.turn.in_line))
                 request = ending(producer, commit=False)

@@ -91,7 +91,7 @@ async def test_cancelled_at_a_broker_that_leads_nothing(nodes: Nodes) -> None:
     for shard in (PARTITIONS, 2**31, 0):
         with pytest.raises(UnknownDelayedMessage):
             await last.cancel(ANYONE, TOPIC, str(DelayedId(ids[0].due_ms, shard, 5)))
-    [soon] = await schedule(brokers[3], (b"soon", 1, 1))
+    [soon] = await schedule(brokers[3], (b"soon", 1, 500))
     await nodes.until(lambda: _delivered(nodes) == 1)
     with pytest.raises(TooLateToCancel):
         await last.cancel(ANYONE, TOPIC, str(soon))
@@ -102,7 +102,7 @@ async def test_figures_are_those_of_all_brokers(nodes: Nodes) -> None:
     brokers = await three_and_one_that_leads_nothing(nodes)
     ids = await schedule(brokers[3], *((b"x", i % 3, HOUR_MS + i) for i in range(7)))
     await brokers[3].service.delays.cancel(ANYONE, TOPIC, str(ids[-1]))
-    await schedule(brokers[1], *((b"y", i, 1) for i in range(PARTITIONS)))
+    await schedule(brokers[1], *((b"y", i, 500) for i in range(PARTITIONS)))
     await nodes.until(lambda: _delivered(nodes) == PARTITIONS)
     for broker in brokers:
         stats = await broker.service.delays.stats(ANYONE)
