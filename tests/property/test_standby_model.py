@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from goqueue.broker.partitions import compaction
 from goqueue.broker.partitions.compaction import Compactor
-from goqueue.broker.runtime import slices, snapshots, standby
+from goqueue.broker.runtime import slices, snapshots, standby, topic
 from goqueue.state.machine import Outcome, StateRecord
 from goqueue.storage.compaction.copying import compact
 from goqueue.storage.compaction.plan import Answer, CompactionPlan
@@ -224,6 +224,8 @@ def test_who_stands_by_has_what_its_log_tells(seed: int) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(slices, "SLICE_SECONDS", 0)
         patch.setattr(standby, "PAUSE_S", 0)
+        # On a busy machine the last load may take its time.
+        patch.setattr(topic, "LOAD_PATIENCE_S", 60)
         patch.setattr(standby, "STANDBY_MIN_GAP_MS", 0)
         patch.setattr(snapshots, "SNAPSHOT_RECORDS", 5)
         patch.setattr(compaction, "CompactionWorker", WorkerInThread)
