@@ -197,6 +197,22 @@ class Replicas:
                 return
         raise AssertionError("the followers never caught up")
 
+    @property
+    def followers(self) -> list[int]:
+        return [node for node in self.state.replicas if node != self.state.leader]
+
+    async def commit(self) -> None:
+        """All that the leader has. The first time, a follower may only learn that its log parted
+        from the leader's."""
+        for _ in range(3):
+            await self.catch_up(*self.followers)
+
+    async def elect_fit(self, node: int) -> None:
+        """Only who has all that is committed."""
+        high_watermark = self.led.high_watermark
+        if node != self.state.leader and self[node].log_end_offset >= high_watermark:
+            await self.elect(node)
+
 
 def append(partition: Partition, *values: bytes) -> int:
     """One batch of these records; returns the end of the log."""

@@ -155,7 +155,7 @@ class World:
         shard = self._shard or await self._soon_loaded()
         match step:
             case "commit":
-                await self.commit()
+                await self.replicas.commit()
             case "fetch":
                 # Of one batch, groups are copied in part.
                 await self.replicas.fetch(node, dice.choice((1, 1, 400, 100_000)))
@@ -166,7 +166,7 @@ class World:
             case "time":
                 self.replicas.now_ms += dice.randrange(2 * HOUR_MS)
             case "elect":
-                await self._elect(node)
+                await self.replicas.elect_fit(node)
             case "restart":
                 await self._restart(node)
             case "lose":
@@ -220,18 +220,6 @@ class World:
             while found is not None and (found._task or found._upkeep) is not None:
                 await asyncio.sleep(0.001)
 
-    async def commit(self) -> None:
-        for _ in range(3):
-            await self.replicas.catch_up(*self._followers())
-
-    def _followers(self) -> list[int]:
-        return [node for node in range(NODES) if node != self.replicas.state.leader]
-
-    async def _elect(self, node: int) -> None:
-        hosted, high_watermark = self.replicas[node], self.replicas.led.high_watermark
-        if node != self.replicas.state.leader and hosted.log_end_offset >= high_watermark:
-            await self.replicas.elect(node)
-
     async def _restart(self, node: int) -> None:
         if node == self.replicas.state.leader:
             return
@@ -257,7 +245,7 @@ class World:
         return None if found is None else found._delays
 
     async def check(self) -> None:
-        for node in self._followers():
+        for node in self.replicas.followers:
             delays, hosted = self._delays(node), self.replicas[node]
             if delays is not None and delays.next_offset <= hosted.high_watermark:
                 await _check(delays, hosted.log)
@@ -266,18 +254,18 @@ class World:
 
     async def end(self) -> None:
         """When all have everything, so have all who stand by."""
-        await self.commit()
+        await self.replicas.commit()
         async with asyncio.timeout(30):
             shard = await self._loading[self.replicas.state.leader]
         shard.schedule(TARGETS[0], [(NewRecord(value=b"last"), self._clock_ms())])
-        await self.commit()
-        for node in self._followers():
+        await self.replicas.commit()
+        for node in self.replicas.followers:
             await self._settle(node)
             assert self._standbys[node].lag == 0
         await self.check()
 
     async def close(self) -> None:
-        await self.commit()
+        await self.replicas.commit()
         for found in self._standbys.values():
             await found.close()
         for loading in self._loading.values():

@@ -111,7 +111,7 @@ class World:
                 names = dice.choices(NAMES, k=dice.randint(1, 8))
                 await self._add([(name, dice.choice((-2, -1, 1, 2))) for name in names])
             case "commit":
-                await self._commit()
+                await self.replicas.commit()
             case "fetch":
                 await self.replicas.fetch(node, dice.choice((1, 300, 100_000)))
             case "settle" if node not in self.nodes.busy_nodes:
@@ -122,7 +122,7 @@ class World:
                 for _ in range(dice.randint(1, 20)):
                     await asyncio.sleep(0)
             case "elect":
-                await self._elect(node)
+                await self.replicas.elect_fit(node)
             case "compact":
                 await self._compact(node, dice.randrange(5_000))
             case "restart":
@@ -136,20 +136,6 @@ class World:
             for name, amount in changes:
                 shard.take(shard.machine.add(name, amount))
             await asyncio.sleep(0)
-
-    async def _commit(self) -> None:
-        # The first time, a follower may only learn that its log parted from the leader's.
-        for _ in range(3):
-            await self.replicas.catch_up(*self._followers())
-
-    def _followers(self) -> list[int]:
-        return [node for node in range(NODES) if node != self.replicas.state.leader]
-
-    async def _elect(self, node: int) -> None:
-        """Only who has all that is committed."""
-        hosted, high_watermark = self.replicas[node], self.replicas.led.high_watermark
-        if node != self.replicas.state.leader and hosted.log_end_offset >= high_watermark:
-            await self.replicas.elect(node)
 
     async def _compact(self, node: int, later_ms: int) -> None:
         self.replicas.now_ms += later_ms
@@ -185,15 +171,15 @@ class World:
 
     async def end(self) -> None:
         """When all have everything, so have all who stand by."""
-        leader, followers = self.replicas.state.leader, self._followers()
+        leader, followers = self.replicas.state.leader, self.replicas.followers
         for node in range(NODES):
             await self.nodes.busy(node, False)
         await self._add([(b"last", 1)])
-        await self._commit()
+        await self.replicas.commit()
         async with asyncio.timeout(30):
             await self.nodes.states[leader].shard(0)
         await self._add([(b"very last", 1)])
-        await self._commit()
+        await self.replicas.commit()
         for node in followers:
             await self.nodes.settle(node)
             found = self.nodes.standby(node)

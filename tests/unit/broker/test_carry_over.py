@@ -48,6 +48,7 @@ from goqueue.service.broker_service import BrokerService
 from goqueue.storage.log import PartitionLog
 from goqueue.storage.log_extent import LogExtent
 from tests.callers import ANYONE
+from tests.live_folders import copy_live
 from tests.stored_records import read_records
 from tests.unit.broker.delay_bench import (
     Clock,
@@ -268,16 +269,7 @@ class Steps:
 
     def _copy(self, torn: Path | None) -> None:
         copy = self._copies / str(len(self.folders))
-        while True:
-            try:
-                shutil.copytree(self._folder, copy)
-                break
-            except shutil.Error:
-                # A thread was removing the folders of deleted topics.
-                shutil.rmtree(copy)
-        if torn is not None:
-            path = copy / torn.relative_to(self._folder)
-            path.write_bytes(path.read_bytes()[:-7])
+        copy_live(self._folder, copy, torn)
         self.folders.append(copy)
 
     @contextmanager

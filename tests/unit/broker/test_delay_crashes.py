@@ -23,6 +23,7 @@ from goqueue.model.records import NewRecord, encode_records
 from goqueue.service.broker_service import BrokerService
 from goqueue.storage.log import PartitionLog
 from tests.callers import ANYONE
+from tests.live_folders import copy_live
 from tests.unit.broker.delay_bench import (
     START_MS,
     TOPIC,
@@ -83,16 +84,7 @@ class Witness:
 
     def copy(self, torn: Path | None = None) -> None:
         copy = self._copies / str(len(self.crashes))
-        while True:
-            try:
-                shutil.copytree(self._folder, copy)
-                break
-            except shutil.Error:
-                # A thread was exchanging the note of a log's leader epochs.
-                shutil.rmtree(copy)
-        if torn is not None:
-            path = copy / torn.relative_to(self._folder)
-            path.write_bytes(path.read_bytes()[:-7])
+        copy_live(self._folder, copy, torn)
         is_torn = torn is not None
         self.crashes.append(Crash(copy, self.acknowledged, self.cancelled, is_torn=is_torn))
 

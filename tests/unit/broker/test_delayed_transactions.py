@@ -68,7 +68,7 @@ async def begin(broker: Node) -> Producer:
     return producer
 
 
-async def write(broker: Node, producer: Producer, sequence: int, *values: bytes) -> None:
+def encoded(producer: Producer, sequence: int, *values: bytes) -> bytes:
     """Values that begin with d are delayed."""
     headers = (("goqueue-deliver-at", DUE), ("h", b"1"))
     records = [
@@ -83,17 +83,26 @@ async def write(broker: Node, producer: Producer, sequence: int, *values: bytes)
         base_sequence=sequence,
         is_transactional=True,
     )
-    await broker.appending.append(broker.partition(TOPIC, 0), bytes(data))
+    return bytes(data)
 
 
-async def end(broker: Node, producer: Producer, *, commit: bool) -> None:
-    request = EndTransaction(
+async def write(broker: Node, producer: Producer, sequence: int, *values: bytes) -> None:
+    data = encoded(producer, sequence, *values)
+    await broker.appending.append(broker.partition(TOPIC, 0), data)
+
+
+def ending(producer: Producer, *, commit: bool, bumps_epoch: bool) -> EndTransaction:
+    return EndTransaction(
         transactional_id=ID,
         producer_id=producer.id,
         producer_epoch=producer.epoch,
         commit=commit,
-        bumps_epoch=False,
+        bumps_epoch=bumps_epoch,
     )
+
+
+async def end(broker: Node, producer: Producer, *, commit: bool) -> None:
+    request = ending(producer, commit=commit, bumps_epoch=False)
     answer = await BrokerService(broker).transactions.end(ANYONE, request)
     assert answer.error is TransactionError.NONE
     assert await broker.transactions.settled(ID)
@@ -267,7 +276,7 @@ def test_what_waits_when_its_transaction_ends_is_refused_whole(tmp_path: Path) -
             with commits_held(delayed_log(broker)):
                 late = asyncio.create_task(produce(service, producer, b"now", b"d0"))
                 await until(lambda: bool(place.turn.in_line))
-                request = ending(producer, commit=False)
+                request = ending(producer, commit=False, bumps_epoch=True)
                 ends = asyncio.create_task(service.transactions.end(ANYONE, request))
                 await until(lambda: place.log_end_offset == 1)
             aborted = await ends
@@ -277,7 +286,9 @@ def test_what_waits_when_its_transaction_ends_is_refused_whole(tmp_path: Path) -
                 await late
             following = Producer(aborted.producer_id, aborted.producer_epoch)
             await produce(service, following, b"second")
-            committed = await service.transactions.end(ANYONE, ending(following, commit=True))
+            committed = await service.transactions.end(
+                ANYONE, ending(following, commit=True, bumps_epoch=True)
+            )
             assert committed.error is TransactionError.NONE
             assert await broker.transactions.settled(ID)
             await advance(broker, clock, 5_000)
@@ -287,32 +298,14 @@ def test_what_waits_when_its_transaction_ends_is_refused_whole(tmp_path: Path) -
             assert not any(list(shard.machine.held) for shard in shards(broker))
 
     async def produce(service: BrokerService, producer: Producer, *values: bytes) -> None:
-        headers = (("goqueue-deliver-at", DUE),)
-        batch = encode_records(
-            [NewRecord(value=v, headers=headers if v.startswith(b"d") else ()) for v in values],
-            now_ms=START_MS,
-            producer_id=producer.id,
-            producer_epoch=producer.epoch,
-            base_sequence=0,
-            is_transactional=True,
-        )
         await service.log.produce(
             ANYONE,
             TOPIC,
             0,
-            bytes(batch),
+            encoded(producer, 0, *values),
             acks=-1,
             timeout_ms=5_000,
             transactional_id=ID,
-            bumps_epoch=True,
-        )
-
-    def ending(producer: Producer, *, commit: bool) -> EndTransaction:
-        return EndTransaction(
-            transactional_id=ID,
-            producer_id=producer.id,
-            producer_epoch=producer.epoch,
-            commit=commit,
             bumps_epoch=True,
         )
 

@@ -47,6 +47,12 @@ def commits_held(partition: Partition) -> Iterator[None]:
         partition._advance(0)
 
 
+async def schedule_one(broker: Node, clock: delay_bench.Clock) -> None:
+    """Due in a tenth of a second."""
+    messages = [(delay_bench.message(b"a"), clock.now_ms + 100)]
+    await delay_bench.schedule(broker, delay_bench.TOPIC, 0, messages)
+
+
 def delayed_log(broker: Node) -> Partition:
     return broker.partition(companion_of(DELAYED, broker.topic(delay_bench.TOPIC).id), 0)
 
@@ -59,10 +65,7 @@ def test_a_delivery_is_settled_when_it_is_committed(tmp_path: Path, policy: str)
         clock = delay_bench.Clock()
         async with delay_bench.running(tmp_path, clock) as broker:
             await delay_bench.with_topic(broker, fsync__policy=policy)
-            due = clock.now_ms + 100
-            await delay_bench.schedule(
-                broker, delay_bench.TOPIC, 0, [(delay_bench.message(b"a"), due)]
-            )
+            await schedule_one(broker, clock)
             [shard] = delay_bench.shards(broker)
             target = broker.partition(delay_bench.TOPIC, 0)
             with commits_held(target):
@@ -88,10 +91,7 @@ def test_a_new_leader_delivers_nothing_before_what_it_found_is_committed(tmp_pat
         clock = delay_bench.Clock()
         async with delay_bench.running(tmp_path, clock) as broker:
             await delay_bench.with_topic(broker)
-            due = clock.now_ms + 100
-            await delay_bench.schedule(
-                broker, delay_bench.TOPIC, 0, [(delay_bench.message(b"a"), due)]
-            )
+            await schedule_one(broker, clock)
             log, target = delayed_log(broker), broker.partition(delay_bench.TOPIC, 0)
             log._high_watermark = log.log_end_offset - 1
             broker.delays.shards.led(topic_partition(*log.name))
@@ -120,10 +120,7 @@ def test_nothing_is_delivered_on_a_claim_that_is_not_committed(
         clock = delay_bench.Clock()
         async with delay_bench.running(tmp_path, clock) as broker:
             await delay_bench.with_topic(broker)
-            due = clock.now_ms + 100
-            await delay_bench.schedule(
-                broker, delay_bench.TOPIC, 0, [(delay_bench.message(b"a"), due)]
-            )
+            await schedule_one(broker, clock)
             [shard] = delay_bench.shards(broker)
             log, target = delayed_log(broker), broker.partition(delay_bench.TOPIC, 0)
             with commits_held(log):
@@ -147,10 +144,7 @@ def test_a_delivery_is_repeated_that_another_leader_of_its_topic_cut_off(
         clock = delay_bench.Clock()
         async with delay_bench.running(tmp_path, clock) as broker:
             await delay_bench.with_topic(broker, fsync__policy="never")
-            due = clock.now_ms + 100
-            await delay_bench.schedule(
-                broker, delay_bench.TOPIC, 0, [(delay_bench.message(b"a"), due)]
-            )
+            await schedule_one(broker, clock)
             [shard] = delay_bench.shards(broker)
             target = broker.partition(delay_bench.TOPIC, 0)
             with commits_held(target):
