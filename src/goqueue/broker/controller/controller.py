@@ -231,10 +231,9 @@ class Controller:
         image = self._follower.image
         if image.revision == self._aligned_at:
             return
-        owners = companions(image)
-        if owners:
-            view = cluster_view(image, only={*owners, *owners.values()}, log_ends={})
-            changes = list(following_owners(view, owners))
+        found = companions(image)
+        if found:
+            changes = list(following_owners(cluster_view(image, only=found, log_ends={})))
             if changes:
                 await Acting(self._store, self._held).change(changes)
         self._aligned_at = image.revision

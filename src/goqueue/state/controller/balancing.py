@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from goqueue.model.companions import kind_and_owner
 from goqueue.model.elections import ElectionAnswer, ElectionKind
 from goqueue.model.names import NodeId, TopicPartition
 from goqueue.model.replication import Member, PartitionState
+from goqueue.state.controller.elections import in_sync_in_all
 from goqueue.state.controller.planning import ChangePartition, ClusterView
 from goqueue.state.replication.in_sync import led_by, taken_over_by
 
@@ -38,17 +38,21 @@ def demanded(view: ClusterView, partition: TopicPartition, kind: ElectionKind) -
 
 
 def misplaced(view: ClusterView) -> list[ChangePartition]:
-    """Partitions whose first replica is in sync and does not lead."""
+    """Partitions whose first replica does not lead, and lacks nothing of them or of their
+    companions."""
     found = []
+    states = {partition: stored.state for partition, stored in view.partitions.items()}
+    in_all = in_sync_in_all(states, view.owners)
     for partition, stored in view.partitions.items():
         state = stored.state
-        if kind_and_owner(partition.topic) is not None:
+        if partition in view.owners:
             # It goes where the partition is led that it belongs to.
             continue
         if state.has_leader and state.leader != state.replicas[0]:
-            demand = demanded(view, partition, ElectionKind.PREFERRED)
-            if demand.change is not None:
-                found.append(demand.change)
+            change = demanded(view, partition, ElectionKind.PREFERRED).change
+            whole = in_all.get(partition)
+            if change is not None and (whole is None or whole.issuperset(change.relies_on)):
+                found.append(change)
     return found
 
 

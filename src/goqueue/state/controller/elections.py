@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from goqueue.model.names import NodeId
+from goqueue.model.names import NodeId, TopicPartition
 from goqueue.model.replication import Member, PartitionState
 from goqueue.state.replication.in_sync import gone, leaderless, led_by, taken_over_by, without
 
@@ -30,16 +30,17 @@ def elect(
     admitted: Mapping[NodeId, int],
     log_ends: Mapping[Member, LogEnd],
     leaving: Collection[NodeId] = (),
+    favoured: Collection[Member] = (),
 ) -> Election:
     """`present` are registered brokers with their epochs, `admitted` those of them that may lead.
 
     `log_ends` is what they said when they were asked. `leaving` are about to stop: they lead only
-    where nobody else can.
+    where nobody else can. `favoured` go before others that could lead as well.
     """
     dead = gone(state, present)
     candidates = [Member(node, admitted[node]) for node in state.replicas if node in admitted]
-    if leaving:
-        candidates.sort(key=lambda member: member.node in leaving)
+    if leaving or favoured:
+        candidates.sort(key=lambda one: (one.node in leaving, one not in favoured))
     if state.has_leader and state.leader not in dead and _is_admitted(state, admitted):
         return _kept_or_handed_over(state, present, candidates, dead, leaving)
     for members in (state.in_sync, state.eligible):
@@ -50,6 +51,23 @@ def elect(
     if state.in_sync or state.eligible or not state.doubtful:
         return Election(settled)
     return _longest_log(settled, candidates, log_ends)
+
+
+def in_sync_in_all(
+    states: Mapping[TopicPartition, PartitionState],
+    owners: Mapping[TopicPartition, TopicPartition],
+) -> dict[TopicPartition, set[Member]]:
+    """Who has everything of a partition and of all that belongs to it, by the partition.
+
+    One of these can lead them all; they are elected one by one, and should not part ways.
+    `owners`: which partition each companion belongs to.
+    """
+    found: dict[TopicPartition, set[Member]] = {}
+    for companion, owner in owners.items():
+        if companion in states and owner in states:
+            members = found.setdefault(owner, set(states[owner].in_sync))
+            members.intersection_update(states[companion].in_sync)
+    return found
 
 
 def _kept_or_handed_over(

@@ -13,7 +13,7 @@ from goqueue.model.names import NodeId, TopicPartition
 from goqueue.model.replication import Member, PartitionState
 from goqueue.model.topics import TopicView
 from goqueue.state.controller.commit_settings import CommitSettings, following
-from goqueue.state.controller.elections import LogEnd, elect
+from goqueue.state.controller.elections import LogEnd, elect, in_sync_in_all
 from goqueue.state.membership.identity import Continuity, continuity
 from goqueue.state.replication.in_sync import continued, forgotten
 
@@ -37,6 +37,8 @@ class ClusterView:
     # With the revision of each record, since admitting compares it; 0 where there is none.
     nodes: Mapping[NodeId, tuple[NodeRecord, int]]
     log_ends: Mapping[TopicPartition, Mapping[Member, LogEnd]] = field(default_factory=dict)
+    # Which partition each companion belongs to.
+    owners: Mapping[TopicPartition, TopicPartition] = field(default_factory=dict)
 
     def admitted(self) -> dict[NodeId, int]:
         """The broker epochs of those that may lead and follow."""
@@ -92,6 +94,7 @@ def plan(view: ClusterView) -> list[Action]:
     leaving = view.leaving()
     actions: list[Action] = []
     unsettled: set[NodeId] = set()
+    states: dict[TopicPartition, PartitionState] = {}
     for partition, stored in view.partitions.items():
         state = stored.state
         for node, broker in arriving.items():
@@ -99,7 +102,17 @@ def plan(view: ClusterView) -> list[Action]:
             if corrected != state:
                 unsettled.add(node)
                 state = corrected
-        election = elect(state, present, admitted, view.log_ends.get(partition, {}), leaving)
+        states[partition] = state
+    in_all = in_sync_in_all(states, view.owners)
+    for partition, stored in view.partitions.items():
+        election = elect(
+            states[partition],
+            present,
+            admitted,
+            view.log_ends.get(partition, {}),
+            leaving,
+            in_all.get(view.owners.get(partition, partition), ()),
+        )
         if election.ask:
             actions.append(AskLogEnds(partition, election.ask))
         if election.state != stored.state:
