@@ -20,6 +20,7 @@ import msgspec
 from goqueue.broker.calls.counting import Asking, CallCounts, Serving
 from goqueue.broker.calls.failures import error_of, failure_of
 from goqueue.broker.calls.links import Links
+from goqueue.broker.calls.passing import NOT_LED_YET, UNTIL_LED
 from goqueue.broker.partitions.leading import LedPartitions
 from goqueue.broker.tracing.recorder import CALLER
 from goqueue.model.calls import Answer, Call, Failure, Method, Travels, Unanswered
@@ -28,9 +29,7 @@ from goqueue.model.errors import (
     GoQueueError,
     InvalidRequest,
     NotLeader,
-    OffsetNotAvailable,
     Overloaded,
-    StateLoading,
     UnknownPartition,
     UnknownTopic,
 )
@@ -96,7 +95,7 @@ def before_anything_is_done() -> Iterator[None]:
     """For a room that looks for what it needs: if it is not here now, the call is repeated."""
     try:
         yield
-    except (NotLeader, OffsetNotAvailable, StateLoading) as error:
+    except NOT_LED_YET as error:
         raise Untouched(error) from None
 
 
@@ -226,8 +225,7 @@ class Calls:
                 return await self._call(leader, method, place, epoch, request, timeout_s)
             self._check_led(place, epoch)
             return cast(R, await self._served[method.name].run(request))
-        except (NotLeader, BrokerUnreachable, StateLoading, OffsetNotAvailable) as error:
-            # The leader is gone, leads no longer, or leads only just.
+        except UNTIL_LED as error:
             if method.is_repeatable:
                 raise Untouched(error) from None
             raise

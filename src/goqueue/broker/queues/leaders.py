@@ -5,31 +5,18 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 from goqueue.broker.calls.calls import GATHER_TIMEOUT_S, LEADER_PATIENCE_S
+from goqueue.broker.calls.passing import PASSING
 from goqueue.broker.queues.host import QueueHost
 from goqueue.model.calls import Method
 from goqueue.model.errors import (
-    BrokerUnreachable,
     GoQueueError,
     NotLeader,
-    OffsetNotAvailable,
-    Overloaded,
-    RequestTimedOut,
-    StateLoading,
 )
 from goqueue.model.names import NO_LEADER, NodeId, topic_partition
 
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-# What ends by itself when there is a leader again, or one has room for further calls.
-PASSING: Final = (
-    BrokerUnreachable,
-    NotLeader,
-    OffsetNotAvailable,
-    Overloaded,
-    RequestTimedOut,
-    StateLoading,
-)
 # Between two looks for leaders, where nothing is heard of any.
 LOOK_S: Final = 0.1
 

@@ -15,6 +15,7 @@ from uuid import uuid4
 import msgspec
 
 from goqueue.broker.calls.calls import Calls, Untouched
+from goqueue.broker.calls.passing import PASSING
 from goqueue.broker.own_grants import OwnWork, own_group, own_read, own_write
 from goqueue.broker.partitions.hosting import HostedPartitions
 from goqueue.broker.queues.host import OwnPublishing
@@ -24,15 +25,11 @@ from goqueue.broker.queues.sqs_entries import SqsEntries
 from goqueue.broker.queues.tracing import sending_back
 from goqueue.model.calls import Method
 from goqueue.model.errors import (
-    BrokerUnreachable,
     GoQueueError,
     MetadataUnavailable,
     NotEnoughReplicas,
     NotEnoughReplicasAfterAppend,
     NotLeader,
-    Overloaded,
-    RequestTimedOut,
-    StateLoading,
 )
 from goqueue.model.header_names import DEAD_LETTER_PREFIX, DEAD_LETTER_TOPIC
 from goqueue.model.names import TopicPartition, topic_partition
@@ -56,16 +53,12 @@ STEP_MESSAGES: Final = 100
 _GROUP: Final = own_group(SQS_GROUP, OwnWork.MOVE_TASK)
 # A dead letter under way is hidden from others for this long.
 LEASE_MS: Final = 60_000
-# What passes when leaders are there again, or have room for further calls; the task goes on then.
+# A task goes on after these.
 _PASSING: Final = (
-    BrokerUnreachable,
+    *PASSING,
     MetadataUnavailable,
     NotEnoughReplicas,
     NotEnoughReplicasAfterAppend,
-    NotLeader,
-    Overloaded,
-    RequestTimedOut,
-    StateLoading,
 )
 # Between two tries, and for how long a task tries without moving anything: a cluster that is away
 # for longer is not back soon, and whoever started the task should know.

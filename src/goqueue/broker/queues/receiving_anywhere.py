@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from goqueue.broker.calls.calls import LATE_MAX_S, LEADER_PATIENCE_S, Untouched
+from goqueue.broker.calls.passing import PASSING
 from goqueue.broker.queues.host import QueueHost
 from goqueue.broker.queues.lines_elsewhere import LinesElsewhere
 from goqueue.broker.queues.receiving import QueueReceiving, Sweep, Work
@@ -22,13 +23,9 @@ from goqueue.broker.queues.registry import QueueRegistry
 from goqueue.broker.queues.waiting import LedQueue, LineKey, QueueLines, QueuesElsewhere, Watched
 from goqueue.model.calls import Method
 from goqueue.model.errors import (
-    BrokerUnreachable,
     GoQueueError,
     NotLeader,
-    OffsetNotAvailable,
-    Overloaded,
     RequestTimedOut,
-    StateLoading,
     TooManyInFlight,
 )
 from goqueue.model.names import NO_LEADER, NodeId, topic_partition
@@ -44,15 +41,6 @@ LOOK_AGAIN_S: Final = 0.2
 # One receive of so many asks the others first: what they lead would otherwise wait for as long as
 # there is something here.
 OTHERS_FIRST_EVERY: Final = 4
-# What ends by itself when there is a leader again, or one has room for further calls.
-_PASSING: Final = (
-    BrokerUnreachable,
-    NotLeader,
-    OffsetNotAvailable,
-    Overloaded,
-    RequestTimedOut,
-    StateLoading,
-)
 
 
 class ReceiveMessages(msgspec.Struct, frozen=True):
@@ -253,7 +241,7 @@ class ReceivingAnywhere:
 
     def _may_pass(self, failure: GoQueueError) -> bool:
         """Where others may lead, or this node alone soon enough."""
-        return isinstance(failure, _PASSING) and not self._host.is_alone
+        return isinstance(failure, PASSING) and not self._host.is_alone
 
     async def _refuse_if_full(self, places: _Places, look: _Look) -> None:
         limits = look.full_at

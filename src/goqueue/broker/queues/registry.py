@@ -13,6 +13,7 @@ from goqueue.broker.calls.calls import (
     LEADER_PATIENCE_S,
     before_anything_is_done,
 )
+from goqueue.broker.calls.passing import NOT_LED_YET
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.queues.gaps import LOOK_BYTES, QueueGaps
 from goqueue.broker.queues.host import QueueHost
@@ -24,10 +25,8 @@ from goqueue.model.errors import (
     InvalidConfig,
     InvalidRequest,
     NotLeader,
-    OffsetNotAvailable,
     PartitionOffline,
     PolicyViolation,
-    StateLoading,
 )
 from goqueue.model.log import LATEST_TIMESTAMP, Isolation
 from goqueue.model.names import topic_partition
@@ -209,7 +208,7 @@ class QueueRegistry:
             if self._settings.get(key) != wanted:
                 try:
                     await self._open_one(key, topic, start, wanted)
-                except (NotLeader, OffsetNotAvailable, StateLoading) as error:
+                except NOT_LED_YET as error:
                     failure = error
         if failure is not None:
             raise failure

@@ -7,9 +7,10 @@ from uuid import UUID
 import msgspec
 
 from goqueue.broker.calls.calls import LEADER_PATIENCE_S, before_anything_is_done
+from goqueue.broker.calls.passing import PASSING
 from goqueue.broker.queues.fifo_order import FifoOrders
 from goqueue.broker.queues.host import QueueHost
-from goqueue.broker.queues.leaders import LOOK_S, PASSING
+from goqueue.broker.queues.leaders import LOOK_S
 from goqueue.broker.queues.registry import QueueRegistry
 from goqueue.model.calls import Method
 from goqueue.model.companions import QUEUE_STATE, kind_and_owner

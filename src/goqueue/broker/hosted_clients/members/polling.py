@@ -6,18 +6,15 @@ from contextlib import asynccontextmanager
 from math import inf
 from typing import Final
 
+from goqueue.broker.calls.passing import PASSING
 from goqueue.broker.hosted_clients.members.commits import Commits
 from goqueue.broker.hosted_clients.members.member import HostedMember
 from goqueue.broker.hosted_clients.members.surroundings import MemberSurroundings
 from goqueue.broker.reading.several_logs import ReadSeveral
 from goqueue.model.errors import (
-    BrokerUnreachable,
     Conflict,
     GoQueueError,
-    NotLeader,
     OffsetOutOfRange,
-    Overloaded,
-    RequestTimedOut,
 )
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.hosted_members import OffsetReset, PolledRecord
@@ -38,9 +35,6 @@ PREVIOUS_POLL_SECONDS: Final = 1.0
 
 _ISOLATION: Final = Isolation.READ_COMMITTED
 _TIMESTAMP_OF: Final = {OffsetReset.EARLIEST: -2, OffsetReset.LATEST: -1}
-
-# Another broker leads soon, or this one has room for further calls.
-_PASSING: Final = (NotLeader, BrokerUnreachable, Overloaded, RequestTimedOut)
 
 Heartbeat = Callable[[], Awaitable[None]]
 
@@ -173,7 +167,7 @@ class Polling:
         failed: dict[TopicPartition, float],
         rights: MemberRights,
     ) -> bool:
-        is_passing = isinstance(error, _PASSING)
+        is_passing = isinstance(error, PASSING)
         now = asyncio.get_running_loop().time()
         failed[place] = now + HEARTBEAT_INTERVAL_MS / 1000 if is_passing else inf
         if not isinstance(error, OffsetOutOfRange):
