@@ -143,8 +143,10 @@ class CarryOver:
         while not self.is_over:
             try:
                 async with self._turn:
-                    await self._empty(place)
-                    await self._end_if_empty()
+                    # It may have ended with the shard before.
+                    if not self.is_over:
+                        await self._empty(place)
+                        await self._end_if_empty()
                     return
             except NotLeader as error:
                 logger.info("%s is not carried over here: %s", place, error)
