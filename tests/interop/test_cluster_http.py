@@ -255,7 +255,7 @@ def test_members_at_different_brokers_outlive_their_coordinator(cluster: GoQueue
             publish(cluster, "shared", range(sent, sent + 30))
             sent += 30
 
-    for _ in range(3):
+    for _ in range(2):
         until_in_sync(cluster, "shared", "__consumer_offsets")
         send(5)
         until(lambda: len(got()) >= sent - 60)
@@ -271,7 +271,7 @@ def test_members_at_different_brokers_outlive_their_coordinator(cluster: GoQueue
     for thread in (*members, watch):
         thread.join(stretched(60))
     assert [member.failure for member in members] == [None, None]
-    assert sum(member.sessions for member in members) >= 5
+    assert sum(member.sessions for member in members) >= 4
     assert watch.steps_back == []
     assert sum(watch.latest.values()) > sent - 30
     listed = Client(cluster).done("GET", "/groups")

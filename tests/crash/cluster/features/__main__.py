@@ -8,16 +8,11 @@ be true together. `outcome.json` has all figures; the exit code is 1 if a check 
 """
 
 import argparse
-import json
 import random
-import signal
 import sys
-import tempfile
-import time
-import traceback
 from pathlib import Path
-from typing import NoReturn
 
+from tests.crash.cluster.features.outcome import outcome_of, told_folder
 from tests.crash.cluster.features.rounds import NAMES, FeatureRounds
 
 
@@ -34,39 +29,13 @@ def main() -> int:
     loads = chosen.loads.split(",")
     if unknown := set(loads) - set(NAMES):
         parser.error(f"no such loads: {', '.join(sorted(unknown))}")
-    folder = chosen.folder or Path(tempfile.mkdtemp(prefix="goqueue-features-"))
-    folder.mkdir(parents=True, exist_ok=True)
-    print(f"seed {chosen.seed}, outcome in {folder / 'outcome.json'}", flush=True)
-    # The brokers end with it, also when it is ended itself.
-    signal.signal(signal.SIGTERM, _end)
-    began = time.monotonic()
-    rounds = FeatureRounds(folder / "data", chosen.seed, loads=loads, pending=chosen.delays)
-    try:
-        rounds.run(chosen.kills, lambda line: print(f"{_clock()} {line}", flush=True))
-    except BaseException as error:
-        rounds.violations.append(f"the rounds ended early: {error!r}")
-        traceback.print_exc()
-    rounds.outcome["seconds"] = round(time.monotonic() - began)
-    outcome = {**rounds.outcome, "violations": rounds.violations}
-    (folder / "outcome.json").write_text(json.dumps(outcome, indent=2, default=str) + "\n")
-    for node, text in rounds.logs.items():
-        (folder / f"broker-{node}.log").write_text(text)
-    for violation in rounds.violations[:50]:
-        print(violation)
-    print(
-        f"seed {chosen.seed}: {len(rounds.violations)} violations, "
-        f"{rounds.failures_in_peace} failures in peace, {outcome['seconds']} s"
+    rounds = FeatureRounds(
+        told_folder(chosen.folder, chosen.seed) / "data",
+        chosen.seed,
+        loads=loads,
+        pending=chosen.delays,
     )
-    return 1 if rounds.violations else 0
-
-
-def _end(number: int, _: object) -> NoReturn:
-    signal.signal(number, signal.SIG_IGN)
-    sys.exit("ended by a signal")
-
-
-def _clock() -> str:
-    return time.strftime("%H:%M:%S")
+    return outcome_of(rounds, chosen.kills)
 
 
 if __name__ == "__main__":

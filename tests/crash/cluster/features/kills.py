@@ -89,9 +89,7 @@ class Kills:
             self._cluster.pause(node)
             return lambda: self._cluster.resume(node)
         if kind == STOP:
-            code = self._cluster.stop(node)
-            log = self._cluster.server(node).log_text[-4000:]
-            assert code == 0, f"broker {node} ended with {code}:\n{log}"
+            stop(self._cluster, node)
         else:
             self._cluster.kill(node)
         return lambda: self._cluster.restart(node)
@@ -153,6 +151,12 @@ class Kills:
             "roles": dict(Counter(each.role for each in self.struck)),
             "healthy again after s": {kind: _spread(s) for kind, s in recovery.items()},
         }
+
+
+def stop(cluster: GoQueueCluster, node: int) -> None:
+    code = cluster.stop(node)
+    log = cluster.server(node).log_text[-4000:]
+    assert code == 0, f"broker {node} ended with {code}:\n{log}"
 
 
 def _role(topic: str) -> str:

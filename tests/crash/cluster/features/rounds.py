@@ -4,9 +4,10 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from goqueue.testing import GoQueueCluster
+from goqueue.testing.server_process import ServerProcess
 from tests.crash.cluster.features.delays import Delays
 from tests.crash.cluster.features.groups import ConsumerGroups
 from tests.crash.cluster.features.http_queue import HttpQueue
@@ -40,14 +41,18 @@ SETTINGS: Final = {
     # Leaders change when a round says so, and at no other time.
     "auto.leader.rebalance.enable": "false",
 }
-# Of each load, so many are told.
-VIOLATIONS_TOLD: Final = 20
+
+T = TypeVar("T")
 
 
 class FeatureRounds:
+    # What its brokers are run by.
+    SERVERS: type[ServerProcess] = ServerProcess
+
     def __init__(
         self, folder: Path, seed: int, *, loads: Sequence[str] = NAMES, pending: int = 0
     ) -> None:
+        self.folder = folder
         self.seed = seed
         self.outcome: dict[str, object] = {"seed": seed}
         self.violations: list[str] = []
@@ -58,7 +63,7 @@ class FeatureRounds:
         self._peace = Peace()
         self._loads: list[Load] = []
         options = [word for each in SETTINGS.items() for word in ("--set", "=".join(each))]
-        self._cluster = GoQueueCluster(*options, folder=folder)
+        self._cluster = GoQueueCluster(*options, folder=folder, server_type=self.SERVERS)
 
     @property
     def failures_in_peace(self) -> int:
@@ -92,24 +97,31 @@ class FeatureRounds:
     def _strike(self, striking: Kills, kills: int, say: Callable[[str], None]) -> None:
         striking.wait_healthy()
         while striking.kill_count < kills:
-            self._peace.begin()
-            time.sleep(self._chance.uniform(*PEACE_S))
-            began = time.monotonic()
-            struck = striking.strike()
-            for load in self._loads:
-                load.check_workers()
-            gaps = {load.name: load.calls.longest_gap_s(began) for load in self._loads}
-            slowest = max(gaps, key=lambda name: gaps[name])
+            struck, seen = self._disturbed(striking.strike)
             say(
                 f"{striking.kill_count}/{kills} {struck.kind} {struck.node}, leader of "
                 f"{struck.what}, for {struck.away_s:.1f} s; well after {struck.recovery_s:.1f} s; "
-                f"longest without an answer {gaps[slowest]:.1f} s ({slowest}); "
-                f"{self.failures_in_peace} failures in peace"
+                f"{seen}"
             )
         for load in self._loads:
             if isinstance(load, Delays):
                 load.history.pauses_ms += striking.pauses_ms
         self._peace.begin()
+
+    def _disturbed(self, disturb: Callable[[], T]) -> tuple[T, str]:
+        """After some peace; and what the loads saw of it."""
+        self._peace.begin()
+        time.sleep(self._chance.uniform(*PEACE_S))
+        began = time.monotonic()
+        done = disturb()
+        for load in self._loads:
+            load.check_workers()
+        gaps = {load.name: load.calls.longest_gap_s(began) for load in self._loads}
+        slowest = max(gaps, key=lambda name: gaps[name])
+        return done, (
+            f"longest without an answer {gaps[slowest]:.1f} s ({slowest}); "
+            f"{self.failures_in_peace} failures in peace"
+        )
 
     def _settle(self, say: Callable[[str], None]) -> None:
         say("peace: what is open is read to its end")
