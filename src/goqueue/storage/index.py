@@ -22,6 +22,7 @@ from typing import Final
 
 from crc32c import crc32c
 
+from goqueue.model.batch import NO_TIMESTAMP
 from goqueue.storage.origin import ORIGIN_BYTES, Origin, decode_origin
 
 OFFSET_ENTRY_BYTES: Final = 8
@@ -62,6 +63,17 @@ class SegmentIndex:
         The running maximum never falls, so this holds for producers' timestamps in any order.
         """
         return self._entry(bisect_left(self._times, timestamp_ms) - 1)
+
+    def before(self, position: int) -> "SegmentIndex":
+        """The entries of a log file that is cut at `position`."""
+        kept = bisect_left(self._places, position, key=lambda place: place & _LOW_HALF)
+        cut = SegmentIndex()
+        cut._places, cut._times = self._places[:kept], self._times[:kept]
+        return cut
+
+    def last(self) -> tuple[int, int]:
+        """The relative offset of the last entry, and the largest timestamp before it."""
+        return (self._places[-1] >> 32, self._times[-1]) if self else (0, NO_TIMESTAMP)
 
     def _entry(self, number: int) -> tuple[int, int]:
         if number < 0:

@@ -25,7 +25,7 @@ from goqueue.storage.partition_files import (
 from goqueue.storage.recovery import Leftovers, find_leftovers, noted_as_flushed, recover_segments
 from goqueue.storage.segment import Segment
 from goqueue.storage.segment_home import SegmentHome
-from goqueue.storage.survey import OnBatch
+from goqueue.storage.survey import OnBatch, Scrutiny
 
 logger = logging.getLogger(__name__)
 
@@ -83,8 +83,7 @@ def open_partition(
         clean=clean,
         recovery_offset=checkpoint.recovery_offset,
         index_interval_bytes=index_interval_bytes,
-        on_batch=on_batch,
-        epochs=EpochsOfBatches(epochs, epoch_max) if finds_epochs else epochs,
+        scrutiny=Scrutiny(on_batch, EpochsOfBatches(epochs, epoch_max) if finds_epochs else epochs),
     )
     if not segments and not is_new and closed is None:
         logger.error("%s: its folder is there without a segment: what it held is gone", name)

@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 
 from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import TEMPORARY_SUFFIX
-from goqueue.storage.scan import KnownEpochs
 from goqueue.storage.segment import Segment
 from goqueue.storage.segment_files import (
     DELETED_SUFFIX,
@@ -19,7 +18,7 @@ from goqueue.storage.segment_files import (
     file_name,
 )
 from goqueue.storage.segment_home import SegmentHome
-from goqueue.storage.survey import OnBatch
+from goqueue.storage.survey import Scrutiny
 
 _INDEX_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 
@@ -51,15 +50,13 @@ def recover_segments(
     clean: bool,
     recovery_offset: int,
     index_interval_bytes: int,
-    on_batch: OnBatch | None,
-    epochs: KnownEpochs,
+    scrutiny: Scrutiny,
 ) -> list[Segment]:
     """The segments in order, the last one ending at the log's end; empty for a new log.
 
     `names` are those of the files in the folder.
     After a clean shutdown this reads the last segment's index and nothing else. Otherwise it
     verifies what may not have reached the disk: every segment that ends after `recovery_offset`.
-    Batches are held against `epochs`.
     """
     segments = [
         Segment(
@@ -77,8 +74,8 @@ def recover_segments(
     if not clean:
         for segment in segments[:-1]:
             if segment.next_offset > recovery_offset:
-                segment.recover_closed(on_batch, epochs)
-    segments[-1].recover_last(on_batch, epochs)
+                segment.recover_closed(scrutiny)
+    segments[-1].recover_last(scrutiny)
     # A crash right after a roll can tear the tail of the segment before the one just begun.
     while (
         len(segments) > 1
@@ -88,7 +85,7 @@ def recover_segments(
         and not segments[-2].is_foreign
     ):
         segments.pop().remove()
-        segments[-1].recover_last(epochs=epochs)
+        segments[-1].recover_last(scrutiny._replace(on_batch=None))
     return segments
 
 

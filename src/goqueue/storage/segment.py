@@ -22,11 +22,11 @@ from goqueue.storage.damage import Damage, Gaps
 from goqueue.storage.index import SealedIndex, SegmentIndex
 from goqueue.storage.open_file import OpenFile
 from goqueue.storage.open_segments import SegmentReader
-from goqueue.storage.scan import KnownEpochs, follows_on, scan
+from goqueue.storage.scan import follows_on, scan
 from goqueue.storage.segment_files import DELETED_SUFFIX, SegmentFiles
 from goqueue.storage.segment_home import SegmentHome
 from goqueue.storage.segment_writer import SegmentWriter
-from goqueue.storage.survey import OnBatch, Survey, nothing_of, survey
+from goqueue.storage.survey import PLAIN, Scrutiny, Survey, nothing_of, survey
 
 logger = logging.getLogger(__name__)
 
@@ -337,31 +337,20 @@ class Segment:
             if self._writer is None:
                 self._readers.put(self, SegmentReader(file, found.index))
 
-    def recover_closed(
-        self, on_batch: OnBatch | None = None, epochs: KnownEpochs | None = None
-    ) -> None:
+    def recover_closed(self, scrutiny: Scrutiny = PLAIN) -> None:
         """Verify every batch and rebuild the index; damage stays where it is."""
         with self.files.open_log() as file:
-            self._rebuild(file, on_batch, epochs)
+            self._rebuild(file, scrutiny)
 
-    def recover_last(
-        self, on_batch: OnBatch | None = None, epochs: KnownEpochs | None = None
-    ) -> None:
+    def recover_last(self, scrutiny: Scrutiny = PLAIN) -> None:
         """Verify every batch, cut a torn tail off, rebuild the index and find the log's end."""
         with self.files.open_log(os.O_RDWR) as file:
-            found = self._survey(file, self.size_bytes, None, on_batch, epochs)
+            found = self._survey(file, self.size_bytes, None, scrutiny)
             if self.is_foreign:
                 self.next_offset = self._end_of_both(file)
             elif found.tail is not None:
-                logger.warning(
-                    "%s: cut %d bytes off %s at byte %d (log end offset %d): %s",
-                    self._name,
-                    self.size_bytes - found.tail.position,
-                    self.files.path(),
-                    found.tail.position,
-                    found.next_offset,
-                    found.tail.reason,
-                )
+                what = found.cut_off(self.size_bytes, self.files.path())
+                logger.warning("%s: %s", self._name, what)
                 self._forget_if_empty(found)
                 file.truncate(found.tail.position)
                 self.size_bytes = found.tail.position
@@ -379,6 +368,7 @@ class Segment:
         self.sync()  # what it says is lost with the descriptor
         gap = self._gaps.holding(offset)
         found = self.locate(offset) if gap is None else (gap.position, gap.first_offset)
+        kept = None if self.is_foreign or self.damage else self._cut_at(found[0])
         # The end before the file: who looks for damage just now must not find any.
         position, self.next_offset = found
         self.files.forget_origin()
@@ -387,7 +377,22 @@ class Segment:
             file.truncate(position)
         self.size_bytes = position
         self._let_go_of_writer()
-        self.recover_last()
+        if kept is None or self.damage:
+            self.recover_last()
+        else:
+            self._adopt(*kept)
+            self._readers.discard(self)
+
+    def _cut_at(self, end: int) -> tuple[SegmentIndex, int]:
+        """The index of a file that ends there, and its largest timestamp, without a scan."""
+        index = self.reader().index.before(end)
+        relative_offset, max_timestamp_ms = index.last()
+        for position, header in self.headers_from(self.base_offset + relative_offset):
+            if position >= end:
+                break
+            if header.record_count:
+                max_timestamp_ms = max(max_timestamp_ms, header.max_timestamp_ms)
+        return index, max_timestamp_ms
 
     def trust(self) -> bool:
         """Take the log's end from the sealed index; False when there is none to be trusted."""
@@ -419,17 +424,12 @@ class Segment:
         return max(found.next_offset, self.base_offset if noted is None else noted.next_offset)
 
     def _survey(
-        self,
-        file: OpenFile,
-        size: int,
-        end_offset: int | None,
-        on_batch: OnBatch | None = None,
-        epochs: KnownEpochs | None = None,
+        self, file: OpenFile, size: int, end_offset: int | None, scrutiny: Scrutiny = PLAIN
     ) -> Survey:
         """What is in the file; nothing if it is not the one that was written here."""
         reason = self.files.why_foreign(file, size)
         if reason is None:
-            found = self._scan(file, size, end_offset, on_batch, epochs)
+            found = self._scan(file, size, end_offset, scrutiny)
             reason = self.files.why_another_version(found, size)
         self.is_foreign = reason is not None
         if reason is not None:
@@ -437,27 +437,15 @@ class Segment:
         return found
 
     def _scan(
-        self,
-        file: OpenFile,
-        size: int,
-        end_offset: int | None,
-        on_batch: OnBatch | None = None,
-        epochs: KnownEpochs | None = None,
+        self, file: OpenFile, size: int, end_offset: int | None, scrutiny: Scrutiny = PLAIN
     ) -> Survey:
-        batches = scan(
-            file, size, self.base_offset, epochs=epochs or self._epochs, end_offset=end_offset
-        )
-        return survey(batches, self.base_offset, self.index_interval_bytes, on_batch)
+        epochs = scrutiny.epochs or self._epochs
+        batches = scan(file, size, self.base_offset, epochs=epochs, end_offset=end_offset)
+        return survey(batches, self.base_offset, self.index_interval_bytes, scrutiny.on_batch)
 
-    def _rebuild(
-        self,
-        file: OpenFile,
-        on_batch: OnBatch | None = None,
-        epochs: KnownEpochs | None = None,
-    ) -> SegmentIndex:
-        found = self._survey(file, self.size_bytes, self.next_offset, on_batch, epochs)
-        gaps = found.all_gaps(self.size_bytes, self.next_offset)
-        self._gaps.replace(gaps, self.files.path())
+    def _rebuild(self, file: OpenFile, scrutiny: Scrutiny = PLAIN) -> SegmentIndex:
+        found = self._survey(file, self.size_bytes, self.next_offset, scrutiny)
+        self._gaps.replace(found.all_gaps(self.size_bytes, self.next_offset), self.files.path())
         self._adopt(found.index, found.max_timestamp_ms)
         return found.index
 

@@ -2,13 +2,25 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from goqueue.model.batch import NO_TIMESTAMP, BatchHeader
 from goqueue.storage.damage import Gap
 from goqueue.storage.index import SegmentIndex
-from goqueue.storage.scan import Found, Lost, Scanned
+from goqueue.storage.scan import Found, KnownEpochs, Lost, Scanned
 
 OnBatch = Callable[[BatchHeader, int], None]
+
+
+class Scrutiny(NamedTuple):
+    """`on_batch` hears of each batch; it is held against `epochs`, or those that the log knows."""
+
+    on_batch: OnBatch | None = None
+    epochs: KnownEpochs | None = None
+
+
+PLAIN: Final = Scrutiny()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +41,14 @@ class Survey:
             reason = "the file ends too early"
             return (*self.gaps, Gap(size, size, self.next_offset, next_offset, reason))
         return self.gaps
+
+    def cut_off(self, size: int, path: Path) -> str:
+        """For the log, where the tail is lost."""
+        assert self.tail is not None
+        return (
+            f"cut {size - self.tail.position} bytes off {path} at byte {self.tail.position} "
+            f"(log end offset {self.next_offset}): {self.tail.reason}"
+        )
 
 
 def nothing_of(base_offset: int, reason: str) -> Survey:

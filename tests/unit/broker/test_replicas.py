@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from goqueue.broker.partitions import producer_ledger
 from goqueue.broker.partitions.compaction import Compactor
 from goqueue.broker.partitions.copied_batches import Copied, check_copied
 from goqueue.model.batch import assign, iterate_batches
@@ -399,6 +400,44 @@ async def test_what_is_remembered_of_producers_is_cut_with_the_log(tmp_path: Pat
         await all_.restart(0)
         assert knowledge(all_[0]) == knowledge(all_[1])
         assert sorted(view.producer_id for view in all_[0].ledger.producers.describe()) == [7, 9]
+
+
+@in_loop
+async def test_what_is_remembered_of_producers_is_written_down_before_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that neither a cut nor a start after a crash goes through a whole segment."""
+    monkeypatch.setattr(producer_ledger, "SNAPSHOT_BATCHES", 4)
+    async with replicas(tmp_path) as all_:
+        await all_.elect(0)
+        for sequence in range(7):
+            append_of_producer(all_.led, producer_id=7, sequence=sequence)
+            await all_.catch_up(1, 2, 1)
+            for node in range(2):
+                all_[node].flushes.start()
+                await all_[node].flushes.ended()
+        for node in range(2):
+            await until_written(all_[node])
+            assert all_[node].log.snapshots.offsets(PRODUCERS) == [4]
+        await all_.restart(0)
+        assert knowledge(all_[0]) == knowledge(all_[1]) == knowledge(all_[2])
+
+
+@in_loop
+async def test_a_cut_that_concerns_no_producer_leaves_what_is_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with replicas(tmp_path) as all_:
+        await all_.elect(0)
+        append_of_producer(all_.led, producer_id=7, sequence=0)
+        await all_.catch_up(1, 2, 1)
+        append(all_.led, b"not committed")
+        monkeypatch.setattr(all_[0].ledger, "rebuild", lambda: pytest.fail("read for nothing"))
+        await all_.elect(1, 2)
+        assert await all_.fetch(0) == Truncate(1)
+        append_of_producer(all_.led, producer_id=7, sequence=1)
+        await all_.catch_up(0, 2, 0)
+        assert knowledge(all_[0]) == knowledge(all_[1])
 
 
 @in_loop

@@ -8,10 +8,12 @@ import pytest
 from goqueue.model.errors import OffsetOutOfRange
 from tests.unit.storage.stored_log import (
     NOW_MS,
+    UnsyncedDisk,
     append,
     fill,
     log_files,
     open_log,
+    read_one,
     read_values,
 )
 
@@ -198,6 +200,37 @@ def test_truncation_is_no_damage_to_who_looks_for_some(
     assert log.damage == ()
     append(log, b"new")
     assert read_values(log) == [*values[:4], b"new"]
+
+
+def test_truncation_of_a_long_segment_reads_little_of_it(tmp_path: Path) -> None:
+    class CountingDisk(UnsyncedDisk):
+        bytes_read = 0
+
+        def pread(self, fd: int, length: int, position: int) -> bytes:
+            data = super().pread(fd, length, position)
+            self.bytes_read += len(data)
+            return data
+
+    disk = CountingDisk()
+    log = open_log(tmp_path / "p", disk=disk)
+    values = fill(log, 2_000)
+    append(log, b"late", timestamps_ms=[NOW_MS + 5_000])
+    append(log, b"last", timestamps_ms=[NOW_MS + 9_000])
+    log.flush()
+    disk.bytes_read = 0
+
+    log.truncate_to(2_001)
+
+    assert disk.bytes_read < 32_768 < log.size_bytes / 4
+    for each in (log, open_log(tmp_path / "p", clean=True), open_log(tmp_path / "p")):
+        assert (each.log_end_offset, each.damage) == (2_001, ())
+        assert [read_one(each, at).value for at in (0, 700, 1_999)] == [
+            values[at] for at in (0, 700, 1_999)
+        ]
+        [segment] = each._segments.all
+        assert segment.max_timestamp_ms() == NOW_MS + 5_000
+    append(log, b"new")
+    assert read_values(log, 2_000) == [b"late", b"new"]
 
 
 def test_truncation_inside_a_batch_removes_the_batch(tmp_path: Path) -> None:

@@ -197,7 +197,7 @@ class HostedPartition(StoredPartition):
             logger.warning("%s: copied again from offset %d on", self.name, lost_from)
             self._high_watermark = min(self._high_watermark, lost_from)
             self._tell_cut(lost_from)
-            await self._cut(lambda: self.log.truncate_to(lost_from))
+            await self._cut(lambda: self.log.truncate_to(lost_from), from_offset=lost_from)
             if self.leader_epoch != leader_epoch or self.led is not None:
                 return
         self.following = Following(leader, leader_epoch, broker_epoch, self._high_watermark)
@@ -276,7 +276,7 @@ class HostedPartition(StoredPartition):
                     following.leader_epoch,
                 )
                 self._tell_cut(to_offset)
-                await self._cut(lambda: log.truncate_to(to_offset))
+                await self._cut(lambda: log.truncate_to(to_offset), from_offset=to_offset)
             case StartAt(log_start):
                 logger.warning(
                     "%s: begins anew at offset %d, for the leader has nothing after %d",
@@ -285,7 +285,7 @@ class HostedPartition(StoredPartition):
                     log.log_end_offset,
                 )
                 self._tell_cut(NO_OFFSET)
-                await self._cut(lambda: log.start_at(log_start))
+                await self._cut(lambda: log.start_at(log_start), from_offset=NO_OFFSET)
                 self._high_watermark = following.high_watermark = log_start
             case Halt(_, reason):
                 self.give_up(f"stopped, for it would lose what was committed: {reason}")

@@ -49,10 +49,7 @@ class LaneLedger:
         return ledger
 
     def rebuild(self) -> None:
-        """Blocking: make the index anew from the newest snapshot and the log after it.
-
-        At the start, and after the log was cut.
-        """
+        """Blocking: make the index anew from the newest snapshot and the log after it."""
         log = self._log
         self.index = None
         self._snapshot_offset = -1
@@ -68,6 +65,15 @@ class LaneLedger:
             self._snapshot_offset = start = max(offset, start)
             break
         self._search(start)
+
+    def cut(self) -> None:
+        """The log was cut, or begun anew."""
+        start, end = self._log.log_start_offset, self._log.log_end_offset
+        self._snapshot_offset = -1
+        if self.index is not None:
+            self.index.truncate(end)
+            if start == end:
+                self.index = None
 
     def record(self, base_offset: int, lanes: Sequence[LaneAt], next_offset: int) -> None:
         """Take in what was appended; `lanes` has the place of each message that is not normal."""

@@ -156,17 +156,17 @@ class StoredPartition:
             self.flushes.start()
             await self.flushes.ended()
 
-    async def _cut(self, cut: Callable[[], None]) -> None:
-        """Change the log in a thread, and what was noted of it by offset."""
+    async def _cut(self, cut: Callable[[], None], *, from_offset: int) -> None:
+        """Change the log in a thread, and what was noted of what goes: all from this offset on."""
         loop = asyncio.get_running_loop()
         self._cutting = loop.create_future()
         try:
-            await uninterrupted(self._cut_undisturbed(cut))
+            await uninterrupted(self._cut_undisturbed(cut, from_offset))
         finally:
             self._cutting.set_result(None)
             self._cutting = None
 
-    async def _cut_undisturbed(self, cut: Callable[[], None]) -> None:
+    async def _cut_undisturbed(self, cut: Callable[[], None], from_offset: int) -> None:
         if self.compacting is not None:
             self.compacting.cancel()
             await asyncio.wait([self.compacting])
@@ -174,12 +174,14 @@ class StoredPartition:
             await asyncio.wait(self._disk_work)
 
         def work() -> None:
+            is_concerned = self.ledger.is_concerned(from_offset)
             cut()
-            self.ledger.rebuild()
-            self.lanes.rebuild()
+            if is_concerned:
+                self.ledger.rebuild()
 
         try:
             await asyncio.get_running_loop().run_in_executor(self.readers, work)
+            self.lanes.cut()
         except PartitionOffline as error:
             self.go_offline(error)
             raise
@@ -193,15 +195,20 @@ class StoredPartition:
         config = log.config
         if log.flushed_offset < log.log_end_offset:
             self.flushes.appended(config.fsync_policy, config.flush_ms)
+        if self.ledger.is_snapshot_due:
+            self._save_ledgers(durable=False)
         self._flushed()
 
     def save_ledgers(self) -> None:
         """When a segment is full, write down what we know: a restart then reads one at most."""
-        for write in (self.ledger.snapshot(), self.lanes.snapshot()):
-            if write is not None:
-                self._in_thread(write).add_done_callback(self._ledger_saved)
+        self._save_ledgers(durable=True)
         # Without this, a log that is never flushed would be scanned whole after a crash.
         self.flushes.start()
+
+    def _save_ledgers(self, *, durable: bool) -> None:
+        for write in (self.ledger.snapshot(durable=durable), self.lanes.snapshot(durable=durable)):
+            if write is not None:
+                self._in_thread(write).add_done_callback(self._ledger_saved)
 
     def _ledger_saved(self, saving: "asyncio.Future[None]") -> None:
         if not saving.cancelled() and saving.exception() is not None:

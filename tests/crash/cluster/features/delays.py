@@ -23,7 +23,7 @@ DELAYS_MS: Final = (500, 20_000)
 CANCEL_TRIES: Final = 6
 # Those that wait beside the others: beyond any test, some in memory and some on disk.
 HOUR_MS: Final = 3_600_000
-PENDING_HOURS: Final = (1, 6)
+PENDING_HOURS: Final = (3, 8)
 # Scheduling is work: what is accepted in this time without an end is too slow to be waited for.
 PENDING_S: Final = 1_800.0
 _PENDING_AHEAD: Final = 50_000
