@@ -26,6 +26,7 @@ from tests.busy_machine import stretched
 
 CLUSTER_ID = "one"
 TOPIC = "orders"
+TOPIC_ID = UUID(int=7)
 
 
 class OneBroker:
@@ -106,10 +107,17 @@ class Brokers:
     async def put_partition(self, index: int, state: PartitionState) -> int:
         return await self.store.put(*keys.partition_entry(TOPIC, index, state))
 
-    async def make_topic(self, replicas: list[tuple[int, ...]], in_sync: list[Member]) -> int:
+    async def make_topic(
+        self,
+        replicas: list[tuple[int, ...]],
+        in_sync: list[Member],
+        *,
+        name: str = TOPIC,
+        topic_id: UUID = TOPIC_ID,
+    ) -> int:
         """A topic with these replicas; those of them that are in sync."""
-        value = keys.TopicValue(id=UUID(int=7), partitions=len(replicas))
-        entries = [keys.topic_entry(TOPIC, value)]
+        value = keys.TopicValue(id=topic_id, partitions=len(replicas))
+        entries = [keys.topic_entry(name, value)]
         for index, nodes in enumerate(replicas):
             members = tuple(m for node in nodes for m in in_sync if m.node == node)
             state = PartitionState(
@@ -119,7 +127,7 @@ class Brokers:
                 in_sync=members,
                 min_in_sync=min(2, len(nodes)),
             )
-            entries.append(keys.partition_entry(TOPIC, index, state))
+            entries.append(keys.partition_entry(name, index, state))
         done = await self.store.transact((), [Put(*entry) for entry in entries])
         for broker in self.running:
             await broker.follower.applied(done.revision)

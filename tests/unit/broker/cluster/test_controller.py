@@ -3,13 +3,16 @@
 import asyncio
 from collections.abc import Iterator
 from typing import Any, cast
+from uuid import UUID
 
 import pytest
 
 from goqueue.broker.controller import acting
 from goqueue.broker.controller.acting import Acting, Deposed
+from goqueue.broker.controller.viewing import companions
 from goqueue.metadata.in_flight import IN_FLIGHT_MAX
 from goqueue.metadata.store import Compare, MetadataStore, Put, TxnResult
+from goqueue.model.companions import DELAYED, companion_of
 from goqueue.model.elections import ElectionAnswer, ElectionKind
 from goqueue.model.names import NO_LEADER, NodeId, topic_partition
 from goqueue.model.replication import Member, PartitionState
@@ -17,7 +20,8 @@ from goqueue.state import metadata_keys as keys
 from goqueue.state.controller.commit_settings import CommitSettings
 from goqueue.state.controller.elections import LogEnd
 from goqueue.state.controller.planning import ChangePartition
-from tests.unit.broker.cluster.brokers import TOPIC, Brokers, member_of, with_brokers
+from goqueue.state.metadata_image import MetadataImage
+from tests.unit.broker.cluster.brokers import TOPIC, TOPIC_ID, Brokers, member_of, with_brokers
 
 
 @with_brokers
@@ -32,6 +36,29 @@ async def test_the_death_of_a_broker_moves_what_it_led(brokers: Brokers) -> None
     for view in one.image.topics[TOPIC].partitions:
         assert view.leader_epoch == 1
         assert set(view.isr) == {1, 3}
+
+
+@with_brokers
+async def test_companions_go_with_their_partitions(brokers: Brokers) -> None:
+    one, two, three = await brokers.start(1, 2, 3)
+    members = [member_of(broker) for broker in (one, two, three)]
+    companion = companion_of(DELAYED, TOPIC_ID)
+    replicas: list[tuple[int, ...]] = [(2, 1, 3)] * 2
+    await brokers.make_topic(replicas, members)
+    # The next in line lacks something of these.
+    await brokers.make_topic(replicas, members[1:], name=companion, topic_id=UUID(int=8))
+    family = companions(one.image, [topic_partition(TOPIC, 1)])
+    assert family == {topic_partition(companion, 1): topic_partition(TOPIC, 1)}
+    assert family == companions(one.image, family)
+    await two.kill()
+
+    def leaders(image: MetadataImage) -> set[int]:
+        return {
+            part.leader for name in (TOPIC, companion) for part in image.topics[name].partitions
+        }
+
+    await one.until(lambda image: leaders(image) == {3})
+    assert [part.leader_epoch for part in one.image.topics[companion].partitions] == [1, 1]
 
 
 @with_brokers

@@ -112,7 +112,8 @@ def test_one_that_is_being_cut(tmp_path: Path) -> None:
             assert it.leads(5)
             is_cut = asyncio.Event()
             loop = asyncio.get_running_loop()
-            cutting = asyncio.create_task(it.partition._cut(lambda: _wait(loop, is_cut)))
+            cut = it.partition._cut(lambda: _wait(loop, is_cut), from_offset=0)
+            cutting = asyncio.create_task(cut)
             while not it.partition.is_being_cut:
                 await asyncio.sleep(0)
             later, changes = it.elected(6)
