@@ -50,9 +50,7 @@ def companions(
         return dict(_belonging(image, image.topics.values()))
     names = {partition.topic for partition in only}
     owners = [owner for owner in (_owner(image, name) for name in names) if owner is not None]
-    found = [
-        image.topics.get(companion_of(kind, owner.id)) for owner in owners for kind in KINDS
-    ]
+    found = [image.topics.get(companion_of(kind, owner.id)) for owner in owners for kind in KINDS]
     numbers = {partition.partition for partition in only}
     return {
         companion: owner
