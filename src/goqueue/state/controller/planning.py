@@ -102,7 +102,7 @@ def plan(view: ClusterView) -> list[Action]:
         election = elect(state, present, admitted, view.log_ends.get(partition, {}), leaving)
         if election.ask:
             actions.append(AskLogEnds(partition, election.ask))
-        if election.state != stored.state:
+        if election.state is not stored.state and election.state != stored.state:
             actions.append(
                 ChangePartition(partition, election.state, stored.revision, election.relies_on)
             )
