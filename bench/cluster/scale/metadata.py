@@ -34,6 +34,7 @@ from goqueue.model.names import NodeId
 from goqueue.model.topics import ClusterView as AnsweringCluster
 from goqueue.model.topics import NewTopic
 from goqueue.state import metadata_keys as keys
+from goqueue.state.cluster_condition import cluster_state
 from goqueue.state.controller.balancing import misplaced
 from goqueue.state.controller.planning import Admit, ChangePartition, ClusterView, Stored, plan
 from goqueue.state.metadata_image import ImageChanges, MetadataImage
@@ -84,6 +85,8 @@ class MetadataFigures(msgspec.Struct):
     answer_bytes: int = 0
     topic_answer_s: float = 0.0
     topic_answer_bytes: int = 0
+    # `goqueue cluster status`
+    status_s: float = 0.0
     place_s: float = 0.0
     check_room_s: float = 0.0
 
@@ -102,6 +105,9 @@ async def measure(size: Size) -> MetadataFigures:
     _balance(image, after, figures)
     await _answer(image, figures)
     _place(size, image, figures)
+    with watched() as counting:
+        cluster_state(image, cluster_id=CLUSTER_ID, store_failure=None)
+    figures.status_s = counting.cpu_s
     gc.enable()
     return figures
 

@@ -57,7 +57,9 @@ EACH_BROKER = (
     Row("one partition changes", lambda _s, m, _h: _seconds(m.one_change_s)),
     Row("a broker is gone: applied in one go", lambda _s, m, _h: _seconds(m.broker_gone_s)),
     Row("a broker is back: the same", lambda _s, m, _h: _seconds(m.broker_back_s)),
-    Row("placing a topic, in one go", lambda _s, m, _h: _seconds(m.place_s + m.check_room_s)),
+    Row("placing a topic, in a thread", lambda _s, m, _h: _seconds(m.place_s)),
+    Row("whether there is room for it, in one go", lambda _s, m, _h: _seconds(m.check_room_s)),
+    Row("`goqueue cluster status`, in a thread", lambda _s, m, _h: _seconds(m.status_s)),
 )
 
 DEATH = (
