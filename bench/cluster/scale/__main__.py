@@ -1,7 +1,8 @@
 """`python -m bench.cluster.scale`: some sizes of cluster, from three brokers to a hundred.
 
 With --brokers and --partitions, one size. Each is measured in a process of its own, since what
-memory one took is never given back in full. Nothing is sent over a wire, and no etcd runs.
+memory one took is never given back in full. Nothing goes over a wire, except what one member of
+etcd is asked to find out what it takes itself.
 """
 
 import argparse
@@ -16,13 +17,15 @@ from typing import Final
 import msgspec
 
 from bench.artifacts import ROOT
-from bench.cluster.scale import hosting, metadata
+from bench.cluster.scale import hosting, metadata, real_etcd
 from bench.cluster.scale.imagined import Size
-from bench.cluster.scale.report import Sized, hosting_table, tables
+from bench.cluster.scale.report import Case, Sized, tables, unit_table
 from bench.machine import describe_machine, load_average
 
 SIZES: Final = (Size(3, 10_000), Size(10, 50_000), Size(30, 200_000), Size(100, 1_000_000))
 LOGS: Final = 3_000
+# More take etcd longer, and cost the same each.
+ETCD_SIZE: Final = Size(3, 50_000)
 # A size that takes longer is too large for the machine.
 LIMIT_S: Final = 900.0
 
@@ -42,8 +45,10 @@ def _measured_by_a_child(size: Size) -> Sized:
 def report(sizes: tuple[Size, ...], logs: int) -> str:
     load_before = load_average()
     with tempfile.TemporaryDirectory(prefix="bench-scale-") as folder:
-        one_log = hosting.measured(Path(folder) / "data", logs)
+        log = asyncio.run(hosting.measure(Path(folder) / "data", logs))
+        etcd = asyncio.run(real_etcd.measure(Path(folder) / "etcd", ETCD_SIZE))
     found = [_measured_by_a_child(size) for size in sizes]
+    cases = [Case(one.size, one.metadata, log, etcd) for one in found]
     machine = describe_machine()
     head = [
         "# What limits come at 100 brokers and a million partitions",
@@ -55,7 +60,7 @@ def report(sizes: tuple[Size, ...], logs: int) -> str:
         "",
         "",
     ]
-    return "\n".join(head) + tables(found, one_log) + "\n" + hosting_table(one_log)
+    return "\n".join(head) + tables(cases) + "\n" + unit_table(log, etcd)
 
 
 def main() -> int:

@@ -6,6 +6,7 @@ from typing import Final
 from bench.cluster.scale.hosting import HostingFigures
 from bench.cluster.scale.imagined import Size
 from bench.cluster.scale.metadata import MetadataFigures
+from bench.cluster.scale.real_etcd import EtcdFigures
 from goqueue.broker.node import RECONCILE_S
 from goqueue.broker.replication.proposals import TOGETHER_MAX
 from goqueue.metadata.lease_renewal import RENEWALS_A_LEASE
@@ -17,9 +18,6 @@ _CONFIG: Final = BrokerConfig()
 LOGS_WITH_COMPANIONS: Final = 1 + len(KINDS)
 # An idle broker, as `bench` measures it.
 IDLE_BROKER_BYTES: Final = 70_000_000
-# One transaction of 120 partitions at etcd, with telling three brokers of it: 1.1 s of processor
-# time for 84 of them (bench/results/2026-11-16-0420-many-partitions.md).
-ETCD_TRANSACTION_S: Final = 0.013
 
 
 def connections_per_broker(size: Size) -> int:
@@ -47,9 +45,15 @@ def told_bytes(size: Size, metadata: MetadataFigures) -> int:
     return (size.brokers - 1) * metadata.watch_bytes
 
 
-def etcd_s(metadata: MetadataFigures) -> float:
-    """Processor seconds of etcd for these elections."""
-    return metadata.transactions * ETCD_TRANSACTION_S
+def etcd_s(size: Size, metadata: MetadataFigures, etcd: EtcdFigures) -> float:
+    """Processor seconds of etcd for the elections when one broker dies, if one member does all."""
+    each = etcd.transaction_s + (size.brokers - 1) * etcd.watcher_s
+    return metadata.transactions * each
+
+
+def etcd_reading_share(size: Size, metadata: MetadataFigures, etcd: EtcdFigures) -> float:
+    """Cores of etcd that all brokers keep busy by reading everything once a minute."""
+    return size.brokers * metadata.keys * etcd.read_s / RECONCILE_S
 
 
 def joining_transactions(size: Size) -> int:
@@ -81,13 +85,14 @@ def files(size: Size, hosting: HostingFigures, *, logs_each: int = 1) -> float:
     return size.replicas_per_broker * logs_each * hosting.files
 
 
-def failover_s(metadata: MetadataFigures) -> float:
-    """Processor seconds from the end of a registration until the last leader is elected and known:
-    the controller's and etcd's work one after the other, and that of a broker that hears of it."""
+def failover_s(size: Size, metadata: MetadataFigures, etcd: EtcdFigures) -> float:
+    """Processor seconds from the end of a registration until every leader is elected and known: of
+    the controller, of etcd and of a broker that hears of it, one after the other."""
     return (
         metadata.broker_gone_s
         + metadata.view_s
         + metadata.plan_s
-        + max(metadata.act_s, etcd_s(metadata))
+        + metadata.act_s
+        + etcd_s(size, metadata, etcd)
         + metadata.elections_applied_s
     )

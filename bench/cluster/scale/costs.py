@@ -5,10 +5,8 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Final
 
-_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+from bench.process_costs import resident_bytes_of
 
 
 class Watch:
@@ -28,7 +26,7 @@ def watched() -> Iterator[Watch]:
 
 
 def resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE
+    return resident_bytes_of(os.getpid())
 
 
 def full_collection_s() -> float:

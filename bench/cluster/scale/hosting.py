@@ -1,6 +1,5 @@
 """What one broker pays for each log that it has: files, memory, and time at a start."""
 
-import asyncio
 import gc
 import time
 from pathlib import Path
@@ -125,7 +124,3 @@ def _hosted(directory: DataDirectory, disk: Disk) -> HostedPartitions:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def measured(folder: Path, logs: int) -> HostingFigures:
-    return asyncio.run(measure(folder, logs))

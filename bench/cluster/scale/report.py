@@ -9,6 +9,7 @@ from bench.cluster.scale import arithmetic
 from bench.cluster.scale.hosting import HostingFigures
 from bench.cluster.scale.imagined import Size
 from bench.cluster.scale.metadata import MetadataFigures
+from bench.cluster.scale.real_etcd import EtcdFigures
 
 
 class Sized(msgspec.Struct):
@@ -23,115 +24,128 @@ class Sized(msgspec.Struct):
         return Size(self.brokers, self.partitions)
 
 
+class Case(NamedTuple):
+    """`log` and `etcd` are what one log and one key cost, whatever the size."""
+
+    size: Size
+    metadata: MetadataFigures
+    log: HostingFigures
+    etcd: EtcdFigures
+
+
 class Row(NamedTuple):
     label: str
-    of: Callable[[Size, MetadataFigures, HostingFigures], str]
+    of: Callable[[Case], str]
+
+
+def _mere(seconds: Callable[[MetadataFigures], float]) -> Callable[[Case], str]:
+    return lambda case: _seconds(seconds(case.metadata))
 
 
 STORED = (
-    Row("topics of 100 partitions", lambda s, _m, _h: f"{s.topics:,}"),
-    Row("keys in etcd", lambda _s, m, _h: f"{m.keys:,}"),
-    Row("their bytes, with values", lambda _s, m, _h: _bytes(m.key_bytes + m.value_bytes)),
+    Row("topics of 100 partitions", lambda c: f"{c.size.topics:,}"),
+    Row("keys", lambda c: f"{c.metadata.keys:,}"),
+    Row("bytes of keys and values", lambda c: _bytes(_live_bytes(c.metadata))),
+    Row("etcd's file with them", lambda c: _bytes(c.metadata.keys * c.etcd.disk_bytes)),
+    Row("etcd's memory for them", lambda c: _bytes(c.metadata.keys * c.etcd.memory_bytes)),
     Row(
-        "added to etcd's history by a rolling restart",
-        lambda s, m, _h: _bytes(arithmetic.rolling_restart_bytes(s, m)),
+        "a rolling restart adds to its history",
+        lambda c: _bytes(arithmetic.rolling_restart_bytes(c.size, c.metadata)),
     ),
-    Row("bytes that a broker reads at its start", lambda _s, m, _h: _bytes(m.read_bytes)),
+    Row("lease renewals", lambda c: f"{arithmetic.keep_alives_per_s(c.size):,.0f}/s"),
     Row(
-        "sent by etcd for reading everything once a minute",
-        lambda s, m, _h: f"{_bytes(arithmetic.reconciling_bytes_per_s(s, m))}/s",
+        "sent to brokers that read everything once a minute",
+        lambda c: f"{_bytes(arithmetic.reconciling_bytes_per_s(c.size, c.metadata))}/s",
     ),
     Row(
-        "lease renewals at etcd",
-        lambda s, _m, _h: f"{arithmetic.keep_alives_per_s(s):,.0f}/s",
+        "cores that this takes",
+        lambda c: f"{arithmetic.etcd_reading_share(c.size, c.metadata, c.etcd):.2g}",
     ),
 )
 
 EACH_BROKER = (
-    Row("loading the image", lambda _s, m, _h: _seconds(m.load_s)),
-    Row("memory of it, with the keys' revisions", lambda _s, m, _h: _bytes(m.image_bytes)),
-    Row("the most while everything is read again", lambda _s, m, _h: _bytes(m.load_most_bytes)),
-    Row("comparing everything once a minute", lambda _s, m, _h: _seconds(m.reconcile_s)),
-    Row("of it in one go", lambda _s, m, _h: _seconds(m.reconcile_stall_s)),
-    Row("a full collection of garbage, image alone", lambda _s, m, _h: _seconds(m.collection_s)),
-    Row("one partition changes", lambda _s, m, _h: _seconds(m.one_change_s)),
-    Row("a broker is gone: applied in one go", lambda _s, m, _h: _seconds(m.broker_gone_s)),
-    Row("a broker is back: the same", lambda _s, m, _h: _seconds(m.broker_back_s)),
-    Row("placing a topic, in a thread", lambda _s, m, _h: _seconds(m.place_s)),
-    Row("whether there is room for it, in one go", lambda _s, m, _h: _seconds(m.check_room_s)),
-    Row("`goqueue cluster status`, in a thread", lambda _s, m, _h: _seconds(m.status_s)),
+    Row("bytes read at a start", lambda c: _bytes(c.metadata.read_bytes)),
+    Row("loading the image", _mere(lambda m: m.load_s)),
+    Row("memory of it, with the revisions of keys", lambda c: _bytes(c.metadata.image_bytes)),
+    Row("the most while all is read again", lambda c: _bytes(c.metadata.load_most_bytes)),
+    Row("reading and comparing all once a minute", _mere(lambda m: m.reconcile_s)),
+    Row("of it, in one go", _mere(lambda m: m.reconcile_stall_s)),
+    Row("a full collection of garbage, image alone", _mere(lambda m: m.collection_s)),
+    Row("one partition changes, in one go", _mere(lambda m: m.one_change_s)),
+    Row("a broker is gone, in one go", _mere(lambda m: m.broker_gone_s)),
+    Row("a broker is back, in one go", _mere(lambda m: m.broker_back_s)),
+    Row("placing a topic, in a thread", _mere(lambda m: m.place_s)),
+    Row("whether there is room for it, in one go", _mere(lambda m: m.check_room_s)),
+    Row("`goqueue cluster status`", _mere(lambda m: m.status_s)),
 )
 
 DEATH = (
-    Row("partitions to change; to elect for", lambda _s, m, _h: f"{m.changes:,}; {m.led:,}"),
-    Row("the controller's view", lambda _s, m, _h: _seconds(m.view_s)),
-    Row("its plan", lambda _s, m, _h: _seconds(m.plan_s)),
-    Row("making the transactions", lambda _s, m, _h: _seconds(m.act_s)),
     Row(
-        "transactions; their bytes; the largest",
-        lambda _s, m, _h: (
-            f"{m.transactions:,}; {_bytes(m.transaction_bytes)}; "
-            f"{_bytes(m.largest_transaction_bytes)}"
-        ),
+        "partitions to change; of them, to elect for",
+        lambda c: f"{c.metadata.changes:,}; {c.metadata.led:,}",
     ),
+    Row("the controller's view, in a thread", _mere(lambda m: m.view_s)),
+    Row("its plan, in a thread", _mere(lambda m: m.plan_s)),
+    Row("making the transactions", _mere(lambda m: m.act_s)),
+    Row("transactions", lambda c: f"{c.metadata.transactions:,}"),
+    Row("their bytes", lambda c: _bytes(c.metadata.transaction_bytes)),
+    Row("the largest", lambda c: _bytes(c.metadata.largest_transaction_bytes)),
     Row(
-        "etcd's processor time for them, estimated",
-        lambda _s, m, _h: _seconds(arithmetic.etcd_s(m)),
+        "etcd, one member: transactions and watchers",
+        lambda c: _seconds(arithmetic.etcd_s(c.size, c.metadata, c.etcd)),
     ),
-    Row("told to each broker", lambda _s, m, _h: _bytes(m.watch_bytes)),
-    Row("told to all", lambda s, m, _h: _bytes(arithmetic.told_bytes(s, m))),
+    Row("told to each broker", lambda c: _bytes(c.metadata.watch_bytes)),
+    Row("told to all", lambda c: _bytes(arithmetic.told_bytes(c.size, c.metadata))),
+    Row("each broker applies it", _mere(lambda m: m.elections_applied_s)),
+    Row("the slowest transaction, in one go", _mere(lambda m: m.slowest_applied_s)),
     Row(
-        "each broker applies it; the slowest transaction",
-        lambda _s, m, _h: f"{_seconds(m.elections_applied_s)}; {_seconds(m.slowest_applied_s)}",
+        "all of this, one after the other",
+        lambda c: _seconds(arithmetic.failover_s(c.size, c.metadata, c.etcd)),
     ),
-    Row("all of it, one after the other", lambda _s, m, _h: _seconds(arithmetic.failover_s(m))),
-    Row("it is back: view and plan to admit it", lambda _s, m, _h: _seconds(m.admission_s)),
+    Row("it is back: view and plan to admit it", _mere(lambda m: m.admission_s)),
     Row(
         "transactions until it is in sync again, at least",
-        lambda s, _m, _h: f"{arithmetic.joining_transactions(s):,}",
+        lambda c: f"{arithmetic.joining_transactions(c.size):,}",
     ),
-    Row("looking for companions at each step", lambda _s, m, _h: _seconds(m.companions_s)),
-    Row(
-        "finding what to give back to first replicas",
-        lambda _s, m, _h: f"{_seconds(m.misplaced_s)} for {m.misplaced:,}",
-    ),
+    Row("looking for companions, in one go", _mere(lambda m: m.companions_s)),
+    Row("leaders to give back", lambda c: f"{c.metadata.misplaced:,}"),
+    Row("finding them, in a thread", _mere(lambda m: m.misplaced_s)),
 )
 
 CLIENTS = (
-    Row(
-        "Metadata of all topics",
-        lambda _s, m, _h: f"{_seconds(m.answer_s)}, {_bytes(m.answer_bytes)}",
-    ),
-    Row(
-        "Metadata of one topic",
-        lambda _s, m, _h: f"{_seconds(m.topic_answer_s)}, {_bytes(m.topic_answer_bytes)}",
-    ),
+    Row("Metadata of all topics", _mere(lambda m: m.answer_s)),
+    Row("its bytes", lambda c: _bytes(c.metadata.answer_bytes)),
+    Row("Metadata of one topic", _mere(lambda m: m.topic_answer_s)),
+    Row("its bytes", lambda c: _bytes(c.metadata.topic_answer_bytes)),
 )
 
 HOSTED = (
-    Row("replicas", lambda s, _m, _h: f"{s.replicas_per_broker:,}"),
+    Row("replicas", lambda c: f"{c.size.replicas_per_broker:,}"),
     Row(
-        "logs if all topics are queues with delays",
-        lambda s, _m, _h: f"{s.replicas_per_broker * arithmetic.LOGS_WITH_COMPANIONS:,}",
+        "logs, if all topics are queues with delays",
+        lambda c: f"{c.size.replicas_per_broker * arithmetic.LOGS_WITH_COMPANIONS:,}",
     ),
-    Row("files of the replicas", lambda s, _m, h: f"{arithmetic.files(s, h):,.0f}"),
-    Row("memory, idle", lambda s, m, h: _bytes(arithmetic.memory_bytes(s, m, h))),
+    Row("files of the replicas", lambda c: f"{arithmetic.files(c.size, c.log):,.0f}"),
+    Row("memory, idle", lambda c: _bytes(arithmetic.memory_bytes(c.size, c.metadata, c.log))),
     Row(
         "start after a clean stop",
-        lambda s, m, h: _seconds(arithmetic.start_s(s, m, h.clean_open_s)),
+        lambda c: _seconds(arithmetic.start_s(c.size, c.metadata, c.log.clean_open_s)),
     ),
-    Row("start after a kill", lambda s, m, h: _seconds(arithmetic.start_s(s, m, h.killed_open_s))),
+    Row(
+        "start after a kill",
+        lambda c: _seconds(arithmetic.start_s(c.size, c.metadata, c.log.killed_open_s)),
+    ),
     Row(
         "a full collection of garbage, logs alone",
-        lambda s, _m, h: _seconds(s.replicas_per_broker * h.collection_s),
+        lambda c: _seconds(c.size.replicas_per_broker * c.log.collection_s),
     ),
     Row(
         "connections with other brokers",
-        lambda s, _m, _h: f"{arithmetic.connections_per_broker(s):,}",
+        lambda c: f"{arithmetic.connections_per_broker(c.size):,}",
     ),
     Row(
         "fetches while nothing is written, sent and answered",
-        lambda s, _m, _h: f"{arithmetic.idle_fetches_per_s(s):,.0f}/s each",
+        lambda c: f"{arithmetic.idle_fetches_per_s(c.size):,.0f}/s each",
     ),
 )
 
@@ -144,30 +158,45 @@ SECTIONS = (
 )
 
 
-def tables(found: Sequence[Sized], hosting: HostingFigures) -> str:
+def tables(cases: Sequence[Case]) -> str:
     lines: list[str] = []
     for title, rows in SECTIONS:
-        sizes = " | ".join(str(one.size) for one in found)
+        sizes = " | ".join(str(case.size) for case in cases)
         lines += [f"## {title}", "", f"| brokers / partitions | {sizes} |"]
-        lines.append("|---|" + "---|" * len(found))
-        for row in rows:
-            cells = (row.of(one.size, one.metadata, hosting) for one in found)
-            lines.append(f"| {row.label} | {' | '.join(cells)} |")
+        lines.append("|---|" + "---:|" * len(cases))
+        lines += [f"| {row.label} | {' | '.join(map(row.of, cases))} |" for row in rows]
         lines.append("")
     return "\n".join(lines)
 
 
-def hosting_table(hosting: HostingFigures) -> str:
+def unit_table(log: HostingFigures, etcd: EtcdFigures) -> str:
+    """What everything else was multiplied from."""
     rows = (
-        ("files", f"{hosting.files:.1f}"),
-        ("on disk", _bytes(hosting.disk_bytes)),
-        ("memory", _bytes(hosting.memory_bytes)),
-        ("opened after a clean stop", _opening(hosting.clean_open_s, hosting.clean_open_cpu_s)),
-        ("opened after a kill", _opening(hosting.killed_open_s, hosting.killed_open_cpu_s)),
+        ("a log: files", f"{log.files:.1f}"),
+        ("on disk", _bytes(log.disk_bytes)),
+        ("memory", _bytes(log.memory_bytes)),
+        ("opened after a clean stop", _opening(log.clean_open_s, log.clean_open_cpu_s)),
+        ("opened after a kill", _opening(log.killed_open_s, log.killed_open_cpu_s)),
+        ("a key in etcd: file", _bytes(etcd.disk_bytes)),
+        ("memory", _bytes(etcd.memory_bytes)),
+        ("read once, of etcd's processor", _seconds(etcd.read_s)),
+        ("a transaction of 117 partitions, of etcd's processor", _seconds(etcd.transaction_s)),
+        ("each broker that watches it", _seconds(etcd.watcher_s)),
+        ("by the clock, eight at a time", _seconds(etcd.answered_s)),
     )
-    head = [f"## One log, of {hosting.logs:,} with one batch of ten messages each", ""]
-    body = ["| | |", "|---|---|", *(f"| {label} | {value} |" for label, value in rows), ""]
+    head = [
+        "## One of each",
+        "",
+        f"{log.logs:,} logs with one batch of ten messages each; {etcd.keys:,} keys in one member "
+        "of etcd on the same machine.",
+        "",
+    ]
+    body = ["| | |", "|---|---:|", *(f"| {label} | {value} |" for label, value in rows), ""]
     return "\n".join([*head, *body])
+
+
+def _live_bytes(metadata: MetadataFigures) -> int:
+    return metadata.key_bytes + metadata.value_bytes
 
 
 def _opening(wall_s: float, cpu_s: float) -> str:
@@ -182,7 +211,6 @@ def _bytes(count: float) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size:
-            return f"{seconds / size:,.3g} {unit}" if seconds < 1_000 else f"{seconds:,.0f} s"
-    return f"{seconds * 1e6:.0f} µs"
+    if seconds >= 1:
+        return f"{seconds:,.0f} s" if seconds >= 100 else f"{seconds:.3g} s"
+    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.0f} µs"

@@ -12,7 +12,8 @@ from bench.cluster.scale.arithmetic import (
 )
 from bench.cluster.scale.hosting import HostingFigures
 from bench.cluster.scale.imagined import Size, entries
-from bench.cluster.scale.report import SECTIONS, Sized, hosting_table, tables
+from bench.cluster.scale.real_etcd import EtcdFigures
+from bench.cluster.scale.report import SECTIONS, Case, tables, unit_table
 from goqueue.state.metadata_image import MetadataImage
 
 SIZE = Size(brokers=4, partitions=400)
@@ -61,8 +62,9 @@ def test_what_follows_from_the_size() -> None:
 
 
 def test_every_figure_is_told() -> None:
-    sized = Sized(SIZE.brokers, SIZE.partitions, metadata.MetadataFigures(keys=1))
-    text = tables([sized], HostingFigures(logs=5)) + hosting_table(HostingFigures(logs=5))
+    log, etcd = HostingFigures(logs=5), EtcdFigures(keys=7)
+    case = Case(SIZE, metadata.MetadataFigures(keys=1), log, etcd)
+    text = tables([case]) + unit_table(log, etcd)
     for _, rows in SECTIONS:
         for row in rows:
             assert f"| {row.label} | " in text
