@@ -9,6 +9,7 @@ from bench.cluster.scale.metadata import MetadataFigures
 from bench.cluster.scale.real_etcd import EtcdFigures
 from goqueue.broker.node import RECONCILE_S
 from goqueue.broker.replication.proposals import TOGETHER_MAX
+from goqueue.broker.topics.following import reconciling_pause_s
 from goqueue.metadata.lease_renewal import RENEWALS_A_LEASE
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.companions import KINDS
@@ -35,9 +36,14 @@ def keep_alives_per_s(size: Size) -> float:
     return size.brokers * RENEWALS_A_LEASE * 1_000 / _CONFIG.broker_session_timeout_ms
 
 
+def reconciling_pause(metadata: MetadataFigures) -> float:
+    """Seconds between one reading of everything and the next."""
+    return reconciling_pause_s(RECONCILE_S, metadata.keys)
+
+
 def reconciling_bytes_per_s(size: Size, metadata: MetadataFigures) -> float:
-    """That etcd sends to all brokers, which read everything once a minute."""
-    return size.brokers * metadata.read_bytes / RECONCILE_S
+    """That etcd sends to all brokers, which read everything again and again."""
+    return size.brokers * metadata.read_bytes / reconciling_pause(metadata)
 
 
 def told_bytes(size: Size, metadata: MetadataFigures) -> int:
@@ -52,8 +58,8 @@ def etcd_s(size: Size, metadata: MetadataFigures, etcd: EtcdFigures) -> float:
 
 
 def etcd_reading_share(size: Size, metadata: MetadataFigures, etcd: EtcdFigures) -> float:
-    """Cores of etcd that all brokers keep busy by reading everything once a minute."""
-    return size.brokers * metadata.keys * etcd.read_s / RECONCILE_S
+    """Cores of etcd that all brokers keep busy by that."""
+    return size.brokers * metadata.keys * etcd.read_s / reconciling_pause(metadata)
 
 
 def joining_transactions(size: Size) -> int:

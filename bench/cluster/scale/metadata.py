@@ -50,7 +50,7 @@ class MetadataFigures(msgspec.Struct):
     keys: int = 0
     key_bytes: int = 0
     value_bytes: int = 0
-    # Read once by each broker at its start, and once a minute.
+    # Read by each broker at its start, and again and again.
     read_bytes: int = 0
     load_s: float = 0.0
     load_most_bytes: int = 0
@@ -126,7 +126,7 @@ async def _load(etcd: SilentEtcd, figures: MetadataFigures) -> MetadataImage:
     figures.load_most_bytes = resident_bytes() - before
     del found
     with watched() as reconciling:
-        # What a broker does once a minute, and nobody else can ask for.
+        # What a broker does now and then by itself, and nobody can ask for.
         await follower._reconcile()
     figures.reconcile_s = reconciling.cpu_s
     figures.reconcile_stall_s = max(0.0, reconciling.cpu_s - reading.cpu_s)

@@ -54,7 +54,11 @@ STORED = (
     ),
     Row("lease renewals", lambda c: f"{arithmetic.keep_alives_per_s(c.size):,.0f}/s"),
     Row(
-        "sent to brokers that read everything once a minute",
+        "brokers read everything once in",
+        lambda c: _seconds(arithmetic.reconciling_pause(c.metadata)),
+    ),
+    Row(
+        "sent to all of them for that",
         lambda c: f"{_bytes(arithmetic.reconciling_bytes_per_s(c.size, c.metadata))}/s",
     ),
     Row(
@@ -68,7 +72,7 @@ EACH_BROKER = (
     Row("loading the image", _mere(lambda m: m.load_s)),
     Row("memory of it, with the revisions of keys", lambda c: _bytes(c.metadata.image_bytes)),
     Row("the most while all is read again", lambda c: _bytes(c.metadata.load_most_bytes)),
-    Row("reading and comparing all once a minute", _mere(lambda m: m.reconcile_s)),
+    Row("reading and comparing everything again", _mere(lambda m: m.reconcile_s)),
     Row("of it, in one go", _mere(lambda m: m.reconcile_stall_s)),
     Row("a full collection of garbage, image alone", _mere(lambda m: m.collection_s)),
     Row("one partition changes, in one go", _mere(lambda m: m.one_change_s)),
