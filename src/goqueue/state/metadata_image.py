@@ -10,8 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
+from msgspec.structs import force_setattr
+
 from goqueue.model.membership import NodeRecord
 from goqueue.model.names import NodeId, PartitionIndex, TopicName, TopicPartition
+from goqueue.model.replication import Member
 from goqueue.model.topics import UNKNOWN_STATE, BrokerView, PartitionView, TopicView
 from goqueue.state.metadata_keys import (
     BrokerConfigKey,
@@ -222,11 +225,12 @@ class MetadataImage:
 
 def _gather(changes: Iterable[KeyChange]) -> _Edits:
     edits = _Edits()
+    members: dict[Member, Member] = {}
     for key, value, revision in changes:
         match parse_key(key):
             case PartitionKey(topic, partition):
                 edits.topic(topic).partitions[partition] = _partition(
-                    key, partition, value, revision
+                    key, partition, value, revision, members
                 )
             case TopicKey(name):
                 topic_edits = edits.topic(name)
@@ -278,9 +282,21 @@ def _gather_single(edits: _Edits, single: SingleKey, value: bytes | None, revisi
 
 
 def _partition(
-    key: str, index: PartitionIndex, value: bytes | None, revision: int
+    key: str,
+    index: PartitionIndex,
+    value: bytes | None,
+    revision: int,
+    members: dict[Member, Member],
 ) -> PartitionView | None:
-    return None if value is None else PartitionView(index, decode_partition(key, value), revision)
+    """`members` that were met before: a broker is in sync in thousands of partitions, and one
+    object is enough for all of them."""
+    if value is None:
+        return None
+    state = decode_partition(key, value)
+    in_sync = tuple([members.setdefault(member, member) for member in state.in_sync])
+    # Nobody has seen it yet, and it is the same as before.
+    force_setattr(state, "in_sync", in_sync)
+    return PartitionView(index, state, revision)
 
 
 def _broker(key: str, node_id: NodeId, value: bytes | None, revision: int) -> BrokerView | None:
