@@ -73,7 +73,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="one size, as it was measured")
     parser.add_argument("--results", type=Path, help="a folder to write the report to")
     chosen = parser.parse_args()
-    sizes = SIZES
+    sizes: tuple[Size, ...] = SIZES
     if chosen.brokers or chosen.partitions:
         sizes = (Size(chosen.brokers or SIZES[0].brokers, chosen.partitions or 10_000),)
     if any(size.brokers < size.replicas for size in sizes):
