@@ -74,14 +74,14 @@ class SilentEtcd(EtcdClient):
 
 
 def watch_bytes(changes: Iterable[KeyChange]) -> int:
-    """What telling one broker of a transaction takes: each key as it is and as it was."""
+    """What telling one broker of a transaction takes."""
     return sum(_event_bytes(changes))
 
 
 def _event_bytes(changes: Iterable[KeyChange]) -> Iterator[int]:
     for key, value, revision in changes:
         kv = _kv(StoredEntry(key, value or b"", revision))
-        event = messages.Event(kv=kv, prev_kv=kv)
+        event = messages.Event(kv=kv)
         yield messages.WatchResponse(events=[event]).ByteSize()
 
 

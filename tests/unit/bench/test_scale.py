@@ -28,7 +28,8 @@ def test_metadata_of_an_imagined_cluster() -> None:
     assert (found.changes, found.led, found.misplaced) == (300, 100, 100)
     # 120 comparisons each, of which one is the controller's right and some are registrations.
     assert found.transactions == 3
-    assert found.largest_transaction_bytes <= found.transaction_bytes < found.watch_bytes
+    assert found.largest_transaction_bytes <= found.transaction_bytes
+    assert found.watch_bytes < found.transaction_bytes
     assert found.topic_answer_bytes < found.answer_bytes
     assert found.load_s > 0
 
