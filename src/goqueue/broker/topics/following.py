@@ -31,7 +31,7 @@ READ_AFTER_S: Final = 1.0
 RETRY_FIRST_S: Final = 0.1
 RETRY_LAST_S: Final = 5.0
 # Everything is read again no faster than this on average. The store sends it to each broker: with
-# 100 brokers and a million partitions, once a minute would be half a gigabyte a second.
+# 100 brokers and a million partitions, once a minute would be 350 MB a second.
 RECONCILED_KEYS_PER_S: Final = 1_000
 
 Preparation = Callable[[ImageChanges, MetadataImage], Awaitable[None]]
