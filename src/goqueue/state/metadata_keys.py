@@ -54,6 +54,9 @@ NO_BROKER_EPOCH: Final = 0
 # Kafka's: a broker that restarts throws away less than this, and asks seldom.
 PRODUCER_ID_BLOCK_SIZE: Final = 1_000
 
+# A start decodes one for each partition of the cluster.
+_PARTITION_STATE: Final = msgspec.json.Decoder(PartitionState)
+
 T = TypeVar("T")
 
 
@@ -338,7 +341,7 @@ def _bad_value(key: str, error: msgspec.MsgspecError) -> MetadataCorrupt:
 def decode_partition(key: str, value: bytes) -> PartitionState:
     """A partition as it is stored today, or as a node of one stored it earlier."""
     try:
-        return msgspec.json.decode(value, type=PartitionState)
+        return _PARTITION_STATE.decode(value)
     except msgspec.MsgspecError as error:
         try:
             earlier = msgspec.json.decode(value, type=_PartitionOfOneNode)

@@ -6,6 +6,7 @@ did not leave counts, also while it is down. Cordoned brokers get nothing.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from goqueue.broker.topics.growth import check_room
@@ -157,7 +158,7 @@ class Placing:
         if self.is_alone:
             check_room(sum(len(topic.partitions) for topic in topics), added.total(), most)
             return
-        existing_on = Counter(node for replicas in _replicas_of(topics) for node in replicas)
+        existing_on = Counter(chain.from_iterable(_replicas_of(topics)))
         for node, count in added.items():
             check_room(existing_on[node], count, most)
 
@@ -194,4 +195,4 @@ def _candidates(image: MetadataImage, closed: set[NodeId]) -> list[Candidate]:
 
 
 def _replicas_of(topics: Iterable[TopicView]) -> Iterable[Replicas]:
-    return (partition.replicas for topic in topics for partition in topic.partitions)
+    return (partition.state.replicas for topic in topics for partition in topic.partitions)

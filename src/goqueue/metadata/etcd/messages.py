@@ -31,7 +31,7 @@ _MESSAGES: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {
         "value": (5, "bytes"),
         "lease": (6, "int64"),
     },
-    "Event": {"type": (1, "int32"), "kv": (2, "KeyValue"), "prev_kv": (3, "KeyValue")},
+    "Event": {"type": (1, "int32"), "kv": (2, "KeyValue")},
     "RangeRequest": {
         "key": (1, "bytes"),
         "range_end": (2, "bytes"),
@@ -90,7 +90,6 @@ _MESSAGES: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {
         "range_end": (2, "bytes"),
         "start_revision": (3, "int64"),
         "progress_notify": (4, "bool"),
-        "prev_kv": (6, "bool"),
     },
     "WatchRequest": {"create_request": (1, "?WatchCreateRequest")},
     "WatchResponse": {
