@@ -4,7 +4,6 @@ What is copied can be copied again: until `/cluster/id` is written, which comes 
 any of it. The logs stay where they are.
 """
 
-from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -13,13 +12,13 @@ from goqueue.broker.membership.cluster_claim import FEATURE_LEVEL
 from goqueue.broker.membership.etcd_access import open_etcd
 from goqueue.broker.membership.identity_file import IdentityFile
 from goqueue.metadata.local import LocalStore
-from goqueue.metadata.store import Compare, Delete, KeyValue, MetadataStore, Put
+from goqueue.metadata.store import Compare, Delete, MetadataStore, Put
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.errors import DataDirectoryError
 from goqueue.model.membership import NodeRecord
 from goqueue.model.names import NodeId
-from goqueue.model.replication import Member, PartitionState
 from goqueue.state import metadata_keys as keys
+from goqueue.state.sole_node import entries_of_sole_node
 from goqueue.storage.data_directory import FORMAT_FILE, DataDirectory
 from goqueue.storage.disk import Disk
 
@@ -68,7 +67,8 @@ async def adopt(
             f"{directory.path} has no metadata; a new folder joins a cluster without being adopted"
         )
     await _begin(directory, cluster)
-    puts = [Put(*entry) for entry in _entries(stored, node_id)]
+    known = ((kv.key, kv.value) for kv in stored)
+    puts = [Put(*entry) for entry in entries_of_sole_node(known, node_id)]
     for first in range(0, len(puts), _KEYS_A_TRANSACTION):
         await cluster.transact((), puts[first : first + _KEYS_A_TRANSACTION])
     identity = IdentityFile.open(disk, directory.node_path, node_id)
@@ -76,7 +76,7 @@ async def adopt(
     # Nothing was promised to others so far: what the logs hold is all there is.
     identity.admit()
     identity.stop()
-    known = NodeRecord(
+    record = NodeRecord(
         directory=identity.identity.directory,
         incarnation=identity.incarnation,
         broker_epoch=keys.NO_BROKER_EPOCH,
@@ -84,7 +84,7 @@ async def adopt(
     await cluster.transact(
         (),
         [
-            Put(*keys.node_entry(node_id, known)),
+            Put(*keys.node_entry(node_id, record)),
             Put(*keys.feature_level_entry(FEATURE_LEVEL)),
             Put(*keys.cluster_id_entry(directory.cluster_id)),
             Delete(_ADOPTING_KEY),
@@ -105,27 +105,3 @@ async def _begin(directory: DataDirectory, cluster: MetadataStore) -> None:
     if directory.is_of_a_cluster and not begun:
         raise DataDirectoryError(f"{directory.path} belongs to a node of a cluster already")
     await cluster.transact([Compare.missing(_ADOPTING_KEY)], [Put(_ADOPTING_KEY, mine)])
-
-
-def _entries(stored: Sequence[KeyValue], node_id: NodeId) -> Iterator[keys.Entry]:
-    """What goes along: partitions are led by the node, under the number that it has now."""
-    for kv in stored:
-        match keys.parse_key(kv.key):
-            case keys.PartitionKey(topic, index):
-                state = keys.decode_partition(kv.key, kv.value)
-                yield keys.partition_entry(topic, index, _led_by(state, node_id))
-            case keys.BrokerConfigKey(owner) if owner is not None:
-                yield keys.Entry(keys.broker_config_key(node_id), kv.value)
-            case keys.SingleKey.PRODUCER_IDS | keys.TopicKey() | keys.BrokerConfigKey():
-                yield keys.Entry(kv.key, kv.value)
-            case keys.GroupConfigKey() | keys.DoorKey():
-                yield keys.Entry(kv.key, kv.value)
-
-
-def _led_by(state: PartitionState, node_id: NodeId) -> PartitionState:
-    return msgspec.structs.replace(
-        state,
-        leader=node_id,
-        replicas=(node_id,),
-        in_sync=(Member(node_id, keys.NO_BROKER_EPOCH),),
-    )
