@@ -5,6 +5,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
@@ -50,16 +51,14 @@ def create(
     progress: Progress,
     tell: Callable[[str], None],
 ) -> Manifest:
+    """The source is closed in any case."""
     began = time.monotonic()
     backup = new_backup_id(datetime.now(UTC))
-    with marked(catalogue.store, backup, Work.CREATE) as mark:
+    with closing(source), marked(catalogue.store, backup, Work.CREATE) as mark:
         wait_for_prunes(catalogue.store, tell)
-        try:
-            cut = source.cut()
-            copying = _Copying(catalogue, source, mark, jobs=jobs, rate=rate, progress=progress)
-            manifest = copying.run(backup, cut, began)
-        finally:
-            source.close()
+        cut = source.cut()
+        copying = _Copying(catalogue, source, mark, jobs=jobs, rate=rate, progress=progress)
+        manifest = copying.run(backup, cut, began)
         mark.check()
         catalogue.write(manifest)
     return manifest

@@ -12,6 +12,8 @@ from goqueue.backup.stores import Found
 
 _READ_BYTES: Final = 8 * 1024 * 1024
 _S3: Final = ("s3", "s3a")
+# Folders of these are a part of the names.
+_FLAT: Final = frozenset({"s3", "gcs", "abfs"})
 # Any will do for a server of one's own, but requests are signed for one.
 _ANY_REGION: Final = "us-east-1"
 
@@ -33,7 +35,10 @@ class ObjectStore:
             raise BackupFailed(f"{address} names no bucket; give s3://bucket/path")
 
     def put(self, name: str, content: bytes) -> None:
-        with self._files.open_output_stream(self._full(name)) as stream:
+        full = self._full(name)
+        if self._files.type_name not in _FLAT:
+            self._files.create_dir(full.rpartition("/")[0], recursive=True)
+        with self._files.open_output_stream(full) as stream:
             stream.write(content)
 
     def get(self, name: str, *, size_max: int) -> bytes:

@@ -91,8 +91,8 @@ def create(
         print_document(_facts(manifest), output)
         return
     typer.echo(
-        f"backup {manifest.id}: {len(manifest.topics)} topics, {manifest.partition_count} "
-        f"partitions, {size_text(manifest.size_bytes)} ({size_text(manifest.new_bytes)} new) in "
+        f"backup {manifest.id}: {_some(len(manifest.topics), 'topic')}, "
+        f"{_some(manifest.partition_count, 'partition')}, {size_text(manifest.size_bytes)} ({size_text(manifest.new_bytes)} new) in "
         f"{manifest.seconds:.1f} s"
     )
 
@@ -155,7 +155,8 @@ def verify(
         )
     else:
         typer.echo(
-            f"backup {manifest.id} is whole: {found.batches} batches with {found.records} records, "
+            f"backup {manifest.id} is whole: {_some(found.batches, 'batch', 'batches')} with "
+            f"{_some(found.records, 'record')}, "
             f"{size_text(found.bytes)}"
         )
     if rows:
@@ -201,7 +202,7 @@ def restore(
         return
     number = f" --node-id {node_id}" if node_id else ""
     typer.echo(
-        f"{data_dir} is as backup {manifest.id}: {len(manifest.topics)} topics, "
+        f"{data_dir} is as backup {manifest.id}: {_some(len(manifest.topics), 'topic')}, "
         f"{size_text(manifest.size_bytes)}.\n"
         f"Start it with: goqueue serve --data-dir {data_dir}{number}"
     )
@@ -234,15 +235,17 @@ def prune(
     with _told(store) as catalogue:
         chosen = plan_prune(catalogue, keep=keep, since_ms=_moment_ms(since))
         if chosen.removed:
-            confirm(f"Remove {len(chosen.removed)} backups, keep {len(chosen.kept)}?", yes=yes)
+            confirm(
+                f"Remove {_some(len(chosen.removed), 'backup')}, keep {len(chosen.kept)}?", yes=yes
+            )
         done = remove(catalogue, chosen)
     if output is not Output.TABLE:
         facts = {"removed": chosen.removed, "kept": chosen.kept, "objects": done.objects}
         print_document({**facts, "bytes": done.bytes, "beside": done.beside}, output)
         return
     typer.echo(
-        f"{len(chosen.removed)} backups removed, {len(chosen.kept)} kept; "
-        f"{size_text(done.bytes)} in {done.objects} objects freed"
+        f"{_some(len(chosen.removed), 'backup')} removed, {len(chosen.kept)} kept; "
+        f"{size_text(done.bytes)} in {_some(done.objects, 'object')} freed"
     )
     if done.beside:
         typer.echo(
@@ -308,6 +311,10 @@ def _moment_ms(text: str | None) -> int | None:
         return parse_moment_ms(text, now_ms=time.time_ns() // 1_000_000)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--since") from None
+
+
+def _some(count: int, one: str, many: str = "") -> str:
+    return f"{count} {one}" if count == 1 else f"{count} {many or one + 's'}"
 
 
 def _facts(manifest: "Manifest") -> dict[str, object]:
