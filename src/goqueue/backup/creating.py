@@ -30,6 +30,7 @@ from goqueue.backup.rate import Rate
 from goqueue.backup.running import Marked, Work, marked, wait_for_prunes
 from goqueue.backup.sources import Cut, LogReader, Source
 from goqueue.backup.work import Crew
+from goqueue.client.errors import RequestRefused
 from goqueue.model.errors import OffsetOutOfRange, UnknownTopic, UnknownTopicId
 from goqueue.state import metadata_keys as keys
 
@@ -132,6 +133,10 @@ class _Copying:
                 raise BackupFailed(
                     f"topic {found.cut.topic!r} was deleted while it was copied; run the command "
                     "again: what was stored is not stored again"
+                ) from error
+            except RequestRefused as error:
+                raise BackupFailed(
+                    f"{error.message}; if it is damaged, stop the broker and see `goqueue data check`"
                 ) from error
         raise BackupFailed(
             f"retention deletes {found.place} faster than it is copied; raise --rate, or keep more "

@@ -92,8 +92,8 @@ def create(
         return
     typer.echo(
         f"backup {manifest.id}: {_some(len(manifest.topics), 'topic')}, "
-        f"{_some(manifest.partition_count, 'partition')}, {size_text(manifest.size_bytes)} ({size_text(manifest.new_bytes)} new) in "
-        f"{manifest.seconds:.1f} s"
+        f"{_some(manifest.partition_count, 'partition')}, {size_text(manifest.size_bytes)} "
+        f"({size_text(manifest.new_bytes)} new) in {manifest.seconds:.1f} s"
     )
 
 

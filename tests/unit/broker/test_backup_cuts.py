@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from goqueue.model.caller import Caller
+from goqueue.broker.node import Node
+from goqueue.broker.partitions.partition import Partition
 from goqueue.model.errors import UnknownBackup
 from goqueue.model.records import NewRecord
 from goqueue.model.topics import NewTopic
@@ -73,29 +74,28 @@ async def test_transactions_wait_while_cuts_are_taken_and_then_go_on(
         await service.producers.begin(ANYONE, identity)
         name = service.backups.begin(ANYONE, TTL_MS)
         service.backups.pause_transactions(ANYONE, name, 5_000)
-        end = broker.partition("__transaction_state", _shard(broker, "shop")).log_end_offset
-        ending = asyncio.create_task(_end(service, ANYONE, identity))
+        partition = _coordinator(broker)
+        end = partition.log_end_offset
+        ending = asyncio.create_task(_end(service, identity))
         await asyncio.sleep(0.1)
         assert not ending.done()
-        partition = broker.partition("__transaction_state", _shard(broker, "shop"))
         assert partition.log_end_offset == end
         service.backups.pause_transactions(ANYONE, name, 0)
         await asyncio.wait_for(ending, 30)
         assert partition.log_end_offset > end
 
 
-def _shard(broker: object, transactional_id: str) -> int:
-    from goqueue.broker.node import Node
-
-    assert isinstance(broker, Node)
-    return broker.transactions.state.partition_for(transactional_id)
+def _coordinator(broker: Node) -> Partition:
+    state = broker.transactions.state
+    return broker.partition(state.name, state.partition_for("shop"))
 
 
-async def _end(service: BrokerService, caller: Caller, identity: ProducerIdentity) -> None:
+async def _end(service: BrokerService, identity: ProducerIdentity) -> None:
     request = EndTransaction(
         transactional_id=identity.transactional_id,
         producer_id=identity.producer_id,
         producer_epoch=identity.producer_epoch,
         commit=True,
+        bumps_epoch=True,
     )
-    await service.transactions.end(caller, request)
+    await service.transactions.end(ANYONE, request)
