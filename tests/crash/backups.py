@@ -5,7 +5,7 @@ transactions, consumers, queue workers and delays go on, and fetches every batch
 that the backup has, as it is stored, from the broker that was backed up and from the one that was
 restored. Their checksums must be the same, and nothing that clients were told before the backup
 began may be missing. With `--cluster` there are three brokers, and the restored one begins a new
-cluster.
+cluster with two others.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import quantiles
@@ -28,11 +28,13 @@ from confluent_kafka import Producer
 from goqueue.backup.catalogue import Catalogue
 from goqueue.backup.manifest import Manifest
 from goqueue.backup.stores import open_store
+from goqueue.client.http_api import HttpApi
 from goqueue.client.log_cluster import LogCluster
 from goqueue.client.log_ranges import LogRange
 from goqueue.client.log_reader import read_stored
 from goqueue.testing import GoQueueCluster, ServerProcess
 from goqueue.testing.etcd_process import EtcdProcess
+from tests.busy_machine import stretched
 from tests.crash.backup_load import LOAD, PARTITIONS, Load
 
 OPTIONS = (
@@ -46,6 +48,9 @@ OPTIONS = (
 COMPARED_PREFIX = "__"
 LOAD_MEGABYTES_A_SECOND = 10.0
 SECONDS_BEFORE = 5.0
+# Other brokers than those of the original cluster.
+NEW_NODES = (7, 8, 9)
+IN_SYNC_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +77,34 @@ def restored(folder: Path, *, cluster: bool) -> Iterator[Address]:
         return
     etcd = EtcdProcess(folder.with_name("new-etcd"))
     etcd.start()
+    where = ("--cluster", f"etcd://{etcd.endpoint}")
+    first, *others = NEW_NODES
+    everyone = ",".join(map(str, NEW_NODES))
+    node = ("--node-id", str(first), *where)
     try:
-        node = ("--node-id", "7", "--cluster", f"etcd://{etcd.endpoint}")
-        goqueue("cluster", "adopt", "--data-dir", str(folder), *node)
-        with ServerProcess(folder, *node, *OPTIONS) as server:
-            yield Address(server.bootstrap_servers, server.http_url)
+        goqueue("cluster", "adopt", "--data-dir", str(folder), *node, "--brokers", everyone)
+        with ExitStack() as running:
+            server = running.enter_context(ServerProcess(folder, *node, *OPTIONS))
+            for other in others:
+                own = folder.with_name(f"new-{other}")
+                number = ("--node-id", str(other), *where)
+                last = running.enter_context(ServerProcess(own, *number, *OPTIONS))
+            until_in_sync(server.http_url)
+            yield Address(server.bootstrap_servers, last.http_url)
     finally:
         etcd.stop()
+
+
+def until_in_sync(http_url: str) -> None:
+    """The others have copied everything."""
+    deadline = time.monotonic() + stretched(IN_SYNC_SECONDS)
+    while True:
+        state = HttpApi(http_url).get("cluster", "state")
+        counts = state["partitions"]
+        if len(state["nodes"]) == len(NEW_NODES) and not counts["underReplicated"]:
+            return
+        assert time.monotonic() < deadline, state
+        time.sleep(0.2)
 
 
 def goqueue(*arguments: str) -> float:

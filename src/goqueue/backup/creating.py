@@ -136,7 +136,7 @@ class _Copying:
                 ) from error
             except RequestRefused as error:
                 raise BackupFailed(
-                    f"{error.message}; if it is damaged, stop the broker and see `goqueue data check`"
+                    f"{error.message}; if it is damaged, see `goqueue data check`"
                 ) from error
         raise BackupFailed(
             f"retention deletes {found.place} faster than it is copied; raise --rate, or keep more "

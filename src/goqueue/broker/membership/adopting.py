@@ -4,7 +4,8 @@ What is copied can be copied again: until `/cluster/id` is written, which comes 
 any of it. The logs stay where they are.
 """
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -18,7 +19,7 @@ from goqueue.model.errors import DataDirectoryError
 from goqueue.model.membership import NodeRecord
 from goqueue.model.names import NodeId
 from goqueue.state import metadata_keys as keys
-from goqueue.state.sole_node import entries_of_sole_node
+from goqueue.state.sole_node import entries_of_sole_node, spread_over
 from goqueue.storage.data_directory import FORMAT_FILE, DataDirectory
 from goqueue.storage.disk import Disk
 
@@ -28,8 +29,18 @@ _ADOPTING_KEY: Final = "/adopting"
 _KEYS_A_TRANSACTION: Final = 100
 
 
-async def adopt_folder(config: BrokerConfig) -> int:
-    """The data directory and the cluster that the settings name; no broker may run on it."""
+class Spread(NamedTuple):
+    """Which brokers will have replicas, and how many of them each partition."""
+
+    brokers: Sequence[NodeId]
+    factor: int
+
+
+async def adopt_folder(config: BrokerConfig, brokers: Sequence[NodeId] = ()) -> int:
+    """The data directory and the cluster that the settings name; no broker may run on it.
+
+    `brokers` will have replicas, as many of them as `default.replication.factor` says.
+    """
     if not (config.data_dir / FORMAT_FILE).exists():
         raise DataDirectoryError(f"{config.data_dir} is not the data directory of a broker")
     disk = Disk()
@@ -40,7 +51,9 @@ async def adopt_folder(config: BrokerConfig) -> int:
         try:
             cluster = await open_etcd(config)
             try:
-                adopted = await adopt(directory, disk, local, cluster, NodeId(config.node_id))
+                spread = Spread(brokers, config.default_replication_factor)
+                node_id = NodeId(config.node_id)
+                adopted = await adopt(directory, disk, local, cluster, node_id, spread)
             finally:
                 await cluster.close()
         finally:
@@ -59,6 +72,7 @@ async def adopt(
     local: MetadataStore,
     cluster: MetadataStore,
     node_id: NodeId,
+    spread: Spread | None = None,
 ) -> int:
     """Returns how many topics came along; `DataDirectoryError` says why none can."""
     stored = (await local.get_prefix(keys.ROOT_PREFIX)).kvs
@@ -68,7 +82,11 @@ async def adopt(
         )
     await _begin(directory, cluster)
     known = ((kv.key, kv.value) for kv in stored)
-    puts = [Put(*entry) for entry in entries_of_sole_node(known, node_id)]
+    entries = list(entries_of_sole_node(known, node_id))
+    if spread is not None and spread.brokers:
+        everyone = sorted({*spread.brokers, node_id})
+        entries = spread_over(entries, node_id, everyone, spread.factor)
+    puts = [Put(*entry) for entry in entries]
     for first in range(0, len(puts), _KEYS_A_TRANSACTION):
         await cluster.transact((), puts[first : first + _KEYS_A_TRANSACTION])
     identity = IdentityFile.open(disk, directory.node_path, node_id)
