@@ -8,13 +8,13 @@ from typing import Final
 
 from goqueue.backup.errors import BackupFailed
 from goqueue.backup.sources import Cut, StoredBatch
-from goqueue.metadata.local import stored_entries
+from goqueue.metadata.local import stored_entries, stored_revision
 from goqueue.model.backups import CutPartition
 from goqueue.model.batch import HEADER_BYTES, LENGTH_PREFIX_BYTES, check_batch
 from goqueue.model.errors import CorruptBatch
 from goqueue.model.names import topic_partition
 from goqueue.state import metadata_keys as keys
-from goqueue.storage.clean_stop import CleanStop, LogEnd
+from goqueue.storage.clean_stop import LogEnd
 from goqueue.storage.data_directory import FORMAT_FILE, NODE_FILE, FolderFormat
 from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import load
@@ -46,13 +46,17 @@ class StoppedSource:
         assert known is not None, "stopped_folder has seen it"
         entries = stored_entries(self._folder.metadata)
         stop = self._folder.last_stop
-        logs = None if stop is None else stop.logs
-        if stop is None or logs is None or _revision_of(stop) is None:
+        if stop is None or stop.logs is None or stop.metadata_revision is None:
             raise BackupFailed(
                 f"the broker on {self._path} was not stopped in order; start it and make the "
                 "backup while it runs, or stop it with SIGTERM first"
             )
-        partitions = list(_partitions(entries, logs, self._folder, self._disk))
+        if stored_revision(self._folder.metadata) < stop.metadata_revision:
+            raise BackupFailed(
+                f"the metadata in {self._path} lost its end since the broker stopped; see `goqueue "
+                f"data check --data-dir {self._path}`"
+            )
+        partitions = list(_partitions(entries, stop.logs, self._folder, self._disk))
         return Cut(
             cluster_id=known.cluster_id,
             is_cluster=False,
@@ -69,10 +73,6 @@ class StoppedSource:
 
     def close(self) -> None:
         self._opened.close()
-
-
-def _revision_of(stop: CleanStop) -> int | None:
-    return stop.metadata_revision
 
 
 def _partitions(

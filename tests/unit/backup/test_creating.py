@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from goqueue.backup import creating
 from goqueue.backup.catalogue import Catalogue
 from goqueue.backup.creating import create
 from goqueue.backup.errors import BackupDamaged, BackupFailed
@@ -30,8 +31,9 @@ from goqueue.state import metadata_keys as keys
 from goqueue.storage.data_directory import DataDirectory
 from tests.unit.backup.batches import CLUSTER_ID, TOPIC_ID, batch, cut_of
 
-CHUNK_BYTES = 1024 * 1024
-VALUE = 300_000
+# Three batches.
+CHUNK_BYTES = 3_500
+VALUE = 1_000
 
 
 class FakeLog:
@@ -46,7 +48,7 @@ class FakeLog:
 
     def append(self, seed: int, count: int = 1, epoch: int = 0) -> None:
         for number in range(count):
-            value = f"{seed}-{number}-".encode() * (VALUE // 8)
+            value = f"{seed}-{number}-".encode() * VALUE
             self.batches.append(batch(self.end, value[:VALUE], epoch=epoch))
             self.end += 1
 
@@ -109,6 +111,11 @@ class FakeSource:
             if header.last_offset >= start and header.base_offset < cut.end:
                 log.read_bytes += len(each)
                 yield StoredBatch(each, header)
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(creating, "chunk_bytes", lambda _: CHUNK_BYTES)
 
 
 @pytest.fixture
