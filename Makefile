@@ -93,7 +93,7 @@ soak: $(INSTALLED) ## Exactly-once under 100 kills, 5,000 partitions with few op
 soak-backup: $(INSTALLED) etcd ## 5 GB backed up under load, restored and compared byte by byte, of one broker and of three; MinIO
 	$(BIN)/python -m tests.crash.backups --gigabytes 5
 	$(BIN)/python -m tests.crash.backups --gigabytes 1 --cluster
-	$(BIN)/pytest -m slow tests/crash/test_backups.py tests/interop/test_backup_objects.py
+	$(BIN)/pytest -m slow tests/crash/test_backups.py tests/crash/test_backup_objects.py
 
 soak-damage: $(INSTALLED) ## 1,000 damaged data directories, some ten minutes
 	$(BIN)/python -m tests.crash.damages --count 1000
