@@ -224,7 +224,9 @@ class _ClusterCut:
             match keys.parse_key(key):
                 case keys.PartitionKey(topic, index) if (topic, index) not in self._found:
                     place = str(Place(topic, index))
-                    raise _NotAtRest(self._offline.get(place, f"{place} has no leader"))
+                    raise _NotAtRest(
+                        self._offline.get(place, f"{place} has no leader that knows its end")
+                    )
                 case keys.TopicKey(name):
                     topic_id = keys.decode_value(key, after[key].encode(), keys.TopicValue).id
                     names[topic_id.hex] = name

@@ -55,6 +55,8 @@ class BackupService:
             )
             for hosted in node.hosted
             if (led := hosted.led) is not None and led.offline_reason is None
+            # Of a leadership that has just begun, more may be committed than it knows (KIP-207).
+            if led.knows_its_end
         )
         offline = {str(place): reason for place, reason in node.hosted.offline.items()}
         taken_at_ms = node.clock_ms()
