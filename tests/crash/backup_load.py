@@ -137,6 +137,7 @@ class Load:
             producer.begin_transaction()
             for partition in range(2):
                 producer.produce(PAIRS, b"%d" % number, partition=partition)
+            assert producer.flush(stretched(WAIT_SECONDS)) == 0
             if number % 5 == 4:
                 producer.abort_transaction(stretched(WAIT_SECONDS))
             else:

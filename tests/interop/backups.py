@@ -11,7 +11,8 @@ from typing import Any
 
 import requests
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from typer.testing import CliRunner
 
 from goqueue.cli.main import app
@@ -104,8 +105,10 @@ def _until_the_end(consumer: Consumer, left: set[int]) -> Iterator[Message]:
             assert error.code() == KafkaError._PARTITION_EOF, error
             left.discard(message.partition())
             continue
-        key, value = message.key(), message.value()
-        yield message.partition(), message.offset(), key, value, message.timestamp()[1]
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None
+        assert offset is not None
+        yield partition, offset, message.key(), message.value(), message.timestamp()[1]
 
 
 def committed_offsets(bootstrap: str, group: str, topic: str, partitions: int) -> list[int]:

@@ -17,7 +17,8 @@ def choose(taken_at_ms: Mapping[str, int], *, keep: int, since_ms: int | None) -
     `taken_at_ms` has every backup of the store by its id.
     """
     newest_first = sorted(taken_at_ms, key=lambda each: (taken_at_ms[each], each), reverse=True)
-    kept, removed = [], []
+    kept: list[str] = []
+    removed: list[str] = []
     for position, each in enumerate(newest_first):
         stays = position < keep or (since_ms is not None and taken_at_ms[each] >= since_ms)
         (kept if stays else removed).append(each)

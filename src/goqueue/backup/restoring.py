@@ -61,7 +61,7 @@ class _Mark(msgspec.Struct, frozen=True):
 
 class _Piece(NamedTuple):
     topic: TopicCopy
-    index: int
+    number: int
     partition: PartitionCopy
 
 
@@ -163,7 +163,7 @@ class _Restored:
         self._catalogue = catalogue
         self._disk = disk
         self._piece = piece
-        self._name = topic_partition(piece.topic.name, piece.index)
+        self._name = topic_partition(piece.topic.name, piece.number)
         self._folder = target / LOGS_FOLDER / str(self._name)
         # Of the last batch that was written; leaders' epochs only grow.
         self._epoch: int | None = None

@@ -230,13 +230,13 @@ class _ClusterCut:
                 case keys.TopicKey(name):
                     topic_id = keys.decode_value(key, after[key].encode(), keys.TopicValue).id
                     names[topic_id.hex] = name
-        for (topic, index), (_, node) in self._found.items():
-            companion = kind_and_owner(topic)
+        for (kept_in, number), (_, node) in self._found.items():
+            companion = kind_and_owner(kept_in)
             if companion is None or companion[0] != DELAYED:
                 continue
-            owner = self._found.get((names.get(companion[1].hex, ""), index))
+            owner = self._found.get((names.get(companion[1].hex, ""), number))
             if owner is not None and owner[1] != node:
-                raise _NotAtRest(f"the leader of {owner[0].topic}-{index} is moving")
+                raise _NotAtRest(f"the leader of {owner[0].topic}-{number} is moving")
 
 
 def _is_cut_first(topic: str) -> bool:

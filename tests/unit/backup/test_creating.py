@@ -135,8 +135,14 @@ def back_up(catalogue: Catalogue, log: FakeLog) -> Manifest:
 
 
 def content(catalogue: Catalogue, manifest: Manifest) -> bytes:
+    """What a reader will find: the first chunk may begin with what was deleted since."""
     [[partition]] = [topic.partitions for topic in manifest.topics]
-    return b"".join(catalogue.get(chunk.sha, chunk.size) for chunk in partition.chunks)
+    stored = b"".join(catalogue.get(chunk.sha, chunk.size) for chunk in partition.chunks)
+    return b"".join(
+        stored[at : at + header.size_bytes]
+        for at, header in iterate_batches(stored)
+        if header.last_offset >= partition.start
+    )
 
 
 def problems(catalogue: Catalogue, manifest: Manifest) -> list[str]:
