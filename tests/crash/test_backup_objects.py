@@ -39,7 +39,6 @@ def test_a_backup_in_an_object_store(minio: MinioServer, tmp_path: Path) -> None
     ]
     pruned = goqueue_json("backup", "prune", STORE, "--keep", "1", "--yes")
     assert pruned["removed"] == [first["id"]]
-    assert pruned["objects"] > 0
     assert "is whole" in goqueue("backup", "verify", STORE)
     goqueue("backup", "restore", STORE, "--data-dir", tmp_path / "restored")
     with ServerProcess(tmp_path / "restored", *OPTIONS) as again:
