@@ -188,6 +188,10 @@ HTTP: Final[Mapping[tuple[str, str], Makes]] = {
     ("GET", "/traces/messages/{name:str}/{partition:int}/{offset:int}"): _plain(
         f"/traces/messages/{TOPIC}/0/0"
     ),
+    ("POST", "/backups"): _plain("/backups", {"ttlMs": 1_000}),
+    ("PUT", "/backups/{backup:str}"): _plain("/backups/nobody", {"ttlMs": 1_000}),
+    ("POST", "/backups/{backup:str}/cut"): _plain("/backups/nobody/cut", {"withMetadata": True}),
+    ("DELETE", "/backups/{backup:str}"): _plain("/backups/nobody"),
     ("GET", "/cluster/state"): _plain("/cluster/state"),
     ("GET", "/cluster/health"): _plain("/cluster/health"),
     ("GET", "/cluster/metadata"): _plain("/cluster/metadata"),

@@ -59,7 +59,7 @@ from goqueue.broker.tracing.tracing import Tracing
 from goqueue.broker.transactions.anywhere import TransactionsAnywhere
 from goqueue.broker.transactions.transactions import Transactions
 from goqueue.metadata.local import LocalStore
-from goqueue.metadata.store import MetadataStore, Put
+from goqueue.metadata.store import MetadataStore, Put, Read
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.companions import DELAYED, QUEUE_STATE
 from goqueue.model.errors import MetadataUnavailable
@@ -191,7 +191,7 @@ class Node:
             max_partitions=config.max_transaction_partitions,
         )
         self.transactions_anywhere = TransactionsAnywhere(self.transactions, self.calls)
-        self.compactor = Compactor(self.hosted, clock_ms=clock_ms)
+        self.compactor = Compactor(self.hosted, clock_ms=clock_ms, holding=self.hosted.holding)
         self.queues = Queues(self, max_queues=config.max_queues)
         sqs_entries = SqsEntries(store, self._follower, changes)
         self.sqs_catalogue = SqsCatalogue(self, self.queues, self.delays.waiting, sqs_entries)
@@ -359,6 +359,10 @@ class Node:
         )
         done = await self._store.transact([], [Put(*entry) for entry in entries])
         await self._follower.applied(done.revision)
+
+    async def stored_metadata(self) -> Read:
+        """Every key, as of the turn of the loop in which this begins (of a node of one)."""
+        return await self._store.get_prefix(keys.ROOT_PREFIX)
 
     async def forget_node(self, node_id: NodeId) -> None:
         """Of one that is down for good."""

@@ -132,6 +132,12 @@ class UnknownDelayedMessage(GoQueueError):
     code = "unknown_delayed_message"
 
 
+class UnknownBackup(GoQueueError):
+    """This broker holds nothing for a backup of this name: it ended, or never began."""
+
+    code = "unknown_backup"
+
+
 class TooLateToCancel(GoQueueError):
     """The delivery of a delayed message has begun, or is over."""
 

@@ -4,6 +4,7 @@ from goqueue.broker.node import Node
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.service.access import Access, Rules
 from goqueue.service.administration import Administration
+from goqueue.service.backups import BackupService
 from goqueue.service.calls import CallService
 from goqueue.service.cluster import ClusterService
 from goqueue.service.delays import DelayService
@@ -51,6 +52,7 @@ class BrokerService:
         self.measuring = MeasuringService(node, access)
         self.tracing = TracingService(node, access)
         self.cluster = ClusterService(node, access)
+        self.backups = BackupService(node, access)
         self.calls = CallService(node, access)
         self.administration = Administration(node, access, routing)
 

@@ -4,6 +4,7 @@ broker.lock      locked by the running broker
 format.json      version of this layout, cluster id
 node.json        in a cluster: which node this folder is, and what it knows of its past
 clean-shutdown   there while no broker runs, if the last one stopped in order: where each log ended
+restore-unfinished.json  a backup is being restored, or that was cut short; without format.json
 metadata/        the metadata store's
 logs/            a folder `<topic>-<partition>` per partition, and those of deleted ones, marked
 strays/          folders of `logs` that the metadata does not know
@@ -48,6 +49,8 @@ CLEAN_FILE: Final = "clean-shutdown"
 METADATA_FOLDER: Final = "metadata"
 LOGS_FOLDER: Final = "logs"
 STRAYS_FOLDER: Final = "strays"
+# There from the first to the last step of restoring a backup; `format.json` comes at its end.
+RESTORING_FILE: Final = "restore-unfinished.json"
 # What an interrupted first start, or making the folder a mount point, can leave.
 _HARMLESS: Final = frozenset({LOCK_FILE, FORMAT_FILE + TEMPORARY_SUFFIX, "lost+found"})
 
@@ -297,6 +300,11 @@ def _check_format(disk: Disk, path: Path) -> str:
         assert stored is not None
         return stored.cluster_id
     strangers = sorted(set(disk.listdir(path)) - _HARMLESS)
+    if RESTORING_FILE in strangers:
+        raise DataDirectoryError(
+            f"data directory {path} holds a part of a backup: restoring it was cut short; run "
+            "`goqueue backup restore` again"
+        )
     if strangers:
         raise DataDirectoryError(
             f"data directory {path} has no {FORMAT_FILE} but holds {strangers[0]!r}; "

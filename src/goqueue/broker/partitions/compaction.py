@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
+from goqueue.broker.partitions.holding import Holding
 from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.partitions.uninterrupted import uninterrupted
 from goqueue.model.aborted import AbortedTransaction
@@ -54,11 +55,13 @@ class Compactor:
         *,
         clock_ms: Callable[[], int],
         retry_after_ms: int = RETRY_AFTER_MS,
+        holding: Holding | None = None,
     ) -> None:
         self.counts = CompactionCounts()
         self._partitions = partitions
         self._clock_ms = clock_ms
         self._retry_after_ms = retry_after_ms
+        self._holding = holding
         self._not_before_ms: dict[HostedPartition, int] = {}
         self._turn = asyncio.Lock()
         # Waits for the worker, and for the disk; never for more than one of them at a time.
@@ -79,8 +82,10 @@ class Compactor:
             self._thread.shutdown(wait=True)
 
     async def compact_dirtiest(self) -> bool:
-        """Run once, if any partition is worth it; False if none was."""
+        """Run once, if any partition is worth it; False if none was, or logs are being copied."""
         async with self._turn:
+            if self._holding is not None and self._holding.is_on:
+                return False
             candidate = await self._choose()
             # It may have been closed while others were looked at.
             if candidate is None or not candidate.partition.is_at_rest:

@@ -15,6 +15,7 @@ from uuid import UUID
 from goqueue.broker.partitions.closing import close_partitions
 from goqueue.broker.partitions.decoding import BatchDecoder
 from goqueue.broker.partitions.flushing import Flusher
+from goqueue.broker.partitions.holding import Holding
 from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.partitions.lane_ledger import LaneLedger
 from goqueue.broker.partitions.producer_ledger import ProducerLedger
@@ -95,6 +96,8 @@ class HostedPartitions:
         # Called when the disk failed under a log.
         self.failure_listeners: list[Callable[[], None]] = []
         self._flusher = Flusher()
+        # What backups keep from being compacted away while they copy it.
+        self.holding = Holding()
         self.removal = FolderRemoval(disk)
         self._partitions: dict[tuple[str, int], HostedPartition] = {}
         self._unopened: dict[tuple[str, int], PartitionOffline] = {}

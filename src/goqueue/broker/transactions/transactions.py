@@ -3,14 +3,14 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
 from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.peers.transactions import TransactionPeers
 from goqueue.broker.runtime.producer_ids import ProducerIdSource
-from goqueue.broker.runtime.shard import timed, untimed
+from goqueue.broker.runtime.shard import StateShard, timed, untimed
 from goqueue.broker.runtime.topic import ShardHost, StateTopic
 from goqueue.broker.transactions.endings import Endings
 from goqueue.broker.transactions.markers import MarkerWriter, PendingDelays, PendingOffsets
@@ -117,6 +117,7 @@ class Transactions:
             replayed=lambda machine, partition: machine.lead(partition.leader_epoch),
             perform=self._perform,
             shard_key=shard_key,
+            held_ms=lambda: host.hosted.holding.transactions_held_ms,
         )
 
     async def coordinator(self, key: str) -> TopicPartition:
@@ -134,6 +135,21 @@ class Transactions:
     def followed(self, hosted: HostedPartition) -> None:
         self.state.followed(hosted)
 
+    async def _deciding_shard(self, key: str) -> StateShard[TransactionMachine]:
+        """Nothing is decided while a backup asks one broker after the other for its cut."""
+        return await self._when_free(lambda: self.state.shard_for(key))
+
+    async def _when_free(
+        self, find: Callable[[], Awaitable[StateShard[TransactionMachine]]]
+    ) -> StateShard[TransactionMachine]:
+        """A shard that decides in this turn of the event loop."""
+        holding = self._host.hosted.holding
+        while True:
+            shard = await find()
+            if not holding.transactions_held_ms:
+                return shard
+            await holding.transactions_may_go_on()
+
     # --- producers and what they write to -------------------------------------------------
 
     async def init_producer_id(
@@ -147,7 +163,7 @@ class Transactions:
             return ProducerIdAnswer(
                 error=TransactionError.NONE, producer_id=producer_id, producer_epoch=0
             )
-        shard = await self.state.shard_for(request.transactional_id)
+        shard = await self._deciding_shard(request.transactional_id)
         if request.transactional_id not in shard.machine.transactions:
             self._check_new(request.transactional_id)
         return await shard.execute(timed(TransactionMachine.init_producer_id, request))
@@ -228,7 +244,7 @@ class Transactions:
         return None
 
     async def _add_partitions(self, request: AddPartitions) -> AddPartitionsAnswer:
-        shard = await self.state.shard_for(request.transactional_id)
+        shard = await self._deciding_shard(request.transactional_id)
         if not request.verify_only:
             self._check_partitions(shard.machine, request)
         return await shard.execute(timed(TransactionMachine.add_partitions, request))
@@ -249,7 +265,7 @@ class Transactions:
     async def add_offsets(
         self, transactional_id: WritableTransactionalId, _group: ReadableGroup, request: AddOffsets
     ) -> AddOffsetsAnswer:
-        shard = await self.state.shard_for(transactional_id)
+        shard = await self._deciding_shard(transactional_id)
         return await shard.execute(timed(TransactionMachine.add_offsets, request))
 
     async def commit_offsets(
@@ -282,19 +298,19 @@ class Transactions:
         self, transactional_id: WritableTransactionalId, request: EndTransaction
     ) -> ProducerIdAnswer:
         await self._producer_ids.refill()
-        shard = await self.state.shard_for(transactional_id)
+        shard = await self._deciding_shard(transactional_id)
         return await shard.execute(timed(TransactionMachine.end_transaction, request))
 
     async def commit_group(
         self, group: WritableTransactionalId, request: CommitGroup
     ) -> GroupAnswer:
-        shard = await self.state.shard_for(group)
+        shard = await self._deciding_shard(group)
         answer = await shard.execute(timed(TransactionMachine.commit_group, request))
         await self.settled(*answer.ending)
         return answer
 
     async def abort_group(self, group: WritableTransactionalId, request: AbortGroup) -> GroupAnswer:
-        shard = await self.state.shard_for(group)
+        shard = await self._deciding_shard(group)
         answer = await shard.execute(timed(TransactionMachine.abort_group, request))
         await self.settled(*answer.ending)
         return answer
@@ -429,7 +445,7 @@ class Transactions:
     async def _write_markers(self, index: int, effect: WriteMarkers) -> None:
         report = await self.markers.write_all(effect)
         try:
-            shard = await self.state.shard(index)
+            shard = await self._when_free(lambda: self.state.shard(index))
         except GoQueueError as error:
             # The next coordinator finds in its log what is to be ended, and has all written again.
             logger.info("transaction %r is ended elsewhere: %s", effect.transactional_id, error)

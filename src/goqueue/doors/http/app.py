@@ -13,6 +13,7 @@ from litestar.di import NamedDependency, Provide
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
 from goqueue.doors.http import (
+    backups,
     cluster,
     counting,
     dead_letters,
@@ -67,6 +68,7 @@ ROUTES: Final[Sequence[HTTPRouteHandler]] = (
     *delays.ROUTES,
     *tracing.ROUTES,
     *cluster.ROUTES,
+    *backups.ROUTES,
     *health.ROUTES,
     *metrics.ROUTES,
     *documentation.ROUTES,

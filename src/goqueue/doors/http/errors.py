@@ -65,6 +65,7 @@ STATUS_OF: Final[Mapping[type[model.GoQueueError], int]] = {
     model.InvalidTransactionState: 409,
     model.OffsetOutOfRange: 416,
     model.UnknownDelayedMessage: 404,
+    model.UnknownBackup: 404,
     model.TooLateToCancel: 409,
     model.PolicyViolation: 403,
     model.AccessDenied: 403,
