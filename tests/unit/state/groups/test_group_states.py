@@ -10,7 +10,7 @@ import pytest
 from goqueue.model.groups.share_messages import ShareGroupHeartbeat
 from goqueue.state.groups import consumer
 from goqueue.state.groups.classic_group import ClassicGroup
-from goqueue.state.groups.consumer_group import CurrentAssignment
+from goqueue.state.groups.current_assignment import CurrentAssignment
 from goqueue.state.groups.reconciliation import reconcile
 from goqueue.state.groups.states import (
     CLASSIC_MOVES,
