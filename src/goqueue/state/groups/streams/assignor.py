@@ -56,7 +56,7 @@ class _Places:
     members: Mapping[str, MemberSpec]
     # Who had a task, by its role, in the order of the members' names.
     had: dict[TaskRole, dict[Task, list[str]]] = field(init=False)
-    given: dict[str, dict[TaskRole, set[Task]]] = field(init=False)
+    given: dict[str, dict[TaskKey, set[int]]] = field(init=False)
     counts: Counter[str] = field(default_factory=Counter)
     process_sizes: Counter[str] = field(init=False)
     process_counts: Counter[str] = field(default_factory=Counter)
@@ -69,13 +69,13 @@ class _Places:
                 for partition in partitions:
                     task = Task(key.subtopology, partition)
                     self.had[key.role].setdefault(task, []).append(name)
-        self.given = {name: {role: set() for role in TaskRole} for name in self.members}
+        self.given = {name: {} for name in self.members}
         self.process_sizes = Counter(spec.process_id for spec in self.members.values())
         self.processes_of = defaultdict(set)
 
     def give(self, task: Task, name: str, role: TaskRole) -> None:
         process = self.members[name].process_id
-        self.given[name][role].add(task)
+        self.given[name].setdefault(TaskKey(role, task.subtopology), set()).add(task.partition)
         self.counts[name] += 1
         self.process_counts[process] += 1
         self.processes_of[task].add(process)
@@ -91,14 +91,7 @@ class _Places:
         return self.members[name].process_id in self.processes_of[task]
 
     def result(self) -> dict[str, Tasks]:
-        return {
-            name: assignment(
-                (TaskKey(role, task.subtopology), (task.partition,))
-                for role, tasks in by_role.items()
-                for task in tasks
-            )
-            for name, by_role in self.given.items()
-        }
+        return {name: assignment(given.items()) for name, given in self.given.items()}
 
 
 class _LeastLoadedMembers:

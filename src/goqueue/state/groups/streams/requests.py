@@ -132,6 +132,8 @@ def says_nothing_new(group: StreamsGroup, request: StreamsGroupHeartbeat) -> boo
         and group.configured is not None
         and group.configured.is_ready
         and group.shutdown_by is None
+        and group.topology is not None
+        and member.said.topology_epoch >= group.topology.epoch
         and request.endpoint_epoch == group.endpoint_epoch
         and request.owned is None
         and request.topology is None

@@ -15,9 +15,10 @@ from goqueue.model.groups.streams_messages import DescribedSubtopology, Status, 
 from goqueue.model.groups.topology import CopartitionGroup, InternalTopic, Subtopology, Topology
 from goqueue.state.groups.topics import Topics
 
-# Tasks of one group, standbys not counted. To assign as many anew takes a few tenths of a second,
-# in which the broker does nothing else.
-TASKS_MAX: Final = 20_000
+# Tasks of one group, standbys not counted. One member may have them all, and tells what it has in
+# one request (`request.max.elements`). To assign them anew with two standbys each takes a tenth of
+# a second or two.
+TASKS_MAX: Final = 10_000
 # Topics named in a message of a status.
 _NAMED_MAX: Final = 10
 
