@@ -3,6 +3,7 @@
 Its jars come from where the benchmarks have their peers from.
 """
 
+import asyncio
 import subprocess
 import threading
 import time
@@ -17,6 +18,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from bench.artifacts import KAFKA_VERSION, MavenArtifact, find_java, maven_class_path
+from goqueue.client.admin import KafkaAdmin
+from goqueue.client.group_facts import GroupFacts
+from goqueue.client.groups import GroupAdmin
 from goqueue.testing.ports import free_port
 from tests.interop.servers import NewServer
 
@@ -155,6 +159,13 @@ def know_both(one: Application, two: Application) -> bool:
     )
 
 
+async def described(bootstrap: str) -> GroupFacts:
+    async with KafkaAdmin(bootstrap) as admin:
+        facts = await GroupAdmin(admin).describe(GROUP)
+    assert facts is not None
+    return facts
+
+
 LINES = [f"word{number % 7} word{number % 11} all" for number in range(300)]
 
 
@@ -175,6 +186,11 @@ def test_words_are_counted_by_threads_that_come_and_go(
                 wait_until(lambda: counts.are(expected), f"counts: {counts.found}")
 
                 wait_until(lambda: know_both(one, two), f"{one.lines[-11:]} {two.lines[-11:]}")
+                facts = asyncio.run(described(bootstrap))
+                assert (facts.type, facts.state) == ("streams", "Stable")
+                held = [place for member in facts.members for place in member.partitions]
+                # Three threads have four partitions of two topics.
+                assert (len(facts.members), len(held), len(set(held))) == (3, 8, 8)
                 two.stop()
             expected += send(bootstrap, LINES)
             wait_until(lambda: counts.are(expected), f"counts: {counts.found}")

@@ -15,7 +15,7 @@ from goqueue.model.groups.streams_messages import (
     StreamsGroupHeartbeat,
     StreamsGroupHeartbeatResult,
 )
-from goqueue.model.groups.topology import InternalTopic
+from goqueue.model.groups.topology import ApplicationTopic
 from goqueue.model.topics import NewTopic
 from goqueue.service.access import Access
 
@@ -50,7 +50,7 @@ class StreamsGroupService:
             self._making.discard(request.group_id)
         return replace(result, status=tuple(_told(each, problems) for each in result.status))
 
-    async def _make(self, caller: Caller, topics: Iterable[InternalTopic]) -> list[str]:
+    async def _make(self, caller: Caller, topics: Iterable[ApplicationTopic]) -> list[str]:
         """Returns what is in the way."""
         problems = []
         for topic in topics:

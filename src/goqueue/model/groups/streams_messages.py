@@ -9,7 +9,7 @@ import msgspec
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import UNKNOWN_MEMBER_ID, Client
 from goqueue.model.groups.tasks import Tasks
-from goqueue.model.groups.topology import Endpoint, InternalTopic, Topology
+from goqueue.model.groups.topology import ApplicationTopic, Endpoint, Topology
 from goqueue.model.names import TopicPartition, topic_partition
 
 _NOBODY: Final = Client()
@@ -75,7 +75,7 @@ class StreamsGroupHeartbeatResult(msgspec.Struct, frozen=True, kw_only=True):
     endpoint_epoch: int = 0
     endpoints: tuple[EndpointPartitions, ...] | None = None
     # To be made by whoever may do so for the member, with the counts that were found for them.
-    missing_topics: tuple[InternalTopic, ...] = ()
+    missing_topics: tuple[ApplicationTopic, ...] = ()
 
 
 class DescribedSubtopology(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,8 +84,8 @@ class DescribedSubtopology(msgspec.Struct, frozen=True, kw_only=True):
     subtopology_id: str
     source_topics: tuple[str, ...]
     sink_topics: tuple[str, ...]
-    repartition_topics: tuple[InternalTopic, ...]
-    changelog_topics: tuple[InternalTopic, ...]
+    repartition_topics: tuple[ApplicationTopic, ...]
+    changelog_topics: tuple[ApplicationTopic, ...]
 
 
 class DescribedStreamsMember(msgspec.Struct, frozen=True, kw_only=True):

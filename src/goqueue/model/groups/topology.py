@@ -16,7 +16,7 @@ class Endpoint(msgspec.Struct, array_like=True, frozen=True):
     port: int
 
 
-class InternalTopic(msgspec.Struct, array_like=True, frozen=True):
+class ApplicationTopic(msgspec.Struct, array_like=True, frozen=True):
     """A topic that the broker makes for the application."""
 
     name: str
@@ -40,8 +40,8 @@ class Subtopology(msgspec.Struct, array_like=True, frozen=True):
     # What it writes to, and another subtopology reads.
     sink_topics: tuple[str, ...] = ()
     # What it reads besides the source topics.
-    repartition_topics: tuple[InternalTopic, ...] = ()
-    changelog_topics: tuple[InternalTopic, ...] = ()
+    repartition_topics: tuple[ApplicationTopic, ...] = ()
+    changelog_topics: tuple[ApplicationTopic, ...] = ()
     copartition_groups: tuple[CopartitionGroup, ...] = ()
 
     @property
@@ -50,7 +50,7 @@ class Subtopology(msgspec.Struct, array_like=True, frozen=True):
         yield from (topic.name for topic in self.repartition_topics)
 
     @property
-    def internal_topics(self) -> tuple[InternalTopic, ...]:
+    def internal_topics(self) -> tuple[ApplicationTopic, ...]:
         return self.repartition_topics + self.changelog_topics
 
 

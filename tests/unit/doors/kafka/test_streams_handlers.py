@@ -172,7 +172,11 @@ async def test_tasks_move_between_threads(client: WireClient, broker: Node, topi
     assert sorted(reads) == [(t, n) for t in ("g-words-repartition", "in") for n in range(3)]
     left = await two.beat(member_epoch=-1)
     assert (left.error_code, left.member_epoch) == (ErrorCode.none, -1)
+    # A standby is closed before it is opened as an active task.
     await one.beat()
+    assert one.active == {"0": [0, 1], "1": [0]}
+    assert one.owned["standby_tasks"] == []
+    await one.beat(**one.owned)
     assert one.active == {"0": [0, 1, 2], "1": [0, 1, 2]}
 
 

@@ -49,7 +49,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> set[Move]:
         transition(group, state, now_ms)
         seen.add((before, state))
 
-    def reconciling(current: CurrentAssignment, **words: Any) -> CurrentAssignment:
+    def reconciling(current: CurrentAssignment[Any], **words: Any) -> CurrentAssignment[Any]:
         following = reconcile(current, **words)
         seen.add((current.state, following.state))
         return following

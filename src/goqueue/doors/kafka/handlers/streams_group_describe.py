@@ -14,7 +14,7 @@ from goqueue.model.groups.streams_messages import (
     DescribedStreamsMember,
     DescribedSubtopology,
 )
-from goqueue.model.groups.topology import InternalTopic
+from goqueue.model.groups.topology import ApplicationTopic
 from goqueue.model.rights import Resource, Verb
 from goqueue.service.needs import Need, Refused
 
@@ -65,7 +65,7 @@ def _subtopology(found: DescribedSubtopology) -> Message:
     }
 
 
-def _topics(found: Iterable[InternalTopic]) -> list[Message]:
+def _topics(found: Iterable[ApplicationTopic]) -> list[Message]:
     return [
         {
             "name": topic.name,

@@ -18,9 +18,9 @@ from goqueue.model.groups.streams_messages import (
 )
 from goqueue.model.groups.tasks import TaskKey, TaskRole, Tasks
 from goqueue.model.groups.topology import (
+    ApplicationTopic,
     CopartitionGroup,
     Endpoint,
-    InternalTopic,
     Subtopology,
     Topology,
 )
@@ -100,9 +100,9 @@ def _subtopology(asked: "AskedSubtopology") -> Subtopology:
     )
 
 
-def _internal_topics(asked: "Iterable[TopicInfo]") -> tuple[InternalTopic, ...]:
+def _internal_topics(asked: "Iterable[TopicInfo]") -> tuple[ApplicationTopic, ...]:
     return tuple(
-        InternalTopic(
+        ApplicationTopic(
             name=topic.name,
             partitions=topic.partitions,
             replication_factor=topic.replication_factor,
@@ -141,7 +141,8 @@ _NO_NEWS: Final[Message] = {
 
 
 def _answer(result: StreamsGroupHeartbeatResult) -> Message:
-    answer: Message = {
+    found = result.endpoints
+    return {
         **_NO_NEWS,
         "error_code": group_code(result.error),
         "error_message": result.error_message or None,
@@ -151,13 +152,10 @@ def _answer(result: StreamsGroupHeartbeatResult) -> Message:
         "status": [
             {"status_code": status.code, "status_detail": status.detail} for status in result.status
         ],
+        **({} if result.tasks is None else role_rows(result.tasks)),
         "endpoint_information_epoch": result.endpoint_epoch,
+        "partitions_by_user_endpoint": None if found is None else [_endpoint(e) for e in found],
     }
-    if result.tasks is not None:
-        answer |= role_rows(result.tasks)
-    if result.endpoints is not None:
-        answer["partitions_by_user_endpoint"] = [_endpoint(each) for each in result.endpoints]
-    return answer
 
 
 def _endpoint(found: EndpointPartitions) -> Message:

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from goqueue.model.groups.streams_messages import DescribedSubtopology, Status, StatusCode
-from goqueue.model.groups.topology import CopartitionGroup, InternalTopic, Subtopology, Topology
+from goqueue.model.groups.topology import ApplicationTopic, CopartitionGroup, Subtopology, Topology
 from goqueue.state.groups.topics import Topics
 
 # Tasks of one group, standbys not counted. One member may have them all, and tells what it has in
@@ -46,8 +46,8 @@ class ConfiguredTopology:
     status: Status | None = None
     subtopologies: Mapping[str, ConfiguredSubtopology] = field(default_factory=dict)
     # All internal topics, with their counts; and those that are not there.
-    internal_topics: Mapping[str, InternalTopic] = field(default_factory=dict)
-    missing_topics: tuple[InternalTopic, ...] = ()
+    internal_topics: Mapping[str, ApplicationTopic] = field(default_factory=dict)
+    missing_topics: tuple[ApplicationTopic, ...] = ()
 
     @property
     def is_ready(self) -> bool:
@@ -67,7 +67,7 @@ class ConfiguredTopology:
             for each in topology.subtopologies
         )
 
-    def _counted(self, topics: Iterable[InternalTopic]) -> tuple[InternalTopic, ...]:
+    def _counted(self, topics: Iterable[ApplicationTopic]) -> tuple[ApplicationTopic, ...]:
         return tuple(self.internal_topics.get(topic.name, topic) for topic in topics)
 
 
@@ -191,7 +191,7 @@ def _copartition(subtopology: Subtopology, group: CopartitionGroup, counts: dict
 
 def _internal(
     topology: Topology, counts: Mapping[str, int], found: Mapping[str, ConfiguredSubtopology]
-) -> Iterator[tuple[InternalTopic, int]]:
+) -> Iterator[tuple[ApplicationTopic, int]]:
     """A changelog that is also a source topic, which Kafka Streams may have, is there already."""
     for each in topology.subtopologies:
         yield from ((topic, counts[topic.name]) for topic in each.repartition_topics)

@@ -1,7 +1,7 @@
 """Topologies of one letter per topic, and members of streams groups that talk to a machine."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from goqueue.model.groups.assignment import assignment
 from goqueue.model.groups.errors import GroupError
@@ -11,11 +11,13 @@ from goqueue.model.groups.streams_messages import (
     StreamsGroupHeartbeatResult,
 )
 from goqueue.model.groups.tasks import NO_TASKS, TaskKey, TaskRole, Tasks, of_role
-from goqueue.model.groups.topology import InternalTopic, Subtopology, Topology
+from goqueue.model.groups.topology import ApplicationTopic, Subtopology, Topology
 from goqueue.state.groups.settings import GroupSettings
 from goqueue.state.groups.topics import Topics
-from goqueue.state.machine import Ticket
+from goqueue.state.machine import Outcome, Ticket
 from tests.unit.state.groups.group_world import GroupWorld, topics
+
+R = TypeVar("R")
 
 # Counts words: one subtopology sends them on by word, the other counts what comes.
 WORDS = Topology(
@@ -24,8 +26,8 @@ WORDS = Topology(
         Subtopology("0", source_topics=("in",), sink_topics=("by-word",)),
         Subtopology(
             "1",
-            repartition_topics=(InternalTopic("by-word"),),
-            changelog_topics=(InternalTopic("counts", config=(("cleanup.policy", "compact"),)),),
+            repartition_topics=(ApplicationTopic("by-word"),),
+            changelog_topics=(ApplicationTopic("counts", config=(("cleanup.policy", "compact"),)),),
         ),
     ),
 )
@@ -106,7 +108,7 @@ class StreamsWorld(GroupWorld):
         self.tickets += 1
         return self.tickets
 
-    def _asked(self, outcome: Any, kind: type[Any]) -> Any:
+    def _asked(self, outcome: Outcome, kind: type[R]) -> R:
         (reply,) = self.take(outcome)
         assert isinstance(reply.response, kind)
         return reply.response

@@ -3,7 +3,7 @@
 import pytest
 
 from goqueue.model.groups.streams_messages import StatusCode
-from goqueue.model.groups.topology import CopartitionGroup, InternalTopic, Subtopology, Topology
+from goqueue.model.groups.topology import ApplicationTopic, CopartitionGroup, Subtopology, Topology
 from goqueue.state.groups.streams.topology import TASKS_MAX, ConfiguredTopology, configured
 from tests.unit.state.groups.group_world import topics
 from tests.unit.state.groups.streams.streams_world import COPY, WORDS, words_topics
@@ -30,8 +30,8 @@ def test_missing_internal_topics_have_the_counts_and_settings_that_they_need() -
     assert found.status is not None
     assert found.status.code is StatusCode.MISSING_INTERNAL_TOPICS
     assert found.missing_topics == (
-        InternalTopic("by-word", 4),
-        InternalTopic("counts", 4, config=(("cleanup.policy", "compact"),)),
+        ApplicationTopic("by-word", 4),
+        ApplicationTopic("counts", 4, config=(("cleanup.policy", "compact"),)),
     )
     assert [t.name for t in plan(WORDS, **{"in": 4, "by_word": 4}).missing_topics] == ["counts"]
 
@@ -60,7 +60,7 @@ def test_tasks_are_as_many_as_partitions_of_the_largest_topic() -> None:
 
 def joined(**repartition: int) -> Topology:
     """`a` is joined with repartition topics that are fed from `b`."""
-    made = tuple(InternalTopic(name, count) for name, count in repartition.items())
+    made = tuple(ApplicationTopic(name, count) for name, count in repartition.items())
     return Topology(
         0,
         (
@@ -97,7 +97,7 @@ def test_repartition_topics_that_are_joined_are_as_large_as_the_largest() -> Non
             Subtopology("1", source_topics=("b",), sink_topics=("s",)),
             Subtopology(
                 "2",
-                repartition_topics=(InternalTopic("r"), InternalTopic("s")),
+                repartition_topics=(ApplicationTopic("r"), ApplicationTopic("s")),
                 copartition_groups=(CopartitionGroup((), (0, 1)),),
             ),
         ),
@@ -111,8 +111,8 @@ def test_counts_go_through_chains_and_circles() -> None:
         0,
         (
             # In an order in which nothing is known at first.
-            Subtopology("2", repartition_topics=(InternalTopic("s"),)),
-            Subtopology("1", repartition_topics=(InternalTopic("r"),), sink_topics=("s",)),
+            Subtopology("2", repartition_topics=(ApplicationTopic("s"),)),
+            Subtopology("1", repartition_topics=(ApplicationTopic("r"),), sink_topics=("s",)),
             Subtopology("0", source_topics=("a",), sink_topics=("r",)),
         ),
     )
@@ -123,7 +123,7 @@ def test_counts_go_through_chains_and_circles() -> None:
             Subtopology(
                 "0",
                 source_topics=("a",),
-                repartition_topics=(InternalTopic("r"),),
+                repartition_topics=(ApplicationTopic("r"),),
                 sink_topics=("r",),
             ),
         ),
@@ -132,7 +132,7 @@ def test_counts_go_through_chains_and_circles() -> None:
 
 
 def test_a_repartition_topic_that_nobody_writes_has_no_count() -> None:
-    lonely = Topology(0, (Subtopology("0", repartition_topics=(InternalTopic("r"),)),))
+    lonely = Topology(0, (Subtopology("0", repartition_topics=(ApplicationTopic("r"),)),))
     found = plan(lonely)
     assert found.status is not None
     assert found.status.code is StatusCode.INCORRECTLY_PARTITIONED_TOPICS
@@ -141,7 +141,7 @@ def test_a_repartition_topic_that_nobody_writes_has_no_count() -> None:
 
 def test_a_changelog_that_is_a_source_topic_is_not_made() -> None:
     table = Topology(
-        0, (Subtopology("0", source_topics=("a",), changelog_topics=(InternalTopic("a"),)),)
+        0, (Subtopology("0", source_topics=("a",), changelog_topics=(ApplicationTopic("a"),)),)
     )
     found = plan(table, a=3)
     assert found.is_ready
