@@ -21,6 +21,7 @@ from tests.access.canaries import (
     GROUP,
     NAMES,
     SHARE_GROUP,
+    STREAMS_GROUP,
     TOPIC,
     World,
 )
@@ -74,6 +75,37 @@ _SHARE_ACK: Final = {
     ),
 }
 _EMPTY_SHARE_GROUP: Final = {"group_id": EMPTY_SHARE_GROUP, "groups.group_id": EMPTY_SHARE_GROUP}
+
+# A new application, whose changelog would be made.
+_STREAMS_JOIN: Final = {
+    "group_id": "canary-new-streams-group",
+    "member_id": _MEMBER_ID,
+    "rebalance_timeout": 60_000,
+    "process_id": "process",
+    "topology.subtopologies": (
+        {
+            "subtopology_id": "0",
+            "source_topics": (TOPIC,),
+            "state_changelog_topics": (
+                {
+                    "name": "canary-new-changelog",
+                    "partitions": 0,
+                    "replication_factor": 0,
+                    "topic_configs": (),
+                },
+            ),
+            "repartition_source_topics": (),
+            "copartition_groups": (),
+        },
+    ),
+    "active_tasks": (),
+    "standby_tasks": (),
+    "warmup_tasks": (),
+    "user_endpoint": None,
+    "client_tags": (),
+    "task_offsets": (),
+    "task_end_offsets": (),
+}
 
 VARIANTS: Final[Mapping[str, tuple[Variant, ...]]] = {
     "Produce": (
@@ -131,6 +163,8 @@ VARIANTS: Final[Mapping[str, tuple[Variant, ...]]] = {
     "CreatePartitions": (Variant({"topics.count": 9, "topics.assignments": None}),),
     "ConsumerGroupDescribe": (Variant({"group_ids": (CONSUMER_GROUP,)}),),
     "ShareGroupDescribe": (Variant({"group_ids": (SHARE_GROUP,)}),),
+    "StreamsGroupHeartbeat": (Variant({}), Variant(_STREAMS_JOIN)),
+    "StreamsGroupDescribe": (Variant({"group_ids": (STREAMS_GROUP,)}),),
     "ShareFetch": (Variant(_SHARE_SESSION),),
     "ShareAcknowledge": (Variant(_SHARE_ACK, before=(("ShareFetch", _SHARE_SESSION),)),),
     "DescribeShareGroupOffsets": (Variant(_EMPTY_SHARE_GROUP),),

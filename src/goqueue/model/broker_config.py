@@ -321,8 +321,8 @@ class BrokerConfig(GroupDefaults, TracingSettings, ClusterSettings, ReplicationS
         500,
         minimum=100,
         maximum=INT32_MAX,
-        doc="How often members of consumer and share groups send heartbeats while there are "
-        "few of them, so that rebalances are quick; many send them as seldom as set for them.",
+        doc="How often members of consumer, share and streams groups send heartbeats while there "
+        "are few of them, so that rebalances are quick; many send them as seldom as set for them.",
     )
     # Both ways: a group can follow its clients' upgrade and go back when the upgrade goes wrong.
     group_consumer_migration_policy: str = setting(
@@ -337,6 +337,13 @@ class BrokerConfig(GroupDefaults, TracingSettings, ClusterSettings, ReplicationS
         minimum=1,
         maximum=10_000,
         doc="Members that a share group may have.",
+    )
+    # A thread is a member, and an application of more is better as several.
+    group_streams_max_size: int = setting(
+        1_000,
+        minimum=1,
+        maximum=10_000,
+        doc="Members that a streams group may have; each thread of an application is one.",
     )
     group_share_max_share_sessions: int = setting(
         2_000,

@@ -22,6 +22,7 @@ from goqueue.service.routing import Routing
 from goqueue.service.schemas import SchemaService
 from goqueue.service.share_groups import ShareGroupService
 from goqueue.service.sqs_queues import SqsQueueService
+from goqueue.service.streams_groups import StreamsGroupService
 from goqueue.service.topics import TopicService
 from goqueue.service.tracing import TracingService
 from goqueue.service.transactions import TransactionService
@@ -43,6 +44,7 @@ class BrokerService:
         self.fifo = FifoService(node, access)
         self.moves = MoveService(node, access)
         self.share_groups = ShareGroupService(node, access)
+        self.streams_groups = StreamsGroupService(node, access)
         self.groups = GroupService(node, access)
         self.members = HostedMemberService(node, access)
         self.transactions = TransactionService(node, access)

@@ -46,6 +46,11 @@ from goqueue.model.groups.messages import (
 )
 from goqueue.model.groups.refusals import GroupRefused, check
 from goqueue.model.groups.share_messages import ShareMemberLeft
+from goqueue.model.groups.streams_messages import (
+    DescribedStreamsGroup,
+    StreamsGroupHeartbeat,
+    StreamsGroupHeartbeatResult,
+)
 from goqueue.model.names import TopicPartition, topic_partition
 from goqueue.model.rights import (
     DeletableGroup,
@@ -192,6 +197,11 @@ class Groups:
             await self._match_topics(group, request.subscribed_regex)
         return await self.ask_new(group, timed(GroupMachine.consumer_heartbeat, request))
 
+    async def streams_heartbeat(
+        self, group: ReadableGroup, request: StreamsGroupHeartbeat
+    ) -> StreamsGroupHeartbeatResult:
+        return await self.ask_new(group, timed(GroupMachine.streams_heartbeat, request))
+
     async def _match_topics(self, group: str, regex: str) -> None:
         """In slices, one pattern at a time."""
         shard = await self.state.shard_for(group)
@@ -325,12 +335,20 @@ class Groups:
             found, {each: topics[each].name for each in seen if each in topics}
         )
 
-    async def find(self, group: DescribableGroup) -> DescribedGroup | NamedConsumerGroup:
-        """A group of either protocol, or `GroupRefused`."""
+    async def describe_streams(self, group: DescribableGroup) -> DescribedStreamsGroup:
+        return await self._ask(group, untimed(GroupMachine.describe_streams_group, group))
+
+    async def find(
+        self, group: DescribableGroup
+    ) -> DescribedGroup | NamedConsumerGroup | DescribedStreamsGroup:
+        """A group of a protocol with offsets, or `GroupRefused`."""
         self.check_used()
         consumer = await self.describe_consumer(group)
         if consumer.error is GroupError.NONE:
             return consumer
+        streams = await self.describe_streams(group)
+        if streams.error is GroupError.NONE:
+            return streams
         classic = await self.describe(group)
         check(classic.error)
         return classic

@@ -37,6 +37,7 @@ from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.registry import Registry, Timer
 from goqueue.state.groups.share_group import ShareGroup
 from goqueue.state.groups.states import MemberState
+from goqueue.state.groups.streams.group import StreamsGroup
 from goqueue.state.groups.target_assignment import compute_target
 from goqueue.state.groups.topic_regex import InvalidRegex
 from goqueue.state.machine import Outcome, Ticket
@@ -123,7 +124,7 @@ class ConsumerProtocol:
         group = self._registry.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return group
-        if request.member_epoch != JOIN_EPOCH or isinstance(group, ShareGroup):
+        if request.member_epoch != JOIN_EPOCH or isinstance(group, ShareGroup | StreamsGroup):
             raise Refused(GroupError.GROUP_ID_NOT_FOUND, f"no consumer group {request.group_id!r}")
         made = ConsumerGroup(request.group_id, self._registry.regexes)
         if group is None:
@@ -362,11 +363,6 @@ class ConsumerProtocol:
             out.records += group.member_tombstones(member_id)
         digest = self._digest(group, staying)
         out.records.append(group.epoch_record(group.epoch + 1, digest))
-
-    def revoke_expired(self, group: ConsumerGroup, member_id: str) -> bool:
-        """Whether the member must go because it still holds what it was told to give up."""
-        member = group.members.get(member_id)
-        return member is not None and member.current.state is MemberState.UNREVOKED
 
     def loaded(self, group: ConsumerGroup, now_ms: int) -> None:
         for member in group.members.values():

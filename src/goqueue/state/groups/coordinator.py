@@ -37,6 +37,11 @@ from goqueue.model.groups.share_messages import (
     ShareGroupHeartbeat,
     ShareGroupHeartbeatResult,
 )
+from goqueue.model.groups.streams_messages import (
+    DescribedStreamsGroup,
+    StreamsGroupHeartbeat,
+    StreamsGroupHeartbeatResult,
+)
 from goqueue.model.settings import INT32_MAX
 from goqueue.state.groups.admin import Administration
 from goqueue.state.groups.classic import ClassicProtocol
@@ -49,12 +54,15 @@ from goqueue.state.groups.offset_table import OffsetTable
 from goqueue.state.groups.offsets import Offsets
 from goqueue.state.groups.records import CommittedOffset, decode_key
 from goqueue.state.groups.refused import Refused
-from goqueue.state.groups.registry import Registry, Timer
+from goqueue.state.groups.registry import AnyGroup, Registry, Timer
 from goqueue.state.groups.replay import replayers
 from goqueue.state.groups.room import OBJECT_BYTES, StoredBytes
 from goqueue.state.groups.settings import GroupOverrides, GroupSettings
 from goqueue.state.groups.share import ShareProtocol
 from goqueue.state.groups.share_group import ShareGroup
+from goqueue.state.groups.states import MemberState
+from goqueue.state.groups.streams.group import StreamsGroup
+from goqueue.state.groups.streams.protocol import StreamsProtocol
 from goqueue.state.groups.topics import Topics
 from goqueue.state.machine import Outcome, StateRecord, Ticket
 
@@ -92,6 +100,7 @@ class GroupMachine:
         self._classic_members = ClassicMembers(self._registry, self._consumer)
         self._offsets = Offsets(self._registry, self._table, self._rebalance)
         self._share = ShareProtocol(self._registry, self._offsets.known_group)
+        self._streams = StreamsProtocol(self._registry, self._offsets.known_group)
         self._administration = Administration(self._registry, self._table, self._offsets)
         self._replayers = replayers(self._registry, self._table)
 
@@ -127,6 +136,8 @@ class GroupMachine:
                 self._rebalance.loaded(group, now_ms, out)
             elif isinstance(group, ConsumerGroup):
                 self._consumer.loaded(group, now_ms)
+            elif isinstance(group, StreamsGroup):
+                self._streams.loaded(group, now_ms)
             else:
                 self._share.loaded(group, now_ms)
         self._offsets.start_expiry(now_ms)
@@ -148,9 +159,7 @@ class GroupMachine:
             group = self._registry.groups.get(timer.group)
             if isinstance(group, ClassicGroup):
                 self._classic_timer(group, timer, now_ms, out)
-            elif isinstance(group, ShareGroup) or (
-                isinstance(group, ConsumerGroup) and self._must_go(group, timer)
-            ):
+            elif group is not None and _must_go(group, timer):
                 overdue.setdefault(timer.group, []).append(timer.member)
         for group_id, member_ids in overdue.items():
             group = self._registry.groups[group_id]
@@ -158,6 +167,8 @@ class GroupMachine:
                 self._consumer.remove(group, dict.fromkeys(member_ids), now_ms, out)
             elif isinstance(group, ShareGroup):
                 self._share.remove(group, dict.fromkeys(member_ids), out)
+            elif isinstance(group, StreamsGroup):
+                self._streams.remove(group, dict.fromkeys(member_ids), out)
         return out
 
     def on_topics_changed(self, topics: Topics) -> Outcome:
@@ -204,11 +215,6 @@ class GroupMachine:
         elif timer.kind == "downgraded":
             self._rebalance.downgraded(group, now_ms, out)
 
-    def _must_go(self, group: ConsumerGroup, timer: Timer) -> bool:
-        if timer.kind == "revoke":
-            return self._consumer.revoke_expired(group, timer.member)
-        return timer.kind in ("session", "member-join", "member-sync")
-
     def _expire_offsets(self, now_ms: int, out: Outcome) -> None:
         self._offsets.expire(now_ms, out)
         self._registry.regexes.keep_only(
@@ -228,7 +234,9 @@ class GroupMachine:
             if not low <= request.session_timeout_ms <= high:
                 raise Refused(GroupError.INVALID_SESSION_TIMEOUT)
             group = self._registry.groups.get(request.group_id)
-            if isinstance(group, ShareGroup):
+            if isinstance(group, ShareGroup) or (
+                isinstance(group, StreamsGroup) and not group.is_empty
+            ):
                 raise Refused(GroupError.INCONSISTENT_GROUP_PROTOCOL)
             if isinstance(group, ConsumerGroup) and not group.is_empty:
                 self._classic_members.join(group, request, ticket, now_ms, out)
@@ -279,7 +287,7 @@ class GroupMachine:
 
     def _group_with_members(self, group_id: str) -> ClassicGroup | ConsumerGroup:
         group = self._registry.groups.get(group_id)
-        if group is None or isinstance(group, ShareGroup):
+        if group is None or isinstance(group, ShareGroup | StreamsGroup):
             raise Refused(GroupError.UNKNOWN_MEMBER_ID)
         return group
 
@@ -331,6 +339,31 @@ class GroupMachine:
     ) -> Outcome:
         out = Outcome()
         out.reply(ticket, self._share.describe(group_id))
+        return out
+
+    # --- commands of streams groups -------------------------------------------------------
+
+    def streams_heartbeat(
+        self,
+        request: StreamsGroupHeartbeat,
+        *,
+        ticket: Ticket[StreamsGroupHeartbeatResult],
+        now_ms: int,
+    ) -> Outcome:
+        def refuse(refused: Refused) -> StreamsGroupHeartbeatResult:
+            return StreamsGroupHeartbeatResult(
+                error=refused.error, error_message=refused.message, member_id=request.member_id
+            )
+
+        return _decided(
+            lambda out: self._streams.heartbeat(request, ticket, now_ms, out), refuse, ticket
+        )
+
+    def describe_streams_group(
+        self, group_id: str, *, ticket: Ticket[DescribedStreamsGroup]
+    ) -> Outcome:
+        out = Outcome()
+        out.reply(ticket, self._streams.describe(group_id))
         return out
 
     # --- commands on offsets --------------------------------------------------------------
@@ -418,6 +451,14 @@ def _decided(
         assert not out.replies
         out.reply(ticket, refuse(refused))
     return out
+
+
+def _must_go(group: AnyGroup, timer: Timer) -> bool:
+    """Whether a member is to be removed: it is silent, or still holds what it was to give up."""
+    if timer.kind == "revoke" and isinstance(group, ConsumerGroup | StreamsGroup):
+        member = group.members.get(timer.member)
+        return member is not None and member.current.state is MemberState.UNREVOKED
+    return timer.kind in ("session", "member-join", "member-sync")
 
 
 def _check_group_id(group_id: str) -> None:

@@ -43,6 +43,7 @@ from goqueue.state.groups.registry import Registry, Timer
 from goqueue.state.groups.room import OBJECT_BYTES
 from goqueue.state.groups.share_group import ShareGroup
 from goqueue.state.groups.states import ClassicState
+from goqueue.state.groups.streams.group import StreamsGroup
 from goqueue.state.machine import Outcome, Ticket
 
 # Offsets looked at in one go by the expiry: some milliseconds of the event loop.
@@ -190,6 +191,12 @@ class Offsets:
             member = group.members.get(request.member_id)
             if member is not None and not member.uses_classic_protocol:
                 raise Refused(GroupError.UNSUPPORTED_VERSION)
+        if (
+            isinstance(group, StreamsGroup)
+            and request.member_id in group.members
+            and not request.knows_member_epochs
+        ):
+            raise Refused(GroupError.UNSUPPORTED_VERSION)
 
     def _check_txn_commit(self, request: TxnOffsetCommit) -> None:
         group = self._registry.groups.get(request.group_id)

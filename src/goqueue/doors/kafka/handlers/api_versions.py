@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 _SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FIRST_VERSION_WITH_SOFTWARE: Final = 3
 
-# KIP-584. Groups of the consumer protocol (KIP-848), share groups (KIP-932), and transactions that
-# raise the epoch at every end (KIP-890): clients use what they see finalized.
+# KIP-584. Groups of the consumer protocol (KIP-848), share groups (KIP-932), streams groups
+# (KIP-1071), and transactions that raise the epoch at every end (KIP-890): clients use what they
+# see finalized.
 FEATURES: Final[Mapping[str, int]] = {
     "group.version": 1,
     "share.version": 1,
+    "streams.version": 1,
     "transaction.version": 2,
 }
 # The levels are those of the program, so there is one set of them only.
