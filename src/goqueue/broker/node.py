@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -44,6 +44,7 @@ from goqueue.broker.runtime.slices import AtLeisure
 from goqueue.broker.schemas.checking import ContentChecker
 from goqueue.broker.schemas.schemas import Schemas
 from goqueue.broker.schemas.validation import Validation
+from goqueue.broker.settings_at_work import follow_settings
 from goqueue.broker.stored_revision import (
     check_metadata,
     refuse_folder_of_a_cluster,
@@ -255,6 +256,7 @@ class Node:
         self.members = MembersAnywhere(HostedMembers(self), self.groups, self.calls)
         self.producers = ProducersAnywhere(self)
         self._upkeep: list[asyncio.Task[None]] = []
+        follow_settings(self)
 
     @classmethod
     async def open(
@@ -301,6 +303,7 @@ class Node:
 
     async def _start(self) -> None:
         await self._follower.load()
+        self.broker_configs.changed()
         if self.cluster is None:
             self.hosted.load(self._follower.image)
             await self._store.put(*keys.cluster_id_entry(self.cluster_id))
@@ -325,17 +328,16 @@ class Node:
         await self.delays.shards.start()
         self.moves.resume()
         interval_ms = self.config.retention_check_interval_ms
-        retaining = apply_retention_forever(self.hosted, self.groups_anywhere, interval_ms)
-        self._upkeep.append(asyncio.create_task(retaining))
-        reopening = self.hosted.reopen_forever(lambda: self.image)
-        self._upkeep.append(asyncio.create_task(reopening))
-        self._upkeep.append(asyncio.create_task(self.hosted.removal.run_forever()))
+        upkeep: list[Coroutine[None, None, None]] = [
+            apply_retention_forever(self.hosted, self.groups_anywhere, interval_ms),
+            self.hosted.reopen_forever(lambda: self.image),
+            self.hosted.removal.run_forever(),
+            self.groups.match_topics_forever(),
+            self.compactor.run_forever(),
+        ]
         if self.cluster is not None:
-            noting = self.hosted.note_watermarks_forever()
-            self._upkeep.append(asyncio.create_task(noting))
-        self._upkeep.append(asyncio.create_task(self.groups.match_topics_forever()))
-        compacting = self.compactor.run_forever(self.config.log_cleaner_backoff_ms)
-        self._upkeep.append(asyncio.create_task(compacting))
+            upkeep.append(self.hosted.note_watermarks_forever())
+        self._upkeep = [asyncio.create_task(each) for each in upkeep]
 
     async def _give_up_starting(self) -> None:
         await self.delays.shards.carry_over.close()
@@ -474,6 +476,8 @@ class Node:
             self.hosted.reconfigure(topic)
         if changes.topics_deleted or changes.topics_grown:
             self.groups.topics_changed()
+        if changes.broker_configs_changed:
+            self.broker_configs.changed()
         if changes.group_configs_changed:
             self.groups.settings_changed()
         self.calls.image_changed(changes)

@@ -1,10 +1,11 @@
 """The cluster and its brokers: described, configured, measured."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from goqueue.broker.node import Node
+from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.caller import Caller
 from goqueue.model.configs import ConfigChange, ConfigEntry, ConfigResource, ConfigResourceKind
 from goqueue.model.coordinators import CoordinatorKind
@@ -121,6 +122,10 @@ class Administration:
         ]
 
     # --- settings -------------------------------------------------------------------------
+
+    def follow_settings(self, listener: Callable[[BrokerConfig], None]) -> None:
+        """Tell a door what holds, now and whenever it was changed."""
+        self._node.broker_configs.follow(listener)
 
     def describe_config(self, caller: Caller, resource: ConfigResource) -> list[ConfigEntry]:
         name = resource.name

@@ -32,6 +32,10 @@ class GroupConfigs:
     ) -> None:
         self._changes = changes
         self._follower = follower
+        self.use_defaults(config)
+
+    def use_defaults(self, config: BrokerConfig) -> None:
+        """What holds for groups that say nothing themselves."""
         self._defaults: dict[str, Value] = {
             name: getattr(config, field_name(broker_name))
             for name, broker_name in BROKER_NAMES.items()

@@ -139,6 +139,7 @@ class Groups:
         )
 
     def _catch_up(self, shard: StateShard[WatchedGroupMachine]) -> None:
+        shard.machine.on_settings_changed(self._settings)
         shard.machine.on_group_settings_changed(self.overrides())
         shard.take(shard.machine.on_topics_changed(self.topics_now()))
 
@@ -344,6 +345,12 @@ class Groups:
         if self.before_delete is not None:
             await self.before_delete(group)
         return await self._ask(group, untimed(GroupMachine.delete_group, group))
+
+    def use_settings(self, settings: GroupSettings, *, max_groups: int, max_bytes: int) -> None:
+        """Members learn of other times with their next heartbeat; what is there already stays."""
+        self._settings, self._max_groups, self._max_bytes = settings, max_groups, max_bytes
+        for shard in self.state.loaded_shards():
+            shard.machine.on_settings_changed(settings)
 
     def settings_changed(self) -> None:
         """Groups have other settings of their own than before."""

@@ -116,6 +116,7 @@ class Transactions:
             make=self._make,
             replayed=lambda machine, partition: machine.lead(partition.leader_epoch),
             perform=self._perform,
+            loaded=lambda shard: shard.machine.on_settings_changed(self._settings),
             shard_key=shard_key,
         )
 
@@ -411,6 +412,12 @@ class Transactions:
             check(refusal)
 
     # --- what the machine is made of, and what it asks for --------------------------------
+
+    def use_settings(self, settings: TransactionSettings) -> None:
+        """Whoever has a longer time-out already keeps it."""
+        self._settings = settings
+        for shard in self.state.loaded_shards():
+            shard.machine.on_settings_changed(settings)
 
     def _make(self, _index: int) -> TransactionMachine:
         return TransactionMachine(

@@ -1,0 +1,68 @@
+"""Settings of a broker that it takes over while it runs, and what must hold between them.
+
+Defaults of topics, the rates of replication and cordons can be changed, too; they have tables of
+their own. All other settings hold from a start to the next.
+"""
+
+from typing import Final
+
+from goqueue.model.broker_config import BROKER_SETTINGS, BrokerConfig
+from goqueue.model.errors import InvalidConfig
+from goqueue.model.settings import SettingTable
+
+RUNTIME_SETTINGS: Final = SettingTable(
+    BROKER_SETTINGS[name]
+    for name in (
+        "all.groups.max.bytes",
+        "auto.create.topics.enable",
+        "connections.max.idle.ms",
+        "default.replication.factor",
+        "group.consumer.heartbeat.interval.ms",
+        "group.consumer.max.size",
+        "group.consumer.migration.policy",
+        "group.consumer.session.timeout.ms",
+        "group.heartbeat.min.interval.ms",
+        "group.initial.rebalance.delay.ms",
+        "group.max.bytes",
+        "group.max.session.timeout.ms",
+        "group.max.size",
+        "group.member.max.bytes",
+        "group.min.session.timeout.ms",
+        "group.share.delivery.count.limit",
+        "group.share.heartbeat.interval.ms",
+        "group.share.max.size",
+        "group.share.partition.max.record.locks",
+        "group.share.record.lock.duration.ms",
+        "group.share.session.timeout.ms",
+        "log.cleaner.backoff.ms",
+        "max.connections",
+        "max.connections.per.ip",
+        "max.groups",
+        "num.partitions",
+        "offset.metadata.max.bytes",
+        "offsets.retention.minutes",
+        "transaction.max.timeout.ms",
+        "transactional.id.expiration.ms",
+    )
+)
+
+
+def check_running(config: BrokerConfig) -> None:
+    """Refuse what would leave no member a time-out that it may have, or every one silent for too
+    long between two heartbeats."""
+    if config.group_min_session_timeout_ms > config.group_max_session_timeout_ms:
+        raise InvalidConfig(
+            "group.min.session.timeout.ms: must not be above group.max.session.timeout.ms"
+        )
+    for kind, interval_ms, session_ms in (
+        (
+            "consumer",
+            config.group_consumer_heartbeat_interval_ms,
+            config.group_consumer_session_timeout_ms,
+        ),
+        ("share", config.group_share_heartbeat_interval_ms, config.group_share_session_timeout_ms),
+    ):
+        if interval_ms >= session_ms:
+            raise InvalidConfig(
+                f"group.{kind}.heartbeat.interval.ms: must be below group.{kind}.session.timeout.ms"
+            )
