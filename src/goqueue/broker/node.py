@@ -9,7 +9,8 @@ from uuid import UUID
 
 from goqueue.broker.calls.calls import Calls
 from goqueue.broker.calls.news import News
-from goqueue.broker.coordinator_settings import group_settings, transaction_settings
+from goqueue.broker.client_metrics.configs import ClientMetricsConfigs
+from goqueue.broker.client_metrics.telemetry import Telemetry
 from goqueue.broker.delays.delays import Delays
 from goqueue.broker.groups.anywhere import GroupsAnywhere
 from goqueue.broker.groups.configs import GroupConfigs
@@ -170,13 +171,7 @@ class Node:
             self.replication = self.cluster.replicate(self.hosted, clock_ms)
             self.replica_serving.caught_up = self.replication.proposals.caught_up
             self.replica_serving.throttles = self.replication.throttles
-        self.groups = Groups(
-            self,
-            partitions=config.offsets_topic_num_partitions,
-            settings=group_settings(config),
-            max_groups=config.max_groups,
-            max_bytes=config.all_groups_max_bytes,
-        )
+        self.groups = Groups(self, config)
         producer_ids = ProducerIdSource(store)
         self.delays = Delays(self, producer_ids, self.calls)
         self.transactions = Transactions(
@@ -185,11 +180,7 @@ class Node:
             producer_ids,
             self.delays,
             TransactionPeers(self.peers),
-            partitions=config.transaction_state_log_num_partitions,
-            settings=transaction_settings(config),
-            max_ids=config.max_transactional_ids,
-            id_max_bytes=config.transactional_id_max_bytes,
-            max_partitions=config.max_transaction_partitions,
+            config,
         )
         self.transactions_anywhere = TransactionsAnywhere(self.transactions, self.calls)
         self.compactor = Compactor(self.hosted, clock_ms=clock_ms)
@@ -238,6 +229,8 @@ class Node:
         history = FifoHistory(self, self.delays.waiting, self.calls)
         self.fifo = FifoSending(self, self.sqs_catalogue, self.publishing, history, self.calls)
         self.group_configs = GroupConfigs(changes, self._follower, config)
+        self.client_metrics = ClientMetricsConfigs(changes, self._follower)
+        self.telemetry = Telemetry(self.client_metrics.subscriptions, config, clock_ms)
         self.groups.overrides = self.group_configs.overrides
         self.groups.offsets_committed = self.stories.telling.offsets_committed
         self.share_groups = ShareGroups(self, self.groups, self.queues, self.group_configs)

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from goqueue.broker.coordinator_settings import group_settings, transaction_settings
 from goqueue.model.broker_config import BrokerConfig
 
 if TYPE_CHECKING:
@@ -12,13 +11,9 @@ if TYPE_CHECKING:
 def follow_settings(node: "Node") -> None:
     def take_over(config: BrokerConfig) -> None:
         node.config = config
-        node.groups.use_settings(
-            group_settings(config),
-            max_groups=config.max_groups,
-            max_bytes=config.all_groups_max_bytes,
-        )
+        node.groups.use_settings(config)
         node.group_configs.use_defaults(config)
-        node.transactions.use_settings(transaction_settings(config))
+        node.transactions.use_settings(config)
         node.compactor.backoff_ms = config.log_cleaner_backoff_ms
 
     node.broker_configs.follow(take_over)

@@ -1,4 +1,4 @@
-"""Settings of topics, groups and brokers as callers change and see them."""
+"""Settings of topics, groups, brokers and client metrics as callers change and see them."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -31,6 +31,7 @@ class ConfigSource(Enum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    CLIENT_METRICS = 7
     GROUP = 8
 
 
@@ -56,6 +57,7 @@ class ConfigResourceKind(Enum):
 
     TOPIC = 2
     BROKER = 4
+    CLIENT_METRICS = 16
     GROUP = 32
 
 

@@ -9,6 +9,7 @@ from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.caller import Caller
 from goqueue.model.configs import ConfigChange, ConfigEntry, ConfigResource, ConfigResourceKind
 from goqueue.model.coordinators import CoordinatorKind
+from goqueue.model.errors import UnknownPartition
 from goqueue.model.log import LogDirView
 from goqueue.model.names import NodeId
 from goqueue.model.rights import CLUSTER_NAME, VERBS, Resource, Verb
@@ -113,6 +114,13 @@ class Administration:
         """How much these partitions take on disk; None: all."""
         return await self._node.data_disk.describe(self._access.describable_cluster(caller), names)
 
+    def move_to_log_dir(self, caller: Caller, path: str, topic: str, index: int) -> None:
+        """Nothing to do for a replica that is there already; there is no other directory."""
+        cluster = self._access.alterable_cluster(caller)
+        if self.leader(topic, index) is None:
+            raise UnknownPartition(f"there is no partition {index} of topic {topic!r}")
+        self._node.data_disk.check_in(cluster, path, topic, index)
+
     def offline_partitions(self, caller: Caller) -> list[OfflinePartition]:
         """Those the caller may know of, by name, and why they are offline."""
         return [
@@ -134,6 +142,9 @@ class Administration:
         if resource.kind is ConfigResourceKind.GROUP:
             group = self._access.inspectable_group(caller, name)
             return self._node.group_configs.describe(group)
+        if resource.kind is ConfigResourceKind.CLIENT_METRICS:
+            cluster = self._access.inspectable_cluster(caller)
+            return self._node.client_metrics.describe(cluster, name)
         return self._node.broker_configs.describe(self._access.inspectable_cluster(caller), name)
 
     async def alter_config(
@@ -152,6 +163,9 @@ class Administration:
         elif resource.kind is ConfigResourceKind.GROUP:
             group = access.configurable_group(caller, name)
             await node.group_configs.alter(group, changes, validate_only=validate_only)
+        elif resource.kind is ConfigResourceKind.CLIENT_METRICS:
+            cluster = access.configurable_cluster(caller)
+            await node.client_metrics.alter(cluster, name, changes, validate_only=validate_only)
         else:
             cluster = access.configurable_cluster(caller)
             await node.broker_configs.alter(cluster, name, changes, validate_only=validate_only)
@@ -172,6 +186,9 @@ class Administration:
         elif resource.kind is ConfigResourceKind.GROUP:
             group = access.configurable_group(caller, name)
             await node.group_configs.replace(group, config, validate_only=validate_only)
+        elif resource.kind is ConfigResourceKind.CLIENT_METRICS:
+            cluster = access.configurable_cluster(caller)
+            await node.client_metrics.replace(cluster, name, config, validate_only=validate_only)
         else:
             cluster = access.configurable_cluster(caller)
             await node.broker_configs.replace(cluster, name, config, validate_only=validate_only)
@@ -185,4 +202,5 @@ class Administration:
             *(ConfigResource(kind.TOPIC, name) for name in image.topics),
             *(ConfigResource(kind.BROKER, str(node_id)) for node_id in image.brokers),
             *(ConfigResource(kind.GROUP, name) for name, own in image.group_configs.items() if own),
+            *(ConfigResource(kind.CLIENT_METRICS, name) for name in image.client_metrics),
         ]

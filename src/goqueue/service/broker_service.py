@@ -5,6 +5,7 @@ from goqueue.model.broker_config import BrokerConfig
 from goqueue.service.access import Access, Rules
 from goqueue.service.administration import Administration
 from goqueue.service.calls import CallService
+from goqueue.service.client_metrics import ClientMetricsService
 from goqueue.service.cluster import ClusterService
 from goqueue.service.delays import DelayService
 from goqueue.service.fifo import FifoService
@@ -52,6 +53,7 @@ class BrokerService:
         self.tracing = TracingService(node, access)
         self.cluster = ClusterService(node, access)
         self.calls = CallService(node, access)
+        self.client_metrics = ClientMetricsService(node, access)
         self.administration = Administration(node, access, routing)
 
     @property

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
-from goqueue.broker.topics.changing import KeyChanges
+from goqueue.broker.topics.changing import ChangeTexts, KeyChanges
 from goqueue.broker.topics.configs import (
     DYNAMIC_BROKER_SETTINGS,
     HTTP_URL,
@@ -23,7 +24,6 @@ from goqueue.broker.topics.kafka_names import (
     own_texts,
     topic_default_entries,
 )
-from goqueue.metadata.store import Op, Put
 from goqueue.model.broker_config import BROKER_SETTINGS, TOPIC_DEFAULT_PREFIX, BrokerConfig
 from goqueue.model.cluster_config import CORDONED_LOG_DIRS, check_cordoned
 from goqueue.model.configs import ConfigChange, ConfigEntry, ConfigSource
@@ -132,27 +132,17 @@ class BrokerConfigs:
         owned = own_texts(config)
         await self._set(broker, lambda _: owned, validate_only=validate_only)
 
-    async def _set(
-        self,
-        broker: str,
-        change: Callable[[Mapping[str, str]], Mapping[str, str]],
-        *,
-        validate_only: bool,
-    ) -> None:
+    async def _set(self, broker: str, change: ChangeTexts, *, validate_only: bool) -> None:
         node_id = self._known(broker)
-        key = keys.broker_config_key(node_id)
 
-        def configure(value: bytes | None) -> list[Op]:
-            current = {} if value is None else keys.decode_value(key, value, dict[str, str])
-            texts = dict(change(current))
+        def checked(current: Mapping[str, str]) -> Mapping[str, str]:
+            texts = change(current)
             self._check_cordoned(node_id, DYNAMIC_BROKER_SETTINGS.parse(texts))
             self._check_together(node_id, texts)
-            return [Put(*keys.broker_config_entry(node_id, texts))]
+            return texts
 
-        if validate_only:
-            await self._changes.check(key, configure)
-        else:
-            await self._changes.change(key, configure)
+        stored = partial(keys.broker_config_entry, node_id)
+        await self._changes.change_texts(stored, checked, validate_only=validate_only)
 
     def _check_cordoned(self, node_id: NodeId | None, values: Mapping[str, Value]) -> None:
         items = values.get(CORDONED_LOG_DIRS)

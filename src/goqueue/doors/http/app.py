@@ -13,6 +13,7 @@ from litestar.di import NamedDependency, Provide
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
 from goqueue.doors.http import (
+    client_metrics,
     cluster,
     counting,
     dead_letters,
@@ -67,6 +68,7 @@ ROUTES: Final[Sequence[HTTPRouteHandler]] = (
     *delays.ROUTES,
     *tracing.ROUTES,
     *cluster.ROUTES,
+    *client_metrics.ROUTES,
     *health.ROUTES,
     *metrics.ROUTES,
     *documentation.ROUTES,

@@ -1,0 +1,84 @@
+"""What Kafka clients push of themselves (KIP-714).
+
+All their metrics are in two families, with the metric's name as a label: names are the clients',
+and a family for each would be without bound.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from prometheus_client.metrics_core import Metric
+
+from goqueue.doors.http.metrics.bounds import CLIENT_SERIES_MAX
+from goqueue.doors.http.metrics.families import counter, counters, gauge
+from goqueue.model.client_metrics.messages import ClientFigures, ClientView, MetricKind
+
+_NOT_IN_LABELS: Final = re.compile(r"[^a-zA-Z0-9_]")
+_FIRST: Final = ("client_id", "client_instance_id", "metric")
+
+
+class _Sample(NamedTuple):
+    kind: MetricKind
+    labels: dict[str, str]
+    value: float
+
+
+def families(figures: ClientFigures) -> Iterable[Metric]:
+    yield gauge(
+        "goqueue_client_instances",
+        "Kafka clients that push metrics, or are to.",
+        len(figures.clients),
+    )
+    yield counters(
+        "goqueue_client_pushes",
+        "Pushes of metrics by Kafka clients, by how they ended.",
+        ("result",),
+        (((error.value,), count) for error, count in figures.pushes.items()),
+    )
+    yield counter(
+        "goqueue_client_points_left_out",
+        "Values that clients pushed beyond what is kept.",
+        figures.left_out,
+    )
+    samples = [sample for client in figures.clients for sample in _samples(client)]
+    shown = samples[:CLIENT_SERIES_MAX]
+    yield gauge(
+        "goqueue_client_metrics_without_series",
+        "Values of clients that are left out here; GET /clients/metrics has them.",
+        len(samples) - len(shown),
+    )
+    yield _family("goqueue_client_metric", "gauge", "What clients pushed last.", shown)
+    yield _family("goqueue_client_metric", "counter", "Totals that clients pushed.", shown)
+
+
+def _family(name: str, kind: str, doc: str, samples: Iterable[_Sample]) -> Metric:
+    suffix = "_total" if kind == "counter" else ""
+    family = Metric(name + suffix, doc, kind)
+    for sample in samples:
+        if sample.kind.value == kind:
+            family.add_sample(name + suffix, sample.labels, sample.value)
+    return family
+
+
+def _samples(view: ClientView) -> Iterator[_Sample]:
+    """Names of labels that are the same without what Prometheus does not take: one is kept, so no
+    two series are the same."""
+    seen: set[tuple[tuple[str, str], ...]] = set()
+    for name, series in sorted(view.series.items()):
+        labels = {_label(key): value for key, value in name.attributes if _label(key) not in _FIRST}
+        labels |= {
+            "client_id": view.client.client_id,
+            "client_instance_id": view.client.instance,
+            "metric": name.metric,
+        }
+        identity = tuple(sorted(labels.items()))
+        if identity not in seen:
+            seen.add(identity)
+            yield _Sample(series.kind, labels, series.value)
+
+
+def _label(key: str) -> str:
+    """Labels that begin with __ are Prometheus' own, and one cannot begin with a digit."""
+    plain = _NOT_IN_LABELS.sub("_", key).lstrip("_")
+    return plain if plain[:1].isalpha() else f"_{plain}"
