@@ -20,7 +20,7 @@ def settings(
     """List the settings of a broker, with defaults.
 
     Names with topic. in front are the broker's defaults for its topics; a topic takes the same
-    setting without that prefix.
+    setting without that prefix. See `goqueue cluster settings` for what running brokers go by.
     """
     from goqueue.server.setting_sources import all_setting_names, find_setting, variable_name
 

@@ -15,6 +15,7 @@ from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from goqueue.doors.http import (
     client_metrics,
     cluster,
+    cluster_settings,
     counting,
     dead_letters,
     delays,
@@ -68,6 +69,7 @@ ROUTES: Final[Sequence[HTTPRouteHandler]] = (
     *delays.ROUTES,
     *tracing.ROUTES,
     *cluster.ROUTES,
+    *cluster_settings.ROUTES,
     *client_metrics.ROUTES,
     *health.ROUTES,
     *metrics.ROUTES,
