@@ -188,6 +188,14 @@ HTTP: Final[Mapping[tuple[str, str], Makes]] = {
     ("GET", "/traces/messages/{name:str}/{partition:int}/{offset:int}"): _plain(
         f"/traces/messages/{TOPIC}/0/0"
     ),
+    ("GET", "/cluster/settings"): (
+        *_plain("/cluster/settings"),
+        *_plain("/cluster/settings?node=0"),
+    ),
+    ("PATCH", "/cluster/settings"): _plain(
+        "/cluster/settings", {"config": {"max.connections": "9000"}}
+    ),
+    ("GET", "/clients/metrics"): _plain("/clients/metrics"),
     ("GET", "/cluster/state"): _plain("/cluster/state"),
     ("GET", "/cluster/health"): _plain("/cluster/health"),
     ("GET", "/cluster/metadata"): _plain("/cluster/metadata"),

@@ -9,7 +9,7 @@ from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.caller import Caller
 from goqueue.model.configs import ConfigChange, ConfigEntry, ConfigResource, ConfigResourceKind
 from goqueue.model.coordinators import CoordinatorKind
-from goqueue.model.errors import UnknownPartition
+from goqueue.model.errors import NotLeader, UnknownPartition
 from goqueue.model.log import LogDirView
 from goqueue.model.names import NodeId
 from goqueue.model.rights import CLUSTER_NAME, VERBS, Resource, Verb
@@ -116,10 +116,11 @@ class Administration:
 
     def move_to_log_dir(self, caller: Caller, path: str, topic: str, index: int) -> None:
         """Nothing to do for a replica that is there already; there is no other directory."""
-        cluster = self._access.alterable_cluster(caller)
+        self._node.data_disk.check_path(self._access.alterable_cluster(caller), path)
         if self.leader(topic, index) is None:
             raise UnknownPartition(f"there is no partition {index} of topic {topic!r}")
-        self._node.data_disk.check_in(cluster, path, topic, index)
+        if self._node.hosted.get(topic, index) is None:
+            raise NotLeader(f"this broker has no replica of partition {index} of {topic!r}")
 
     def offline_partitions(self, caller: Caller) -> list[OfflinePartition]:
         """Those the caller may know of, by name, and why they are offline."""

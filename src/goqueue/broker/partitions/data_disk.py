@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from goqueue.broker.partitions.hosting import HostedPartitions
-from goqueue.model.errors import NotLeader, UnknownLogDir
+from goqueue.model.errors import UnknownLogDir
 from goqueue.model.log import DiskSpace, LogDirView, StoredPartitionSize
 from goqueue.model.rights import AlterableCluster, DescribableCluster
 from goqueue.pace import in_slices
@@ -34,9 +34,7 @@ class DataDisk:
         ]
         return LogDirView(str(self._path), self.space(cluster), partitions)
 
-    def check_in(self, _cluster: AlterableCluster, path: str, topic: str, index: int) -> None:
-        """Raise unless the replica is in this directory, in which all are."""
+    def check_path(self, _cluster: AlterableCluster, path: str) -> None:
+        """Raise unless this is the directory in which all replicas are."""
         if "\0" in path or Path(path).absolute() != self._path.absolute():
             raise UnknownLogDir(f"log directory {path!r}: this broker has {str(self._path)!r} only")
-        if self._hosted.get(topic, index) is None:
-            raise NotLeader(f"this broker has no replica of partition {index} of {topic!r}")

@@ -48,17 +48,15 @@ def families(figures: ClientFigures) -> Iterable[Metric]:
         "Values of clients that are left out here; GET /clients/metrics has them.",
         len(samples) - len(shown),
     )
-    yield _family("goqueue_client_metric", "gauge", "What clients pushed last.", shown)
-    yield _family("goqueue_client_metric", "counter", "Totals that clients pushed.", shown)
-
-
-def _family(name: str, kind: str, doc: str, samples: Iterable[_Sample]) -> Metric:
-    suffix = "_total" if kind == "counter" else ""
-    family = Metric(name + suffix, doc, kind)
-    for sample in samples:
-        if sample.kind.value == kind:
-            family.add_sample(name + suffix, sample.labels, sample.value)
-    return family
+    gauges = Metric("goqueue_client_gauge", "What clients pushed last.", "gauge")
+    totals = Metric("goqueue_client_counter", "Totals that clients pushed last.", "counter")
+    for sample in shown:
+        if sample.kind is MetricKind.COUNTER:
+            totals.add_sample(f"{totals.name}_total", sample.labels, sample.value)
+        else:
+            gauges.add_sample(gauges.name, sample.labels, sample.value)
+    yield gauges
+    yield totals
 
 
 def _samples(view: ClientView) -> Iterator[_Sample]:
