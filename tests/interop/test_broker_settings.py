@@ -9,7 +9,6 @@ from confluent_kafka import admin as admin_module
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 from kafka import admin as python_admin
-from kafka.errors import InvalidRequestError
 
 # Their names are re-exports that the type checker does not see.
 confluent: Any = admin_module
@@ -94,8 +93,21 @@ def test_kafka_python_sets_them_and_subscribes_to_client_metrics(
     admin.alter_configs([python.ConfigResource(kinds.BROKER, broker, taken_back)])
 
     fixed = python.ConfigResource(kinds.BROKER, broker, {"broker.id": "9"})
-    with pytest.raises(InvalidRequestError):
+    with pytest.raises(ValueError, match="Unrecognized configs"):
         admin.alter_configs([fixed])
+    told = admin.alter_configs([fixed], raise_on_unknown=False)["broker"][broker]
+    assert "broker.id: cannot be changed at run time" in told
+
+    # The way before single changes: everything is told back, with what is new.
+    of_broker = python.ConfigResource(kinds.BROKER, broker, {"log.segment.bytes": "1000000"})
+    admin.alter_configs([of_broker])
+    for size in ("2000000", "3000000"):
+        of_broker = python.ConfigResource(kinds.BROKER, broker, {"log.segment.bytes": size})
+        told = admin.alter_configs([of_broker], incremental=False)["broker"][broker]
+        told = admin.describe_configs([asked])["broker"][broker]
+        assert told["log.segment.bytes"]["value"] == size
+    taken_back = {"log.segment.bytes": ("DELETE", None)}
+    admin.alter_configs([python.ConfigResource(kinds.BROKER, broker, taken_back)])
 
     name = "from-kafka-python"
     settings = {"interval.ms": "60000", "metrics": "org.apache.kafka.producer."}

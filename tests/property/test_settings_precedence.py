@@ -71,8 +71,8 @@ def test_what_a_broker_goes_by(
 def test_what_topics_go_by_under_kafkas_names(
     own: dict[str, str], node: dict[str, str], cluster: dict[str, str], start: dict[str, str]
 ) -> None:
-    config = broker_config(own_texts(start))
-    overrides = BrokerOverrides(own_texts(node), own_texts(cluster))
+    config = broker_config(own_texts(start, {}))
+    overrides = BrokerOverrides(own_texts(node, {}), own_texts(cluster, {}))
     effective = effective_topic_config(own, overrides, config)
     of_topic = {entry.name: entry for entry in topic_entries(own, overrides, config)}
     broker = {entry.name: entry for entry in broker_entries(overrides, config, "")}

@@ -156,7 +156,15 @@ async def test_what_was_set_of_one_broker_goes_when_all_is_replaced(
         await administration.replace_config(ANYONE, resource, {"log.segment.bytes": "9999"})
         assert node.image.broker_config(node.node_id) == {"topic.segment.bytes": "9999"}
         twice = {"log.segment.bytes": "1000", "topic.segment.bytes": "2000"}
-        with pytest.raises(InvalidRequest, match="named twice"):
+        with pytest.raises(InvalidRequest, match=r"has another value than topic\.segment\.bytes"):
             await administration.replace_config(ANYONE, resource, twice)
+        for names in (list(twice), list(reversed(twice))):
+            # One is told as it was, the other is new.
+            told = dict(zip(names, ("9999", "3000"), strict=True))
+            for texts in (told, dict(reversed(told.items()))):
+                await administration.replace_config(ANYONE, resource, texts)
+                assert node.image.broker_config(node.node_id) == {"topic.segment.bytes": "3000"}
+                again = {"log.segment.bytes": "9999"}
+                await administration.replace_config(ANYONE, resource, again)
         await administration.replace_config(ANYONE, resource, {})
         assert node.node_id not in node.image.broker_configs

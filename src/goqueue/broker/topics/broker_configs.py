@@ -129,8 +129,9 @@ class BrokerConfigs:
         validate_only: bool = False,
     ) -> None:
         _check_changeable(config)
-        owned = own_texts(config)
-        await self._set(broker, lambda _: owned, validate_only=validate_only)
+        await self._set(
+            broker, lambda current: own_texts(config, current), validate_only=validate_only
+        )
 
     async def _set(self, broker: str, change: ChangeTexts, *, validate_only: bool) -> None:
         node_id = self._known(broker)

@@ -73,16 +73,21 @@ def own_name(name: str) -> str:
     return name if topic_name is None else TOPIC_DEFAULT_PREFIX + topic_name
 
 
-def own_texts(texts: Mapping[str, str]) -> dict[str, str]:
-    """Settings by our names. A bad value is refused under the name that it was given."""
+def own_texts(texts: Mapping[str, str], current: Mapping[str, str]) -> dict[str, str]:
+    """Settings by our names. A bad value is refused under the name that it was given.
+
+    Tools that replace all settings send back what they were told, under both names: then the one
+    that is no longer as in `current` counts.
+    """
     found: dict[str, str] = {}
     for name, text in texts.items():
         if name in _SETTINGS:
             _SETTINGS[name].parse(text)
         own = own_name(name)
-        if own in found:
-            raise InvalidRequest(f"{name}: named twice in one request, once as {own}")
-        found[own] = text
+        other, held = found.get(own, text), current.get(own)
+        if other != text and held not in (other, text):
+            raise InvalidRequest(f"{name}: has another value than {own}, which is the same setting")
+        found[own] = other if text == held else text
     return found
 
 
