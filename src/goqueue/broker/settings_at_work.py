@@ -15,5 +15,6 @@ def follow_settings(node: "Node") -> None:
         node.group_configs.use_defaults(config)
         node.transactions.use_settings(config)
         node.compactor.backoff_ms = config.log_cleaner_backoff_ms
+        node.hosted.use_producer_expiration(config.producer_id_expiration_ms)
 
     node.broker_configs.follow(take_over)

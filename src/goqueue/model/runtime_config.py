@@ -41,6 +41,7 @@ RUNTIME_SETTINGS: Final = SettingTable(
         "num.partitions",
         "offset.metadata.max.bytes",
         "offsets.retention.minutes",
+        "producer.id.expiration.ms",
         "transaction.max.timeout.ms",
         "transactional.id.expiration.ms",
     )

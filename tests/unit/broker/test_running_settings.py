@@ -84,6 +84,9 @@ async def test_groups_and_transactions_go_by_it(open_broker: OpenBroker) -> None
         assert node.group_configs.of("any").share_record_lock_duration_ms == 1_234
         await change(node, ALL, {"log.cleaner.backoff.ms": "77"})
         assert node.compactor.backoff_ms == 77
+        partition = next(iter(node.hosted))
+        await change(node, ALL, {"producer.id.expiration.ms": "1000"})
+        assert partition.ledger.producers.expiration_ms == 1_000
 
 
 @pytest.mark.parametrize(

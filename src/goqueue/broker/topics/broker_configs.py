@@ -158,8 +158,9 @@ class BrokerConfigs:
         """A broker that could not make sense of all of it would go on with what held before."""
         image = self._follower.image
         if node_id is None:
-            nodes = {self._node_id, *(each for each in image.broker_configs if each is not None)}
-            after = [BrokerOverrides(image.broker_config(each), texts) for each in nodes]
+            own = [of for each, of in image.broker_configs.items() if each is not None]
+            # Most brokers say nothing of their own, or will not later on.
+            after = [BrokerOverrides(of, texts) for of in ({}, *own)]
         else:
             after = [BrokerOverrides(texts, image.broker_config(None))]
         if any(name.startswith(_OF_GROUPS) for name in texts):
@@ -167,12 +168,12 @@ class BrokerConfigs:
                 check_running(running_config(overrides, self._config))
         if not any(name.startswith(TOPIC_DEFAULT_PREFIX) for name in texts):
             return
-        own = {
+        of_topics = {
             tuple((name, topic.config[name]) for name in CHECKED_TOGETHER if name in topic.config)
             for topic in image.topics.values()
         }
         for overrides in after:
-            for said in {(), *own}:
+            for said in {(), *of_topics}:
                 effective_topic_config(dict(said), overrides, self._config)
 
     def _known(self, broker: str) -> NodeId | None:

@@ -1,7 +1,7 @@
 """Clients that ask what to push, and their last figures: bounded, and forgotten after a while."""
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -46,7 +46,7 @@ class Unpacked(NamedTuple):
     """What was in a push. `is_cut`: not all of it was looked at."""
 
     error: TelemetryError
-    points: Iterable[Point] = ()
+    points: Sequence[Point] = ()
     is_cut: bool = False
 
 
@@ -181,15 +181,23 @@ class ClientInstances:
             if found is not None and found.subscribed == wanted:
                 found.version = self._version
             else:
-                series = {} if found is None else found.series
-                found = _Instance(client, wanted, self._version, series=series)
-                self._instances[client.instance_id] = found
+                found = self._replaced(found, _Instance(client, wanted, self._version))
         self._instances.move_to_end(client.instance_id)
-        found.seen_ms = now_ms
+        if not found.has_terminated:
+            found.seen_ms = now_ms
         while len(self._instances) > INSTANCES_MAX:
             _, oldest = self._instances.popitem(last=False)
             self._series -= len(oldest.series)
         return found
+
+    def _replaced(self, old: _Instance | None, new: _Instance) -> _Instance:
+        """What it pushed stays, unless it is to push nothing any more."""
+        if old is not None and new.subscribed.metrics:
+            new.series = old.series
+        elif old is not None:
+            self._series -= len(old.series)
+        self._instances[new.client.instance_id] = new
+        return new
 
     def _forget(self, now_ms: int) -> None:
         self._swept_ms = now_ms
@@ -197,15 +205,22 @@ class ClientInstances:
         for key in gone:
             self._series -= len(self._instances.pop(key).series)
 
-    def _take(self, instance: _Instance, points: Iterable[Point]) -> None:
+    def _take(self, instance: _Instance, points: Sequence[Point]) -> None:
+        """What a client no longer tells goes, except if it tells differences: it leaves out what
+        did not change."""
+        if not points:
+            return
+        before = instance.series
+        series = dict(before) if any(point.is_delta for point in points) else {}
+        room = min(SERIES_PER_INSTANCE_MAX, SERIES_MAX - self._series + len(before))
         for point in points:
-            known = instance.series.get(point.name)
-            if known is None:
-                if len(instance.series) >= SERIES_PER_INSTANCE_MAX or self._series >= SERIES_MAX:
-                    self._left_out += 1
-                    continue
-                self._series += 1
+            known = series.get(point.name)
+            if known is None and len(series) >= room:
+                self._left_out += 1
+                continue
             value = point.value
             if point.is_delta and known is not None and known.kind is point.kind:
                 value += known.value
-            instance.series[point.name] = Series(point.kind, value)
+            series[point.name] = Series(point.kind, value)
+        self._series += len(series) - len(before)
+        instance.series = series

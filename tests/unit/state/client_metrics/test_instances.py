@@ -146,6 +146,26 @@ def test_totals_and_differences() -> None:
     assert world.values() == {"client-1": {"sent": 11.0}}
 
 
+def test_what_is_no_longer_told_goes() -> None:
+    world = World()
+    assert world.push(1, gauge("a", 1.0), gauge("b", 2.0)) is OK
+    world.now_ms += INTERVAL_MS
+    assert world.push(1, gauge("b", 3.0)) is OK
+    assert world.values() == {"client-1": {"b": 3.0}}
+    world.machine.subscribe([])
+    assert world.ask() is OK
+    assert world.values() == {}, "it is to push nothing any more"
+
+
+def test_who_has_terminated_is_forgotten_whatever_it_sends() -> None:
+    world = World()
+    assert world.push(1, terminating=True) is OK
+    for _ in range(6):
+        assert world.push() is TelemetryError.INVALID_REQUEST
+        world.now_ms += instances.FORGOTTEN_AFTER_MS // 6
+    assert world.push() is OK
+
+
 def test_silent_clients_are_forgotten() -> None:
     world = World()
     assert world.push(1, gauge("a", 1.0)) is OK
