@@ -19,6 +19,7 @@ from goqueue.broker.hosted_clients.members.anywhere import MembersAnywhere
 from goqueue.broker.hosted_clients.members.members import HostedMembers
 from goqueue.broker.hosted_clients.producers.anywhere import ProducersAnywhere
 from goqueue.broker.leadership import Leadership
+from goqueue.broker.log_levels import LogLevels
 from goqueue.broker.membership.forgetting import forget_node
 from goqueue.broker.partitions.compaction import Compactor
 from goqueue.broker.partitions.data_disk import DataDisk
@@ -230,6 +231,7 @@ class Node:
         self.fifo = FifoSending(self, self.sqs_catalogue, self.publishing, history, self.calls)
         self.group_configs = GroupConfigs(changes, self._follower, config)
         self.client_metrics = ClientMetricsConfigs(changes, self._follower)
+        self.log_levels = LogLevels(self.node_id)
         self.telemetry = Telemetry(self.client_metrics.subscriptions, config, clock_ms)
         self.groups.overrides = self.group_configs.overrides
         self.groups.offsets_committed = self.stories.telling.offsets_committed

@@ -31,6 +31,7 @@ class ConfigSource(Enum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    BROKER_LOGGER = 6
     CLIENT_METRICS = 7
     GROUP = 8
 
@@ -57,6 +58,7 @@ class ConfigResourceKind(Enum):
 
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
     CLIENT_METRICS = 16
     GROUP = 32
 

@@ -9,7 +9,7 @@ from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.caller import Caller
 from goqueue.model.configs import ConfigChange, ConfigEntry, ConfigResource, ConfigResourceKind
 from goqueue.model.coordinators import CoordinatorKind
-from goqueue.model.errors import NotLeader, UnknownPartition
+from goqueue.model.errors import InvalidRequest, NotLeader, UnknownPartition
 from goqueue.model.log import LogDirView
 from goqueue.model.names import NodeId
 from goqueue.model.rights import CLUSTER_NAME, VERBS, Resource, Verb
@@ -146,6 +146,8 @@ class Administration:
         if resource.kind is ConfigResourceKind.CLIENT_METRICS:
             cluster = self._access.inspectable_cluster(caller)
             return self._node.client_metrics.describe(cluster, name)
+        if resource.kind is ConfigResourceKind.BROKER_LOGGER:
+            return self._node.log_levels.describe(self._access.inspectable_cluster(caller), name)
         return self._node.broker_configs.describe(self._access.inspectable_cluster(caller), name)
 
     async def alter_config(
@@ -167,6 +169,9 @@ class Administration:
         elif resource.kind is ConfigResourceKind.CLIENT_METRICS:
             cluster = access.configurable_cluster(caller)
             await node.client_metrics.alter(cluster, name, changes, validate_only=validate_only)
+        elif resource.kind is ConfigResourceKind.BROKER_LOGGER:
+            cluster = access.configurable_cluster(caller)
+            node.log_levels.alter(cluster, name, changes, validate_only=validate_only)
         else:
             cluster = access.configurable_cluster(caller)
             await node.broker_configs.alter(cluster, name, changes, validate_only=validate_only)
@@ -190,6 +195,9 @@ class Administration:
         elif resource.kind is ConfigResourceKind.CLIENT_METRICS:
             cluster = access.configurable_cluster(caller)
             await node.client_metrics.replace(cluster, name, config, validate_only=validate_only)
+        elif resource.kind is ConfigResourceKind.BROKER_LOGGER:
+            access.configurable_cluster(caller)
+            raise InvalidRequest("log levels are changed one by one (IncrementalAlterConfigs)")
         else:
             cluster = access.configurable_cluster(caller)
             await node.broker_configs.replace(cluster, name, config, validate_only=validate_only)
@@ -202,6 +210,7 @@ class Administration:
         return [
             *(ConfigResource(kind.TOPIC, name) for name in image.topics),
             *(ConfigResource(kind.BROKER, str(node_id)) for node_id in image.brokers),
+            *(ConfigResource(kind.BROKER_LOGGER, str(node_id)) for node_id in image.brokers),
             *(ConfigResource(kind.GROUP, name) for name, own in image.group_configs.items() if own),
             *(ConfigResource(kind.CLIENT_METRICS, name) for name in image.client_metrics),
         ]

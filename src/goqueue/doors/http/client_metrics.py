@@ -14,11 +14,12 @@ from goqueue.doors.http.openapi import errors
 from goqueue.model.caller import Caller
 from goqueue.model.client_metrics.messages import ClientView
 from goqueue.model.rights import Resource, Verb
+from goqueue.pace import in_slices
 from goqueue.service.broker_service import BrokerService
 from goqueue.service.needs import Need
 
 _LIMIT_DEFAULT: Final = 20
-# Each has some hundred values: 2 MB of answer.
+# Each has some hundred values: 2 MB of answer, or five times as much of clients that mean to.
 _LIMIT_MAX: Final = 100
 
 
@@ -70,7 +71,7 @@ async def client_metrics(
         for view in service.client_metrics.figures(caller).clients
         if client_id is None or view.client.client_id == client_id
     ]
-    return PushingClients([_shown(view) for view in found[:limit]], len(found))
+    return PushingClients([_shown(view) async for view in in_slices(found[:limit])], len(found))
 
 
 def _shown(view: ClientView) -> PushingClient:

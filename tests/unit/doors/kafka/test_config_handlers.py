@@ -1,5 +1,7 @@
 """Settings over the wire: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and the list."""
 
+import logging
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -97,7 +99,8 @@ async def test_broker_settings_are_told(client: WireClient) -> None:
         (TOPIC, "../a", ErrorCode.invalid_topic_exception),
         (BROKER, "7", ErrorCode.invalid_request),
         (BROKER, "x", ErrorCode.invalid_request),
-        (LOGGER, "0", ErrorCode.invalid_request),
+        (LOGGER, "", ErrorCode.invalid_request),
+        (LOGGER, "7", ErrorCode.invalid_request),
         (99, "a", ErrorCode.invalid_request),
     ],
 )
@@ -170,7 +173,6 @@ async def test_brokers_get_topic_defaults_each_or_all(client: WireClient) -> Non
     told = configs["topic.retention.ms"]
     assert (told.value, told.config_source) == ("456", 2)
     assert await alter(client, "1", changed, kind=BROKER) is ErrorCode.invalid_request
-    assert await alter(client, "0", changed, kind=LOGGER) is ErrorCode.invalid_request
     assert await alter(client, "z", changed) is ErrorCode.unknown_topic_or_partition
 
 
@@ -223,6 +225,50 @@ async def test_what_brokers_refuse(client: WireClient, name: str, code: ErrorCod
         assert told.error_code is code
 
 
+@pytest.fixture
+def levels() -> Iterator[logging.Logger]:
+    logger = logging.getLogger("goqueue.doors.kafka.server")
+    ours = logging.getLogger("goqueue").level
+    yield logger
+    logger.setLevel(logging.NOTSET)
+    logging.getLogger("goqueue").setLevel(ours)
+
+
+async def test_levels_of_log_lines(client: WireClient, levels: logging.Logger) -> None:
+    name = levels.name
+    await alter(client, "0", change("goqueue", SET, "WARN"), kind=LOGGER)
+    told = (await describe(client, LOGGER, "0"))[name]
+    assert (told.value, told.config_source, told.read_only) == ("WARN", 6, False)
+    wanted = change(name, SET, "debug")
+    assert await alter(client, "0", wanted, kind=LOGGER, validate_only=True) is ErrorCode.none
+    assert not levels.isEnabledFor(logging.DEBUG)
+    assert await alter(client, "0", wanted, kind=LOGGER) is ErrorCode.none
+    assert levels.isEnabledFor(logging.DEBUG)
+    assert (await describe(client, LOGGER, "0"))[name].value == "DEBUG"
+    assert await alter(client, "0", change(name, DELETE, None), kind=LOGGER) is ErrorCode.none
+    assert (await describe(client, LOGGER, "0"))[name].value == "WARN"
+
+
+@pytest.mark.parametrize(
+    ("broker", "wrong", "code"),
+    [
+        ("0", change("goqueue.no.such", SET, "INFO"), ErrorCode.invalid_config),
+        ("0", change("asyncio", SET, "INFO"), ErrorCode.invalid_config),
+        ("0", change("goqueue", SET, "LOUD"), ErrorCode.invalid_config),
+        ("0", change("goqueue", DELETE, None), ErrorCode.invalid_request),
+        ("0", change("goqueue", APPEND, "INFO"), ErrorCode.invalid_request),
+        ("", change("goqueue", SET, "INFO"), ErrorCode.invalid_request),
+        ("1", change("goqueue", SET, "INFO"), ErrorCode.invalid_request),
+    ],
+)
+async def test_levels_that_are_refused(
+    client: WireClient, levels: logging.Logger, broker: str, wrong: dict[str, Any], code: ErrorCode
+) -> None:
+    good = change(levels.name, SET, "FATAL")
+    assert await alter(client, broker, good, wrong, kind=LOGGER) is code
+    assert levels.level == logging.NOTSET, "all or nothing"
+
+
 async def test_connections_are_counted_by_what_holds(client: WireClient, door: KafkaDoor) -> None:
     limited = change("max.connections", SET, "1")
     assert await alter(client, "0", limited, kind=BROKER) is ErrorCode.none
@@ -267,7 +313,7 @@ async def test_resources_with_settings_are_listed(client: WireClient) -> None:
         assert answer.error_code is ErrorCode.none
         return {(r.resource_type, r.resource_name) for r in answer.config_resources}
 
-    assert await listed() == {(TOPIC, "a"), (BROKER, "0")}
+    assert await listed() == {(TOPIC, "a"), (BROKER, "0"), (LOGGER, "0")}
     assert await listed(TOPIC) == {(TOPIC, "a")}
     assert (await client.call("list_config_resources", 0)).config_resources == ()
     answer = await client.call("list_config_resources", resource_types=(77,))

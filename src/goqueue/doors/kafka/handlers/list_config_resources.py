@@ -15,8 +15,6 @@ from goqueue.service.needs import Need
 if TYPE_CHECKING:
     from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest
 
-# Loggers of brokers: Kafka has settings for them, and here are none.
-_LOGGERS: Final = 8
 # Version 0, which had another name, is about client metrics alone.
 _FIRST_VERSION_WITH_TYPES: Final = 1
 
@@ -26,7 +24,7 @@ async def handle(context: RequestContext, request: "ListConfigResourcesRequest")
         resources = context.service.administration.config_resources(context.caller)
     except ClusterAccessDenied as error:
         return {"error_code": error_code(error), "config_resources": ()}
-    known = {_LOGGERS, *(kind.value for kind in ConfigResourceKind)}
+    known = {kind.value for kind in ConfigResourceKind}
     asked = {ConfigResourceKind.CLIENT_METRICS.value}
     if context.version >= _FIRST_VERSION_WITH_TYPES:
         asked = set(request.resource_types) or known
