@@ -1,15 +1,19 @@
-"""Settings of a broker that it takes over while it runs, and what must hold between them.
+"""Settings of a broker that can be changed while it runs, and what must hold between them.
 
-Defaults of topics, the rates of replication and cordons can be changed, too; they have tables of
-their own. All other settings hold from a start to the next.
+All others hold from a start to the next.
 """
 
+from dataclasses import replace
 from typing import Final
 
-from goqueue.model.broker_config import BROKER_SETTINGS, BrokerConfig
+from goqueue.model.broker_config import BROKER_SETTINGS, TOPIC_DEFAULT_PREFIX, BrokerConfig
+from goqueue.model.cluster_config import CORDONED_LOG_DIRS
 from goqueue.model.errors import InvalidConfig
+from goqueue.model.replication_config import THROTTLE_SETTINGS
 from goqueue.model.settings import SettingTable
+from goqueue.model.topic_config import TOPIC_SETTINGS
 
+# What a broker is started with, and takes over anew.
 RUNTIME_SETTINGS: Final = SettingTable(
     BROKER_SETTINGS[name]
     for name in (
@@ -44,6 +48,20 @@ RUNTIME_SETTINGS: Final = SettingTable(
         "producer.id.expiration.ms",
         "transaction.max.timeout.ms",
         "transactional.id.expiration.ms",
+    )
+)
+
+TOPIC_DEFAULT_SETTINGS: Final = SettingTable(
+    replace(setting, name=TOPIC_DEFAULT_PREFIX + name) for name, setting in TOPIC_SETTINGS.items()
+)
+# All of them: also the defaults of topics, how fast replicas are copied, and whether a broker gets
+# new ones.
+DYNAMIC_BROKER_SETTINGS: Final = SettingTable(
+    (
+        *TOPIC_DEFAULT_SETTINGS.values(),
+        *THROTTLE_SETTINGS.values(),
+        *RUNTIME_SETTINGS.values(),
+        BROKER_SETTINGS[CORDONED_LOG_DIRS],
     )
 )
 

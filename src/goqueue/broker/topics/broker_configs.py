@@ -7,7 +7,6 @@ from typing import Final
 
 from goqueue.broker.topics.changing import ChangeTexts, KeyChanges
 from goqueue.broker.topics.configs import (
-    DYNAMIC_BROKER_SETTINGS,
     HTTP_URL,
     NO_OVERRIDES,
     BrokerOverrides,
@@ -31,7 +30,7 @@ from goqueue.model.digits import number_in
 from goqueue.model.errors import InvalidConfig, InvalidRequest
 from goqueue.model.names import NodeId
 from goqueue.model.rights import ConfigurableCluster, InspectableCluster
-from goqueue.model.runtime_config import check_running
+from goqueue.model.runtime_config import DYNAMIC_BROKER_SETTINGS, check_running
 from goqueue.model.settings import Value
 from goqueue.model.topic_config import CHECKED_TOGETHER
 from goqueue.state import metadata_keys as keys

@@ -19,7 +19,11 @@ from goqueue.model.cluster_config import CORDONED_LOG_DIRS
 from goqueue.model.configs import ConfigChange, ConfigEntry, ConfigOp, ConfigSource, ConfigSynonym
 from goqueue.model.errors import InvalidConfig, InvalidRequest
 from goqueue.model.replication_config import THROTTLE_SETTINGS
-from goqueue.model.runtime_config import RUNTIME_SETTINGS
+from goqueue.model.runtime_config import (
+    DYNAMIC_BROKER_SETTINGS,
+    RUNTIME_SETTINGS,
+    TOPIC_DEFAULT_SETTINGS,
+)
 from goqueue.model.settings import (
     Setting,
     SettingTable,
@@ -29,21 +33,6 @@ from goqueue.model.settings import (
     field_values,
 )
 from goqueue.model.topic_config import TOPIC_SETTINGS, TopicConfig, topic_config
-
-_TOPIC_DEFAULTS = SettingTable(
-    replace(setting, name=TOPIC_DEFAULT_PREFIX + name) for name, setting in TOPIC_SETTINGS.items()
-)
-_CORDONED = BROKER_SETTINGS[CORDONED_LOG_DIRS]
-# What can be changed on a running broker: the defaults of topics, how fast replicas are copied,
-# whether it gets new ones, and some of what it was started with.
-DYNAMIC_BROKER_SETTINGS = SettingTable(
-    (
-        *_TOPIC_DEFAULTS.values(),
-        *THROTTLE_SETTINGS.values(),
-        *RUNTIME_SETTINGS.values(),
-        _CORDONED,
-    )
-)
 
 # Not to be set: it follows from the host and the port listened on. Clients of the Kafka port find
 # the registry and the other HTTP services by it.
@@ -116,7 +105,7 @@ def broker_entries(
             synonyms.append(ConfigSynonym(name, value, ConfigSource.STATIC_BROKER))
         synonyms.append(ConfigSynonym(name, default, ConfigSource.DEFAULT))
         entries.append(entry(setting, synonyms, read_only=name not in DYNAMIC_BROKER_SETTINGS))
-    for name, setting in _TOPIC_DEFAULTS.items():
+    for name, setting in TOPIC_DEFAULT_SETTINGS.items():
         topic_name = name.removeprefix(TOPIC_DEFAULT_PREFIX)
         synonyms = _default_synonyms(topic_name, setting, overrides, config)
         entries.append(entry(setting, synonyms, read_only=False))
