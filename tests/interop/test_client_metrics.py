@@ -1,21 +1,15 @@
 """librdkafka pushes its metrics by itself, to whichever broker it likes (KIP-714)."""
 
-import json
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 from urllib.request import urlopen
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from kafka import KafkaAdminClient
-from kafka import admin as python_admin
 
 from tests.busy_machine import stretched
+from tests.interop.client_metrics import pushing_clients, subscribe, unsubscribe
 from tests.interop.servers import Server, http_urls_of
-
-# Its names are re-exports that the type checker does not see.
-python: Any = python_admin
 
 TIMEOUT_SECONDS = 60
 INTERVAL_MS = 300
@@ -25,29 +19,14 @@ CREATED = "org.apache.kafka.producer.connection.creation.total"
 
 @pytest.fixture
 def subscription(bootstrap: str) -> Iterator[None]:
-    admin: Any = KafkaAdminClient(bootstrap_servers=bootstrap)
-    kind = python.ConfigResourceType.CLIENT_METRICS
     settings = {
         "interval.ms": str(INTERVAL_MS),
         "metrics": "*",
         "match": "client_id=pushing-.*,client_software_name=.*librdkafka|confluent-kafka-python",
     }
-    admin.alter_configs([python.ConfigResource(kind, NAME, settings)])
+    subscribe(bootstrap, NAME, settings)
     yield
-    deleted = dict.fromkeys(settings, ("DELETE", None))
-    admin.alter_configs([python.ConfigResource(kind, NAME, deleted)])
-    admin.close()
-
-
-def clients(server: Server) -> dict[str, dict[str, Any]]:
-    """By their names, from all brokers: the one that was pushed to last."""
-    found: dict[str, dict[str, Any]] = {}
-    for url in http_urls_of(server):
-        with urlopen(f"{url}/clients/metrics?limit=100", timeout=TIMEOUT_SECONDS) as answer:
-            for client in json.load(answer)["clients"]:
-                if client["metrics"]:
-                    found[client["clientId"]] = client
-    return found
+    unsubscribe(bootstrap, NAME, *settings)
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
@@ -77,10 +56,10 @@ def test_a_producer_and_a_consumer_push(server: Server, bootstrap: str, topic: s
 
         def have_pushed() -> bool:
             consumer.poll(0.1)
-            return {"pushing-producer", "pushing-consumer"} <= clients(server).keys()
+            return {"pushing-producer", "pushing-consumer"} <= pushing_clients(server).keys()
 
         wait_until(have_pushed)
-        found = clients(server)
+        found = pushing_clients(server)
         assert "silent-producer" not in found
         pushed = found["pushing-producer"]
         assert pushed["intervalMs"] == INTERVAL_MS
@@ -89,7 +68,7 @@ def test_a_producer_and_a_consumer_push(server: Server, bootstrap: str, topic: s
         values = {each["name"]: each for each in pushed["metrics"]}
         assert values[CREATED]["value"] >= 1
         first_ms = pushed["lastPushMs"]
-        wait_until(lambda: clients(server)["pushing-producer"]["lastPushMs"] > first_ms)
+        wait_until(lambda: pushing_clients(server)["pushing-producer"]["lastPushMs"] > first_ms)
         texts = [urlopen(f"{url}/metrics").read().decode() for url in http_urls_of(server)]
         assert any(f'metric="{CREATED}"' in text for text in texts)
         assert all("silent-producer" not in text for text in texts)
