@@ -1,7 +1,6 @@
 """librdkafka pushes its metrics by itself, to whichever broker it likes (KIP-714)."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from urllib.request import urlopen
 
 import pytest
@@ -9,6 +8,7 @@ from confluent_kafka import Consumer, Producer
 
 from tests.busy_machine import stretched
 from tests.interop.client_metrics import pushing_clients, subscribe, unsubscribe
+from tests.interop.prometheus_process import wait_for
 from tests.interop.servers import Server, http_urls_of
 
 TIMEOUT_SECONDS = 60
@@ -27,13 +27,6 @@ def subscription(bootstrap: str) -> Iterator[None]:
     subscribe(bootstrap, NAME, settings)
     yield
     unsubscribe(bootstrap, NAME, *settings)
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + stretched(TIMEOUT_SECONDS)
-    while not is_so():
-        assert time.monotonic() < deadline, "it does not come about"
-        time.sleep(0.1)
 
 
 @pytest.mark.usefixtures("subscription")
@@ -58,7 +51,7 @@ def test_a_producer_and_a_consumer_push(server: Server, bootstrap: str, topic: s
             consumer.poll(0.1)
             return {"pushing-producer", "pushing-consumer"} <= pushing_clients(server).keys()
 
-        wait_until(have_pushed)
+        wait_for(have_pushed, stretched(TIMEOUT_SECONDS))
         found = pushing_clients(server)
         assert "silent-producer" not in found
         pushed = found["pushing-producer"]
@@ -68,7 +61,10 @@ def test_a_producer_and_a_consumer_push(server: Server, bootstrap: str, topic: s
         values = {each["name"]: each for each in pushed["metrics"]}
         assert values[CREATED]["value"] >= 1
         first_ms = pushed["lastPushMs"]
-        wait_until(lambda: pushing_clients(server)["pushing-producer"]["lastPushMs"] > first_ms)
+        wait_for(
+            lambda: pushing_clients(server)["pushing-producer"]["lastPushMs"] > first_ms,
+            stretched(TIMEOUT_SECONDS),
+        )
         texts = [urlopen(f"{url}/metrics").read().decode() for url in http_urls_of(server)]
         assert any(f'metric="{CREATED}"' in text for text in texts)
         assert all("silent-producer" not in text for text in texts)

@@ -87,7 +87,7 @@ async def test_prometheus_gets_them_as_labels(client: httpx.AsyncClient, broker:
     assert len(names) == len(set(names)) == 3, "no series is there twice"
     assert families["goqueue_client_instances"].samples[0].value == 1
     pushes = {s.labels["result"]: s.value for s in families["goqueue_client_pushes"].samples}
-    assert pushes == {"none": 1}
+    assert pushes == {"taken": 1}
 
 
 async def test_there_are_only_so_many_series(

@@ -12,7 +12,12 @@ from prometheus_client.metrics_core import Metric
 
 from goqueue.doors.http.metrics.bounds import CLIENT_SERIES_MAX
 from goqueue.doors.http.metrics.families import counter, counters, gauge
-from goqueue.model.client_metrics.messages import ClientFigures, ClientView, MetricKind
+from goqueue.model.client_metrics.messages import (
+    ClientFigures,
+    ClientView,
+    MetricKind,
+    TelemetryError,
+)
 
 _NOT_IN_LABELS: Final = re.compile(r"[^a-zA-Z0-9_]")
 _FIRST: Final = ("client_id", "client_instance_id", "metric")
@@ -34,7 +39,7 @@ def families(figures: ClientFigures) -> Iterable[Metric]:
         "goqueue_client_pushes",
         "Pushes of metrics by Kafka clients, by how they ended.",
         ("result",),
-        (((error.value,), count) for error, count in figures.pushes.items()),
+        (((_result(error),), count) for error, count in figures.pushes.items()),
     )
     yield counter(
         "goqueue_client_points_left_out",
@@ -57,6 +62,10 @@ def families(figures: ClientFigures) -> Iterable[Metric]:
             gauges.add_sample(gauges.name, sample.labels, sample.value)
     yield gauges
     yield totals
+
+
+def _result(error: TelemetryError) -> str:
+    return "taken" if error is TelemetryError.NONE else error.value
 
 
 def _samples(view: ClientView) -> Iterator[_Sample]:
