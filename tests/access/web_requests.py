@@ -196,6 +196,13 @@ HTTP: Final[Mapping[tuple[str, str], Makes]] = {
         "/cluster/settings", {"config": {"max.connections": "9000"}}
     ),
     ("GET", "/clients/metrics"): _plain("/clients/metrics"),
+    ("GET", "/clients/subscriptions"): _plain("/clients/subscriptions"),
+    ("PUT", "/clients/subscriptions/{name:str}"): _plain(
+        "/clients/subscriptions/canary-metrics", {"metrics": ["*"], "match": {"client_id": "x"}}
+    ),
+    ("DELETE", "/clients/subscriptions/{name:str}"): _plain(
+        "/clients/subscriptions/canary-metrics"
+    ),
     ("GET", "/cluster/state"): _plain("/cluster/state"),
     ("GET", "/cluster/health"): _plain("/cluster/health"),
     ("GET", "/cluster/metadata"): _plain("/cluster/metadata"),

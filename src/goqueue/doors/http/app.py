@@ -14,6 +14,7 @@ from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
 from goqueue.doors.http import (
     client_metrics,
+    client_subscriptions,
     cluster,
     cluster_settings,
     counting,
@@ -71,6 +72,7 @@ ROUTES: Final[Sequence[HTTPRouteHandler]] = (
     *cluster.ROUTES,
     *cluster_settings.ROUTES,
     *client_metrics.ROUTES,
+    *client_subscriptions.ROUTES,
     *health.ROUTES,
     *metrics.ROUTES,
     *documentation.ROUTES,

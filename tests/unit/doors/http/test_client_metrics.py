@@ -98,3 +98,52 @@ async def test_there_are_only_so_many_series(
     text = (await client.get("/metrics")).text
     assert text.count("\ngoqueue_client_gauge{") == 3
     assert "\ngoqueue_client_metrics_without_series 7.0" in text
+
+
+async def test_subscriptions_are_made_listed_and_deleted(
+    client: httpx.AsyncClient, broker: Node
+) -> None:
+    path = "/clients/subscriptions/of-billing"
+    body = {
+        "metrics": ["a.", "b"],
+        "intervalMs": 5_000,
+        "match": {"client_id": "billing-.*", "client_software_version": "2[.].*"},
+    }
+    made = await client.put(path, json=body)
+    assert made.status_code == 200, made.text
+    assert made.json() == {"name": "of-billing", **body}
+    assert broker.image.client_metrics == {
+        "of-billing": {
+            "metrics": "a.,b",
+            "interval.ms": "5000",
+            "match": "client_id=billing-.*,client_software_version=2[.].*",
+        }
+    }
+    await client.put("/clients/subscriptions/all", json={"metrics": ["*"]})
+    found = (await client.get("/clients/subscriptions")).json()["subscriptions"]
+    assert [each["name"] for each in found] == ["all", "of-billing"]
+    assert (found[0]["intervalMs"], found[0]["match"]) == (300_000, {})
+    for _ in range(2):
+        assert (await client.delete(path)).status_code == 204
+    assert set(broker.image.client_metrics) == {"all"}
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"metrics": []}, "metrics"),
+        ({"metrics": ["a,b"]}, "metrics"),
+        ({"metrics": ["*"], "intervalMs": 99}, "intervalMs"),
+        ({"metrics": ["*"], "match": {"colour": "red"}}, "colour"),
+        ({"metrics": ["*"], "match": {"client_id": "("}}, "match"),
+        ({"metrics": ["*"], "more": 1}, "more"),
+        ({}, "metrics"),
+    ],
+)
+async def test_subscriptions_that_are_refused(
+    client: httpx.AsyncClient, broker: Node, body: dict[str, object], words: str
+) -> None:
+    answer = await client.put("/clients/subscriptions/a", json=body)
+    assert answer.status_code in (400, 422)
+    assert words in answer.json()["error"]["message"]
+    assert broker.image.client_metrics == {}
