@@ -22,12 +22,17 @@ def gauge(name: str, value: float, **attributes: str) -> Any:
 
 
 def total(
-    name: str, value: int, *, is_delta: bool = False, is_monotonic: bool = True, **attributes: str
+    name: str,
+    value: int,
+    attributes: Mapping[str, str] | None = None,
+    *,
+    is_delta: bool = False,
+    is_monotonic: bool = True,
 ) -> Any:
     metric = pb.Metric(name=name)
     metric.sum.is_monotonic = is_monotonic
     metric.sum.aggregation_temporality = 1 if is_delta else 2
-    _add(metric.sum.data_points.add(as_int=value), attributes)
+    _add(metric.sum.data_points.add(as_int=value), attributes or {})
     return metric
 
 

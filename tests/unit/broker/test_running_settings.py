@@ -74,7 +74,7 @@ async def test_groups_and_transactions_go_by_it(open_broker: OpenBroker) -> None
             session_timeout_ms=10_000,
             rebalance_timeout_ms=10_000,
             protocol_type="consumer",
-            protocols=(MemberProtocol("range", b""),),
+            protocols=(MemberProtocol(name="range", metadata=b""),),
             requires_known_member_id=False,
         )
         assert (await groups.join(ANYONE, join)).error is GroupError.NONE

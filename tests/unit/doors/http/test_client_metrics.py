@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 DATA = metrics_data(
     gauge("producer.queue", 1.5, topic="a", **{"node.id": "2", "client_id": "forged"}),
-    total("producer.sent", 7, **{"__x": "y", "0": "z"}),
+    total("producer.sent", 7, {"__x": "y", "0": "z"}),
     # The same to Prometheus, but not to the client.
     gauge("twice", 1.0, **{"a.b": "1"}),
     gauge("twice", 2.0, **{"a-b": "1"}),

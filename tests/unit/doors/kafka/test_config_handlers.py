@@ -250,7 +250,7 @@ async def test_levels_of_log_lines(client: WireClient, levels: logging.Logger) -
 
 
 @pytest.mark.parametrize(
-    ("broker", "wrong", "code"),
+    ("name", "wrong", "code"),
     [
         ("0", change("goqueue.no.such", SET, "INFO"), ErrorCode.invalid_config),
         ("0", change("asyncio", SET, "INFO"), ErrorCode.invalid_config),
@@ -262,10 +262,10 @@ async def test_levels_of_log_lines(client: WireClient, levels: logging.Logger) -
     ],
 )
 async def test_levels_that_are_refused(
-    client: WireClient, levels: logging.Logger, broker: str, wrong: dict[str, Any], code: ErrorCode
+    client: WireClient, levels: logging.Logger, name: str, wrong: dict[str, Any], code: ErrorCode
 ) -> None:
     good = change(levels.name, SET, "FATAL")
-    assert await alter(client, broker, good, wrong, kind=LOGGER) is code
+    assert await alter(client, name, good, wrong, kind=LOGGER) is code
     assert levels.level == logging.NOTSET, "all or nothing"
 
 
@@ -278,7 +278,7 @@ async def test_connections_are_counted_by_what_holds(client: WireClient, door: K
     freed = change("max.connections", DELETE, None)
     assert await alter(client, "0", freed, kind=BROKER) is ErrorCode.none
     taken = await WireClient.connect(*door.address)
-    assert (await taken.call("api_versions")).error_code is ErrorCode.none
+    assert (await taken.call("api_versions", 2)).error_code is ErrorCode.none
     taken.close()
 
 
