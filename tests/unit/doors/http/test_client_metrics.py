@@ -69,7 +69,7 @@ async def test_prometheus_gets_them_as_labels(client: httpx.AsyncClient, broker:
     text = (await client.get("/metrics")).text
     families = {family.name: family for family in text_string_to_metric_families(text)}
     samples = [sample for family in families.values() for sample in family.samples]
-    (sent,) = (each for each in samples if each.name == "goqueue_client_counter_total")
+    (sent,) = (each for each in samples if each.name == "goqueue_client_accumulated_total")
     instance = "AAAAAAAAAAAAAAAAAAAAAQ"
     assert sent.value == 7
     assert sent.labels == {
@@ -79,7 +79,7 @@ async def test_prometheus_gets_them_as_labels(client: httpx.AsyncClient, broker:
         "x": "y",
         "_0": "z",
     }
-    gauges = [each for each in samples if each.name == "goqueue_client_gauge"]
+    gauges = [each for each in samples if each.name == "goqueue_client_value"]
     by_metric = {sample.labels["metric"]: sample for sample in gauges}
     assert by_metric["producer.queue"].labels["node_id"] == "2"
     assert by_metric["producer.queue"].labels["client_id"] == 'quoted "x"'
@@ -96,7 +96,7 @@ async def test_there_are_only_so_many_series(
     monkeypatch.setattr("goqueue.doors.http.metrics.clients.CLIENT_SERIES_MAX", 3)
     await push(broker, "a", 1, metrics_data(*(gauge(f"m{n}", n) for n in range(10))))
     text = (await client.get("/metrics")).text
-    assert text.count("\ngoqueue_client_gauge{") == 3
+    assert text.count("\ngoqueue_client_value{") == 3
     assert "\ngoqueue_client_metrics_without_series 7.0" in text
 
 

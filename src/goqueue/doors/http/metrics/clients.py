@@ -53,8 +53,8 @@ def families(figures: ClientFigures) -> Iterable[Metric]:
         "Values of clients that are left out here; GET /clients/metrics has them.",
         len(samples) - len(shown),
     )
-    gauges = Metric("goqueue_client_gauge", "What clients pushed last.", "gauge")
-    totals = Metric("goqueue_client_counter", "Totals that clients pushed last.", "counter")
+    gauges = Metric("goqueue_client_value", "What clients pushed last.", "gauge")
+    totals = Metric("goqueue_client_accumulated", "Totals that clients pushed last.", "counter")
     for sample in shown:
         if sample.kind is MetricKind.COUNTER:
             totals.add_sample(f"{totals.name}_total", sample.labels, sample.value)
