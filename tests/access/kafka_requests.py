@@ -42,7 +42,7 @@ class Variant(NamedTuple):
 
 
 _BATCH: Final = bytes(encode_records([NewRecord(value=b"from nobody")], now_ms=1_000))
-_TOPIC_CONFIG, _BROKER_CONFIG, _GROUP_CONFIG = 2, 4, 32
+_TOPIC_CONFIG, _BROKER_CONFIG, _LOGGER_CONFIG, _CLIENT_METRICS, _GROUP_CONFIG = 2, 4, 8, 16, 32
 _GROUP_KEY, _TRANSACTION_KEY, _SHARE_KEY = 0, 1, 2
 _MEMBER_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 
@@ -50,7 +50,13 @@ _MEMBER_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 def _config_resources(**words: Any) -> tuple[Variant, ...]:
     return tuple(
         Variant({"resources.resource_type": kind, "resources.resource_name": name, **words})
-        for kind, name in ((_TOPIC_CONFIG, TOPIC), (_BROKER_CONFIG, "0"), (_GROUP_CONFIG, GROUP))
+        for kind, name in (
+            (_TOPIC_CONFIG, TOPIC),
+            (_BROKER_CONFIG, "0"),
+            (_LOGGER_CONFIG, "0"),
+            (_CLIENT_METRICS, "canary-metrics"),
+            (_GROUP_CONFIG, GROUP),
+        )
     )
 
 

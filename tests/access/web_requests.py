@@ -192,6 +192,21 @@ HTTP: Final[Mapping[tuple[str, str], Makes]] = {
     ("PUT", "/backups/{backup:str}"): _plain("/backups/nobody", {"ttlMs": 1_000}),
     ("POST", "/backups/{backup:str}/cut"): _plain("/backups/nobody/cut", {"withMetadata": True}),
     ("DELETE", "/backups/{backup:str}"): _plain("/backups/nobody"),
+    ("GET", "/cluster/settings"): (
+        *_plain("/cluster/settings"),
+        *_plain("/cluster/settings?node=0"),
+    ),
+    ("PATCH", "/cluster/settings"): _plain(
+        "/cluster/settings", {"config": {"max.connections": "9000"}}
+    ),
+    ("GET", "/clients/metrics"): _plain("/clients/metrics"),
+    ("GET", "/clients/subscriptions"): _plain("/clients/subscriptions"),
+    ("PUT", "/clients/subscriptions/{name:str}"): _plain(
+        "/clients/subscriptions/canary-metrics", {"metrics": ["*"], "match": {"client_id": "x"}}
+    ),
+    ("DELETE", "/clients/subscriptions/{name:str}"): _plain(
+        "/clients/subscriptions/canary-metrics"
+    ),
     ("GET", "/cluster/state"): _plain("/cluster/state"),
     ("GET", "/cluster/health"): _plain("/cluster/health"),
     ("GET", "/cluster/metadata"): _plain("/cluster/metadata"),

@@ -3,13 +3,14 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from goqueue.broker.calls.calls import Calls
 from goqueue.broker.calls.news import News
-from goqueue.broker.coordinator_settings import group_settings, transaction_settings
+from goqueue.broker.client_metrics.configs import ClientMetricsConfigs
+from goqueue.broker.client_metrics.telemetry import Telemetry
 from goqueue.broker.delays.delays import Delays
 from goqueue.broker.groups.anywhere import GroupsAnywhere
 from goqueue.broker.groups.configs import GroupConfigs
@@ -18,6 +19,7 @@ from goqueue.broker.hosted_clients.members.anywhere import MembersAnywhere
 from goqueue.broker.hosted_clients.members.members import HostedMembers
 from goqueue.broker.hosted_clients.producers.anywhere import ProducersAnywhere
 from goqueue.broker.leadership import Leadership
+from goqueue.broker.log_levels import LogLevels
 from goqueue.broker.membership.forgetting import forget_node
 from goqueue.broker.partitions.compaction import Compactor
 from goqueue.broker.partitions.data_disk import DataDisk
@@ -44,6 +46,7 @@ from goqueue.broker.runtime.slices import AtLeisure
 from goqueue.broker.schemas.checking import ContentChecker
 from goqueue.broker.schemas.schemas import Schemas
 from goqueue.broker.schemas.validation import Validation
+from goqueue.broker.settings_at_work import follow_settings
 from goqueue.broker.stored_revision import (
     check_metadata,
     refuse_folder_of_a_cluster,
@@ -169,13 +172,7 @@ class Node:
             self.replication = self.cluster.replicate(self.hosted, clock_ms)
             self.replica_serving.caught_up = self.replication.proposals.caught_up
             self.replica_serving.throttles = self.replication.throttles
-        self.groups = Groups(
-            self,
-            partitions=config.offsets_topic_num_partitions,
-            settings=group_settings(config),
-            max_groups=config.max_groups,
-            max_bytes=config.all_groups_max_bytes,
-        )
+        self.groups = Groups(self, config)
         producer_ids = ProducerIdSource(store)
         self.delays = Delays(self, producer_ids, self.calls)
         self.transactions = Transactions(
@@ -184,11 +181,7 @@ class Node:
             producer_ids,
             self.delays,
             TransactionPeers(self.peers),
-            partitions=config.transaction_state_log_num_partitions,
-            settings=transaction_settings(config),
-            max_ids=config.max_transactional_ids,
-            id_max_bytes=config.transactional_id_max_bytes,
-            max_partitions=config.max_transaction_partitions,
+            config,
         )
         self.transactions_anywhere = TransactionsAnywhere(self.transactions, self.calls)
         self.compactor = Compactor(self.hosted, clock_ms=clock_ms, holding=self.hosted.holding)
@@ -237,6 +230,9 @@ class Node:
         history = FifoHistory(self, self.delays.waiting, self.calls)
         self.fifo = FifoSending(self, self.sqs_catalogue, self.publishing, history, self.calls)
         self.group_configs = GroupConfigs(changes, self._follower, config)
+        self.client_metrics = ClientMetricsConfigs(changes, self._follower)
+        self.log_levels = LogLevels(self.node_id)
+        self.telemetry = Telemetry(self.client_metrics.subscriptions, config, clock_ms)
         self.groups.overrides = self.group_configs.overrides
         self.groups.offsets_committed = self.stories.telling.offsets_committed
         self.share_groups = ShareGroups(self, self.groups, self.queues, self.group_configs)
@@ -255,6 +251,7 @@ class Node:
         self.members = MembersAnywhere(HostedMembers(self), self.groups, self.calls)
         self.producers = ProducersAnywhere(self)
         self._upkeep: list[asyncio.Task[None]] = []
+        follow_settings(self)
 
     @classmethod
     async def open(
@@ -301,6 +298,7 @@ class Node:
 
     async def _start(self) -> None:
         await self._follower.load()
+        self.broker_configs.changed()
         if self.cluster is None:
             self.hosted.load(self._follower.image)
             await self._store.put(*keys.cluster_id_entry(self.cluster_id))
@@ -325,17 +323,16 @@ class Node:
         await self.delays.shards.start()
         self.moves.resume()
         interval_ms = self.config.retention_check_interval_ms
-        retaining = apply_retention_forever(self.hosted, self.groups_anywhere, interval_ms)
-        self._upkeep.append(asyncio.create_task(retaining))
-        reopening = self.hosted.reopen_forever(lambda: self.image)
-        self._upkeep.append(asyncio.create_task(reopening))
-        self._upkeep.append(asyncio.create_task(self.hosted.removal.run_forever()))
+        upkeep: list[Coroutine[None, None, None]] = [
+            apply_retention_forever(self.hosted, self.groups_anywhere, interval_ms),
+            self.hosted.reopen_forever(lambda: self.image),
+            self.hosted.removal.run_forever(),
+            self.groups.match_topics_forever(),
+            self.compactor.run_forever(),
+        ]
         if self.cluster is not None:
-            noting = self.hosted.note_watermarks_forever()
-            self._upkeep.append(asyncio.create_task(noting))
-        self._upkeep.append(asyncio.create_task(self.groups.match_topics_forever()))
-        compacting = self.compactor.run_forever(self.config.log_cleaner_backoff_ms)
-        self._upkeep.append(asyncio.create_task(compacting))
+            upkeep.append(self.hosted.note_watermarks_forever())
+        self._upkeep = [asyncio.create_task(each) for each in upkeep]
 
     async def _give_up_starting(self) -> None:
         await self.delays.shards.carry_over.close()
@@ -478,6 +475,8 @@ class Node:
             self.hosted.reconfigure(topic)
         if changes.topics_deleted or changes.topics_grown:
             self.groups.topics_changed()
+        if changes.broker_configs_changed:
+            self.broker_configs.changed()
         if changes.group_configs_changed:
             self.groups.settings_changed()
         self.calls.image_changed(changes)

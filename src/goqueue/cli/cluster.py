@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 import typer
 
 from goqueue.cli.adopting import ADOPT_EXAMPLE, adopt
+from goqueue.cli.cluster_settings import SETTINGS_EXAMPLES, cluster_settings
 from goqueue.cli.confirming import confirm
 from goqueue.cli.examples import examples
 from goqueue.cli.failures import FAILED, CommandFailed
@@ -236,6 +237,7 @@ def leave(
     typer.echo(f"node {node} is not part of the cluster any more")
 
 
+cluster.command("settings", epilog=examples(*SETTINGS_EXAMPLES))(cluster_settings)
 cluster.command(epilog=examples(ADOPT_EXAMPLE))(adopt)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from goqueue.model.client_metrics.config import TelemetrySettings
 from goqueue.model.cluster_config import ClusterSettings, check_cordoned
 from goqueue.model.groups.config import GroupDefaults
 from goqueue.model.replication_config import ReplicationSettings
@@ -27,7 +28,9 @@ CLUSTER_DEFAULTS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfig(GroupDefaults, TracingSettings, ClusterSettings, ReplicationSettings):
+class BrokerConfig(
+    GroupDefaults, TracingSettings, ClusterSettings, ReplicationSettings, TelemetrySettings
+):
     """The settings of one broker, parsed, with defaults filled in."""
 
     node_id: int = setting(

@@ -47,6 +47,12 @@ class InvalidConfig(InvalidRequest):
     code = "invalid_config"
 
 
+class UnknownLogDir(InvalidRequest):
+    """A broker has one directory, and this is another one."""
+
+    code = "unknown_log_dir"
+
+
 class InvalidRecord(InvalidRequest):
     """A record or batch that must not be stored. `record_index` points at it where known.
 

@@ -260,6 +260,8 @@ class TopicConfig(TopicTracingSettings, KafkaTopicSettings):
 
 
 TOPIC_SETTINGS: Final = settings_of(TopicConfig)
+# Settings whose values are held against each other.
+CHECKED_TOGETHER: Final = ("max.compaction.lag.ms", "min.compaction.lag.ms")
 
 
 def topic_config(

@@ -6,6 +6,7 @@ from goqueue.service.access import Access, Rules
 from goqueue.service.administration import Administration
 from goqueue.service.backups import BackupService
 from goqueue.service.calls import CallService
+from goqueue.service.client_metrics import ClientMetricsService
 from goqueue.service.cluster import ClusterService
 from goqueue.service.delays import DelayService
 from goqueue.service.fifo import FifoService
@@ -56,6 +57,7 @@ class BrokerService:
         self.cluster = ClusterService(node, access)
         self.backups = BackupService(node, access)
         self.calls = CallService(node, access)
+        self.client_metrics = ClientMetricsService(node, access)
         self.administration = Administration(node, access, routing)
 
     @property

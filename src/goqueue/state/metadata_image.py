@@ -20,6 +20,7 @@ from goqueue.state.metadata_keys import (
     BrokerConfigKey,
     BrokerKey,
     BrokerValue,
+    ClientMetricsKey,
     DoorKey,
     GroupConfigKey,
     NodeKey,
@@ -103,6 +104,7 @@ class _Edits:
     nodes: dict[NodeId, KnownNode | None] = field(default_factory=dict)
     broker_configs: dict[NodeId | None, Mapping[str, str] | None] = field(default_factory=dict)
     group_configs: dict[str, Mapping[str, str] | None] = field(default_factory=dict)
+    client_metrics: dict[str, Mapping[str, str] | None] = field(default_factory=dict)
     suspicions: dict[SuspicionKey, bytes | None] = field(default_factory=dict)
     door_entries: dict[DoorKey, bytes | None] = field(default_factory=dict)
     cluster_id: str | None = None
@@ -126,6 +128,8 @@ class MetadataImage:
     topics_by_id: Mapping[UUID, TopicView] = field(default_factory=dict)
     broker_configs: Mapping[NodeId | None, Mapping[str, str]] = field(default_factory=dict)
     group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    # Subscriptions by their names.
+    client_metrics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     # Of registrations of brokers, by those who found their processes gone.
     suspicions: Mapping[SuspicionKey, bytes] = field(default_factory=dict)
     # What front doors keep; its form is theirs.
@@ -195,6 +199,7 @@ class MetadataImage:
             topics_by_id=topics_by_id,
             broker_configs=_edited(self.broker_configs, edits.broker_configs),
             group_configs=_edited(self.group_configs, edits.group_configs),
+            client_metrics=_edited(self.client_metrics, edits.client_metrics),
             suspicions=_edited(self.suspicions, edits.suspicions),
             door_entries=_edited(self.door_entries, edits.door_entries),
             next_producer_id=_first(edits.next_producer_id, self.next_producer_id),
@@ -244,14 +249,9 @@ def _gather(changes: Iterable[KeyChange]) -> _Edits:
                     if value is None
                     else KnownNode(decode_value(key, value, NodeRecord), revision)
                 )
-            case GroupConfigKey(group):
-                edits.group_configs[group] = (
-                    None if value is None else decode_value(key, value, dict[str, str])
-                )
-            case BrokerConfigKey(node_id):
-                edits.broker_configs[node_id] = (
-                    None if value is None else decode_value(key, value, dict[str, str])
-                )
+            case GroupConfigKey() | ClientMetricsKey() | BrokerConfigKey() as configured:
+                texts = None if value is None else decode_value(key, value, dict[str, str])
+                _gather_texts(edits, configured, texts)
             case SuspicionKey() as suspicion:
                 edits.suspicions[suspicion] = value
             case DoorKey() as door_entry:
@@ -262,6 +262,20 @@ def _gather(changes: Iterable[KeyChange]) -> _Edits:
                 # Something that other parts keep in the store.
                 pass
     return edits
+
+
+def _gather_texts(
+    edits: _Edits,
+    configured: GroupConfigKey | ClientMetricsKey | BrokerConfigKey,
+    texts: Mapping[str, str] | None,
+) -> None:
+    match configured:
+        case GroupConfigKey(group):
+            edits.group_configs[group] = texts
+        case ClientMetricsKey(name):
+            edits.client_metrics[name] = texts
+        case BrokerConfigKey(node_id):
+            edits.broker_configs[node_id] = texts
 
 
 def _gather_single(edits: _Edits, single: SingleKey, value: bytes | None, revision: int) -> None:

@@ -10,6 +10,7 @@
     /topic-writers/<topic>           who stores a topic's partitions, where that takes steps
     /configs/brokers/<node id>       dynamic settings of one broker; `default` for all of them
     /configs/groups/<group>          a group's own settings
+    /configs/client-metrics/<name>   a subscription to clients' metrics
     /producer-ids/next               the first producer id that no broker has taken yet
     /log-ends/<topic>/<index>/<node> how far a log in doubt goes, under the lease of its broker
     /suspicions/<node>/<epoch>/<by>  who found a broker's process gone, under the witness's lease
@@ -46,6 +47,7 @@ DOORS_PREFIX: Final = "/doors/"
 LOG_ENDS_PREFIX: Final = "/log-ends/"
 SUSPICIONS_PREFIX: Final = "/suspicions/"
 GROUP_CONFIGS_PREFIX: Final = "/configs/groups/"
+CLIENT_METRICS_PREFIX: Final = "/configs/client-metrics/"
 _ALL_BROKERS: Final = "default"
 
 
@@ -195,13 +197,17 @@ def broker_config_entry(node_id: NodeId | None, config: Mapping[str, str]) -> En
     return Entry(broker_config_key(node_id), msgspec.json.encode(config))
 
 
+def group_config_entry(group: str, config: Mapping[str, str]) -> Entry:
+    return Entry(group_config_key(group), msgspec.json.encode(config))
+
+
+def client_metrics_entry(name: str, config: Mapping[str, str]) -> Entry:
+    return Entry(f"{CLIENT_METRICS_PREFIX}{name}", msgspec.json.encode(config))
+
+
 def log_end_entry(topic: str, index: int, value: LogEndValue) -> Entry:
     key = f"{log_ends_prefix(topic, index)}{value.node}"
     return Entry(key, msgspec.json.encode(value))
-
-
-def group_config_entry(group: str, config: Mapping[str, str]) -> Entry:
-    return Entry(group_config_key(group), msgspec.json.encode(config))
 
 
 def new_partition_entries(
@@ -255,6 +261,10 @@ class GroupConfigKey(NamedTuple):
     group: str
 
 
+class ClientMetricsKey(NamedTuple):
+    name: str
+
+
 class SuspicionKey(NamedTuple):
     """A broker under one of its registrations, and who found its process gone."""
 
@@ -276,6 +286,7 @@ MetadataKey = (
     | PartitionKey
     | BrokerConfigKey
     | GroupConfigKey
+    | ClientMetricsKey
     | SuspicionKey
     | DoorKey
 )
@@ -309,6 +320,7 @@ _KEYS_UNDER: Final[tuple[tuple[str, Callable[[str], MetadataKey]], ...]] = (
     (BROKERS_PREFIX, lambda rest: BrokerKey(NodeId(int(rest)))),
     (BROKER_CONFIGS_PREFIX, _broker_config_key_of),
     (GROUP_CONFIGS_PREFIX, GroupConfigKey),
+    (CLIENT_METRICS_PREFIX, ClientMetricsKey),
     (SUSPICIONS_PREFIX, _suspicion_key_of),
     (DOORS_PREFIX, _door_key_of),
 )
@@ -332,6 +344,11 @@ def decode_value(key: str, value: bytes, value_type: type[T]) -> T:
         return msgspec.json.decode(value, type=value_type)
     except msgspec.MsgspecError as error:
         raise _bad_value(key, error) from error
+
+
+def decode_texts(key: str, value: bytes | None) -> dict[str, str]:
+    """Settings; none where there is no key."""
+    return {} if value is None else decode_value(key, value, dict[str, str])
 
 
 def _bad_value(key: str, error: msgspec.MsgspecError) -> MetadataCorrupt:

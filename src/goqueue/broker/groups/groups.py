@@ -9,11 +9,13 @@ from typing import Final, NamedTuple, TypeVar
 
 from msgspec import structs
 
+from goqueue.broker.coordinator_settings import group_settings
 from goqueue.broker.groups.rebalance_stats import RebalanceStats
 from goqueue.broker.groups.rebalance_watch import WatchedGroupMachine
 from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.runtime.shard import Command, StateShard, timed, untimed
 from goqueue.broker.runtime.topic import ShardHost, StateTopic
+from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.control import Marker, MarkerType
 from goqueue.model.errors import InvalidProducerEpoch, TooManyGroups, TransactionCoordinatorFenced
 from goqueue.model.groups.errors import GroupError
@@ -64,7 +66,7 @@ from goqueue.model.rights import (
 from goqueue.model.topics import OFFSETS_TOPIC, TopicView
 from goqueue.pace import Pace
 from goqueue.state.groups.coordinator import GroupMachine
-from goqueue.state.groups.settings import GroupOverrides, GroupSettings
+from goqueue.state.groups.settings import GroupOverrides
 from goqueue.state.groups.topic_regex import InvalidRegex
 from goqueue.state.groups.topics import TopicInfo, Topics
 from goqueue.state.machine import Outcome, Ticket
@@ -89,19 +91,11 @@ _NEVER_ENDED: Final = _Ended(-1, -(2**31))
 
 
 class Groups:
-    def __init__(
-        self,
-        host: ShardHost,
-        *,
-        partitions: int,
-        settings: GroupSettings,
-        max_groups: int,
-        max_bytes: int,
-    ) -> None:
+    def __init__(self, host: ShardHost, config: BrokerConfig) -> None:
         self._host = host
-        self._max_groups = max_groups
-        self._max_bytes = max_bytes
-        self._settings = settings
+        self._max_groups = config.max_groups
+        self._max_bytes = config.all_groups_max_bytes
+        self._settings = group_settings(config)
         # How the last transactions of producers ended, oldest first.
         self._ended: dict[int, _Ended] = {}
         # Held by the request whose regular expression is held against the topics.
@@ -120,7 +114,7 @@ class Groups:
         self.state = StateTopic(
             host,
             OFFSETS_TOPIC,
-            partitions=partitions,
+            partitions=config.offsets_topic_num_partitions,
             make=self._make,
             perform=self._perform,
             loaded=self._catch_up,
@@ -144,6 +138,7 @@ class Groups:
         )
 
     def _catch_up(self, shard: StateShard[WatchedGroupMachine]) -> None:
+        shard.machine.on_settings_changed(self._settings)
         shard.machine.on_group_settings_changed(self.overrides())
         shard.take(shard.machine.on_topics_changed(self.topics_now()))
 
@@ -362,6 +357,13 @@ class Groups:
         if self.before_delete is not None:
             await self.before_delete(group)
         return await self._ask(group, untimed(GroupMachine.delete_group, group))
+
+    def use_settings(self, config: BrokerConfig) -> None:
+        """Members learn of other times with their next heartbeat; what is there already stays."""
+        self._max_groups, self._max_bytes = config.max_groups, config.all_groups_max_bytes
+        self._settings = group_settings(config)
+        for shard in self.state.loaded_shards():
+            shard.machine.on_settings_changed(self._settings)
 
     def settings_changed(self) -> None:
         """Groups have other settings of their own than before."""

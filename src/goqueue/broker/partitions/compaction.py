@@ -16,6 +16,7 @@ from goqueue.broker.partitions.holding import Holding
 from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.partitions.uninterrupted import uninterrupted
 from goqueue.model.aborted import AbortedTransaction
+from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.errors import GoQueueError
 from goqueue.storage.compaction.dirt import Dirt
 from goqueue.storage.compaction.plan import Compacted, CompactionPlan, Failed
@@ -58,6 +59,7 @@ class Compactor:
         holding: Holding | None = None,
     ) -> None:
         self.counts = CompactionCounts()
+        self.backoff_ms = BrokerConfig().log_cleaner_backoff_ms
         self._partitions = partitions
         self._clock_ms = clock_ms
         self._retry_after_ms = retry_after_ms
@@ -67,7 +69,7 @@ class Compactor:
         # Waits for the worker, and for the disk; never for more than one of them at a time.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="goqueue-compact")
 
-    async def run_forever(self, backoff_ms: int) -> None:
+    async def run_forever(self) -> None:
         """Ends when cancelled, and then leaves no worker behind."""
         try:
             while True:
@@ -77,7 +79,7 @@ class Compactor:
                     logger.exception("compaction failed; trying again later")
                     found = False
                 if not found:
-                    await asyncio.sleep(backoff_ms / 1000)
+                    await asyncio.sleep(self.backoff_ms / 1000)
         finally:
             self._thread.shutdown(wait=True)
 

@@ -223,6 +223,13 @@ class HostedPartitions:
             if partition is not None:
                 partition.reconfigure(config, self._make_trace(topic, partition, config))
 
+    def use_producer_expiration(self, expiration_ms: int) -> None:
+        if expiration_ms == self._producer_expiration_ms:
+            return
+        self._producer_expiration_ms = expiration_ms
+        for partition in self:
+            partition.ledger.use_expiration(expiration_ms)
+
     async def drop(self, topic: TopicView) -> None:
         """Before the image loses the topic; `dropped` when it has.
 

@@ -201,7 +201,7 @@ class TopicAdmin:
             raise UnknownTopic(
                 f"there is no topic {topic!r} yet; the broker makes it on first need"
             )
-        if not self._config.auto_create_topics_enable:
+        if not self._broker_configs.running.auto_create_topics_enable:
             raise UnknownTopic(f"there is no topic {topic!r}, and auto.create.topics.enable is off")
         check_topic_name(topic)
         self._pace.take(topic)
@@ -396,7 +396,7 @@ class TopicAdmin:
         )
 
     def _placing(self) -> Placing:
-        return Placing(self._follower.image, self._config)
+        return Placing(self._follower.image, self._broker_configs.running)
 
     async def _store_topic(
         self,

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
+from goqueue.broker.coordinator_settings import transaction_settings
 from goqueue.broker.partitions.hosted import HostedPartition
 from goqueue.broker.partitions.partition import Partition
 from goqueue.broker.peers.transactions import TransactionPeers
@@ -15,6 +16,7 @@ from goqueue.broker.runtime.topic import ShardHost, StateTopic
 from goqueue.broker.transactions.endings import Endings
 from goqueue.broker.transactions.markers import MarkerWriter, PendingDelays, PendingOffsets
 from goqueue.model.batch import Buffer, check_produced
+from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.control import MarkerType
 from goqueue.model.errors import GoQueueError, NotLeader, PolicyViolation, StateLoading
 from goqueue.model.groups.messages import OffsetCommitResult
@@ -58,7 +60,7 @@ from goqueue.model.transactions.messages import (
 )
 from goqueue.model.transactions.refusals import TransactionRefused, check
 from goqueue.state.producers.verification import ALREADY_ONGOING
-from goqueue.state.transactions.machine import TransactionMachine, TransactionSettings
+from goqueue.state.transactions.machine import TransactionMachine
 
 logger = logging.getLogger(__name__)
 
@@ -89,20 +91,15 @@ class Transactions:
         producer_ids: ProducerIdSource,
         delays: PendingDelays,
         peers: TransactionPeers,
-        *,
-        partitions: int,
-        settings: TransactionSettings,
-        max_ids: int,
-        id_max_bytes: int,
-        max_partitions: int,
+        config: BrokerConfig,
     ) -> None:
-        self._max_ids = max_ids
-        self._id_max_bytes = id_max_bytes
-        self._max_partitions = max_partitions
+        self._max_ids = config.max_transactional_ids
+        self._id_max_bytes = config.transactional_id_max_bytes
+        self._max_partitions = config.max_transaction_partitions
         self._host = host
         self._groups = groups
         self._producer_ids = producer_ids
-        self._settings = settings
+        self._settings = transaction_settings(config)
         self._writing: set[asyncio.Task[None]] = set()
         self._endings = Endings()
         self._peers = peers
@@ -112,10 +109,11 @@ class Transactions:
         self.state = StateTopic(
             host,
             STATE_TOPIC,
-            partitions=partitions,
+            partitions=config.transaction_state_log_num_partitions,
             make=self._make,
             replayed=lambda machine, partition: machine.lead(partition.leader_epoch),
             perform=self._perform,
+            loaded=lambda shard: shard.machine.on_settings_changed(self._settings),
             shard_key=shard_key,
             held_ms=lambda: host.hosted.holding.transactions_held_ms,
         )
@@ -427,6 +425,12 @@ class Transactions:
             check(refusal)
 
     # --- what the machine is made of, and what it asks for --------------------------------
+
+    def use_settings(self, config: BrokerConfig) -> None:
+        """Whoever has a longer time-out already keeps it."""
+        self._settings = transaction_settings(config)
+        for shard in self.state.loaded_shards():
+            shard.machine.on_settings_changed(self._settings)
 
     def _make(self, _index: int) -> TransactionMachine:
         return TransactionMachine(

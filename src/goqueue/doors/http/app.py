@@ -14,7 +14,10 @@ from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
 from goqueue.doors.http import (
     backups,
+    client_metrics,
+    client_subscriptions,
     cluster,
+    cluster_settings,
     counting,
     dead_letters,
     delays,
@@ -69,6 +72,9 @@ ROUTES: Final[Sequence[HTTPRouteHandler]] = (
     *tracing.ROUTES,
     *cluster.ROUTES,
     *backups.ROUTES,
+    *cluster_settings.ROUTES,
+    *client_metrics.ROUTES,
+    *client_subscriptions.ROUTES,
     *health.ROUTES,
     *metrics.ROUTES,
     *documentation.ROUTES,

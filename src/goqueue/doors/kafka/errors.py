@@ -15,6 +15,7 @@ _CODES: Final[Mapping[type[errors.GoQueueError], ErrorCode]] = {
     errors.InvalidReplicationFactor: ErrorCode.invalid_replication_factor,
     errors.InvalidReplicaAssignment: ErrorCode.invalid_replica_assignment,
     errors.InvalidConfig: ErrorCode.invalid_config,
+    errors.UnknownLogDir: ErrorCode.log_dir_not_found,
     errors.InvalidRecord: ErrorCode.invalid_record,
     errors.InvalidTimestamp: ErrorCode.invalid_timestamp,
     errors.UnsupportedCompression: ErrorCode.unsupported_compression_type,

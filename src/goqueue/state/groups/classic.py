@@ -38,7 +38,6 @@ _EMPTY_GROUP: Final = ClassicGroupValue(None, 0, None, None, -1, ())
 class ClassicProtocol:
     def __init__(self, registry: Registry, rebalance: ClassicRebalance) -> None:
         self._registry = registry
-        self._settings = registry.settings
         self._rebalance = rebalance
 
     # --- join -----------------------------------------------------------------------------
@@ -146,7 +145,7 @@ class ClassicProtocol:
             )
         )
         self._rebalance.start_session(
-            group, member_id, self._settings.new_member_join_timeout_ms, now_ms
+            group, member_id, self._registry.settings.new_member_join_timeout_ms, now_ms
         )
         self._rebalance.advance(group, now_ms, out)
 
@@ -209,7 +208,7 @@ class ClassicProtocol:
             self._rebalance.advance(group, now_ms, out)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
-        limit = self._settings.classic_max_size
+        limit = self._registry.settings.classic_max_size
         if group.is_empty:
             return True
         member = group.members.get(member_id)
@@ -286,8 +285,8 @@ class ClassicProtocol:
         before = sum(len(member.assignment) for member in group.members.values())
         sizes = [len(request.assignments.get(member_id, b"")) for member_id in group.members]
         if (
-            max(sizes) > self._settings.member_max_bytes
-            or sum(sizes) > self._settings.group_max_bytes
+            max(sizes) > self._registry.settings.member_max_bytes
+            or sum(sizes) > self._registry.settings.group_max_bytes
             or sum(sizes) - before > max(0, self._registry.spare_bytes())
         ):
             raise Refused(GroupError.GROUP_MAX_SIZE_REACHED)

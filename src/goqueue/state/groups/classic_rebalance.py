@@ -20,7 +20,6 @@ RETRY_FLOOR_MS: Final = 1_000
 class ClassicRebalance:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._settings = registry.settings
         self._deadlines = registry.deadlines
 
     # --- rebalance ------------------------------------------------------------------------
@@ -35,7 +34,7 @@ class ClassicRebalance:
         initial = group.is_empty
         group.transition(ClassicState.PREPARING_REBALANCE, now_ms)
         if initial:
-            delay_ms = self._settings.initial_rebalance_delay_ms
+            delay_ms = self._registry.settings.initial_rebalance_delay_ms
             group.new_member_added = False
             group.initial_delay_left_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
             self._deadlines.set(Timer("join", group.group_id), now_ms + delay_ms)
@@ -128,7 +127,8 @@ class ClassicRebalance:
             return
         initial = group.previous_state is ClassicState.EMPTY
         if initial and group.new_member_added and group.initial_delay_left_ms > 0:
-            delay_ms = min(self._settings.initial_rebalance_delay_ms, group.initial_delay_left_ms)
+            usual_ms = self._registry.settings.initial_rebalance_delay_ms
+            delay_ms = min(usual_ms, group.initial_delay_left_ms)
             group.new_member_added = False
             group.initial_delay_left_ms -= delay_ms
             self._deadlines.set(Timer("join", group.group_id), now_ms + delay_ms)
@@ -151,7 +151,7 @@ class ClassicRebalance:
     def loaded(self, group: ClassicGroup, now_ms: int, out: Outcome) -> None:
         for member in group.members.values():
             self.start_session(group, member.member_id, member.session_timeout_ms, now_ms)
-        too_many = len(group.members) > self._settings.classic_max_size
+        too_many = len(group.members) > self._registry.settings.classic_max_size
         if too_many or group.was_rebalancing:
             self.start(group, now_ms, out)
 

@@ -46,7 +46,6 @@ from goqueue.state.machine import Outcome, Ticket
 class ConsumerProtocol:
     def __init__(self, registry: Registry, classic: ClassicRebalance) -> None:
         self._registry = registry
-        self._settings = registry.settings
         self._classic = classic
 
     # --- the heartbeat --------------------------------------------------------------------
@@ -168,7 +167,7 @@ class ConsumerProtocol:
         return taken_over(known, member_id)
 
     def check_room(self, group: ConsumerGroup, member_id: str) -> None:
-        limit = self._settings.consumer_max_size
+        limit = self._registry.settings.consumer_max_size
         if len(group.members) >= limit and member_id not in group.members:
             raise Refused(
                 GroupError.GROUP_MAX_SIZE_REACHED, f"the group has reached its limit of {limit}"
@@ -354,7 +353,7 @@ class ConsumerProtocol:
         for member_id in leaving:
             self._registry.cancel_member_timers(group.group_id, member_id)
         staying = {m: held for m, held in group.members.items() if m not in leaving}
-        if migration.may_downgrade(staying.values(), self._settings):
+        if migration.may_downgrade(staying.values(), self._registry.settings):
             out.records += migration.downgrade(group, staying.values(), self._registry, now_ms)
             timer = Timer("downgraded", group.group_id)
             self._registry.deadlines.set(timer, now_ms)

@@ -201,6 +201,10 @@ class GroupMachine:
         """
         return self._registry.regexes.catch_up()
 
+    def on_settings_changed(self, settings: GroupSettings) -> None:
+        """What holds for all groups from now on."""
+        self._registry.settings = settings
+
     def on_group_settings_changed(self, overrides: Mapping[str, GroupOverrides]) -> None:
         """What groups have of their own; members learn it with their next heartbeat."""
         self._registry.overrides = overrides

@@ -58,7 +58,6 @@ Entry = Callable[[OffsetToCommit, CommittedOffset], tuple[RecordKey, RecordValue
 class Offsets:
     def __init__(self, registry: Registry, table: OffsetTable, classic: ClassicRebalance) -> None:
         self._registry = registry
-        self._settings = registry.settings
         self._table = table
         self._classic = classic
         # Groups the running expiry has yet to look at.
@@ -167,7 +166,7 @@ class Offsets:
     def _check_offset(self, wanted: OffsetToCommit) -> GroupError:
         if wanted.offset < 0 or wanted.partition < 0:
             return GroupError.INVALID_REQUEST
-        if len(wanted.metadata) > self._settings.offset_metadata_max_length:
+        if len(wanted.metadata) > self._registry.settings.offset_metadata_max_length:
             return GroupError.OFFSET_METADATA_TOO_LARGE
         return GroupError.NONE
 
@@ -296,7 +295,7 @@ class Offsets:
         out.reply(ticket, OffsetDeleteResult(partitions=tuple(results)))
 
     def start_expiry(self, now_ms: int) -> None:
-        check_ms = self._settings.offsets_retention_check_ms
+        check_ms = self._registry.settings.offsets_retention_check_ms
         self._registry.deadlines.set(Timer("expire-offsets"), now_ms + check_ms)
 
     def expire(self, now_ms: int, out: Outcome) -> None:
@@ -336,7 +335,8 @@ class Offsets:
         if committed.expire_ms >= 0:
             return now_ms >= committed.expire_ms
         since_ms = group.retention_starts_ms(committed)
-        return since_ms is not None and now_ms - since_ms >= self._settings.offsets_retention_ms
+        kept_ms = self._registry.settings.offsets_retention_ms
+        return since_ms is not None and now_ms - since_ms >= kept_ms
 
 
 def _expects_members(group: Group) -> bool:

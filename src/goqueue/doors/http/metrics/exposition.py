@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 from goqueue.doors.http.metrics import (
     bounds,
     calls,
+    clients,
     cluster,
     delays,
     groups,
@@ -88,6 +89,7 @@ class Exposition:
             partial(storage.families, figures.storage),
             partial(schemas.families, figures.schemas),
             partial(tracing.families, figures.tracing),
+            partial(clients.families, figures.clients),
             traffic.read(measuring.traffic, self._http),
         ]
 

@@ -36,11 +36,11 @@ async def handle(context: RequestContext, request: "ApiVersionsRequest | None") 
     api_keys = _api_keys(context.services.operations)
     if request is None:
         return {"error_code": ErrorCode.unsupported_version, "api_keys": api_keys}
-    if context.version >= _FIRST_VERSION_WITH_SOFTWARE and not (
-        _SOFTWARE_NAME.fullmatch(request.client_software_name)
-        and _SOFTWARE_NAME.fullmatch(request.client_software_version)
-    ):
-        return {"error_code": ErrorCode.invalid_request, "api_keys": ()}
+    if context.version >= _FIRST_VERSION_WITH_SOFTWARE:
+        name, version = request.client_software_name, request.client_software_version
+        if not (_SOFTWARE_NAME.fullmatch(name) and _SOFTWARE_NAME.fullmatch(version)):
+            return {"error_code": ErrorCode.invalid_request, "api_keys": ()}
+        context.services.software.note(context.connection, name, version)
     supported = FEATURES if context.version >= _FIRST_VERSION_WITH_LEVEL_0 else {}
     return {
         "error_code": ErrorCode.none,
