@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 import requests
 from confluent_kafka import Consumer, Message, Producer
@@ -25,6 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from goqueue.testing import ServerProcess
 from goqueue.testing.ports import free_port, free_ports
 from tests.busy_machine import stretched
+from tests.interop.sqs_api import connect, new_name
 from tests.interop.test_cli import COMMAND, TIMEOUT_SECONDS
 
 WAIT_SECONDS = 60.0
@@ -179,7 +179,7 @@ def test_http_has_one_port_and_every_answer(two: ServerProcess, topic: str) -> N
     while len(found) < 40:
         answer = requests.post(
             f"{two.http_url}/groups/kitchen/receive",
-            json={"topic": topic, "max": 10, "waitMs": 1000},
+            json={"topic": topic, "timeout": 1_000},
             headers={"connection": "close"},
             timeout=WAIT_SECONDS,
         )
@@ -189,8 +189,8 @@ def test_http_has_one_port_and_every_answer(two: ServerProcess, topic: str) -> N
         receipts = [message["receipt"] for message in messages]
         if receipts:
             settled = requests.post(
-                f"{two.http_url}/groups/kitchen/ack",
-                json={"receipts": receipts},
+                f"{two.http_url}/messages/ack",
+                json={"group": "kitchen", "receipts": receipts},
                 headers={"connection": "close"},
                 timeout=WAIT_SECONDS,
             )
@@ -199,25 +199,20 @@ def test_http_has_one_port_and_every_answer(two: ServerProcess, topic: str) -> N
 
 
 def test_sqs_at_the_same_port(two: ServerProcess) -> None:
-    def client() -> Any:
-        return boto3.client(
-            "sqs",
-            endpoint_url=two.http_url,
-            region_name="us-east-1",
-            aws_access_key_id="x",
-            aws_secret_access_key="x",
-        )
-
-    url = client().create_queue(QueueName=f"jobs-{uuid.uuid4().hex[:8]}")["QueueUrl"]
+    url = connect(two.http_url).create_queue(QueueName=new_name())["QueueUrl"]
     sent = {f"job {number}" for number in range(30)}
     for body in sent:
-        client().send_message(QueueUrl=url, MessageBody=body)
+        connect(two.http_url).send_message(QueueUrl=url, MessageBody=body)
     found: set[str] = set()
     while len(found) < len(sent):
-        got = client().receive_message(QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=5)
+        got = connect(two.http_url).receive_message(
+            QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=5
+        )
         for message in got.get("Messages", []):
             found.add(message["Body"])
-            client().delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+            connect(two.http_url).delete_message(
+                QueueUrl=url, ReceiptHandle=message["ReceiptHandle"]
+            )
     assert found == sent
 
 
