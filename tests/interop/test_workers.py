@@ -288,6 +288,10 @@ def test_one_signal_ends_all_and_the_folder_keeps_everything(
         send(server, topic, 60)
         pids = workers_of(server)
         server.send_signal(number)
+        if number is signal.SIGTERM:
+            # As systemd does, which tells every process of a service.
+            for pid in pids.values():
+                os.kill(pid, number)
         assert server.wait_ended() == 0
         assert not any(is_alive(pid) for pid in pids.values())
         assert server.log_text.count("stopped cleanly") == 3
@@ -298,6 +302,15 @@ def test_one_signal_ends_all_and_the_folder_keeps_everything(
         assert folders == [
             *("broker.lock", "store", "worker-0", "worker-1", "worker-2", "workers.json")
         ]
+
+
+def test_who_does_not_want_to_wait_ends_all_at_once(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data", workers=2) as server:
+        pids = workers_of(server)
+        server.send_signal(signal.SIGTERM)
+        server.send_signal(signal.SIGINT)
+        assert server.wait_ended() in (128 + signal.SIGTERM, 128 + signal.SIGINT)
+        until(lambda: not any(is_alive(pid) for pid in pids.values()))
 
 
 def test_workers_end_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:

@@ -9,17 +9,19 @@ from typing import Final
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
+def end_at_once(number: signal.Signals) -> None:
+    """What was acknowledged is safe; the next start recovers as after a crash."""
+    os._exit(128 + number)
+
+
 def on_stop_signals(
-    stop_requested: asyncio.Event, *, at_once: Callable[[], None] = lambda: None
+    stop_requested: asyncio.Event, *, again: Callable[[signal.Signals], None] = end_at_once
 ) -> None:
-    """On the running event loop. `at_once` is called before the process ends at the second."""
+    """On the running event loop. `again`: somebody does not want to wait."""
 
     def requested(number: signal.Signals) -> None:
         if stop_requested.is_set():
-            # The second signal: somebody does not want to wait. What was acknowledged is safe,
-            # the next start recovers as after a crash.
-            at_once()
-            os._exit(128 + number)
+            again(number)
         stop_requested.set()
 
     loop = asyncio.get_running_loop()

@@ -20,7 +20,7 @@ from goqueue.model.names import NodeId
 from goqueue.server.addresses import Addresses, StartFailed
 from goqueue.server.log_lines import configure_logging
 from goqueue.server.ready_report import report_ready
-from goqueue.server.stop_signals import on_stop_signals
+from goqueue.server.stop_signals import end_at_once, on_stop_signals
 from goqueue.server.workers.child import Child
 from goqueue.server.workers.folder import WorkersFolder, worker_folder
 from goqueue.server.workers.ports import KeptPorts
@@ -106,7 +106,7 @@ class Supervisor:
 
     async def run(self, ready_file: Path | None) -> None:
         stop_requested = asyncio.Event()
-        on_stop_signals(stop_requested, at_once=self._kill_all)
+        on_stop_signals(stop_requested, again=self._end_at_once)
         stopping = asyncio.create_task(stop_requested.wait())
         kept = [asyncio.create_task(worker.keep()) for worker in self._workers]
         ready = asyncio.create_task(self._all_ready())
@@ -141,6 +141,10 @@ class Supervisor:
         ]
         pids = [worker.pid for worker in self._workers]
         report_ready(addresses, self._config.data_dir, ready_file, worker_pids=pids)
+
+    def _end_at_once(self, number: signal.Signals) -> None:
+        self._kill_all()
+        end_at_once(number)
 
     def _kill_all(self) -> None:
         for worker in self._workers:
