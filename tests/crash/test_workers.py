@@ -14,19 +14,18 @@ from tests.crash.test_sigkill import (
     create_topic,
     read_back,
 )
-from tests.interop.test_workers import until, workers_of
+from tests.interop.test_workers import come_back, workers_of
 
 WORKERS = 2
 ACKNOWLEDGED_BEFORE_KILL = (300, 2_000)
 # Workers, by number; None is the process that started them.
-KILLS = (1, 0, None, 1, 0)
+KILLS = (1, None, 0)
 
 
 def test_acknowledged_messages_survive_the_end_of_any_process(tmp_path: Path) -> None:
     chance = random.Random("workers")
     record = ClientRecord()
-    options = ("--set", "log.level=info")
-    with ServerProcess(tmp_path / "data", *options, workers=WORKERS) as server:
+    with ServerProcess(tmp_path / "data", workers=WORKERS) as server:
         config = {"fsync.policy": "interval", "segment.bytes": "200000", "flush.ms": "50"}
         create_topic(server.bootstrap_servers, config)
         for round_number, killed in enumerate(KILLS):
@@ -52,7 +51,7 @@ def test_acknowledged_messages_survive_the_end_of_any_process(tmp_path: Path) ->
             if killed is None:
                 server.start()
             else:
-                until(lambda b=before, k=killed: workers_of(server)[k] != b[k])
+                come_back(server, killed, before)
         found = read_back(server.bootstrap_servers)
         assert server.sigterm() == 0
         log_text = server.log_text

@@ -48,25 +48,25 @@ class _Part(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     """Of a message."""
 
 
-class DoPut(_Part, tag="put"):
+class DoPut(_Part, frozen=True, tag="put"):
     key: str
     value: bytes
     lease: LeaseId
 
 
-class DoDelete(_Part, tag="delete"):
+class DoDelete(_Part, frozen=True, tag="delete"):
     key: str
 
 
-class DoDeletePrefix(_Part, tag="delete-prefix"):
+class DoDeletePrefix(_Part, frozen=True, tag="delete-prefix"):
     prefix: str
 
 
-class DoGet(_Part, tag="get"):
+class DoGet(_Part, frozen=True, tag="get"):
     key: str
 
 
-class DoGetPrefix(_Part, tag="get-prefix"):
+class DoGetPrefix(_Part, frozen=True, tag="get-prefix"):
     prefix: str
 
 
@@ -75,37 +75,37 @@ _Compares = Annotated[tuple[Compare, ...], msgspec.Meta(max_length=OPERATIONS_MA
 _Ops = Annotated[tuple[SentOp, ...], msgspec.Meta(max_length=OPERATIONS_MAX)]
 
 
-class Transact(_Part, tag="transact"):
+class Transact(_Part, frozen=True, tag="transact"):
     compares: _Compares
     success: _Ops
     failure: _Ops
 
 
-class GrantLease(_Part, tag="grant"):
+class GrantLease(_Part, frozen=True, tag="grant"):
     ttl_ms: int
 
 
-class KeepAlive(_Part, tag="keep-alive"):
+class KeepAlive(_Part, frozen=True, tag="keep-alive"):
     lease: LeaseId
 
 
-class Revoke(_Part, tag="revoke"):
+class Revoke(_Part, frozen=True, tag="revoke"):
     lease: LeaseId
 
 
-class BeginWatch(_Part, tag="watch"):
+class BeginWatch(_Part, frozen=True, tag="watch"):
     prefix: str
     from_revision: int
 
 
-class EndWatch(_Part, tag="end-watch"):
+class EndWatch(_Part, frozen=True, tag="end-watch"):
     """Of the watch that was asked for under the same number."""
 
 
 Asked = DoGet | DoGetPrefix | Transact | GrantLease | KeepAlive | Revoke | BeginWatch | EndWatch
 
 
-class Question(_Part):
+class Question(_Part, frozen=True):
     number: int
     asked: Asked
 
@@ -113,32 +113,32 @@ class Question(_Part):
 # --- answers ------------------------------------------------------------------------------
 
 
-class Found(_Part, tag="found"):
+class Found(_Part, frozen=True, tag="found"):
     kvs: tuple[KeyValue, ...]
     revision: int
 
 
-class Decided(_Part, tag="decided"):
+class Decided(_Part, frozen=True, tag="decided"):
     succeeded: bool
     revision: int
     responses: tuple[tuple[KeyValue, ...], ...]
 
 
-class Granted(_Part, tag="granted"):
+class Granted(_Part, frozen=True, tag="granted"):
     """A lease, or how long it goes on in ms."""
 
     number: int
 
 
-class Done(_Part, tag="done"):
+class Done(_Part, frozen=True, tag="done"):
     """There is nothing to say; of a watch: it has ended."""
 
 
-class Changed(_Part, tag="changed"):
+class Changed(_Part, frozen=True, tag="changed"):
     batch: WatchBatch
 
 
-class Refused(_Part, tag="refused"):
+class Refused(_Part, frozen=True, tag="refused"):
     kind: str
     message: str
     oldest_revision: int = 0
@@ -147,7 +147,7 @@ class Refused(_Part, tag="refused"):
 Said = Found | Decided | Granted | Done | Changed | Refused
 
 
-class Answer(_Part):
+class Answer(_Part, frozen=True):
     number: int
     said: Said
 
@@ -235,5 +235,5 @@ async def read_frame(
     body = await reader.readexactly(size_bytes)
     try:
         return decoder.decode(body)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise BadFrame(f"a message that makes no sense: {error}") from None
