@@ -114,8 +114,7 @@ def _told(frame: FrameType | None) -> str:
 
 def _watch_the_loop() -> None:
     from goqueue.server import process
-
-    report_ready = process.report_ready
+    from goqueue.server.ready_report import report_ready
 
     def watched(*arguments: Any) -> None:
         LoopWatch()
