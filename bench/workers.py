@@ -92,7 +92,10 @@ def make_topics(port: int, workers: int, number: int) -> dict[str, int]:
     places = {f"round-{number}-{i}": i % workers for i in range(GENERATORS)}
     admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 0})
     made = admin.create_topics(
-        [NewTopic(name, replica_assignment=[[worker]]) for name, worker in places.items()]
+        [
+            NewTopic(name, num_partitions=1, replica_assignment=[[worker]])
+            for name, worker in places.items()
+        ]
     )
     for done in made.values():
         done.result(LIMIT_S)
