@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import Awaitable, Callable, Iterator
 from functools import wraps
 from pathlib import Path
@@ -29,6 +30,7 @@ from goqueue.metadata import (
 )
 from goqueue.metadata.etcd.client import EtcdAddress
 from goqueue.metadata.etcd.store import EtcdStore
+from goqueue.metadata.over_socket import SocketStore, serve_store
 from goqueue.metadata.store import Op
 from goqueue.model.errors import (
     CompactedRevision,
@@ -64,7 +66,10 @@ class LocalHarness:
         self._now_ms = 1_000
         self._limits = LocalStoreLimits(history_max_revisions=50)
 
-    async def open(self) -> LocalStore:
+    async def open(self) -> MetadataStore:
+        return await self._open()
+
+    async def _open(self) -> LocalStore:
         return await LocalStore.open(self._path, clock_ms=lambda: self._now_ms, limits=self._limits)
 
     async def pass_time(self, store: MetadataStore, duration_ms: int) -> None:
@@ -78,6 +83,44 @@ class LocalHarness:
 
     def end(self) -> None:
         pass
+
+
+class SocketHarness(LocalHarness):
+    """The local store, used over a socket as by another process."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._served: LocalStore | None = None
+
+    async def open(self) -> MetadataStore:
+        self._served = await self._open()
+        ours, theirs = socket.socketpair()
+        serving = asyncio.create_task(serve_store(self._served, ours, name="the test"))
+        return await _ServedStore.begin(self._served, serving, theirs)
+
+    async def pass_time(self, store: MetadataStore, duration_ms: int) -> None:
+        assert self._served is not None
+        await super().pass_time(self._served, duration_ms)
+
+
+class _ServedStore(SocketStore):
+    """Its end is that of the store behind it."""
+
+    @classmethod
+    async def begin(
+        cls, served: LocalStore, serving: asyncio.Task[None], connection: socket.socket
+    ) -> "_ServedStore":
+        store = await cls.open(connection)
+        store._behind = served, serving
+        return store
+
+    _behind: tuple[LocalStore, asyncio.Task[None]]
+
+    async def close(self) -> None:
+        served, serving = self._behind
+        await super().close()
+        await serving
+        await served.close()
 
 
 class EtcdHarness:
@@ -105,7 +148,7 @@ class EtcdHarness:
         self._server.stop()
 
 
-HARNESSES: list[Callable[[Path], Harness]] = [LocalHarness, EtcdHarness]
+HARNESSES: list[Callable[[Path], Harness]] = [LocalHarness, SocketHarness, EtcdHarness]
 
 
 @pytest.fixture(params=HARNESSES, ids=lambda harness: harness.__name__)

@@ -260,18 +260,21 @@ class Node:
         *,
         clock_ms: Callable[[], int] = system_clock_ms,
         disk: Disk | None = None,
+        store: MetadataStore | None = None,
     ) -> "Node":
-        """Take the data directory, recover what is in it, and host its partitions."""
+        """Take the data directory, recover what is in it, and host its partitions.
+
+        A node with a `store` is one of several that have it in common; the node closes it.
+        """
         disk = disk or Disk()
         directory = DataDirectory.open(config.data_dir, disk)
-        store: MetadataStore | None = None
         identity: IdentityFile | None = None
         node: Node | None = None
         try:
-            if config.cluster:
+            if store is not None or config.cluster:
                 from goqueue.broker.cluster import open_cluster
 
-                store, identity = await open_cluster(config, directory, disk)
+                store, identity = await open_cluster(config, directory, disk, store)
             else:
                 refuse_folder_of_a_cluster(directory)
                 store = await LocalStore.open(directory.metadata_path)

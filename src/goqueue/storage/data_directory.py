@@ -51,8 +51,12 @@ LOGS_FOLDER: Final = "logs"
 STRAYS_FOLDER: Final = "strays"
 # There from the first to the last step of restoring a backup; `format.json` comes at its end.
 RESTORING_FILE: Final = "restore-unfinished.json"
+# Says that the data directories of several workers are in it (`server/workers/folder.py`).
+WORKERS_FILE: Final = "workers.json"
 # What an interrupted first start, or making the folder a mount point, can leave.
-_HARMLESS: Final = frozenset({LOCK_FILE, FORMAT_FILE + TEMPORARY_SUFFIX, "lost+found"})
+HARMLESS: Final = frozenset(
+    {LOCK_FILE, FORMAT_FILE + TEMPORARY_SUFFIX, WORKERS_FILE + TEMPORARY_SUFFIX, "lost+found"}
+)
 
 
 class _Version(msgspec.Struct, frozen=True):
@@ -120,7 +124,7 @@ class DataDirectory:
 
     @classmethod
     def _open_locked(cls, path: Path, disk: Disk, lock: OpenFile) -> Self:
-        cluster_id = _check_format(disk, path)
+        cluster_id = check_format(disk, path)
         last_stop = _take_last_stop(disk, path)
         directory = cls(path, disk, lock, cluster_id=cluster_id, last_stop=last_stop)
         disk.mkdir(directory.metadata_path)
@@ -265,11 +269,15 @@ def _take_lock(disk: Disk, path: Path) -> OpenFile:
         lock.lock()
     except BlockingIOError:
         lock.close()
-        raise DataDirectoryError(
-            f"data directory {path} is in use by another broker; "
-            "stop that one or give this one its own data directory"
-        ) from None
+        raise in_use(path) from None
     return lock
+
+
+def in_use(path: Path) -> DataDirectoryError:
+    return DataDirectoryError(
+        f"data directory {path} is in use by another broker; "
+        "stop that one or give this one its own data directory"
+    )
 
 
 def _take_last_stop(disk: Disk, path: Path) -> CleanStop | None:
@@ -286,7 +294,28 @@ def _take_last_stop(disk: Disk, path: Path) -> CleanStop | None:
     return last_stop
 
 
-def _check_format(disk: Disk, path: Path) -> str:
+def refuse_strangers(disk: Disk, path: Path) -> None:
+    """A folder that no broker made yet must be empty."""
+    names = set(disk.listdir(path))
+    if WORKERS_FILE in names:
+        raise DataDirectoryError(
+            f"data directory {path} is that of several workers: start it with `goqueue serve "
+            f"--workers`; each worker has a data directory in it, such as {path / 'worker-0'}"
+        )
+    if RESTORING_FILE in names:
+        raise DataDirectoryError(
+            f"data directory {path} holds a part of a backup: restoring it was cut short; run "
+            "`goqueue backup restore` again"
+        )
+    strangers = sorted(names - HARMLESS)
+    if strangers:
+        raise DataDirectoryError(
+            f"data directory {path} has no {FORMAT_FILE} but holds {strangers[0]!r}; "
+            "give an empty folder or one that a broker made"
+        )
+
+
+def check_format(disk: Disk, path: Path) -> str:
     """Return the cluster id of a folder in our format; put both into an empty folder."""
     found = load(disk, path / FORMAT_FILE, _Version)
     if found is not None:
@@ -299,17 +328,7 @@ def _check_format(disk: Disk, path: Path) -> str:
         stored = load(disk, path / FORMAT_FILE, FolderFormat)
         assert stored is not None
         return stored.cluster_id
-    strangers = sorted(set(disk.listdir(path)) - _HARMLESS)
-    if RESTORING_FILE in strangers:
-        raise DataDirectoryError(
-            f"data directory {path} holds a part of a backup: restoring it was cut short; run "
-            "`goqueue backup restore` again"
-        )
-    if strangers:
-        raise DataDirectoryError(
-            f"data directory {path} has no {FORMAT_FILE} but holds {strangers[0]!r}; "
-            "give an empty folder or one that a broker made"
-        )
+    refuse_strangers(disk, path)
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
     save(disk, path / FORMAT_FILE, FolderFormat(version=FORMAT_VERSION, cluster_id=cluster_id))
     return cluster_id

@@ -4,7 +4,9 @@ What is copied can be copied again: until `/cluster/id` is written, which comes 
 any of it. The logs stay where they are.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
@@ -43,27 +45,38 @@ async def adopt_folder(config: BrokerConfig, brokers: Sequence[NodeId] = ()) -> 
     """
     if not (config.data_dir / FORMAT_FILE).exists():
         raise DataDirectoryError(f"{config.data_dir} is not the data directory of a broker")
-    disk = Disk()
-    directory = DataDirectory.open(config.data_dir, disk)
+    async with _stopped(config.data_dir) as (directory, local):
+        cluster = await open_etcd(config)
+        try:
+            spread = Spread(brokers, config.default_replication_factor)
+            node_id = NodeId(config.node_id)
+            return await adopt(directory, Disk(), local, cluster, node_id, spread)
+        finally:
+            await cluster.close()
+
+
+async def adopt_into(cluster: MetadataStore, data_dir: Path, node_id: NodeId) -> int:
+    """As `adopt_folder`, where the store is at hand."""
+    async with _stopped(data_dir) as (directory, local):
+        return await adopt(directory, Disk(), local, cluster, node_id)
+
+
+@asynccontextmanager
+async def _stopped(data_dir: Path) -> AsyncIterator[tuple[DataDirectory, MetadataStore]]:
+    """A folder that no broker runs on, and its metadata; left as it was found."""
+    directory = DataDirectory.open(data_dir, Disk())
     stop = directory.last_stop
     try:
         local = await LocalStore.open(directory.metadata_path)
         try:
-            cluster = await open_etcd(config)
-            try:
-                spread = Spread(brokers, config.default_replication_factor)
-                node_id = NodeId(config.node_id)
-                adopted = await adopt(directory, disk, local, cluster, node_id, spread)
-            finally:
-                await cluster.close()
+            yield directory, local
         finally:
             await local.close()
         if stop is not None:
-            # From now on revisions are those of etcd.
+            # From now on revisions are those of the cluster's store.
             stop = msgspec.structs.replace(stop, metadata_revision=None)
     finally:
         directory.close(stop)
-    return adopted
 
 
 async def adopt(

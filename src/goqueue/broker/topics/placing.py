@@ -114,6 +114,12 @@ class Placing:
     def _spread(self, count: int, factor: int, topic: Load) -> list[Replicas]:
         if self.is_alone:
             return [(self._candidates[0].node,)] * count
+        workers = self._config.workers
+        if len(self._image.nodes) < workers:
+            # At the first start: the first of them would get everything.
+            raise TooFewBrokers(
+                f"{len(self._image.nodes)} of {workers} workers have started so far; try again"
+            )
         if not any(candidate.is_up for candidate in self._candidates):
             raise TooFewBrokers("no broker of the cluster is admitted at the moment")
         everything = load_of(_replicas_of(self._image.topics.values()))
