@@ -308,6 +308,7 @@ class Node:
             stored = self._directory.stored_partitions()
             self.hosted.load(self._follower.image)
             self.cluster.begin(stored, self.hosted)
+            self.hosted.remove_moved(stored, self._follower.image)
         if self.replication is not None:
             self.replication.start()
         self._follower.start()
@@ -462,6 +463,7 @@ class Node:
             await self.hosted.drop(topic)
         for name in changes.topics_grown:
             await self.hosted.host(image.topics[name])
+        await self.hosted.follow_moves(changes.partitions_changed, image)
         if self.replication is not None:
             await self.replication.prepare(changes, image)
 

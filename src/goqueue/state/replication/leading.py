@@ -94,6 +94,13 @@ class Leading:
         ends = [progress.end for progress in self._progress.values()]
         return max(0, self._log_end - min(ends)) if ends else 0
 
+    def counts(self, member: Member) -> bool:
+        """Whether commits wait for it. They do as soon as it is proposed: whoever holds a follower
+        back until then must not go on with that while the answer is on its way."""
+        return member in self.state.in_sync or (
+            self.proposal is not None and member in self.proposal.state.in_sync
+        )
+
     # --- what the log and the followers say -----------------------------------------------
 
     def appended(self, log_end: int, durable_end: int) -> None:
