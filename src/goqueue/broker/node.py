@@ -54,6 +54,7 @@ from goqueue.broker.topics.broker_configs import BrokerConfigs
 from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.companions import reconfigured
 from goqueue.broker.topics.following import MetadataFollower
+from goqueue.broker.topics.move_plans import ReplicaMoves
 from goqueue.broker.topics.topics import TopicAdmin
 from goqueue.broker.tracing.tracing import Tracing
 from goqueue.broker.transactions.anywhere import TransactionsAnywhere
@@ -158,6 +159,7 @@ class Node:
         self.led = LedPartitions(self.hosted, lambda: self.image)
         self.calls = Calls(self.node_id, lambda: self.image, self.led, self._follower.applied)
         self.news = News(self.calls)
+        self.replica_moves = ReplicaMoves(store, self._follower, config, self.hosted, self.calls)
         self.replica_serving = ReplicaServing(
             self.led.find,
             lambda: self.image,

@@ -16,6 +16,7 @@ from goqueue.service.measuring import MeasuringService
 from goqueue.service.moves import MoveService
 from goqueue.service.publishing import PublishingService
 from goqueue.service.queues import QueueService
+from goqueue.service.replica_moves import ReplicaMoveService
 from goqueue.service.replication import ReplicationService
 from goqueue.service.routing import Routing
 from goqueue.service.schemas import SchemaService
@@ -51,6 +52,7 @@ class BrokerService:
         self.measuring = MeasuringService(node, access)
         self.tracing = TracingService(node, access)
         self.cluster = ClusterService(node, access)
+        self.replica_moves = ReplicaMoveService(node, access)
         self.calls = CallService(node, access)
         self.administration = Administration(node, access, routing)
 

@@ -6,8 +6,9 @@ from goqueue.model.settings import Value
 from goqueue.state.metadata_image import MetadataImage
 
 
-def rate_of(image: MetadataImage, node_id: NodeId, name: str) -> int:
-    """Bytes per second of one of the rates: as it was set of this broker, or else of all."""
+def rate_of(image: MetadataImage, node_id: NodeId | None, name: str) -> int:
+    """Bytes per second, of one of the rates: as it was set of this broker, or else of all; without
+    a broker, of all."""
     rate = _value(image, name, node_id)
     assert rate is None or isinstance(rate, int)
     return UNLIMITED if rate is None else rate
