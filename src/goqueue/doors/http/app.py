@@ -22,6 +22,7 @@ from goqueue.doors.http import (
     messages,
     metrics,
     queues,
+    replica_moves,
     topics,
     tracing,
 )
@@ -67,6 +68,7 @@ ROUTES: Final[Sequence[HTTPRouteHandler]] = (
     *delays.ROUTES,
     *tracing.ROUTES,
     *cluster.ROUTES,
+    *replica_moves.ROUTES,
     *health.ROUTES,
     *metrics.ROUTES,
     *documentation.ROUTES,
