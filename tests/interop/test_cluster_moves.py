@@ -293,27 +293,30 @@ def test_queues_and_delays_go_with_their_topic(cluster: GoQueueCluster) -> None:
     topic = make(cluster, 1, 2, 3)
     messages = [{"value": f"{n}", "partition": 0} for n in range(10)]
     ask(cluster, "POST", f"/topics/{topic}/messages", {"messages": messages})
-    later = {"value": "later", "partition": 0, "delayMs": 8_000}
+    later = {"value": "later", "partition": 0, "delay": 8_000}
     ask(cluster, "POST", f"/topics/{topic}/messages", {"messages": [later]})
 
     def receive() -> list[dict[str, Any]]:
-        body = {"topic": topic, "timeout": 1_000, "maxMessages": 1, "visibilityTimeout": 300_000}
+        body = {"topic": topic, "timeout": 1_000, "max": 3}
         found: list[dict[str, Any]] = ask(cluster, "POST", "/groups/workers/receive", body)[
             "messages"
         ]
+        if found:
+            receipts = [message["receipt"] for message in found]
+            done = ask(cluster, "POST", "/messages/ack", {"group": "workers", "receipts": receipts})
+            assert [each["error"] for each in done["results"]] == [None] * len(found)
         return found
 
     held = receive()
-    receipts = [message["receipt"] for message in held]
-    ask(cluster, "POST", "/messages/ack", {"group": "workers", "receipts": receipts})
+    assert held
     begin(cluster, topic, 4, 2, 3)
     until_moved(cluster, topic, 4, 2, 3)
-    for name in ask(cluster, "GET", "/topics")["topics"]:
-        if name["name"].startswith("__queue_state.") or name["name"].startswith("__delayed."):
-            owner = next(t for t in ask(cluster, "GET", "/topics")["topics"] if t["name"] == topic)
-            if name["name"].endswith(owner["id"].replace("-", "")):
-                until_moved(cluster, name["name"], 4, 2, 3)
-                assert cluster.leader(name["name"]) == cluster.leader(topic) == 4
+    described = ask(cluster, "GET", f"/topics/{topic}")
+    for kind in ("__queue_state", "__delayed"):
+        companion = f"{kind}.{described['id'].replace('-', '')}"
+        until_moved(cluster, companion, 4, 2, 3)
+        until(lambda companion=companion: cluster.leader(companion) == 4)  # type: ignore[misc]
+    assert cluster.leader(topic) == 4
     values: list[str] = [message["value"] for message in held]
     deadline = time.monotonic() + stretched(WAIT_SECONDS)
     while len(values) < 11:
