@@ -170,7 +170,7 @@ def report(figures: Figures) -> str:
     lines = [
         "# Publishing while partitions are moved",
         "",
-        f"{machine.processor}, {machine.cores_used} cores. Four brokers, etcd and the client on it; "
+        f"{machine.processor}, {machine.cores_used} cores, for four brokers, etcd and the client; "
         f"{PARTITIONS} partitions with {figures.megabytes} MB, {figures.rate:,} messages of 100 B "
         "per second, acks=all, min.insync.replicas 2.",
         "",

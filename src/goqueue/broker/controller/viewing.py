@@ -51,7 +51,12 @@ def companions(image: MetadataImage) -> dict[TopicPartition, TopicPartition]:
 
 def moving(image: MetadataImage) -> set[TopicPartition]:
     """Partitions that are on their way to other brokers."""
-    return {name for name, view in _all_partitions(image) if view.state.move is not None}
+    return {
+        TopicPartition(topic.name, view.index)
+        for topic in image.topics.values()
+        for view in topic.partitions
+        if view.state.move is not None
+    }
 
 
 def _all_partitions(image: MetadataImage) -> Iterator[tuple[TopicPartition, PartitionView]]:

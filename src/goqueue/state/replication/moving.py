@@ -11,7 +11,7 @@ Each is one write of the partition's key, and safety hangs on two rules alone:
   have everything that is committed. So the copies of those who leave are not needed any more.
 - *Whoever leaves, leaves with an epoch.* The leader epoch rises in the same write. One that comes
   back later has an empty log, and asks under the new epoch: a leader that knew how far its old copy
-  went is a leader of the old epoch, and answers no more (Kafka does so, too: KAFKA-15021).
+  went is a leader of the old epoch, and answers no more. Kafka's controller does so, too.
 """
 
 from collections.abc import Mapping, Sequence
