@@ -1,7 +1,6 @@
 """Replicas that go from broker to broker, with real processes: on the command line and in Kafka's
 words, with queues and delays, while brokers are killed and clients write."""
 
-import asyncio
 import itertools
 import os
 import threading
@@ -9,26 +8,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import kafka
 import pytest
 import requests
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from kio.schema.alter_partition_reassignments.v1.request import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
-from kio.schema.alter_partition_reassignments.v1.response import (
-    AlterPartitionReassignmentsResponse,
-)
-from kio.schema.errors import ErrorCode
-from kio.schema.list_partition_reassignments.v0.request import ListPartitionReassignmentsRequest
-from kio.schema.list_partition_reassignments.v0.response import (
-    ListPartitionReassignmentsResponse,
-)
-from kio.schema.types import BrokerId, TopicName
-from kio.static.primitive import i32
+from kafka import KafkaAdminClient
+from kafka.errors import InvalidReplicaAssignmentError, NoReassignmentInProgressError
 
-from goqueue.client.connection import Connection
 from goqueue.testing import GoQueueCluster
 from tests.busy_machine import stretched
 from tests.interop.own_cluster import bring_back, options_of
@@ -326,54 +312,25 @@ def test_queues_and_delays_go_with_their_topic(cluster: GoQueueCluster) -> None:
     assert sorted(values) == sorted([*(f"{n}" for n in range(10)), "later"])
 
 
-async def _call(address: str, request: Any, response: type[Any]) -> Any:
-    host, port = address.split(":")
-    connection = await Connection.open(host, int(port))
-    try:
-        return await connection.call(request, response)
-    finally:
-        await connection.close()
-
-
 def test_in_kafka_s_words(cluster: GoQueueCluster) -> None:
     topic = make(cluster, 1, 2, 3)
     ask(cluster, "PATCH", "/cluster/moves", {"isPaused": True})
-
-    def alter(replicas: tuple[int, ...] | None, node: int) -> ErrorCode:
-        part = ReassignablePartition(
-            partition_index=i32(0),
-            replicas=None if replicas is None else tuple(map(BrokerId, replicas)),
-        )
-        request = AlterPartitionReassignmentsRequest(
-            topics=(ReassignableTopic(name=TopicName(topic), partitions=(part,)),)
-        )
-        address = cluster.server(node).own_address
-        answer = asyncio.run(_call(address, request, AlterPartitionReassignmentsResponse))
-        [found] = answer.responses
-        code: ErrorCode = found.partitions[0].error_code
-        return code
-
-    def listed() -> list[tuple[list[int], list[int], list[int]]]:
-        request = ListPartitionReassignmentsRequest(topics=None)
-        address = cluster.server(3).own_address
-        answer = asyncio.run(_call(address, request, ListPartitionReassignmentsResponse))
-        return [
-            (
-                list(map(int, part.replicas)),
-                list(map(int, part.adding_replicas)),
-                list(map(int, part.removing_replicas)),
-            )
-            for each in answer.topics
-            if each.name == topic
-            for part in each.partitions
-        ]
-
-    assert alter((4, 2, 3), node=2) is ErrorCode.none
-    until(lambda: listed() == [([1, 2, 3, 4], [4], [1])])
-    assert alter(None, node=1) is ErrorCode.none
-    until(lambda: listed() == [])
-    assert alter(None, node=1) is ErrorCode.no_reassignment_in_progress
-    assert alter((1, 1), node=1) is ErrorCode.invalid_replica_assignment
-    ask(cluster, "PATCH", "/cluster/moves", {"isPaused": False})
-    assert alter((2, 4), node=4) is ErrorCode.none
-    until_moved(cluster, topic, 2, 4)
+    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
+    place = kafka.TopicPartition(topic, 0)
+    try:
+        assert admin.alter_partition_reassignments({place: [4, 2, 3]}) == {place: None}
+        going = {"replicas": [1, 2, 3, 4], "adding_replicas": [4], "removing_replicas": [1]}
+        until(lambda: admin.list_partition_reassignments() == {place: going})
+        assert admin.list_partition_reassignments({topic: [0]}) == {place: going}
+        assert admin.list_partition_reassignments({topic: [1]}) == {}
+        assert admin.alter_partition_reassignments({place: None}) == {place: None}
+        until(lambda: admin.list_partition_reassignments() == {})
+        refused = admin.alter_partition_reassignments({place: None})
+        assert refused == {place: NoReassignmentInProgressError}
+        refused = admin.alter_partition_reassignments({place: [1, 1]})
+        assert refused == {place: InvalidReplicaAssignmentError}
+        ask(cluster, "PATCH", "/cluster/moves", {"isPaused": False})
+        assert admin.alter_partition_reassignments({place: [2, 4]}) == {place: None}
+        until_moved(cluster, topic, 2, 4)
+    finally:
+        admin.close()
