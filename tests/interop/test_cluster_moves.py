@@ -13,7 +13,7 @@ import pytest
 import requests
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from kafka import KafkaAdminClient
-from kafka.errors import InvalidReplicaAssignmentError, NoReassignmentInProgressError
+from kafka.errors import InvalidReplicationAssignmentError, NoReassignmentInProgressError
 
 from goqueue.testing import GoQueueCluster
 from tests.busy_machine import stretched
@@ -328,7 +328,7 @@ def test_in_kafka_s_words(cluster: GoQueueCluster) -> None:
         refused = admin.alter_partition_reassignments({place: None})
         assert refused == {place: NoReassignmentInProgressError}
         refused = admin.alter_partition_reassignments({place: [1, 1]})
-        assert refused == {place: InvalidReplicaAssignmentError}
+        assert refused == {place: InvalidReplicationAssignmentError}
         ask(cluster, "PATCH", "/cluster/moves", {"isPaused": False})
         assert admin.alter_partition_reassignments({place: [2, 4]}) == {place: None}
         until_moved(cluster, topic, 2, 4)

@@ -8,7 +8,6 @@ import pytest
 from goqueue.model.replication import PartitionState
 from goqueue.state.controller import moving as controlled
 from goqueue.state.replication import moving
-from tests.sim.replication import moving as asked
 from tests.sim.replication.mutants import Mutation
 
 
@@ -42,34 +41,19 @@ def ends_before_copies_are_there(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(controlled, "is_ready", lambda state, present: True)
 
 
-def cancelled_below_the_quorum(patch: pytest.MonkeyPatch) -> None:
-    """The replicas before count, also where only one that was added has everything."""
+def leaves_below_the_quorum(patch: pytest.MonkeyPatch) -> None:
+    """One that stays is enough, however many must have what is committed."""
+    original = moving._narrowed
 
-    def cancelled(state: PartitionState, present: Any, candidates: Any) -> PartitionState | None:
-        if state.move is None or not state.has_leader:
-            return state
-        before = state.move.before
-        in_sync = tuple(
-            moving.Member(node, candidates[node]) for node in before if node in candidates
-        )
-        if not in_sync:
-            return None
-        return msgspec.structs.replace(
-            state,
-            replicas=before,
-            move=None,
-            leader=in_sync[0].node,
-            leader_epoch=state.leader_epoch + 1,
-            in_sync=in_sync,
-            eligible=(),
-            doubtful=(),
-        )
+    def narrowed(state: PartitionState, *others: Any, **more: Any) -> PartitionState | None:
+        found = original(msgspec.structs.replace(state, min_in_sync=1), *others, **more)
+        return found and msgspec.structs.replace(found, min_in_sync=state.min_in_sync)
 
-    patch.setattr(asked, "cancelled", cancelled)
+    patch.setattr(moving, "_narrowed", narrowed)
 
 
 MOVE_MUTANTS: tuple[Mutation, ...] = (
     leaves_without_an_epoch,
     ends_before_copies_are_there,
-    cancelled_below_the_quorum,
+    leaves_below_the_quorum,
 )

@@ -49,7 +49,38 @@ def go_and_come_back(world: "World") -> None:
     leader.is_blind = world.random() < 0.5
 
 
-MOVES: Final[tuple[Fault, ...]] = (move, move_and_wait, cancel, go_and_come_back)
+def leave_and_lose_power(world: "World") -> None:
+    """Two are in sync; one of them is to leave for one that is behind. Then the other one's power
+    is cut: what both had committed must be somewhere."""
+    index = world.chance.randrange(world.shape.partitions)
+    state = world.state(index)
+    leader = world.brokers.get(state.leader)
+    others = [node for node in state.replicas if node != state.leader]
+    if leader is None or state.move is not None or len(state.in_sync) < 3 or len(others) < 2:
+        return
+    slow = world.one_of(others)
+    link = {(leader.node, slow), (slow, leader.node)}
+    world.cuts |= link
+    for _ in range(3):
+        world.write(leader, index)
+        world.now_ms += world.lag_max_ms
+        world.round()
+    _ask(world, (leader.node, slow), index)
+    for _ in range(2):
+        world.round()
+    if leader.node in world.brokers:
+        world.end(leader)
+    world.lose_memory(leader.node)
+    world.cuts -= link
+
+
+MOVES: Final[tuple[Fault, ...]] = (
+    move,
+    move_and_wait,
+    cancel,
+    go_and_come_back,
+    leave_and_lose_power,
+)
 
 
 def _somewhere(world: "World") -> tuple[NodeId, ...]:

@@ -90,8 +90,10 @@ class Leading:
 
     @property
     def lag(self) -> int:
-        """The most messages that a follower lacks, of those that have asked for some."""
-        ends = [progress.end for progress in self._progress.values()]
+        """The most messages that a follower lacks, of those that have asked for some. Copies that
+        a move adds lack many for a while, as they should."""
+        added = self.state.adding
+        ends = [progress.end for node, progress in self._progress.items() if node not in added]
         return max(0, self._log_end - min(ends)) if ends else 0
 
     def counts(self, member: Member) -> bool:
