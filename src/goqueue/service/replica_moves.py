@@ -8,7 +8,7 @@ from goqueue.model.caller import Caller
 from goqueue.model.cluster_config import CORDONED_LOG_DIRS
 from goqueue.model.companions import is_companion
 from goqueue.model.configs import ConfigChange, ConfigOp
-from goqueue.model.errors import GoQueueError
+from goqueue.model.errors import GoQueueError, PolicyViolation
 from goqueue.model.moves import MovePlan, Moves
 from goqueue.model.names import NodeId, TopicPartition, topic_partition
 from goqueue.model.replication_config import MOVE_RATE, MOVES_PAUSED
@@ -100,7 +100,10 @@ class ReplicaMoveService:
         await self._node.news.spread()
 
     async def cordon(self, caller: Caller, node: NodeId, *, is_cordoned: bool) -> None:
-        """Whether a broker gets no new replicas."""
+        """Whether a broker gets no new replicas; of a node of one, that would leave nobody."""
+        if self._node.is_alone:
+            self._access.configurable_cluster(caller)
+            raise PolicyViolation("a node of one is not cordoned: there is no other")
         change = ConfigChange(
             name=CORDONED_LOG_DIRS, op=ConfigOp.SET, value="*" if is_cordoned else ""
         )

@@ -215,7 +215,7 @@ async def hold_back(
     )
 
 
-@get("/cluster/plans/drain/{node_id:int}", tags=_TAGS, responses=errors(403, 404), opt=_ALTER)
+@get("/cluster/plans/drain/{node_id:int}", tags=_TAGS, responses=errors(400, 403, 404), opt=_ALTER)
 async def drain_plan(
     service: NamedDependency[BrokerService], caller: NamedDependency[Caller], node_id: NodeInPath
 ) -> PlanAnswer:
@@ -249,7 +249,9 @@ async def alter_node(
     await service.replica_moves.cordon(caller, NodeId(node_id), is_cordoned=data.is_cordoned)
 
 
-@delete("/cluster/nodes/{node_id:int}", tags=_TAGS, responses=errors(403, 404, 409), opt=_ALTER)
+@delete(
+    "/cluster/nodes/{node_id:int}", tags=_TAGS, responses=errors(400, 403, 404, 409), opt=_ALTER
+)
 async def forget_node(
     service: NamedDependency[BrokerService], caller: NamedDependency[Caller], node_id: NodeInPath
 ) -> None:

@@ -65,7 +65,7 @@ def completed(
     *,
     preferred: NodeId | None = None,
 ) -> PartitionState | None:
-    """With the replicas it was to have; None until all that are added are in sync.
+    """With the replicas it was to have; None until all that are added are in sync, and enough.
 
     A leader that leaves hands over to `preferred`, or to the first of the target.
     """
@@ -76,7 +76,9 @@ def completed(
     if not all(node in living for node in move.adding):
         return None
     arrived = msgspec.structs.replace(state, move=None)
-    return _narrowed(arrived, move.target, present, candidates, preferred=preferred)
+    done = _narrowed(arrived, move.target, present, candidates, preferred=preferred)
+    # More replicas can ask for more in sync: nobody who writes should wait for one that is behind.
+    return None if done is None or len(done.in_sync) < done.quorum else done
 
 
 def is_ready(state: PartitionState, present: Mapping[NodeId, int]) -> bool:

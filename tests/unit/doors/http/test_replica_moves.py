@@ -41,20 +41,12 @@ async def test_moves_are_held_back(client: httpx.AsyncClient, broker: Node) -> N
     assert broker.image.broker_config(None) == {}
 
 
-async def test_a_node_is_cordoned(client: httpx.AsyncClient) -> None:
-    async def is_cordoned() -> bool:
-        new = await client.post("/topics", json={"name": "t"})
-        if new.status_code == 201:
-            await client.delete("/topics/t")
-        return new.status_code == 422
-
-    assert not await is_cordoned()
-    for wanted in (True, False):
-        body = {"isCordoned": wanted}
-        assert (await client.patch("/cluster/nodes/0", json=body)).status_code == 204
-        assert await is_cordoned() is wanted
-    assert (await client.patch("/cluster/nodes/9", json=body)).status_code == 400
+async def test_a_node_of_one_stays(client: httpx.AsyncClient) -> None:
+    answer = await client.patch("/cluster/nodes/0", json={"isCordoned": True})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "policy_violation")
+    assert (await client.post("/topics", json={"name": "t"})).status_code == 201
     assert (await client.delete("/cluster/nodes/9")).status_code == 404
+    assert (await client.get("/cluster/plans/drain/99999999999")).status_code == 400
 
 
 @pytest.mark.parametrize(

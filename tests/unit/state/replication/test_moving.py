@@ -72,6 +72,15 @@ def test_more_replicas_leave_nobody_behind() -> None:
     assert (done.leader_epoch, done.quorum) == (7, 2)
 
 
+def test_more_replicas_do_not_stop_commits() -> None:
+    """With three replicas three must be in sync: the move waits for the one that is behind."""
+    state = moving(partition(1, 2, minimum=3, in_sync=(1,)), 1, 2, 3)
+    state = joined(state, *members(3))
+    assert (state.quorum, len(state.in_sync)) == (2, 2)
+    assert completed(state, PRESENT, PRESENT) is None
+    assert completed(joined(state, *members(2)), PRESENT, PRESENT) is not None
+
+
 def test_fewer_replicas() -> None:
     done = completed(moving(partition(1, 2, 3), 2), PRESENT, PRESENT)
     assert done is not None
