@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from goqueue.model.replication import PartitionState
+from goqueue.model.replication import Member, PartitionState
 from goqueue.state.controller import moving as controlled
 from goqueue.state.replication import moving
 from tests.sim.replication.mutants import Mutation
@@ -32,7 +32,7 @@ def ends_before_copies_are_there(patch: pytest.MonkeyPatch) -> None:
         if state.move is None:
             return original(state, present, candidates, **more)
         members = tuple(
-            moving.Member(node, present[node]) for node in state.move.target if node in present
+            Member(node, present[node]) for node in state.move.target if node in present
         )
         filled = msgspec.structs.replace(state, in_sync=(*state.in_sync, *members))
         return original(filled, present, candidates, **more)

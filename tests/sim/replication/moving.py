@@ -119,7 +119,8 @@ def _known(broker: Broker) -> tuple[dict[NodeId, int], dict[NodeId, int]]:
         found, record = broker.image.get(broker_key(node)), broker.image.get(node_key(node))
         if found is not None:
             present[node] = found.mod_revision
-            is_admitted = record is not None and record.value.broker_epoch == found.mod_revision
-            if is_admitted and not record.value.is_draining:
+            known = None if record is None else record.value
+            is_admitted = known is not None and known.broker_epoch == found.mod_revision
+            if is_admitted and not known.is_draining:
                 candidates[node] = found.mod_revision
     return present, candidates

@@ -88,11 +88,9 @@ class Replication:
             if self._hosted.get(*partition.name) is not partition:
                 self._unfollow(partition)
         for name in changes.partitions_changed:
-            partition = self._hosted.get(*name)
-            link = None if partition is None else self._following.get(partition)
-            is_behind = link is not None and link.is_for_moves
-            if partition is not None and is_behind and not self._is_moving_in(partition):
-                self._caught_up(partition)
+            moved = self._hosted.get(*name)
+            if moved is not None and not self._is_moving_in(moved):
+                self._caught_up(moved)
         if self._is_leaving:
             changed = (self._hosted.get(*name) for name in changes.partitions_changed)
             self._let_go((partition for partition in changed if partition is not None), image)

@@ -50,7 +50,9 @@ class Copies:
         calls.serve(COPIES, self._here)
 
     async def ask(self, partitions: Sequence[TopicPartition] | None = None) -> Gathered[list[Copy]]:
-        asked = None if partitions is None else [(p.topic, p.partition) for p in partitions]
+        asked: list[tuple[str, int]] | None = None
+        if partitions is not None:
+            asked = [(name.topic, name.partition) for name in partitions]
         return await self._calls.gather(COPIES, AskCopies(asked))
 
     async def _here(self, request: AskCopies) -> list[Copy]:

@@ -85,7 +85,7 @@ class MovePlans:
                 MoveOfPlan(*move.name, move.before, move.target, move.size_bytes)
                 for move in plan.moves
             ],
-            stuck=[tuple(name) for name in plan.stuck],
+            stuck=[(name.topic, name.partition) for name in plan.stuck],
             copied_bytes=sum(len(move.added) * move.size_bytes for move in plan.moves),
             unanswered=told.unanswered,
         )
