@@ -119,8 +119,11 @@ def _known(broker: Broker) -> tuple[dict[NodeId, int], dict[NodeId, int]]:
         found, record = broker.image.get(broker_key(node)), broker.image.get(node_key(node))
         if found is not None:
             present[node] = found.mod_revision
-            known = None if record is None else record.value
-            is_admitted = known is not None and known.broker_epoch == found.mod_revision
-            if is_admitted and not known.is_draining:
+            may_lead = (
+                record is not None
+                and record.value.broker_epoch == found.mod_revision
+                and not record.value.is_draining
+            )
+            if may_lead:
                 candidates[node] = found.mod_revision
     return present, candidates
