@@ -47,6 +47,8 @@ class Phase(NamedTuple):
 class Figures(msgspec.Struct):
     megabytes: int
     rate: int
+    # Of moves, in bytes per second; 0: none.
+    limit: int
     at_rest: list[Phase] = []
     moving: list[Phase] = []
 
@@ -119,6 +121,9 @@ class Moved:
             producer.poll(0)
         producer.flush(LIMIT_S)
 
+    def hold_to(self, limit: int) -> None:
+        self._ask("PATCH", "/cluster/moves", {"rateBytes": limit})
+
     def move(self, target: tuple[int, ...]) -> None:
         """Returns when it is there."""
         moves = [
@@ -137,15 +142,16 @@ class Moved:
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
         answer = self._http.request(method, path, json=body)
         answer.raise_for_status()
-        return answer.json()
+        return answer.json() if answer.content else None
 
 
-def measure(folder: Path, megabytes: int, turns: int, rest_s: float) -> Figures:
-    figures = Figures(megabytes, RATE)
+def measure(folder: Path, megabytes: int, turns: int, rest_s: float, limit: int) -> Figures:
+    figures = Figures(megabytes, RATE, limit)
     with GoQueueCluster(brokers=4, folder=folder) as cluster:
         moved = Moved(cluster)
         say(f"writing {megabytes} MB")
         moved.make(megabytes)
+        moved.hold_to(limit)
         publisher = Publisher(cluster.bootstrap_servers)
         publisher.start()
         time.sleep(rest_s / 2)
@@ -172,7 +178,8 @@ def report(figures: Figures) -> str:
         "",
         f"{machine.processor}, {machine.cores_used} cores, for four brokers, etcd and the client; "
         f"{PARTITIONS} partitions with {figures.megabytes} MB, {figures.rate:,} messages of 100 B "
-        "per second, acks=all, min.insync.replicas 2.",
+        "per second, acks=all, min.insync.replicas 2. Moves are held to "
+        + (f"{figures.limit / MEGABYTE:.0f} MB/s of each broker." if figures.limit else "no rate."),
         "",
         "| | seconds | messages | p50 ms | p99 ms | longest ms |",
         "|---|---|---|---|---|---|",
@@ -194,12 +201,15 @@ def main() -> int:
     parser.add_argument("--megabytes", type=int, default=600)
     parser.add_argument("--turns", type=int, default=4)
     parser.add_argument("--rest", type=float, default=10.0, help="seconds between moves")
+    parser.add_argument(
+        "--rate", type=int, default=0, help="bytes per second of each broker for moves; 0: any"
+    )
     parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results")
     chosen = parser.parse_args()
     keep_to_two_cores()
     say(f"load before: {load_average():.1f}")
     with tempfile.TemporaryDirectory(prefix="goqueue-moves-") as folder:
-        figures = measure(Path(folder), chosen.megabytes, chosen.turns, chosen.rest)
+        figures = measure(Path(folder), chosen.megabytes, chosen.turns, chosen.rest, chosen.rate)
     text = report(figures)
     print(text)
     name = f"{datetime.now():%Y-%m-%d-%H%M}-moves.md"

@@ -20,8 +20,8 @@ from goqueue.model.replication_config import ReplicationSettings
 from goqueue.state.metadata_image import ImageChanges, MetadataImage
 
 # Answers for copies that are moved: small, so that neither broker is busy for long with one of
-# them. A disk and a network that are worth moving to take a hundred of them in a second.
-MOVE_RESPONSE_MAX_BYTES: Final = 1_048_576
+# them. Some hundred of them in a second are as much as a disk or a network likes to take.
+MOVE_RESPONSE_MAX_BYTES: Final = 262_144
 
 
 class _Link(NamedTuple):
