@@ -210,6 +210,16 @@ HTTP: Final[Mapping[tuple[str, str], Makes]] = {
     ("GET", "/cluster/state"): _plain("/cluster/state"),
     ("GET", "/cluster/health"): _plain("/cluster/health"),
     ("GET", "/cluster/metadata"): _plain("/cluster/metadata"),
+    ("GET", "/cluster/moves"): _plain("/cluster/moves"),
+    ("POST", "/cluster/moves"): _plain(
+        "/cluster/moves", {"moves": [{"topic": TOPIC, "partition": 0, "replicas": [0]}]}
+    ),
+    ("DELETE", "/cluster/moves"): _plain("/cluster/moves"),
+    ("PATCH", "/cluster/moves"): _plain("/cluster/moves", {"isPaused": True}),
+    ("GET", "/cluster/plans/drain/{node_id:int}"): _plain("/cluster/plans/drain/0"),
+    ("GET", "/cluster/plans/rebalance"): _plain("/cluster/plans/rebalance"),
+    ("PATCH", "/cluster/nodes/{node_id:int}"): _plain("/cluster/nodes/0", {"isCordoned": True}),
+    ("DELETE", "/cluster/nodes/{node_id:int}"): _plain("/cluster/nodes/0"),
     ("GET", "/healthz"): _plain("/healthz"),
     ("GET", "/readyz"): _plain("/readyz"),
     ("GET", "/"): _plain("/"),

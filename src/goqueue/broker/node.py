@@ -57,6 +57,7 @@ from goqueue.broker.topics.broker_configs import BrokerConfigs
 from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.companions import reconfigured
 from goqueue.broker.topics.following import MetadataFollower
+from goqueue.broker.topics.move_plans import ReplicaMoves
 from goqueue.broker.topics.topics import TopicAdmin
 from goqueue.broker.tracing.tracing import Tracing
 from goqueue.broker.transactions.anywhere import TransactionsAnywhere
@@ -161,6 +162,7 @@ class Node:
         self.led = LedPartitions(self.hosted, lambda: self.image)
         self.calls = Calls(self.node_id, lambda: self.image, self.led, self._follower.applied)
         self.news = News(self.calls)
+        self.replica_moves = ReplicaMoves(store, self._follower, config, self.hosted, self.calls)
         self.replica_serving = ReplicaServing(
             self.led.find,
             lambda: self.image,
@@ -309,6 +311,7 @@ class Node:
             stored = self._directory.stored_partitions()
             self.hosted.load(self._follower.image)
             self.cluster.begin(stored, self.hosted)
+            self.hosted.remove_moved(stored, self._follower.image)
         if self.replication is not None:
             self.replication.start()
         self._follower.start()
@@ -466,6 +469,7 @@ class Node:
             await self.hosted.drop(topic)
         for name in changes.topics_grown:
             await self.hosted.host(image.topics[name])
+        await self.hosted.follow_moves(changes.partitions_changed, image)
         if self.replication is not None:
             await self.replication.prepare(changes, image)
 

@@ -111,6 +111,12 @@ class UnknownNode(GoQueueError):
     code = "unknown_node"
 
 
+class NoMoveInProgress(GoQueueError):
+    """The partition is not on its way to other brokers."""
+
+    code = "no_move_in_progress"
+
+
 class UnknownTopicId(GoQueueError):
     code = "unknown_topic_id"
     retriable = True

@@ -18,6 +18,7 @@ from goqueue.service.measuring import MeasuringService
 from goqueue.service.moves import MoveService
 from goqueue.service.publishing import PublishingService
 from goqueue.service.queues import QueueService
+from goqueue.service.replica_moves import ReplicaMoveService
 from goqueue.service.replication import ReplicationService
 from goqueue.service.routing import Routing
 from goqueue.service.schemas import SchemaService
@@ -56,6 +57,7 @@ class BrokerService:
         self.tracing = TracingService(node, access)
         self.cluster = ClusterService(node, access)
         self.backups = BackupService(node, access)
+        self.replica_moves = ReplicaMoveService(node, access)
         self.calls = CallService(node, access)
         self.client_metrics = ClientMetricsService(node, access)
         self.administration = Administration(node, access, routing)

@@ -36,7 +36,11 @@ def is_under_min_in_sync(view: PartitionView) -> bool:
 
 
 def is_under_replicated(view: PartitionView) -> bool:
-    return len(view.state.in_sync) < len(view.replicas)
+    """Copies that a move adds do not count: nothing is missing while they are made."""
+    move = view.state.move
+    if move is None:
+        return len(view.state.in_sync) < len(view.replicas)
+    return len(set(view.isr).intersection(move.before)) < len(move.before)
 
 
 def trouble(view: PartitionView) -> Trouble | None:

@@ -6,7 +6,8 @@ node.json        in a cluster: which node this folder is, and what it knows of i
 clean-shutdown   there while no broker runs, if the last one stopped in order: where each log ended
 restore-unfinished.json  a backup is being restored, or that was cut short; without format.json
 metadata/        the metadata store's
-logs/            a folder `<topic>-<partition>` per partition, and those of deleted ones, marked
+logs/            a folder `<topic>-<partition>` per partition, and those of deleted ones
+                 and of copies that moved to other brokers, marked
 strays/          folders of `logs` that the metadata does not know
 """
 
@@ -26,12 +27,16 @@ from goqueue.model.names import TopicPartition, topic_partition
 from goqueue.storage.clean_stop import CleanStop
 from goqueue.storage.disk import Disk
 from goqueue.storage.durable_file import TEMPORARY_SUFFIX, DamagedFile, load, save
+from goqueue.storage.epochs import LeaderEpochs
 from goqueue.storage.open_file import OpenFile
 from goqueue.storage.partition_files import (
+    EPOCHS_FILE,
     IDENTITY_FILE,
     PartitionIdentity,
     is_marked_deleted,
+    is_to_be_removed,
     mark_deleted,
+    mark_moved,
 )
 
 logger = logging.getLogger(__name__)
@@ -183,19 +188,38 @@ class DataDirectory:
 
     def deleted_partitions(self) -> list[Path]:
         """Folders that were marked, and are still there."""
-        names = sorted(filter(is_marked_deleted, self._disk.listdir(self.logs_path)))
+        names = sorted(filter(is_to_be_removed, self._disk.listdir(self.logs_path)))
         return [self.logs_path / name for name in names]
 
     def mark_deleted(self, tp: TopicPartition, topic_id: UUID) -> Path | None:
         """Where the folder is now, if there is one and it is this topic's by its own word."""
+        path = self._path_of(tp, topic_id)
+        return None if path is None else mark_deleted(self._disk, path, tp, topic_id)
+
+    def mark_moved(self, tp: TopicPartition, topic_id: UUID) -> Path | None:
+        """The same of a copy whose topic stays."""
+        path = self._path_of(tp, topic_id)
+        return None if path is None else mark_moved(self._disk, path, tp, topic_id)
+
+    def _path_of(self, tp: TopicPartition, topic_id: UUID) -> Path | None:
         found = self._partition_at(self.partition_path(tp))
-        if found is None or (found.tp, found.topic_id) != (tp, topic_id):
+        return None if found is None or found[:2] != (tp, topic_id) else found.path
+
+    def newest_epoch(self, folder: PartitionFolder) -> int | None:
+        """Of the leaders that wrote the log in it; None where nothing says so."""
+        try:
+            epochs = LeaderEpochs.load(self._disk, folder.path / EPOCHS_FILE)
+        except (OSError, DamagedFile):
             return None
-        return mark_deleted(self._disk, found.path, tp, topic_id)
+        return None if epochs is None else epochs.latest
 
     def topics_being_deleted(self) -> set[UUID]:
-        """Topics of which there are marked folders."""
-        return {UUID(path.name.partition("-")[0]) for path in self.deleted_partitions()}
+        """Topics of which folders were marked because they were deleted."""
+        return {
+            UUID(path.name.partition("-")[0])
+            for path in self.deleted_partitions()
+            if is_marked_deleted(path.name)
+        }
 
     def sync_logs(self) -> None:
         """Renamed folders stay so."""
@@ -203,7 +227,7 @@ class DataDirectory:
 
     def _partitions_in(self, folder: Path) -> list[PartitionFolder]:
         names = sorted(self._disk.listdir(folder))
-        found = (self._partition_at(folder / name) for name in names if not is_marked_deleted(name))
+        found = (self._partition_at(folder / name) for name in names if not is_to_be_removed(name))
         return [partition for partition in found if partition is not None]
 
     def _partition_at(self, path: Path) -> PartitionFolder | None:

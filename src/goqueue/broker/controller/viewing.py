@@ -50,9 +50,7 @@ def companions(
         return dict(_belonging(image, image.topics.values()))
     names = {partition.topic for partition in only}
     owners = [owner for owner in (_owner(image, name) for name in names) if owner is not None]
-    found = [
-        image.topics.get(companion_of(kind, owner.id)) for owner in owners for kind in KINDS
-    ]
+    found = [image.topics.get(companion_of(kind, owner.id)) for owner in owners for kind in KINDS]
     numbers = {partition.partition for partition in only}
     return {
         companion: owner
@@ -80,6 +78,16 @@ def _belonging(
                     TopicPartition(topic.name, mine.index),
                     TopicPartition(owner.name, whose.index),
                 )
+
+
+def moving(image: MetadataImage) -> set[TopicPartition]:
+    """Partitions that are on their way to other brokers."""
+    return {
+        TopicPartition(topic.name, view.index)
+        for topic in image.topics.values()
+        for view in topic.partitions
+        if view.state.move is not None
+    }
 
 
 def _all_partitions(image: MetadataImage) -> Iterator[tuple[TopicPartition, PartitionView]]:

@@ -11,14 +11,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from goqueue.broker.membership.cluster_claim import FEATURE_LEVEL
 from goqueue.broker.membership.etcd_access import open_etcd
 from goqueue.broker.membership.identity_file import IdentityFile
 from goqueue.metadata.local import LocalStore
 from goqueue.metadata.store import Compare, Delete, MetadataStore, Put
 from goqueue.model.broker_config import BrokerConfig
 from goqueue.model.errors import DataDirectoryError
-from goqueue.model.membership import NodeRecord
+from goqueue.model.membership import FEATURE_LEVEL, NodeRecord
 from goqueue.model.names import NodeId
 from goqueue.state import metadata_keys as keys
 from goqueue.state.sole_node import entries_of_sole_node, spread_over

@@ -26,6 +26,7 @@ from goqueue.doors.http import (
     messages,
     metrics,
     queues,
+    replica_moves,
     topics,
     tracing,
 )
@@ -75,6 +76,7 @@ ROUTES: Final[Sequence[HTTPRouteHandler]] = (
     *cluster_settings.ROUTES,
     *client_metrics.ROUTES,
     *client_subscriptions.ROUTES,
+    *replica_moves.ROUTES,
     *health.ROUTES,
     *metrics.ROUTES,
     *documentation.ROUTES,

@@ -56,6 +56,7 @@ STATUS_OF: Final[Mapping[type[model.GoQueueError], int]] = {
     model.UnknownTopic: 404,
     model.UnknownTopicId: 404,
     model.UnknownNode: 404,
+    model.NoMoveInProgress: 404,
     model.UnknownQueue: 404,
     model.TooManyInFlight: 503,
     model.UnknownPartition: 404,

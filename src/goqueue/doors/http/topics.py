@@ -279,7 +279,7 @@ def _shown(described: topics.TopicDescription) -> TopicDescription:
 
 
 def _replication_factor(topic: TopicView) -> int:
-    return len(topic.partitions[0].replicas) if topic.partitions else 0
+    return len(topic.partitions[0].state.wanted) if topic.partitions else 0
 
 
 def _partition(view: PartitionView, stored: StoredPartition) -> PartitionDescription:

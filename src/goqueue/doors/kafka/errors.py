@@ -46,6 +46,7 @@ _CODES: Final[Mapping[type[errors.GoQueueError], ErrorCode]] = {
     errors.TooFewBrokers: ErrorCode.coordinator_not_available,
     errors.NotController: ErrorCode.not_controller,
     errors.UnknownNode: ErrorCode.broker_id_not_registered,
+    errors.NoMoveInProgress: ErrorCode.no_reassignment_in_progress,
     errors.StateLoading: ErrorCode.coordinator_load_in_progress,
     errors.NotEnoughReplicas: ErrorCode.not_enough_replicas,
     errors.NotEnoughReplicasAfterAppend: ErrorCode.not_enough_replicas_after_append,
