@@ -22,6 +22,7 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
         share_max_size=config.group_share_max_size,
         share_session_timeout_ms=config.group_share_session_timeout_ms,
         share_heartbeat_interval_ms=config.group_share_heartbeat_interval_ms,
+        uncommitted_gate_ms=config.scale_uncommitted_ms,
         migration_policy=MigrationPolicy(config.group_consumer_migration_policy),
         offset_metadata_max_length=config.offset_metadata_max_bytes,
         offsets_retention_ms=config.offsets_retention_minutes * _MINUTE_MS,

@@ -11,6 +11,7 @@ from typing import Final
 from goqueue.model.cluster_config import ClusterSettings, check_cordoned
 from goqueue.model.groups.config import GroupDefaults
 from goqueue.model.replication_config import ReplicationSettings
+from goqueue.model.scaling_config import ScalingSettings
 from goqueue.model.settings import INT32_MAX, Value, field_values, setting, settings_of
 from goqueue.model.topic_config import TOPIC_SETTINGS
 from goqueue.model.tracing.config import TracingSettings
@@ -27,7 +28,9 @@ CLUSTER_DEFAULTS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfig(GroupDefaults, TracingSettings, ClusterSettings, ReplicationSettings):
+class BrokerConfig(
+    GroupDefaults, TracingSettings, ClusterSettings, ReplicationSettings, ScalingSettings
+):
     """The settings of one broker, parsed, with defaults filled in."""
 
     node_id: int = setting(

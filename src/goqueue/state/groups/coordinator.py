@@ -45,6 +45,7 @@ from goqueue.state.groups.classic_members import ClassicMembers
 from goqueue.state.groups.classic_rebalance import ClassicRebalance
 from goqueue.state.groups.consumer import ConsumerProtocol
 from goqueue.state.groups.consumer_group import ConsumerGroup
+from goqueue.state.groups.gates import Gates
 from goqueue.state.groups.offset_table import OffsetTable
 from goqueue.state.groups.offsets import Offsets
 from goqueue.state.groups.records import CommittedOffset, decode_key
@@ -87,10 +88,11 @@ class GroupMachine:
         self._stored = StoredBytes()
         self._table = OffsetTable()
         self._rebalance = ClassicRebalance(self._registry)
-        self._classic = ClassicProtocol(self._registry, self._rebalance)
-        self._consumer = ConsumerProtocol(self._registry, self._rebalance)
+        self._gates = Gates(self._registry, self._table)
+        self._classic = ClassicProtocol(self._registry, self._rebalance, self._gates)
+        self._consumer = ConsumerProtocol(self._registry, self._rebalance, self._gates)
         self._classic_members = ClassicMembers(self._registry, self._consumer)
-        self._offsets = Offsets(self._registry, self._table, self._rebalance)
+        self._offsets = Offsets(self._registry, self._table, self._rebalance, self._gates)
         self._share = ShareProtocol(self._registry, self._offsets.known_group)
         self._administration = Administration(self._registry, self._table, self._offsets)
         self._replayers = replayers(self._registry, self._table)
@@ -130,6 +132,8 @@ class GroupMachine:
             else:
                 self._share.loaded(group, now_ms)
         self._offsets.start_expiry(now_ms)
+        self._gates.loaded(now_ms)
+        out.records += self._gates.seeds(self._registry.topics.split_names)
         self._registry.live = True
         return out
 
@@ -145,11 +149,15 @@ class GroupMachine:
             if timer.kind == "expire-offsets":
                 self._expire_offsets(now_ms, out)
                 continue
+            if timer.kind == "uncommitted":
+                self._gates.look_for_uncommitted(now_ms)
+                continue
             group = self._registry.groups.get(timer.group)
             if isinstance(group, ClassicGroup):
                 self._classic_timer(group, timer, now_ms, out)
-            elif isinstance(group, ShareGroup) or (
-                isinstance(group, ConsumerGroup) and self._must_go(group, timer)
+            elif timer.kind != "gates" and (
+                isinstance(group, ShareGroup)
+                or (isinstance(group, ConsumerGroup) and self._must_go(group, timer))
             ):
                 overdue.setdefault(timer.group, []).append(timer.member)
         for group_id, member_ids in overdue.items():
@@ -178,6 +186,9 @@ class GroupMachine:
                 group.topics_changed = True
         if changes.deleted:
             out.records += self._table.topic_tombstones(changes.deleted)
+        if self._registry.live:
+            self._gates.topics_changed(changed)
+            out.records += self._gates.seeds(changed - changes.deleted)
         return out
 
     def match_topics(self, regex: str) -> Iterator[None]:
@@ -203,6 +214,8 @@ class GroupMachine:
             self._rebalance.sync_expired(group, now_ms, out)
         elif timer.kind == "downgraded":
             self._rebalance.downgraded(group, now_ms, out)
+        elif timer.kind == "gates":
+            self._rebalance.gates_opened(group, self._gates, now_ms, out)
 
     def _must_go(self, group: ConsumerGroup, timer: Timer) -> bool:
         if timer.kind == "revoke":
