@@ -1,9 +1,10 @@
-"""`goqueue topics`: list, create, describe, alter, delete."""
+"""`goqueue topics`: list, create, describe, alter, split, delete."""
 
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from goqueue.cli import layouts
 from goqueue.cli.confirming import confirm
 from goqueue.cli.examples import examples
 from goqueue.cli.failures import CommandFailed
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-topics = typer.Typer(help="List, create, describe, change and delete topics.", no_args_is_help=True)
+topics = typer.Typer(
+    help="List, create, describe, change, split and delete topics.", no_args_is_help=True
+)
 
 NameArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")]
 NamesArgument = Annotated[list[str], typer.Argument(metavar="TOPIC…", help="Names of the topics.")]
@@ -213,6 +216,9 @@ def alter_topic(
 
     with_admin(bootstrap, alter)
     typer.echo(f"altered topic {name}")
+
+
+layouts.add_to(topics)
 
 
 @topics.command("delete", epilog=examples("goqueue topics delete orders --yes"))

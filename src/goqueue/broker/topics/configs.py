@@ -17,6 +17,7 @@ from goqueue.model.broker_config import (
 from goqueue.model.cluster_config import CORDONED_LOG_DIRS
 from goqueue.model.configs import ConfigChange, ConfigEntry, ConfigOp, ConfigSource, ConfigSynonym
 from goqueue.model.errors import InvalidConfig, InvalidRequest
+from goqueue.model.layouts import LAYOUT_SETTING, Split, layout_text
 from goqueue.model.replication_config import THROTTLE_SETTINGS
 from goqueue.model.settings import Setting, SettingTable, SettingType, Value, field_name
 from goqueue.model.topic_config import TOPIC_SETTINGS, TopicConfig, topic_config
@@ -38,6 +39,14 @@ HTTP_URL = Setting(
     type=SettingType.STRING,
     default="",
     doc="Where this broker answers HTTP.",
+)
+
+# Not to be set either: clients find by it which partitions to read before which.
+LAYOUT = Setting(
+    name=LAYOUT_SETTING,
+    type=SettingType.STRING,
+    default="",
+    doc="How the topic came to its partitions, as JSON.",
 )
 
 
@@ -187,6 +196,14 @@ def entry(setting: Setting, synonyms: Iterable[ConfigSynonym], *, read_only: boo
         doc=setting.doc,
         synonyms=ordered,
     )
+
+
+def layout_entries(splits: tuple[Split, ...]) -> list[ConfigEntry]:
+    """Of a topic that was split; others say nothing of it."""
+    if not splits:
+        return []
+    told = ConfigSynonym(LAYOUT.name, layout_text(splits), ConfigSource.DEFAULT)
+    return [entry(LAYOUT, [told], read_only=True)]
 
 
 def _plain(value: object) -> Value:

@@ -19,6 +19,7 @@ from goqueue.doors.http import (
     delays,
     documentation,
     health,
+    layouts,
     messages,
     metrics,
     queues,
@@ -49,6 +50,7 @@ from goqueue.service.broker_service import BrokerService
 
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (
     *topics.ROUTES,
+    *layouts.ROUTES,
     *messages.ROUTES,
     *counting.ROUTES,
     *groups.ROUTES,
