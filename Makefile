@@ -93,6 +93,7 @@ soak: $(INSTALLED) ## Exactly-once under 100 kills, 5,000 partitions with few op
 soak-splits: $(INSTALLED) etcd ## 20 splits under load, as many with a kill in each, and on a cluster; some ten minutes
 	$(BIN)/python -m tests.crash.splits --rounds 10
 	$(BIN)/python -m tests.crash.splits --rounds 10 --kill
+	$(BIN)/python -m tests.crash.splits --rounds 10 --java
 	$(BIN)/python -m tests.crash.splits --rounds 3 --cluster
 
 soak-damage: $(INSTALLED) ## 1,000 damaged data directories, some ten minutes

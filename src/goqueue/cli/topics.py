@@ -190,7 +190,13 @@ def describe_topic(
 def alter_topic(
     name: NameArgument,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", min=1, help="New total; it can only grow.")
+        int | None,
+        typer.Option(
+            "--partitions",
+            "-p",
+            min=1,
+            help="New total; a multiple, unless partition.growth of the topic is plain.",
+        ),
     ] = None,
     settings: SettingsOption = None,
     unset: Annotated[

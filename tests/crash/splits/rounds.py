@@ -18,6 +18,7 @@ from goqueue.testing import ClusterAsServer, ServerProcess
 from tests.busy_machine import stretched
 from tests.crash.splits.clients import KINDS, SHARE, Member, Sender, ShareMember, Worker
 from tests.crash.splits.history import History
+from tests.crash.splits.java_clients import JAVA_KINDS, JavaMembers, JavaSender
 
 Server = ServerProcess | ClusterAsServer
 
@@ -50,7 +51,7 @@ class SplitRound:
         self._topic = f"split-{uuid4().hex[:8]}"
         self._random = random.Random(seed)
         self._histories = {kind: History(f"{self._topic}-{kind}") for kind in kinds}
-        self._senders = [
+        self._senders: list[Sender | JavaSender] = [
             Sender(server.bootstrap_servers, self._topic, number, partitioner)
             for number, partitioner in enumerate(PARTITIONERS)
         ]
@@ -58,6 +59,9 @@ class SplitRound:
 
     def run(self, totals: Sequence[int], *, kill: bool = False) -> Report:
         self._make_topic()
+        if any(kind in JAVA_KINDS for kind in self._histories):
+            number = len(self._senders)
+            self._senders.append(JavaSender(self._server.bootstrap_servers, self._topic, number))
         with self._readers():
             for sender in self._senders:
                 sender.start()
@@ -102,13 +106,15 @@ class SplitRound:
     @contextmanager
     def _readers(self) -> Iterator[None]:
         bootstrap = self._server.bootstrap_servers
-        members: list[Member] = []
+        members: list[Member | JavaMembers] = []
         for kind, history in self._histories.items():
             if kind == SHARE:
                 self._members += [
                     ShareMember(bootstrap, self._topic, history, number)
                     for number in range(SHARE_MEMBERS)
                 ]
+            elif kind in JAVA_KINDS:
+                members.append(JavaMembers(bootstrap, self._topic, history, kind, MEMBERS))
             else:
                 members += [
                     Member(bootstrap, self._topic, history, kind, number)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+
 import pytest
 
 from goqueue.broker.node import Node
