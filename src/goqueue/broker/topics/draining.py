@@ -37,6 +37,8 @@ _FENCE_AFTER_S: Final = 1.0
 # Requests that were on their way with the refused one must not overtake it; clients repeat after
 # 100 ms, give or take a fifth.
 _REFUSED_FOR_S: Final = 0.05
+# What was refused comes again within this time.
+_CALM_S: Final = 1.0
 _COMMIT_MS: Final = 10_000
 # Between looks at parents that others lead, or nobody.
 _AGAIN_S: Final = 0.25
@@ -48,8 +50,17 @@ _LOOKS_BACK: Final = (64, 4_096, 262_144)
 class _Fence:
     def __init__(self, from_s: float) -> None:
         self.from_s = from_s
-        # When each connection was first refused.
-        self.refused_s: WeakKeyDictionary[Hashable, float] = WeakKeyDictionary()
+        # When each connection was first refused, and when the last of them.
+        self._refused_s: WeakKeyDictionary[Hashable, float] = WeakKeyDictionary()
+        self.last_s = from_s
+
+    def refuses(self, connection: Hashable, now_s: float) -> bool:
+        if now_s < self.from_s:
+            return False
+        since_s = self._refused_s.get(connection)
+        if since_s is None:
+            since_s = self._refused_s[connection] = self.last_s = now_s
+        return now_s < since_s + _REFUSED_FOR_S
 
 
 class Draining:
@@ -83,10 +94,7 @@ class Draining:
         fence = self._fences.get(topic)
         if fence is None:
             return
-        now_s = asyncio.get_running_loop().time()
-        if now_s < fence.from_s:
-            return
-        if now_s < fence.refused_s.setdefault(connection, now_s) + _REFUSED_FOR_S:
+        if fence.refuses(connection, asyncio.get_running_loop().time()):
             raise LayoutChanged(
                 f"topic {topic!r} was split; ask for its partitions, and send again"
             )
@@ -105,11 +113,17 @@ class Draining:
                 task.add_done_callback(lambda _, name=name: self._tasks.pop(name, None))
 
     async def _drain(self, topic_id: UUID, name: str, split: Split) -> None:
-        after_s = min(_FENCE_AFTER_S, split.drain_ms / 10_000)
-        fence = _Fence(asyncio.get_running_loop().time() + after_s)
+        loop, drain_s = asyncio.get_running_loop(), split.drain_ms / 1_000
+        begun_s = loop.time()
+        fence = _Fence(begun_s + min(_FENCE_AFTER_S, drain_s / 10))
         self._fences[name] = fence
         try:
-            await asyncio.sleep(split.drain_ms / 1_000)
+            await asyncio.sleep(drain_s)
+            # Who was told only now has still to repeat what was refused; but there is an end to it.
+            calm_s = min(_CALM_S, drain_s / 4)
+            over_s = begun_s + 2 * drain_s
+            while (calm_at_s := min(fence.last_s + calm_s, over_s)) > loop.time():
+                await asyncio.sleep(calm_at_s - loop.time())
             await self._store_ends(topic_id, name, split)
         finally:
             if self._fences.get(name) is fence:

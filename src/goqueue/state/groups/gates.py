@@ -91,7 +91,7 @@ class Gates:
         group = self._registry.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             targets = (target.get(topic.id, _NONE) for target in group.targets.values())
-            return set().union(*targets)
+            return set[int]().union(*targets)
         if isinstance(group, ClassicGroup):
             return set(_assigned(group, topic.name))
         return set()
