@@ -121,9 +121,10 @@ class Draining:
             await asyncio.sleep(drain_s)
             # Who was told only now has still to repeat what was refused; but there is an end to it.
             calm_s = min(_CALM_S, drain_s / 4)
-            over_s = begun_s + 2 * drain_s
-            while (calm_at_s := min(fence.last_s + calm_s, over_s)) > loop.time():
-                await asyncio.sleep(calm_at_s - loop.time())
+            while (now_s := loop.time()) < begun_s + 2 * drain_s:
+                if now_s >= fence.last_s + calm_s:
+                    break
+                await asyncio.sleep(calm_s / 4)
             await self._store_ends(topic_id, name, split)
         finally:
             if self._fences.get(name) is fence:
