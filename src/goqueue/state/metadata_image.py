@@ -347,8 +347,8 @@ def _edited_topic(
         if edits.value is None:
             return None, left
         value = edits.value
-        view = TopicView(name, value.id, tuple(partitions), value.config, value.splits)
-        return view, left
+        edited = TopicView(name, value.id, tuple(partitions), value.config, value.splits)
+        return edited, left
     if before is None:
         return None, left
     return replace(before, partitions=tuple(partitions)), left

@@ -17,7 +17,7 @@ from confluent_kafka import (
 
 from tests.crash.splits.history import History, Seen, Sent, sent_in
 
-KEYS: Final = 12
+KEYS: Final = 20
 PAUSE_S: Final = 0.02
 FLUSH_S: Final = 60.0
 _POLL_S: Final = 0.1
@@ -70,6 +70,8 @@ class Sender(Worker):
         self._topic = topic
         self._number = number
         self.counts: dict[tuple[int, int], int] = defaultdict(int)
+        # Where its messages were stored.
+        self.partitions: set[int] = set()
         self._refused: list[str] = []
         self._producer = Producer(
             {
@@ -81,9 +83,12 @@ class Sender(Worker):
             }
         )
 
-    def _delivered(self, error: KafkaError | None, _: Message) -> None:
-        if error is not None:
+    def _delivered(self, error: KafkaError | None, stored: Message) -> None:
+        partition = stored.partition()
+        if error is not None or partition is None:
             self._refused.append(str(error))
+        else:
+            self.partitions.add(partition)
 
     def work(self) -> None:
         while not self.stopping.is_set():

@@ -141,12 +141,17 @@ class SplitRound:
         until(lambda: self._layout()["state"] == "settled", "the split is over")
         layout = self._layout()
         assert layout["partitionCount"] == total
-        everything = set(range(total))
+        until(lambda: max(self._written()) >= layout["epochs"][-1]["parents"], "it is written to")
         for kind, history in self._histories.items():
             until(
-                lambda history=history: everything <= history.partitions,
-                f"{kind} reads all {total} partitions",
+                lambda history=history: self._written() <= history.partitions,
+                f"{kind} reads all partitions that are written to",
+                lambda history=history: self._written() - history.partitions,
             )
+
+    def _written(self) -> set[int]:
+        found = [sender.partitions for sender in self._senders if isinstance(sender, Sender)]
+        return set().union(*map(frozenset, found))
 
     def _layout(self) -> Any:
         try:

@@ -12,6 +12,7 @@ split is there when the time is over, and below the parent's end.
 import asyncio
 import logging
 from collections.abc import Hashable, Iterable
+from functools import partial
 from typing import Final
 from uuid import UUID
 from weakref import WeakKeyDictionary
@@ -81,9 +82,10 @@ class Draining:
             self._fences.pop(topic.name, None)
 
     async def close(self) -> None:
-        for task in self._tasks.values():
+        tasks = list(self._tasks.values())
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     # --- producers ------------------------------------------------------------------------
 
@@ -110,7 +112,10 @@ class Draining:
             if name not in self._tasks:
                 task = asyncio.create_task(self._drain(topic.id, topic.name, split))
                 self._tasks[name] = task
-                task.add_done_callback(lambda _, name=name: self._tasks.pop(name, None))
+                task.add_done_callback(partial(self._done, name))
+
+    def _done(self, name: tuple[UUID, int], _: "asyncio.Task[None]") -> None:
+        del self._tasks[name]
 
     async def _drain(self, topic_id: UUID, name: str, split: Split) -> None:
         loop, drain_s = asyncio.get_running_loop(), split.drain_ms / 1_000

@@ -142,10 +142,16 @@ class TopicAdmin:
         if known is None:
             with contextlib.suppress(TopicExists):
                 await self._make(TopicName(topic), place, config)
-            known = self.find(topic)
-        replicas = place(self._placing())
-        if len(known.partitions) < len(replicas):
-            await self._grow(known, replicas[len(known.partitions) :])
+        for _ in range(TRANSACTION_TRIES):
+            known, replicas = self.find(topic), place(self._placing())
+            if len(known.partitions) >= len(replicas):
+                return
+            # Each partition of a topic that was split asks for it by itself.
+            with contextlib.suppress(Conflict):
+                await self._grow(known, replicas[len(known.partitions) :])
+                return
+            await asyncio.sleep(_AGAIN_S)
+        raise Conflict(f"topic {topic!r} is changed too often at the same time; try again")
 
     async def forget_internal(self, topic: InternalTopic) -> None:
         """Of one that has nothing in it any more."""

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Mapping
+from functools import partial
 
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, ReadMaxRows
 
@@ -149,13 +150,15 @@ class StreamPlanner:
     ) -> list[PartitionKey]:
         """Partitions that were split off others which the stream has still to read: a key's
         messages are in the batches in the order they were sent."""
+
+        def is_through(topic: str, parent: int, end: int) -> bool:
+            return start.get((topic, parent), 0) >= end
+
         splits = splits_of(self._cluster, available.topic_ids.keys())
         return [
             (topic, partition)
             for topic, made in splits.items()
-            for partition in withheld(
-                made, lambda parent, end, topic=topic: start.get((topic, parent), 0) >= end
-            )
+            for partition in withheld(made, partial(is_through, topic))
             if (topic, partition) in start
         ]
 
