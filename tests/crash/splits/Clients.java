@@ -77,7 +77,8 @@ public class Clients {
                 // Positions are committed by a later poll: when all of this was said.
                 for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(100))) {
                     long delay = System.currentTimeMillis() - record.timestamp();
-                    say("seen " + record.partition() + " " + new String(record.value()) + " " + delay);
+                    String seen = "seen " + record.partition() + " " + new String(record.value());
+                    say(seen + " " + delay + " " + Thread.currentThread().getName());
                 }
             }
         }

@@ -10,6 +10,7 @@ from confluent_kafka import (
     AcknowledgeType,
     Consumer,
     KafkaError,
+    KafkaException,
     Message,
     Producer,
     ShareConsumer,
@@ -21,7 +22,6 @@ KEYS: Final = 20
 PAUSE_S: Final = 0.02
 FLUSH_S: Final = 60.0
 _POLL_S: Final = 0.1
-_BATCH: Final = 200
 
 _CLIENT: Final[dict[str, Any]] = {
     "reconnect.backoff.ms": 20,
@@ -135,15 +135,22 @@ class Member(Worker):
         consumer.subscribe([self._topic])
         try:
             while not self.stopping.is_set():
-                found = consumer.consume(_BATCH, _POLL_S)
-                now = time.time()
-                self.assigned = {each.partition for each in consumer.assignment()}
-                for message in found:
-                    if message.error() is None:
-                        self._group.note(_seen(message, now))
-                        consumer.store_offsets(message)
+                message = consumer.poll(_POLL_S)
+                if message is None or message.error() is not None:
+                    self.assigned = {each.partition for each in consumer.assignment()}
+                    continue
+                self._group.note(_seen(message, time.time(), self.name))
+                self._store(message)
         finally:
             consumer.close()
+
+    def _store(self, message: Message) -> None:
+        """Of what may be committed from now on; not of a partition that was just taken away."""
+        try:
+            self._consumer.store_offsets(message)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._STATE:
+                raise
 
 
 class ShareMember(Worker):
@@ -167,7 +174,7 @@ class ShareMember(Worker):
             while not self.stopping.is_set():
                 found = [each for each in consumer.poll(_POLL_S) if each.error() is None]
                 now = time.time()
-                seen = [_seen(message, now) for message in found]
+                seen = [_seen(message, now, self.name) for message in found]
                 self._group.note(*seen)
                 for message in found:
                     consumer.acknowledge(message, AcknowledgeType.ACCEPT)
@@ -179,10 +186,10 @@ class ShareMember(Worker):
             consumer.close()
 
 
-def _seen(message: Message, now_s: float) -> Seen:
+def _seen(message: Message, now_s: float, member: str) -> Seen:
     value, partition = message.value(), message.partition()
     kind, stamp_ms = message.timestamp()
     assert value is not None
     assert partition is not None
     assert kind != TIMESTAMP_NOT_AVAILABLE
-    return Seen(sent_in(value), partition, now_s - stamp_ms / 1_000)
+    return Seen(sent_in(value), partition, now_s - stamp_ms / 1_000, now_s, member)

@@ -30,6 +30,8 @@ class Seen(NamedTuple):
     partition: int
     # From the append to the delivery.
     delay_s: float
+    at_s: float
+    member: str
     # Of a queue: it was acknowledged, not delivered.
     is_acknowledged: bool = False
 
@@ -64,6 +66,22 @@ class History:
             for number in range(count)
             if (missing := Sent(producer, key, number)) not in found
         ]
+
+    def slowest_s(self, partitions: int, since_s: float) -> float:
+        """Since then, of the first partitions, as far as they stayed with one member."""
+        members: dict[int, set[str]] = defaultdict(set)
+        for each in self.seen:
+            members[each.partition].add(each.member)
+        return max(
+            (
+                each.delay_s
+                for each in self.seen
+                if each.partition < partitions
+                and each.at_s >= since_s
+                and len(members[each.partition]) == 1
+            ),
+            default=0.0,
+        )
 
     def inversions(self) -> list[str]:
         """Messages that came before one that was sent earlier, of the same producer and key."""

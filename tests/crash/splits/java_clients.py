@@ -1,6 +1,7 @@
 """Members and a producer with the client of Apache Kafka, in processes of their own."""
 
 import subprocess
+import time
 from pathlib import Path
 from typing import Final
 
@@ -62,8 +63,10 @@ class JavaMembers(_JavaWorker):
         if word == "assigned":
             self.assigned.add(int(rest[0]))
         elif word == "seen":
-            partition, value, delay_ms = rest
-            self._group.note(Seen(sent_in(value.encode()), int(partition), int(delay_ms) / 1_000))
+            partition, value, delay_ms, member = rest
+            delay_s = int(delay_ms) / 1_000
+            sent = sent_in(value.encode())
+            self._group.note(Seen(sent, int(partition), delay_s, time.time(), member))
 
 
 class JavaSender(_JavaWorker):

@@ -40,7 +40,8 @@ PARTITIONERS: Final = ("murmur2_random", "consistent_random")
 class Report:
     messages: int
     splits: int
-    # By group: how long the slowest message of a partition that was there before took.
+    # By group: how long the slowest message took, from the first split on, of partitions that were
+    # there before and stayed with their member.
     slowest_s: dict[str, float]
 
 
@@ -56,6 +57,7 @@ class SplitRound:
             for number, partitioner in enumerate(PARTITIONERS)
         ]
         self._members: list[Worker] = []
+        self._split_s = 0.0
 
     def run(self, totals: Sequence[int], *, kill: bool = False) -> Report:
         self._make_topic()
@@ -133,6 +135,7 @@ class SplitRound:
                 member.stop()
 
     def _split(self, total: int, *, kill: bool) -> None:
+        self._split_s = self._split_s or time.time()
         self._api.post("topics", self._topic, "split", body={"partitions": total})
         if kill:
             time.sleep(self._random.uniform(0, 1.5 * DRAIN_MS / 1_000))
@@ -180,8 +183,7 @@ class SplitRound:
             wrong = history.early() if kind == SHARE else history.inversions()
             assert not wrong, f"{kind}: {len(wrong)} out of order, such as {wrong[:3]}"
             assert not history.skipped(counts), f"{kind}: {history.skipped(counts)[:3]} skipped"
-            stayed = [s.delay_s for s in history.seen if s.partition < FIRST]
-            slowest[kind] = max(stayed)
+            slowest[kind] = history.slowest_s(FIRST, self._split_s)
         return Report(sum(counts.values()), len(totals), slowest)
 
 
