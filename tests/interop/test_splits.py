@@ -72,7 +72,7 @@ def test_a_leader_that_dies_while_a_topic_is_split(tmp_path: Path) -> None:
     """Another broker tells the ends of the parents that it led."""
     with GoQueueCluster(*OPTIONS, folder=tmp_path) as cluster:
         url = cluster.server(1).http_url
-        made = {"name": "t", "partitions": 3}
+        made: dict[str, str | int] = {"name": "t", "partitions": 3}
         requests.post(f"{url}/topics", json=made, timeout=WAIT_SECONDS).raise_for_status()
         asked = {"partitions": 6}
         split = requests.post(f"{url}/topics/t/split", json=asked, timeout=WAIT_SECONDS)

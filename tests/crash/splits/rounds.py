@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
@@ -147,14 +148,16 @@ class SplitRound:
         until(lambda: max(self._written()) >= layout["epochs"][-1]["parents"], "it is written to")
         for kind, history in self._histories.items():
             until(
-                lambda history=history: self._written() <= history.partitions,
+                partial(self._reads_all, history),
                 f"{kind} reads all partitions that are written to",
-                lambda history=history: self._written() - history.partitions,
             )
+
+    def _reads_all(self, history: History) -> bool:
+        return self._written() <= history.partitions
 
     def _written(self) -> set[int]:
         found = [sender.partitions for sender in self._senders if isinstance(sender, Sender)]
-        return set().union(*map(frozenset, found))
+        return set[int]().union(*map(frozenset, found))
 
     def _layout(self) -> Any:
         try:
@@ -169,11 +172,8 @@ class SplitRound:
         counts = self._counts()
         for kind, history in self._histories.items():
             until(
-                lambda history=history, kind=kind: history.is_complete(
-                    counts, acknowledged=kind == SHARE
-                ),
+                partial(history.is_complete, counts, acknowledged=kind == SHARE),
                 f"{kind} has seen everything",
-                lambda history=history: history.skipped(counts)[:5],
             )
 
     def _checked(self, totals: Sequence[int]) -> Report:
@@ -187,10 +187,10 @@ class SplitRound:
         return Report(sum(counts.values()), len(totals), slowest)
 
 
-def until(is_so: Callable[[], bool], what: str, why: Callable[[], object] = lambda: "") -> None:
+def until(is_so: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + stretched(WAIT_S)
     while not is_so():
-        assert time.monotonic() < deadline, f"not within {WAIT_S:g} s: {what}; {why()}"
+        assert time.monotonic() < deadline, f"not within {WAIT_S:g} s: {what}"
         time.sleep(0.05)
 
 
