@@ -58,6 +58,8 @@ NAMES: Final = {
 }
 
 _SETTINGS: Final = {
+    # What a test began must not end in another one.
+    "scale.drain.ms": "3600000",
     # Some requests that are allowed shorten what is kept; it must not go while tests look on.
     "retention.check.interval.ms": "3600000",
     "kafka.port": "0",

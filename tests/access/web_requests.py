@@ -71,6 +71,8 @@ HTTP: Final[Mapping[tuple[str, str], Makes]] = {
         *_plain(f"/topics/{TOPIC}", {"config": {"retention.ms": "1"}}),
     ),
     ("DELETE", "/topics/{name:str}"): _plain(f"/topics/{TOPIC}"),
+    ("POST", "/topics/{name:str}/split"): _plain(f"/topics/{TOPIC}/split", {"partitions": 9}),
+    ("GET", "/topics/{name:str}/layout"): _plain(f"/topics/{TOPIC}/layout"),
     ("POST", "/topics/{name:str}/messages"): (
         *_plain(f"/topics/{TOPIC}/messages", _MESSAGE),
         *_plain(f"/topics/{TOPIC}/messages/", _MESSAGE),

@@ -26,6 +26,7 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
         streams_session_timeout_ms=config.group_streams_session_timeout_ms,
         streams_heartbeat_interval_ms=config.group_streams_heartbeat_interval_ms,
         streams_num_standby_replicas=config.group_streams_num_standby_replicas,
+        uncommitted_gate_ms=config.scale_uncommitted_ms,
         migration_policy=MigrationPolicy(config.group_consumer_migration_policy),
         offset_metadata_max_length=config.offset_metadata_max_bytes,
         offsets_retention_ms=config.offsets_retention_minutes * _MINUTE_MS,

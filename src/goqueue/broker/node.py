@@ -56,6 +56,7 @@ from goqueue.broker.stories.gathering import Stories
 from goqueue.broker.topics.broker_configs import BrokerConfigs
 from goqueue.broker.topics.changing import KeyChanges
 from goqueue.broker.topics.companions import reconfigured
+from goqueue.broker.topics.draining import Draining
 from goqueue.broker.topics.following import MetadataFollower
 from goqueue.broker.topics.move_plans import ReplicaMoves
 from goqueue.broker.topics.topics import TopicAdmin
@@ -160,6 +161,7 @@ class Node:
         self.leisure = AtLeisure()
         self.data_disk = DataDisk(directory, disk, self.hosted)
         self.led = LedPartitions(self.hosted, lambda: self.image)
+        self.draining = Draining(changes, self._follower, self.led)
         self.calls = Calls(self.node_id, lambda: self.image, self.led, self._follower.applied)
         self.news = News(self.calls)
         self.replica_moves = ReplicaMoves(store, self._follower, config, self.hosted, self.calls)
@@ -328,6 +330,7 @@ class Node:
         await self.schemas.start()
         await self.delays.shards.start()
         self.moves.resume()
+        self.draining.start()
         interval_ms = self.config.retention_check_interval_ms
         upkeep: list[Coroutine[None, None, None]] = [
             apply_retention_forever(self.hosted, self.groups_anywhere, interval_ms),
@@ -387,6 +390,7 @@ class Node:
             await self.cluster.stop()
         if self.replication is not None:
             await self.replication.close()
+        await self.draining.close()
         await self.moves.close()
         await self.fifo.close()
         await self.delays.shards.close()
@@ -480,7 +484,8 @@ class Node:
             self.delays.topic_deleted(topic.id)
         for topic in reconfigured(changes, image):
             self.hosted.reconfigure(topic)
-        if changes.topics_deleted or changes.topics_grown:
+        self.draining.image_changed(changes)
+        if changes.topics_deleted or changes.topics_grown or changes.topics_split:
             self.groups.topics_changed()
         if changes.broker_configs_changed:
             self.broker_configs.changed()

@@ -12,6 +12,7 @@ from goqueue.model.client_metrics.config import TelemetrySettings
 from goqueue.model.cluster_config import ClusterSettings, check_cordoned
 from goqueue.model.groups.config import GroupDefaults
 from goqueue.model.replication_config import ReplicationSettings
+from goqueue.model.scaling_config import ScalingSettings
 from goqueue.model.settings import INT32_MAX, Value, field_values, setting, settings_of
 from goqueue.model.topic_config import TOPIC_SETTINGS
 from goqueue.model.tracing.config import TracingSettings
@@ -29,7 +30,12 @@ CLUSTER_DEFAULTS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig(
-    GroupDefaults, TracingSettings, ClusterSettings, ReplicationSettings, TelemetrySettings
+    GroupDefaults,
+    TracingSettings,
+    ClusterSettings,
+    ReplicationSettings,
+    TelemetrySettings,
+    ScalingSettings,
 ):
     """The settings of one broker, parsed, with defaults filled in."""
 

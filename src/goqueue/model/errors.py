@@ -271,6 +271,13 @@ class NotLeader(GoQueueError):
         self.leader_url = leader_url
 
 
+class LayoutChanged(GoQueueError):
+    """The topic has other partitions than its producer may know of. Nothing was stored."""
+
+    code = "layout_changed"
+    retriable = True
+
+
 class NotController(GoQueueError):
     """Another broker decides who leads."""
 

@@ -72,6 +72,8 @@ class ImageChanges:
     topics_created: tuple[TopicView, ...] = ()
     topics_deleted: tuple[TopicView, ...] = ()
     topics_reconfigured: tuple[TopicView, ...] = ()
+    # Split, or told the ends of parents.
+    topics_split: tuple[TopicView, ...] = ()
     partitions_added: tuple[TopicPartition, ...] = ()
     partitions_changed: tuple[TopicPartition, ...] = ()
     brokers_changed: tuple[NodeId, ...] = ()
@@ -376,7 +378,9 @@ def _edited_topic(
     if edits.is_value_edited:
         if edits.value is None:
             return None, left
-        return TopicView(name, edits.value.id, tuple(partitions), edits.value.config), left
+        value = edits.value
+        edited = TopicView(name, value.id, tuple(partitions), value.config, value.splits)
+        return edited, left
     if before is None:
         return None, left
     return replace(before, partitions=tuple(partitions)), left
@@ -411,6 +415,7 @@ def _compare(before: MetadataImage, after: MetadataImage, edits: _Edits) -> Imag
         topics_created=tuple(new for old, new in pairs if new and (not old or old.id != new.id)),
         topics_deleted=tuple(old for old, new in pairs if old and (not new or old.id != new.id)),
         topics_reconfigured=tuple(new for old, new in stayed if old.config != new.config),
+        topics_split=tuple(new for old, new in stayed if old.splits != new.splits),
         partitions_added=tuple(
             TopicPartition(new.name, partition.index)
             for old, new in stayed

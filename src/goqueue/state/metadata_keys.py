@@ -5,7 +5,7 @@
     /controller                      node id of the controller
     /nodes/<node id>                 what is remembered of a node, also while it is down
     /brokers/<node id>               how to reach a broker; in a cluster, under its lease
-    /topics/<topic>                  id, number of partitions, own settings
+    /topics/<topic>                  id, number of partitions, own settings, how it was split
     /partitions/<topic>/<index>      `PartitionState`: leader, epoch, replicas, who is in sync
     /topic-writers/<topic>           who stores a topic's partitions, where that takes steps
     /configs/brokers/<node id>       dynamic settings of one broker; `default` for all of them
@@ -28,6 +28,7 @@ from uuid import UUID
 import msgspec
 
 from goqueue.model.errors import MetadataCorrupt
+from goqueue.model.layouts import Split
 from goqueue.model.membership import NodeRecord, Registration
 from goqueue.model.names import NodeId, PartitionIndex, TopicName
 from goqueue.model.replication import Member, PartitionState
@@ -67,10 +68,13 @@ class Entry(NamedTuple):
     value: bytes
 
 
-class TopicValue(msgspec.Struct, frozen=True, kw_only=True):
+class TopicValue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`splits` is left out where there were none, as releases before them wrote it."""
+
     id: UUID
     partitions: int
     config: Mapping[str, str] = {}
+    splits: tuple[Split, ...] = ()
 
 
 class _PartitionOfOneNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,6 +212,10 @@ def client_metrics_entry(name: str, config: Mapping[str, str]) -> Entry:
 def log_end_entry(topic: str, index: int, value: LogEndValue) -> Entry:
     key = f"{log_ends_prefix(topic, index)}{value.node}"
     return Entry(key, msgspec.json.encode(value))
+
+
+def with_splits(value: TopicValue, splits: tuple[Split, ...]) -> TopicValue:
+    return msgspec.structs.replace(value, splits=splits)
 
 
 def new_partition_entries(

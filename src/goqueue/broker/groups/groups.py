@@ -465,4 +465,4 @@ def _fenced(request: TxnOffsetCommit) -> OffsetCommitResult:
 
 
 def _info(topic: TopicView) -> TopicInfo:
-    return TopicInfo(topic.name, topic.id, len(topic.partitions), topic.is_internal)
+    return TopicInfo(topic.name, topic.id, len(topic.partitions), topic.is_internal, topic.splits)

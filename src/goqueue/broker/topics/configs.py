@@ -18,6 +18,7 @@ from goqueue.model.broker_config import (
 from goqueue.model.cluster_config import CORDONED_LOG_DIRS
 from goqueue.model.configs import ConfigChange, ConfigEntry, ConfigOp, ConfigSource, ConfigSynonym
 from goqueue.model.errors import InvalidConfig, InvalidRequest
+from goqueue.model.layouts import LAYOUT_SETTING, Split, layout_text
 from goqueue.model.replication_config import THROTTLE_SETTINGS
 from goqueue.model.runtime_config import (
     DYNAMIC_BROKER_SETTINGS,
@@ -41,6 +42,14 @@ HTTP_URL = Setting(
     type=SettingType.STRING,
     default="",
     doc="Where this broker answers HTTP.",
+)
+
+# Not to be set either: clients find by it which partitions to read before which.
+LAYOUT = Setting(
+    name=LAYOUT_SETTING,
+    type=SettingType.STRING,
+    default="",
+    doc="How the topic came to its partitions, as JSON.",
 )
 
 
@@ -206,6 +215,14 @@ def entry(setting: Setting, synonyms: Iterable[ConfigSynonym], *, read_only: boo
         doc=setting.doc,
         synonyms=ordered,
     )
+
+
+def layout_entries(splits: tuple[Split, ...]) -> list[ConfigEntry]:
+    """Of a topic that was split; others say nothing of it."""
+    if not splits:
+        return []
+    told = ConfigSynonym(LAYOUT.name, layout_text(splits), ConfigSource.DEFAULT)
+    return [entry(LAYOUT, [told], read_only=True)]
 
 
 def _plain(value: object) -> Value:

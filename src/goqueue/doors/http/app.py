@@ -23,6 +23,7 @@ from goqueue.doors.http import (
     delays,
     documentation,
     health,
+    layouts,
     messages,
     metrics,
     queues,
@@ -54,6 +55,7 @@ from goqueue.service.broker_service import BrokerService
 
 ROUTES: Final[Sequence[HTTPRouteHandler]] = (
     *topics.ROUTES,
+    *layouts.ROUTES,
     *messages.ROUTES,
     *counting.ROUTES,
     *groups.ROUTES,

@@ -71,7 +71,10 @@ class CreateTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
 class AlterTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     partitions: Annotated[
         PartitionCount | None,
-        Meta(description="The new total; it can only grow."),
+        Meta(
+            description="The new total; it can only grow. With `partition.growth=ordered`, a "
+            "multiple of what there is."
+        ),
     ] = None
     config: Annotated[
         dict[str, SettingValue | None],

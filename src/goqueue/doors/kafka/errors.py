@@ -42,6 +42,8 @@ _CODES: Final[Mapping[type[errors.GoQueueError], ErrorCode]] = {
     errors.InvalidTransactionState: ErrorCode.invalid_txn_state,
     errors.TransactionCoordinatorFenced: ErrorCode.transaction_coordinator_fenced,
     errors.NotLeader: ErrorCode.not_leader_or_follower,
+    # Without the name of a leader: clients ask for metadata, and so learn of the partitions.
+    errors.LayoutChanged: ErrorCode.not_leader_or_follower,
     # Clients ask again until there are enough.
     errors.TooFewBrokers: ErrorCode.coordinator_not_available,
     errors.NotController: ErrorCode.not_controller,

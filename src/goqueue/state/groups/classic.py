@@ -22,6 +22,7 @@ from goqueue.model.groups.messages import (
 )
 from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember, size_bytes
 from goqueue.state.groups.classic_rebalance import ClassicRebalance
+from goqueue.state.groups.gates import Gates
 from goqueue.state.groups.records import ClassicGroupKey, ClassicGroupValue, record
 from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.registry import Registry, Timer
@@ -36,8 +37,9 @@ _EMPTY_GROUP: Final = ClassicGroupValue(None, 0, None, None, -1, ())
 
 
 class ClassicProtocol:
-    def __init__(self, registry: Registry, rebalance: ClassicRebalance) -> None:
+    def __init__(self, registry: Registry, rebalance: ClassicRebalance, gates: Gates) -> None:
         self._registry = registry
+        self._gates = gates
         self._rebalance = rebalance
 
     # --- join -----------------------------------------------------------------------------
@@ -294,8 +296,9 @@ class ClassicProtocol:
     def _stabilize(
         self, group: ClassicGroup, request: SyncGroup, now_ms: int, out: Outcome
     ) -> None:
+        assignments = self._gates.gated(group, request.assignments)
         for member in group.members.values():
-            member.assignment = request.assignments.get(member.member_id, b"")
+            member.assignment = assignments.get(member.member_id, b"")
         group.transition(ClassicState.STABLE, now_ms)
         out.records.append(group.as_record())
         for member in group.members.values():

@@ -9,6 +9,7 @@ from typing import Final
 from goqueue.model.groups.errors import GroupError
 from goqueue.model.groups.messages import JoinGroupResult, SyncGroupResult
 from goqueue.state.groups.classic_group import ClassicGroup, ClassicMember
+from goqueue.state.groups.gates import Gates
 from goqueue.state.groups.registry import Registry, Timer
 from goqueue.state.groups.states import ClassicState
 from goqueue.state.machine import Outcome, Ticket
@@ -146,6 +147,11 @@ class ClassicRebalance:
     def downgraded(self, group: ClassicGroup, now_ms: int, out: Outcome) -> None:
         # A member may have been quicker, and the rebalance has begun.
         if group.state is ClassicState.STABLE:
+            self.start(group, now_ms, out)
+
+    def gates_opened(self, group: ClassicGroup, gates: Gates, now_ms: int, out: Outcome) -> None:
+        """A group that rebalances already learns of it with its next assignment."""
+        if group.state is ClassicState.STABLE and not gates.is_complete(group):
             self.start(group, now_ms, out)
 
     def loaded(self, group: ClassicGroup, now_ms: int, out: Outcome) -> None:

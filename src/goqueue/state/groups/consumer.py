@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from uuid import UUID
 
 from goqueue.model.groups.assignment import NOTHING, Assignment
@@ -30,6 +31,7 @@ from goqueue.state.groups.consumer_requests import (
     said_by,
     says_nothing_new,
 )
+from goqueue.state.groups.gates import Gates
 from goqueue.state.groups.group import Group
 from goqueue.state.groups.reconciliation import reconcile
 from goqueue.state.groups.records import ConsumerMemberValue
@@ -44,8 +46,9 @@ from goqueue.state.machine import Outcome, Ticket
 
 
 class ConsumerProtocol:
-    def __init__(self, registry: Registry, classic: ClassicRebalance) -> None:
+    def __init__(self, registry: Registry, classic: ClassicRebalance, gates: Gates) -> None:
         self._registry = registry
+        self._gates = gates
         self._classic = classic
 
     # --- the heartbeat --------------------------------------------------------------------
@@ -236,7 +239,12 @@ class ConsumerProtocol:
             if members is group.members:
                 members = members | {member_id: updated}
             computed = compute_target(
-                group, epoch=epoch, members=members, targets=targets, topics=self._registry.topics
+                group,
+                epoch=epoch,
+                members=members,
+                targets=targets,
+                topics=self._registry.topics,
+                gates=self._gates,
             )
             out.records += computed.records
             target = computed.by_member[member_id]
@@ -264,7 +272,8 @@ class ConsumerProtocol:
 
     def _digest(self, group: ConsumerGroup, members: Mapping[str, ConsumerMember]) -> int:
         names = frozenset().union(*(group.topics_of(m.said) for m in members.values()))
-        return digest_of(names, self._registry.topics)
+        withheld = partial(self._gates.withheld, group.group_id)
+        return digest_of(names, self._registry.topics, withheld)
 
     def _reconcile(
         self,

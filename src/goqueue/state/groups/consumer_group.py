@@ -6,7 +6,7 @@ has reached.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from uuid import UUID
@@ -35,7 +35,7 @@ from goqueue.state.groups.refused import Refused
 from goqueue.state.groups.room import names_bytes
 from goqueue.state.groups.states import ConsumerState, MemberState
 from goqueue.state.groups.topic_regex import RegexCache
-from goqueue.state.groups.topics import Topics
+from goqueue.state.groups.topics import TopicInfo, Topics
 from goqueue.state.machine import StateRecord
 
 
@@ -289,10 +289,21 @@ def said_bytes(said: ConsumerMemberValue) -> int:
     )
 
 
-def digest_of(names: Iterable[str], topics: Topics) -> int:
-    """A number that changes when a subscribed topic comes, goes, is remade or gets partitions."""
+def _nothing(_: TopicInfo) -> frozenset[int]:
+    return frozenset()
+
+
+def digest_of(
+    names: Iterable[str],
+    topics: Topics,
+    withheld: Callable[[TopicInfo], frozenset[int]] = _nothing,
+) -> int:
+    """A number that changes when a subscribed topic comes, goes, is remade or gets partitions, or
+    when other partitions than before are withheld."""
     digest = blake2b(digest_size=7)
     for name in sorted(set(names) & topics.by_name.keys()):
         topic = topics.by_name[name]
         digest.update(f"{name}\0{topic.id.hex}\0{topic.partition_count}\0".encode())
+        if topic.splits:
+            digest.update(f"{sorted(withheld(topic))}\0".encode())
     return int.from_bytes(digest.digest())

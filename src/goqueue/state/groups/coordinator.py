@@ -50,6 +50,7 @@ from goqueue.state.groups.classic_members import ClassicMembers
 from goqueue.state.groups.classic_rebalance import ClassicRebalance
 from goqueue.state.groups.consumer import ConsumerProtocol
 from goqueue.state.groups.consumer_group import ConsumerGroup
+from goqueue.state.groups.gates import Gates
 from goqueue.state.groups.offset_table import OffsetTable
 from goqueue.state.groups.offsets import Offsets
 from goqueue.state.groups.records import CommittedOffset, decode_key
@@ -95,10 +96,11 @@ class GroupMachine:
         self._stored = StoredBytes()
         self._table = OffsetTable()
         self._rebalance = ClassicRebalance(self._registry)
-        self._classic = ClassicProtocol(self._registry, self._rebalance)
-        self._consumer = ConsumerProtocol(self._registry, self._rebalance)
+        self._gates = Gates(self._registry, self._table)
+        self._classic = ClassicProtocol(self._registry, self._rebalance, self._gates)
+        self._consumer = ConsumerProtocol(self._registry, self._rebalance, self._gates)
         self._classic_members = ClassicMembers(self._registry, self._consumer)
-        self._offsets = Offsets(self._registry, self._table, self._rebalance)
+        self._offsets = Offsets(self._registry, self._table, self._rebalance, self._gates)
         self._share = ShareProtocol(self._registry, self._offsets.known_group)
         self._streams = StreamsProtocol(self._registry, self._offsets.known_group)
         self._administration = Administration(self._registry, self._table, self._offsets)
@@ -141,6 +143,8 @@ class GroupMachine:
             else:
                 self._share.loaded(group, now_ms)
         self._offsets.start_expiry(now_ms)
+        self._gates.loaded(now_ms)
+        out.records += self._gates.seeds(self._registry.topics.split_names)
         self._registry.live = True
         return out
 
@@ -155,6 +159,9 @@ class GroupMachine:
         for timer in self._registry.deadlines.pop_due(now_ms, DUE_MAX):
             if timer.kind == "expire-offsets":
                 self._expire_offsets(now_ms, out)
+                continue
+            if timer.kind == "uncommitted":
+                self._gates.look_for_uncommitted(now_ms)
                 continue
             group = self._registry.groups.get(timer.group)
             if isinstance(group, ClassicGroup):
@@ -189,6 +196,9 @@ class GroupMachine:
                 group.topics_changed = True
         if changes.deleted:
             out.records += self._table.topic_tombstones(changes.deleted)
+        if self._registry.live:
+            self._gates.topics_changed(changed)
+            out.records += self._gates.seeds(changed - changes.deleted)
         return out
 
     def match_topics(self, regex: str) -> Iterator[None]:
@@ -218,6 +228,8 @@ class GroupMachine:
             self._rebalance.sync_expired(group, now_ms, out)
         elif timer.kind == "downgraded":
             self._rebalance.downgraded(group, now_ms, out)
+        elif timer.kind == "gates":
+            self._rebalance.gates_opened(group, self._gates, now_ms, out)
 
     def _expire_offsets(self, now_ms: int, out: Outcome) -> None:
         self._offsets.expire(now_ms, out)

@@ -26,6 +26,7 @@ from goqueue.model.groups.messages import (
 from goqueue.state.groups.classic_group import ClassicGroup
 from goqueue.state.groups.classic_rebalance import ClassicRebalance
 from goqueue.state.groups.consumer_group import ConsumerGroup
+from goqueue.state.groups.gates import Gates
 from goqueue.state.groups.group import Committer, Group
 from goqueue.state.groups.offset_table import OffsetTable
 from goqueue.state.groups.records import (
@@ -56,8 +57,11 @@ Entry = Callable[[OffsetToCommit, CommittedOffset], tuple[RecordKey, RecordValue
 
 
 class Offsets:
-    def __init__(self, registry: Registry, table: OffsetTable, classic: ClassicRebalance) -> None:
+    def __init__(
+        self, registry: Registry, table: OffsetTable, classic: ClassicRebalance, gates: Gates
+    ) -> None:
         self._registry = registry
+        self._gates = gates
         self._table = table
         self._classic = classic
         # Groups the running expiry has yet to look at.
@@ -153,6 +157,10 @@ class Offsets:
                     expire_ms=expire_ms,
                 )
                 out.records.append(record(*entry(wanted, committed)))
+                if isinstance(request, OffsetCommit):
+                    self._gates.committed(
+                        request.group_id, wanted.topic, wanted.partition, wanted.offset, now_ms
+                    )
         out.reply(ticket, OffsetCommitResult(partitions=tuple(results)))
 
     def _takes_more(self, request: OffsetCommit | TxnOffsetCommit, wanted: OffsetToCommit) -> bool:
@@ -229,6 +237,7 @@ class Offsets:
                 current is None or current.sequence < pending.committed.sequence
             ):
                 out.records.append(record(OffsetKey(*where), pending.committed))
+                self._gates.committed(*where, pending.committed.offset, now_ms=0)
             out.records.append(tombstone(PendingOffsetKey(request.producer_id, *where)))
         out.reply(ticket, CompleteTransactionResult())
 

@@ -25,6 +25,8 @@ TimerKind = Literal[
     "member-join",  # consumer group: a member of the classic protocol must rejoin
     "member-sync",  # consumer group: a member of the classic protocol must sync
     "downgraded",  # a consumer group has just become a classic one and must rebalance
+    "gates",  # classic group: partitions that were withheld may be assigned
+    "uncommitted",  # groups that wait for partitions and commit nothing are looked for
     "expire-offsets",
 ]
 

@@ -72,6 +72,8 @@ class GroupSettings:
     # can hear from them more often than the intervals above say, down to this; None: never.
     heartbeat_min_interval_ms: int | None = None
     migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+    # How long a group that commits nothing in a partition waits for those split off it.
+    uncommitted_gate_ms: int = _BROKER.scale_uncommitted_ms
     # Counted in characters, as in Kafka.
     offset_metadata_max_length: int = _BROKER.offset_metadata_max_bytes
     offsets_retention_ms: int = _BROKER.offsets_retention_minutes * _MINUTE_MS
