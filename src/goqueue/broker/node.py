@@ -47,11 +47,7 @@ from goqueue.broker.schemas.checking import ContentChecker
 from goqueue.broker.schemas.schemas import Schemas
 from goqueue.broker.schemas.validation import Validation
 from goqueue.broker.settings_at_work import follow_settings
-from goqueue.broker.stored_revision import (
-    check_metadata,
-    refuse_folder_of_a_cluster,
-    revision_of,
-)
+from goqueue.broker.stored_revision import check_metadata, refuse_folder_of_a_cluster, revision_of
 from goqueue.broker.stories.gathering import Stories
 from goqueue.broker.topics.broker_configs import BrokerConfigs
 from goqueue.broker.topics.changing import KeyChanges
@@ -180,12 +176,7 @@ class Node:
         producer_ids = ProducerIdSource(store)
         self.delays = Delays(self, producer_ids, self.calls)
         self.transactions = Transactions(
-            self,
-            self.groups,
-            producer_ids,
-            self.delays,
-            TransactionPeers(self.peers),
-            config,
+            self, self.groups, producer_ids, self.delays, TransactionPeers(self.peers), config
         )
         self.transactions_anywhere = TransactionsAnywhere(self.transactions, self.calls)
         self.compactor = Compactor(self.hosted, clock_ms=clock_ms, holding=self.hosted.holding)

@@ -40,57 +40,33 @@ class BrokerConfig(
     """The settings of one broker, parsed, with defaults filled in."""
 
     node_id: int = setting(
-        0,
-        minimum=0,
-        maximum=INT32_MAX,
-        doc="This broker's number, unique in its cluster.",
+        0, minimum=0, maximum=INT32_MAX, doc="This broker's number, unique in its cluster."
     )
-    data_dir: Path = setting(
-        _DATA_FOLDER,
-        doc="Folder of everything that is stored.",
-    )
+    data_dir: Path = setting(_DATA_FOLDER, doc="Folder of everything that is stored.")
     host: str = setting(
-        "127.0.0.1",
-        doc="Address to listen on; the default is reachable from this machine only.",
+        "127.0.0.1", doc="Address to listen on; the default is reachable from this machine only."
     )
     advertised_host: str = setting(
-        "",
-        doc="Address told to Kafka clients; empty means the address listened on.",
+        "", doc="Address told to Kafka clients; empty means the address listened on."
     )
     advertised_kafka_port: int = setting(
-        0,
-        minimum=0,
-        maximum=65535,
-        doc="Port told to Kafka clients; 0 means the port listened on.",
+        0, minimum=0, maximum=65535, doc="Port told to Kafka clients; 0 means the port listened on."
     )
     kafka_port: int = setting(
-        9092,
-        minimum=0,
-        maximum=65535,
-        doc="Port for Kafka clients; 0 picks a free one.",
+        9092, minimum=0, maximum=65535, doc="Port for Kafka clients; 0 picks a free one."
     )
     http_port: int = setting(
-        8080,
-        minimum=0,
-        maximum=65535,
-        doc="Port for HTTP; 0 picks a free one.",
+        8080, minimum=0, maximum=65535, doc="Port for HTTP; 0 picks a free one."
     )
     auto_create_topics_enable: bool = setting(
-        True,
-        doc="Make a topic when a client asks for one that is not there.",
+        True, doc="Make a topic when a client asks for one that is not there."
     )
     num_partitions: int = setting(
-        3,
-        minimum=1,
-        maximum=10_000,
-        doc="Partitions of a topic that is made without a count.",
+        3, minimum=1, maximum=10_000, doc="Partitions of a topic that is made without a count."
     )
     # In a cluster three: one broker may be lost, and another stopped, at a time.
     max_partitions_per_topic: int = setting(
-        10_000,
-        minimum=1,
-        maximum=100_000,
-        doc="The largest partition count a topic may have.",
+        10_000, minimum=1, maximum=100_000, doc="The largest partition count a topic may have."
     )
     # Each costs some kilobytes of memory, and up to three times that once it is read as a queue and
     # messages are delayed on their way to it; a start reads all of them.
@@ -118,10 +94,7 @@ class BrokerConfig(
         doc="Topics made by being asked for within a minute; others are not there until later.",
     )
     retention_check_interval_ms: int = setting(
-        30_000,
-        minimum=10,
-        maximum=INT32_MAX,
-        doc="How often old segments are looked for.",
+        30_000, minimum=10, maximum=INT32_MAX, doc="How often old segments are looked for."
     )
     log_cleaner_backoff_ms: int = setting(
         15_000,
@@ -262,9 +235,7 @@ class BrokerConfig(
         doc="How long a group without members keeps its offsets.",
     )
     offsets_retention_check_interval_ms: int = setting(
-        600_000,
-        minimum=1,
-        doc="How often expired offsets are looked for.",
+        600_000, minimum=1, doc="How often expired offsets are looked for."
     )
     # Both are Kafka's limits, so that clients' settings stay valid here.
     group_min_session_timeout_ms: int = setting(
@@ -342,10 +313,7 @@ class BrokerConfig(
     # Kafka's. A share group's members all talk to the partitions' leaders, and every one of them
     # may hold records: more than this is better as several groups.
     group_share_max_size: int = setting(
-        200,
-        minimum=1,
-        maximum=10_000,
-        doc="Members that a share group may have.",
+        200, minimum=1, maximum=10_000, doc="Members that a share group may have."
     )
     # A thread is a member, and an application of more is better as several.
     group_streams_max_size: int = setting(
@@ -374,9 +342,7 @@ class BrokerConfig(
     )
     # A week without a transaction.
     transactional_id_expiration_ms: int = setting(
-        604_800_000,
-        minimum=1,
-        doc="A transactional id unused for this long is forgotten.",
+        604_800_000, minimum=1, doc="A transactional id unused for this long is forgotten."
     )
     # A kilobyte each.
     max_transactional_ids: int = setting(
@@ -387,10 +353,7 @@ class BrokerConfig(
     )
     # They are kept in memory and in every snapshot: 50 MB for as many as there may be.
     transactional_id_max_bytes: int = setting(
-        1_024,
-        minimum=64,
-        maximum=32_767,
-        doc="The longest transactional id.",
+        1_024, minimum=64, maximum=32_767, doc="The longest transactional id."
     )
     # Some 200 bytes each. A hundred transactions over 2,000 partitions each.
     max_transaction_partitions: int = setting(
@@ -410,9 +373,7 @@ class BrokerConfig(
         "are forgotten.",
     )
     producer_id_expiration_ms: int = setting(
-        86_400_000,
-        minimum=1,
-        doc="A partition forgets a producer that sent nothing for this long.",
+        86_400_000, minimum=1, doc="A partition forgets a producer that sent nothing for this long."
     )
     # One per environment, team or linked registry. A subject that is not found in the default
     # context is looked for in all others, at some microseconds each.
