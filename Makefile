@@ -77,6 +77,7 @@ soak-cluster: $(INSTALLED) etcd ## Exactly-once copies over 100 kills, every fea
 	$(BIN)/python -m tests.crash.cluster.copying
 	$(BIN)/python -m tests.crash.cluster.copying --client java
 	$(BIN)/python -m tests.crash.cluster.features --kills 100 --delays 1000000
+	$(BIN)/python -m tests.crash.cluster.features.rolling --turns 3
 	$(BIN)/python -m tests.crash.cluster.rounds $(ARGS)
 
 cluster: $(CLUSTERED) etcd ## Three brokers and an etcd on this machine (Kafka on 9092-9094, data in ./data/cluster)
